@@ -8,7 +8,7 @@ import { createHostedBlobs, type HostedBlobs } from './blobs.ts';
 import { createOwnPusher } from './in-process/own-pusher.ts';
 import { createOwnRegistry } from './in-process/own-registry.ts';
 import { createKeeper, type Keeper } from './keeper.ts';
-import { createHostedListings, type HostedListings } from './listings.ts';
+import { createHostedListings, type HostedListings } from './listings/listings.ts';
 import { createHostedManifests, type HostedManifests } from './manifests.ts';
 import { createRegistryTokens, type RegistryTokens } from './registry-tokens.ts';
 import { type ContextLimits, createQuota } from './uploads/quota.ts';

@@ -1,5 +1,5 @@
 import { Fault, unlessMissing } from '../foundation/fault.ts';
-import { pageSize } from '../hosted/page-size.ts';
+import { pageSize } from '../hosted/listings/page-size.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
 import { documentOf } from '../oci/document.ts';

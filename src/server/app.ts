@@ -36,7 +36,7 @@ import type { AppDeps } from './assembly/app-deps.ts';
 import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
 import { createPeople } from './assembly/people.ts';
-import { createPulls } from './assembly/pulls.ts';
+import { createHostedPullCount, createPulls } from './assembly/pulls.ts';
 import { createRegistries } from './assembly/registry-clients.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/server-state.ts';
@@ -139,7 +139,10 @@ export async function createApp(deps: AppDeps): Promise<App> {
         guard: createPullGuard(rules.pulls, auth),
         prefix: config.prefix,
       },
-      hosted: { ...hosted, content, auth, callers, noteDeed },
+      hosted: {
+        ...{ ...hosted, content, auth, callers, noteDeed },
+        countPull: createHostedPullCount(deps, state, registries),
+      },
       token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
     }),
   );
@@ -160,7 +163,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
     pullsNeedLogin,
     publicUrl,
     buildList: state.rows.buildList,
-    repositories: { ...hosted, content, store: state.rows.hosted, auth },
+    pulls: state.rows.pulls,
+    repositories: { ...hosted, content, store: state.rows.hosted, pulls: state.rows.pulls, auth },
   };
   if (hasPages) koa.use(pages(pagesDeps));
   koa.use(jsonApi(apiDeps));

@@ -17,6 +17,7 @@ const request = (token: string, isMounted = false) =>
 
 function makeMeter(count: number) {
   const clock = { now: 1 };
+  const recorded: string[] = [];
   const usage = createUsageStore(openDatabase(':memory:'));
   const rate = { count, seconds: 3600 };
   const meter = createPullMeter({
@@ -24,8 +25,9 @@ function makeMeter(count: number) {
     limiter: createLimiter('pulls', () => clock.now),
     rates: { anonymous: rate, authenticated: rate },
     usage,
+    record: ({ token }) => recorded.push(token),
   });
-  return { meter, usage, clock };
+  return { meter, usage, clock, recorded };
 }
 
 test('a pull that was admitted but came too late does not pass the next time either', async () => {
@@ -43,7 +45,7 @@ test('a pull that was admitted but came too late does not pass the next time eit
 });
 
 test('one client and one token have one pull per half minute', async () => {
-  const { meter, usage, clock } = makeMeter(10);
+  const { meter, usage, clock, recorded } = makeMeter(10);
   for (const at of [1, 10_000, 29_000]) {
     clock.now = at;
     meter.count('client', request('one', true));
@@ -56,4 +58,5 @@ test('one client and one token have one pull per half minute', async () => {
   meter.count('client', request('one', true));
   assert.equal(await usage.count('pulls', {}), 4);
   assert.equal(await usage.count('mounted', {}), 2);
+  assert.deepEqual(recorded, ['one', 'one', 'two', 'one']);
 });

@@ -9,6 +9,7 @@
  * - `cached blobs`: `cache` or `registry`
  * - `limits`: the name of a limit that refused a request
  * - `refused callers`: the caller that it refused
+ * - `pulled images`: `<registry>/<repository>`
  */
 export const tallyKinds = [
   'build requests',
@@ -19,6 +20,7 @@ export const tallyKinds = [
   'cached blobs',
   'limits',
   'refused callers',
+  'pulled images',
 ] as const;
 export type TallyKind = (typeof tallyKinds)[number];
 

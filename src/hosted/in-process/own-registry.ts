@@ -5,7 +5,7 @@ import type { Access } from '../../upstream/access.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import type { HostedBlobs } from '../blobs.ts';
 import type { Keeper } from '../keeper.ts';
-import type { HostedListings, Listing } from '../listings.ts';
+import type { HostedListings, Listing } from '../listings/listings.ts';
 import type { HostedManifests } from '../manifests.ts';
 
 export interface OwnRegistryDeps {

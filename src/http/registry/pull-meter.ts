@@ -18,10 +18,18 @@ export interface PullMeterDeps {
   readonly limiter: Limiter;
   readonly rates: CallerRates;
   readonly usage: UsageStore;
+  /** Records the pull of an image. */
+  readonly record: (request: ContainerRequest) => void;
 }
 
 /** Limits and counts whole pulls, each once. Never counts blobs. */
-export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDeps): PullMeter {
+export function createPullMeter({
+  counter,
+  limiter,
+  rates,
+  usage,
+  record,
+}: PullMeterDeps): PullMeter {
   return {
     admit(client, request) {
       // The first request of a pull takes one event. The others of the pull pass even at the limit.
@@ -41,6 +49,7 @@ export function createPullMeter({ counter, limiter, rates, usage }: PullMeterDep
       const day = new Date().toISOString().slice(0, 10);
       usage.add('pulls', day, caller.org);
       if (request.isMounted) usage.add('mounted', day, caller.org);
+      record(request);
     },
 
     headers(client, request) {

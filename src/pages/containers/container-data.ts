@@ -8,9 +8,11 @@ import { formatReference } from '../../oci/reference.ts';
 import type { ContainerRequest, ManifestName } from '../../request/container-request.ts';
 import type { InspectedImage, OpenRequest } from '../../request/inspect/inspect-served.ts';
 import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
+import type { PullStore } from '../../storage/rows/figures/pull-rows.ts';
 import { type UsedImage, usedImage } from '../ask/use-commands.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from '../builds/build-view.ts';
 import { type ConfigGroup, configDifference } from './config-difference.ts';
+import { type ContainerPulls, readContainerPulls } from './container-pulls.ts';
 import { choiceOf, type LayerFacts } from './image-facts.ts';
 
 /** Where a layer comes from. */
@@ -43,11 +45,13 @@ export interface ContainerData {
   /** The image; or why it cannot be shown; undefined for one that does not exist. */
   readonly image: ContainerImage | { readonly why: string; readonly isLate?: true } | undefined;
   readonly used: UsedImage;
+  readonly pulls: ContainerPulls;
 }
 
 export interface ContainerPageDeps extends BuildViewDeps {
   readonly tokens: Pick<TokenRegistry, 'describe'>;
   readonly openRequest: OpenRequest;
+  readonly pulls: Pick<PullStore, 'byDay' | 'recent'>;
   /** True if a served name alone is not enough to pull. */
   readonly pullsNeedLogin: boolean;
 }
@@ -73,6 +77,7 @@ export async function containerData(
     source: formatReference(request.image),
     image: state.kind === 'ready' ? await look(request, platform, isShown, deps) : undefined,
     used: usedImage(request.targetImage, deps),
+    pulls: await readContainerPulls(request.token, deps.pulls),
   };
 }
 

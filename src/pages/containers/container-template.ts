@@ -7,6 +7,7 @@ import { shownText, visibleLines, visibleText } from '../frame/shown-text.ts';
 import { configTable } from './config-table.ts';
 import type { ContainerData, ContainerImage } from './container-data.ts';
 import { factsPart } from './container-facts.ts';
+import { pullsPart } from './container-pulls.ts';
 import { buildPart, statePart } from './container-state.ts';
 import { usePart } from './container-use.ts';
 import { layerStack } from './layer-stack.ts';
@@ -31,6 +32,7 @@ export function containerPage(data: ContainerData, isAdministrator: boolean, now
 <div id="build">${buildPart(data, now)}</div>
 <h2>The request</h2>
 <div id="facts">${factsPart(data)}</div>
+${state.kind !== 'frozen' && pullsPart(data.pulls)}
 <div id="contents">${contentsPart(request, image)}</div>
 ${isAdministrator && isLive && end(request)}
 <p><a href="/">Ask for another container</a></p>`,

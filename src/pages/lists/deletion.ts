@@ -1,6 +1,10 @@
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import {
+  type RepositorySources,
+  type ShownManifest,
+  viewManifest,
+} from '../../hosted/listings/repository-view.ts';
 import { isDigest } from '../../oci/digest.ts';
-import { type RepositorySources, type ShownManifest, viewManifest } from './repository-view.ts';
 
 /** What a deletion would do. */
 export interface Deletion {

@@ -1,8 +1,18 @@
-import { byteText, shortDigest, withoutHidden } from '../frame/formats.ts';
+import {
+  type RepositoryList,
+  type RepositoryView,
+  recentDays,
+  type ShownManifest,
+  type ShownReferrer,
+  type ShownTag,
+  type UntaggedImage,
+  type UntaggedPage,
+} from '../../hosted/listings/repository-view.ts';
+import type { RecentPulls } from '../../storage/rows/figures/pull-rows.ts';
+import { byteText, countText, shortDigest, timeElement, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import type { Deletion } from './deletion.ts';
-import type { RepositoryList, RepositoryView, ShownReferrer, ShownTag } from './repository-view.ts';
 
 const shownCharacters = 200;
 const shownAnnotations = 4;
@@ -22,57 +32,108 @@ export function repositoryListPage(
 ${
   repositories.length === 0
     ? html`<p class="empty">${find === '' && after === '' ? 'This server hosts no repository that you may pull.' : 'No repository here matches.'}${!hasLogin && ' A login may show more.'}</p>`
-    : html`<div class="wide"><table class="listed"><thead><tr><th scope="col">Repository</th><th scope="col" class="number">Size</th></tr></thead>
+    : html`<div class="wide"><table class="listed"><thead><tr><th scope="col">Repository</th><th scope="col" class="number">Size</th>${pullHeads}</tr></thead>
 <tbody>${repositories.map(
-        ({ name, bytes }) =>
-          html`<tr><th scope="row"><a href="${contentAddress(name)}"><code>${name}</code></a></th><td class="number">${byteText(bytes)}</td></tr>`,
+        ({ name, bytes, pulls }) =>
+          html`<tr><th scope="row"><a href="${contentAddress(name)}"><code>${name}</code></a></th><td class="number">${byteText(bytes)}</td>${pullCells(pulls)}</tr>`,
       )}</tbody></table></div>`
 }
 <nav class="paging" aria-label="Pages of the list">${after !== '' && html`<a href="${address()}">First page</a>`}${next !== undefined && html`<a rel="next" href="${address(next)}">Next page</a>`}</nav>`,
   };
 }
 
+interface RepositoryPlace {
+  readonly host: string;
+  /** The tag before the page, and the digest before the page of untagged images. */
+  readonly after: string;
+  readonly untagged: string;
+  readonly mayDelete: boolean;
+  readonly deleted: string | undefined;
+}
+
 /** Returns the page of a repository. */
 export function repositoryPage(
-  { name, bytes, tags, next }: RepositoryView,
-  {
-    host,
-    after,
-    mayDelete,
-    deleted,
-  }: { host: string; after: string; mayDelete: boolean; deleted: string | undefined },
+  view: RepositoryView,
+  untagged: UntaggedPage | undefined,
+  place: RepositoryPlace,
 ): Page {
+  const { name, bytes, tags, next } = view;
+  const { host, after, mayDelete, deleted } = place;
+  const more = { untagged: place.untagged };
   return {
     title: name,
     content: html`<p class="minor"><a href="/view/repositories">Repositories</a></p>
 <h1>${name}</h1>
 ${deleted !== undefined && html`<p class="notice" role="status">Deleted ${deleted}. The server removes unreferenced content later.</p>`}
-<p>${byteText(bytes)} on this server</p>
+<p>${byteText(bytes)} on this server, ${pullWords(view.pulls)}</p>
 <div class="copy"><pre tabindex="0">docker pull ${host}/${name}${tags[0] && `:${tags[0].tag}`}</pre></div>
-<h2>Tags</h2>
+<h2 id="tags">Tags</h2>
 ${
   tags.length === 0
     ? html`<p class="empty">${after === '' ? 'No image here has a tag.' : 'There are no more tags.'}</p>`
-    : html`<div class="wide"><table class="listed"><thead><tr><th scope="col">Tag</th><th scope="col">Digest</th><th scope="col">Platforms</th><th scope="col" class="number">Size</th><th scope="col">Referrers</th>${mayDelete && html`<th scope="col"><span class="unseen">Delete</span></th>`}</tr></thead>
+    : html`<div class="wide"><table class="listed"><thead><tr><th scope="col">Tag</th><th scope="col">Digest</th><th scope="col">Platforms</th><th scope="col" class="number">Size</th>${pullHeads}<th scope="col">Referrers</th>${mayDelete && deleteHead}</tr></thead>
 <tbody>${tags.map(tag => tagRow(tag, name, host, mayDelete))}</tbody></table></div>`
 }
-<nav class="paging" aria-label="Pages of the list">${after !== '' && html`<a href="${contentAddress(name)}">First page</a>`}${next !== undefined && html`<a rel="next" href="${contentAddress(name, { last: next })}">Next page</a>`}</nav>`,
+<nav class="paging" aria-label="Pages of the tags">${after !== '' && html`<a href="${contentAddress(name, more)}#tags">First page</a>`}${next !== undefined && html`<a rel="next" href="${contentAddress(name, { ...more, last: next })}#tags">Next page</a>`}</nav>
+${untagged && (untagged.images.length > 0 || untagged.next !== undefined || place.untagged !== '') && untaggedPart(name, untagged, place)}`,
   };
 }
 
+/** Returns the images without a tag: they need space, and only those who know the digest can pull them. */
+function untaggedPart(name: string, { images, next }: UntaggedPage, place: RepositoryPlace): Html {
+  const { host, after: last, untagged, mayDelete } = place;
+  return html`<h2 id="untagged">Untagged images</h2>
+<p class="minor">No tag names them any more. They can be pulled by digest until they are deleted.</p>
+${
+  images.length === 0
+    ? html`<p class="empty">None on this page.</p>`
+    : html`<div class="wide"><table class="listed"><thead><tr><th scope="col">Digest</th><th scope="col">Platforms</th><th scope="col" class="number">Size</th>${pullHeads}${mayDelete && deleteHead}</tr></thead>
+<tbody>${images.map(image => untaggedRow(image, name, host, mayDelete))}</tbody></table></div>`
+}
+<nav class="paging" aria-label="Pages of the untagged images">${untagged !== '' && html`<a href="${contentAddress(name, { last })}#untagged">First page</a>`}${next !== undefined && html`<a rel="next" href="${contentAddress(name, { last, untagged: next })}#untagged">Next page</a>`}</nav>`;
+}
+
+function untaggedRow(image: UntaggedImage, name: string, host: string, mayDelete: boolean): Html {
+  const { digest, pulls } = image;
+  const inspect = addressOf('/view/inspect', { image: `${host}/${name}@${digest}` });
+  return html`<tr><th scope="row"><a href="${inspect}"><code title="${digest}">${shortDigest(digest)}</code></a></th>
+${imageCells(image)}${pullCells(pulls)}
+${mayDelete && deleteCell(name, digest)}</tr>`;
+}
+
+const deleteHead = html`<th scope="col"><span class="unseen">Delete</span></th>`;
+const pullHeads = html`<th scope="col" class="number">Pulls in ${recentDays} days</th><th scope="col">Last pull</th>`;
+
+function pullCells({ count, lastAt }: RecentPulls): Html {
+  return html`<td class="number">${countText(count)}</td><td>${lastAt === undefined ? '–' : timeElement(lastAt)}</td>`;
+}
+
+function pullWords({ count, lastAt }: RecentPulls): Html {
+  if (lastAt === undefined) return html`no recorded pull`;
+  return html`${countText(count)} ${count === 1 ? 'pull' : 'pulls'} in the last ${recentDays} days, the last one at ${timeElement(lastAt)}`;
+}
+
+function imageCells({ platforms, artifactType, bytes }: ShownManifest): Html {
+  return html`<td>${platforms.length > 0 ? cut(platforms.join(', ')) : html`<code>${cut(artifactType ?? '–')}</code>`}</td>
+<td class="number">${bytes === undefined ? '–' : byteText(bytes)}</td>`;
+}
+
+function deleteCell(name: string, reference: string): Html {
+  return html`<td><a href="${deleteAddress(name, reference)}" aria-label="Delete ${reference}">Delete</a></td>`;
+}
+
 function tagRow(shown: ShownTag, name: string, host: string, mayDelete: boolean): Html {
-  const { tag, digest, platforms, bytes, artifactType, referrers, hasMoreReferrers } = shown;
+  const { tag, digest, referrers, hasMoreReferrers, pulls } = shown;
   const inspect = addressOf('/view/inspect', { image: `${host}/${name}:${tag}` });
   return html`<tr><th scope="row"><a href="${inspect}"><code>${tag}</code></a></th>
 <td><code title="${digest}">${shortDigest(digest)}</code></td>
-<td>${platforms.length > 0 ? cut(platforms.join(', ')) : html`<code>${cut(artifactType ?? '–')}</code>`}</td>
-<td class="number">${bytes === undefined ? '–' : byteText(bytes)}</td>
+${imageCells(shown)}${pullCells(pulls)}
 <td>${
     referrers.length === 0
       ? '–'
       : html`<details><summary>${hasMoreReferrers ? `more than ${referrers.length}` : referrers.length}</summary><ul>${referrers.map(referrerItem)}</ul></details>`
   }</td>
-${mayDelete && html`<td><a href="${deleteAddress(name, tag)}" aria-label="Delete ${tag}">Delete</a></td>`}</tr>`;
+${mayDelete && deleteCell(name, tag)}</tr>`;
 }
 
 function referrerItem({ digest, artifactType, annotations }: ShownReferrer): Html {

@@ -2,6 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Keeper } from '../../hosted/keeper.ts';
+import {
+  listRepositories,
+  listUntagged,
+  type RepositorySources,
+  unknownRepository,
+  viewRepository,
+} from '../../hosted/listings/repository-view.ts';
 import type { Rights } from '../../hosted/rights.ts';
 import type { NoteDeed } from '../../http/callers/audit-notes.ts';
 import type { RegistryAuth } from '../../http/registry/login/registry-auth.ts';
@@ -17,12 +24,6 @@ import {
   repositoryListPage,
   repositoryPage,
 } from './repository-pages.ts';
-import {
-  listRepositories,
-  type RepositorySources,
-  unknownRepository,
-  viewRepository,
-} from './repository-view.ts';
 
 export interface RepositoryPagesDeps {
   readonly repositories: RepositorySources & {
@@ -49,7 +50,7 @@ export const repositoryRoutes = [
     async run({ ctx, query, viewer }, { repositories }: RepositoryPagesDeps) {
       const { find = '', last: after = '' } = query;
       const rights = await viewerRights(ctx.req, repositories);
-      const list = await listRepositories(rights, find.toLowerCase(), after, repositories.store);
+      const list = await listRepositories(rights, find.toLowerCase(), after, repositories);
       return repositoryListPage(list, { find, after, hasLogin: viewer.name !== undefined });
     },
   }),
@@ -57,13 +58,15 @@ export const repositoryRoutes = [
     method: 'get',
     path: '/view/repositories/content',
     access: 'anybody',
-    query: z.object({ name, last, deleted: optional(reference) }),
+    query: z.object({ name, last, untagged: optional(reference), deleted: optional(reference) }),
     async run({ ctx, query }, { repositories, publicUrl }: RepositoryPagesDeps) {
-      const { name, last: after = '', deleted } = query;
+      const { name, last: after = '', untagged = '', deleted } = query;
       const rights = await pullRights(ctx.req, name, repositories);
       const view = await viewRepository(name, after, repositories);
       const mayDelete = rights(name).includes('delete');
-      return repositoryPage(view, { host: publicUrl.host, after, mayDelete, deleted });
+      const images = mayDelete ? await listUntagged(name, untagged, repositories) : undefined;
+      const place = { host: publicUrl.host, after, untagged, mayDelete, deleted };
+      return repositoryPage(view, images, place);
     },
   }),
   pageRoute({

@@ -1,12 +1,11 @@
 import type { Registry } from 'prom-client';
 import { html } from '../frame/html.ts';
-import { type Series, stackedChart } from './charts/stacked-chart.ts';
-import { type DayCounts, readDayCounts, sumsOf } from './day-counts.ts';
+import { stackedChart } from './charts/stacked-chart.ts';
+import { readDayCounts, sumsOf, topSeries } from './day-counts.ts';
 import type { Cell } from './tables/figure-table.ts';
 import type { UsagePageDeps } from './usage-data.ts';
 import type { UsageTab } from './usage-tab.ts';
 
-const shownSeries = 5;
 const shownCallers = 50;
 const shownRoutes = 20;
 
@@ -28,10 +27,7 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
           chart: stackedChart({
             title: 'Refused requests by day',
             places: days.map(({ day }) => day),
-            series: seriesOf(
-              days,
-              limits.map(([name]) => name),
-            ),
+            series: topSeries(days, 'Other limits'),
           }),
           table: {
             name: 'limits',
@@ -89,26 +85,6 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
     };
   },
 };
-
-/** Returns the most frequent limits, and the rest as one series. */
-function seriesOf(days: readonly DayCounts[], names: readonly string[]): Series[] {
-  const of = (name: string) => days.map(({ counts }) => counts.get(name) ?? 0);
-  const shown = names.slice(0, names.length > shownSeries ? shownSeries - 1 : shownSeries);
-  const rest = names.slice(shown.length);
-  return [
-    ...shown.map(name => ({ name, values: of(name) })),
-    ...(rest.length === 0
-      ? []
-      : [
-          {
-            name: 'Other limits',
-            values: days.map(({ counts }) =>
-              rest.reduce((sum, name) => sum + (counts.get(name) ?? 0), 0),
-            ),
-          },
-        ]),
-  ];
-}
 
 async function refusedRoutes(metrics: Registry): Promise<Cell[][]> {
   const { values = [] } =

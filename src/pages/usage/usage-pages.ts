@@ -6,12 +6,13 @@ import { diskTab } from './disk/disk-tab.ts';
 import { healthTab } from './health-tab.ts';
 import { limitsTab } from './limits-tab.ts';
 import { overviewTab } from './overview-tab.ts';
+import { pullsTab } from './pulls-tab.ts';
 import { csvText } from './tables/csv-text.ts';
 import { tableRows } from './tables/figure-table.ts';
 import { rangeOf, shownMetrics, type UsagePageDeps, usageOf } from './usage-data.ts';
 import { tabPage } from './usage-tab.ts';
 
-const tabs = [overviewTab, buildsTab, diskTab, limitsTab, healthTab];
+const tabs = [overviewTab, pullsTab, buildsTab, diskTab, limitsTab, healthTab];
 const range = { from: z.string().max(10).optional(), to: z.string().max(10).optional() };
 const csvQuery = z.object({ ...range, metric: z.enum(shownMetrics).default('pulls') });
 

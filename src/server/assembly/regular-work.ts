@@ -52,6 +52,7 @@ export function startRegularWork(
     [
       { name: 'write usage counts', everyMs: flushMs, run: usage.flush },
       { name: 'write figures', everyMs: figuresMs, run: rows.dayCounts.flush },
+      { name: 'write pulls', everyMs: figuresMs, run: rows.pulls.flush },
       {
         name: 'look at the queue of builds',
         everyMs: sampleMs,

@@ -1,7 +1,7 @@
 import { tallyKinds } from '../../foundation/telemetry/tally.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 
-type FigureRows = Pick<Rows, 'dayCounts' | 'queue'>;
+type FigureRows = Pick<Rows, 'dayCounts' | 'queue' | 'pulls'>;
 
 const dayMs = 24 * 3_600_000;
 /** How long figures are kept: a little more than a year, so that a month can be compared with that of the last year. */
@@ -11,22 +11,27 @@ const callersKeptDays = 30;
 
 /** Deletes figures that are older than their time. */
 export async function purgeFigures(
-  { dayCounts, queue }: FigureRows,
+  { dayCounts, queue, pulls }: FigureRows,
   signal?: AbortSignal,
 ): Promise<void> {
   const now = Date.now();
   for (const kind of tallyKinds) {
     const days = kind === 'refused callers' ? callersKeptDays : keptDays;
-    const first = new Date(now - days * dayMs).toISOString().slice(0, 10);
-    await dayCounts.purge(kind, first, signal);
+    await dayCounts.purge(kind, dayBefore(now, days), signal);
   }
+  await pulls.purge(dayBefore(now, keptDays), signal);
   await queue.purge(now - keptDays * dayMs, signal);
 }
 
 /** Returns the last work for figures when the server stops. */
-export function flushFigures({ dayCounts, queue }: FigureRows): () => Promise<void> {
+export function flushFigures({ dayCounts, queue, pulls }: FigureRows): () => Promise<void> {
   return async () => {
     await dayCounts.flush();
     await queue.flush();
+    await pulls.flush();
   };
+}
+
+function dayBefore(at: number, days: number): string {
+  return new Date(at - days * dayMs).toISOString().slice(0, 10);
 }

@@ -246,4 +246,15 @@ export const migrations: readonly string[] = [
     UPDATE sums SET value = value - 1 WHERE name = 'sessions';
   END;
   `,
+  // Pulls by what is pulled.
+  `
+  CREATE TABLE pulls (
+    subject TEXT NOT NULL,
+    day TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    PRIMARY KEY (subject, day)
+  ) WITHOUT ROWID;
+  CREATE INDEX pulls_by_day ON pulls (day);
+  `,
 ];

@@ -1,6 +1,7 @@
 import { type Database, openDatabase, type ServerUse } from './database.ts';
 import { type ContentUseStore, createContentUseStore } from './figures/content-use-rows.ts';
 import { createDayCountStore, type DayCountStore } from './figures/day-count-rows.ts';
+import { createPullStore, type PullStore } from './figures/pull-rows.ts';
 import { createQueueStore, type QueueStore } from './figures/queue-rows.ts';
 import { type ClockReadingStore, createClockReadingStore } from './file/clock-readings.ts';
 import { createIdentityStore, type IdentityStore } from './file/identity-rows.ts';
@@ -47,6 +48,7 @@ export interface Rows {
   readonly dayCounts: DayCountStore;
   readonly queue: QueueStore;
   readonly contentUse: ContentUseStore;
+  readonly pulls: PullStore;
   readonly users: UserStore;
   readonly accessTokens: AccessTokenStore;
   readonly workspaces: WorkspaceStore;
@@ -93,6 +95,7 @@ export function rowsOf(database: Database): Rows {
     dayCounts: createDayCountStore(database),
     queue: createQueueStore(database),
     contentUse: createContentUseStore(database),
+    pulls: createPullStore(database),
     users: createUserStore(database),
     accessTokens: createAccessTokenStore(database),
     workspaces: createWorkspaceStore(database),

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
 import type { HostedBlobs } from '../../../hosted/blobs.ts';
 import { listingHeaders } from '../../../hosted/in-process/own-registry.ts';
-import type { HostedListings, Listing } from '../../../hosted/listings.ts';
+import type { HostedListings, Listing } from '../../../hosted/listings/listings.ts';
 import type { HostedManifests } from '../../../hosted/manifests.ts';
 import type { Action } from '../../../hosted/rights.ts';
 import type { Uploads } from '../../../hosted/uploads/uploads.ts';
@@ -21,6 +21,7 @@ import { apiVersionHeader } from '../registry-headers.ts';
 import { sendDocument } from '../send-document.ts';
 import { sendJson } from '../send-json.ts';
 import { type HostedPath, parseHostedPath } from './hosted-path.ts';
+import type { CountHostedPull } from './hosted-pulls.ts';
 import { sendUpload } from './upload-routes.ts';
 
 export interface HostedDeps {
@@ -32,6 +33,7 @@ export interface HostedDeps {
   readonly blobs: HostedBlobs;
   readonly listings: HostedListings;
   readonly uploads: Uploads;
+  readonly countPull: CountHostedPull;
 }
 
 // The minimum that every registry accepts. Source: OCI distribution specification 1.1, Pushing Manifests.
@@ -99,8 +101,11 @@ async function send(
 ): Promise<void> {
   const query = queryOf(req);
   switch (kind) {
-    case 'manifests':
-      return sendDocument(await deps.manifests.get(repository, reference), req, res);
+    case 'manifests': {
+      const document = await deps.manifests.get(repository, reference);
+      deps.countPull(req, { repository, reference, digest: document.digest });
+      return sendDocument(document, req, res);
+    }
     case 'blobs':
       return sendBlob(
         blobAnswer(deps, repository, reference as Digest),

@@ -1,7 +1,7 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { Database } from '../database.ts';
 import { isHeldSql } from '../images/content-rows.ts';
-import type { HostedManifest, HostedReferrer } from './hosted-store.ts';
+import type { HostedManifest, HostedReferrer, ListedManifest } from './hosted-store.ts';
 
 const manifestColumns =
   'm.digest, m.media_type AS mediaType, m.size, m.subject, m.artifact_type AS artifactType, m.annotations';
@@ -27,6 +27,13 @@ export function createHostedQueries(database: Database) {
   ).pluck();
   const manifest = sql(
     `SELECT ${manifestColumns} FROM hosted_manifests m WHERE ${inRepository} AND digest = ?`,
+  );
+  const manifestsOf = sql(
+    `SELECT digest, subject IS NULL
+       AND NOT EXISTS (SELECT 1 FROM hosted_tags t WHERE t.repository = m.repository AND t.digest = m.digest)
+       AND NOT EXISTS (SELECT 1 FROM hosted_parts p WHERE p.repository = m.repository AND p.part = m.digest)
+       AS isUntagged
+     FROM hosted_manifests m WHERE ${inRepository} AND digest > ? ORDER BY digest LIMIT ?`,
   );
   const referrers = sql(
     `SELECT digest, artifact_type AS artifactType FROM hosted_manifests
@@ -71,6 +78,10 @@ export function createHostedQueries(database: Database) {
     repositories: (after: string, limit: number) => repositories.all(after, limit) as string[],
     manifest: (repository: string, digest: Digest) =>
       manifest.get(repository, digest) as HostedManifest | undefined,
+    manifestsOf: (repository: string, after: string, limit: number): ListedManifest[] =>
+      (
+        manifestsOf.all(repository, after, limit) as Array<{ digest: Digest; isUntagged: number }>
+      ).map(({ digest, isUntagged }) => ({ digest, isUntagged: isUntagged === 1 })),
     referrers: (repository: string, subject: Digest, after: string, limit: number) =>
       referrers.all(repository, subject, after, limit) as HostedReferrer[],
     tagged: (repository: string, tag: string) => tagged.get(repository, tag) as Digest | undefined,

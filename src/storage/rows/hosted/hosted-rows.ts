@@ -29,6 +29,7 @@ export function createHostedStore(database: Database): HostedStore {
     hasRepository: async repository => queries.hasRepository(repository),
     repositories: async (after, limit) => queries.repositories(after, limit),
     manifest: async (repository, digest) => queries.manifest(repository, digest),
+    manifestsOf: async (repository, after, limit) => queries.manifestsOf(repository, after, limit),
     referrers: async (repository, subject, after, limit) =>
       queries.referrers(repository, subject, after, limit),
     tagged: async (repository, tag) => queries.tagged(repository, tag),

@@ -12,6 +12,12 @@ export interface HostedManifest {
   readonly annotations: string | null;
 }
 
+export interface ListedManifest {
+  readonly digest: Digest;
+  /** True for a manifest without a tag, without a subject, and that is no part of an index. */
+  readonly isUntagged: boolean;
+}
+
 /** A manifest that has a subject. Its annotations are left out because they may be long. */
 export type HostedReferrer = Pick<HostedManifest, 'digest' | 'artifactType'>;
 
@@ -25,6 +31,8 @@ export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
   /** Returns the names of repositories after a name, in the order of their bytes. */
   repositories(after: string, limit: number): Promise<string[]>;
   manifest(repository: string, digest: Digest): Promise<HostedManifest | undefined>;
+  /** Returns up to so many manifests of a repository after a digest, in their order. */
+  manifestsOf(repository: string, after: string, limit: number): Promise<ListedManifest[]>;
   /** Returns the manifests of a subject after a digest, in the order of their digests. */
   referrers(
     repository: string,

@@ -1,4 +1,4 @@
-import { Fault } from '../foundation/fault.ts';
+import { Fault } from '../../foundation/fault.ts';
 
 /**
  * Returns the number in the parameter `n` of a listing; undefined when it is absent. Throws a {@link Fault} (400) for

@@ -1,7 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import type { HostedManifests } from '../../hosted/manifests.ts';
-import type { Rights } from '../../hosted/rights.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { type Manifest, parseManifest } from '../../oci/manifest.ts';
@@ -9,16 +7,27 @@ import { isImageConfigType } from '../../oci/media-type.ts';
 import { isAttestation, offeredPlatforms } from '../../oci/platform.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { PullStore, PullSubject, RecentPulls } from '../../storage/rows/figures/pull-rows.ts';
 import type { HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
+import type { HostedManifests } from '../manifests.ts';
+import type { Rights } from '../rights.ts';
+import { referenceSubject, repositorySubject } from './pulled-names.ts';
 
 export interface RepositorySources {
   readonly store: HostedStore;
   readonly manifests: HostedManifests;
   readonly content: ContentStore;
+  readonly pulls: Pick<PullStore, 'recent'>;
+}
+
+export interface ShownRepository {
+  readonly name: string;
+  readonly bytes: number;
+  readonly pulls: RecentPulls;
 }
 
 export interface RepositoryList {
-  readonly repositories: readonly { readonly name: string; readonly bytes: number }[];
+  readonly repositories: readonly ShownRepository[];
   /** The name after which the next page begins; undefined at the end of the list. */
   readonly next: string | undefined;
 }
@@ -42,14 +51,24 @@ export interface ShownReferrer {
 
 export interface ShownTag extends ShownManifest {
   readonly tag: string;
+  readonly pulls: RecentPulls;
   readonly referrers: readonly ShownReferrer[];
   readonly hasMoreReferrers: boolean;
 }
 
-export interface RepositoryView {
-  readonly name: string;
-  readonly bytes: number;
+/** An image that no tag names. */
+export interface UntaggedImage extends ShownManifest {
+  readonly pulls: RecentPulls;
+}
+
+export interface RepositoryView extends ShownRepository {
   readonly tags: readonly ShownTag[];
+  readonly next: string | undefined;
+}
+
+export interface UntaggedPage {
+  readonly images: readonly UntaggedImage[];
+  /** The digest after which the next page begins; undefined at the end of the list. */
   readonly next: string | undefined;
 }
 
@@ -61,13 +80,16 @@ const tagsOfPage = 20;
 const shownReferrers = 5;
 const shownImages = 32;
 const largestConfig = 256 * 1024;
+const dayMs = 24 * 3_600_000;
+/** Pulls are counted for this many days. */
+export const recentDays = 30;
 
 /** Returns a page of the repositories that the viewer may pull, in the order of the catalog. */
 export async function listRepositories(
   rights: Rights,
   find: string,
   after: string,
-  store: HostedStore,
+  { store, pulls }: Pick<RepositorySources, 'store' | 'pulls'>,
 ): Promise<RepositoryList> {
   const names: string[] = [];
   let last = after;
@@ -82,7 +104,7 @@ export async function listRepositories(
   }
   const page = names.slice(0, repositoriesOfPage);
   const repositories = [];
-  for (const name of page) repositories.push({ name, bytes: await store.repositoryBytes(name) });
+  for (const name of page) repositories.push(await shownRepository(name, { store, pulls }));
   const isFull = names.length > repositoriesOfPage;
   return { repositories, next: isFull ? page.at(-1) : hasMore ? last : undefined };
 }
@@ -106,13 +128,64 @@ export async function viewRepository(
     tags.push({
       ...{ tag, hasMoreReferrers: referrers.length > shownReferrers },
       ...(await viewManifest(name, digest, sources)),
+      pulls: await recentPulls(referenceSubject(name, tag), sources.pulls),
       referrers: await Promise.all(
         referrers.slice(0, shownReferrers).map(async one => referrerOf(name, one.digest, sources)),
       ),
     });
   }
   const next = found.length > tagsOfPage ? found[tagsOfPage - 1] : undefined;
-  return { name, bytes: await store.repositoryBytes(name), tags, next };
+  return { ...(await shownRepository(name, sources)), tags, next };
+}
+
+/** Returns a page of the images of a repository that no tag names. Throws a `Fault` (404). */
+export async function listUntagged(
+  name: string,
+  after: string,
+  sources: RepositorySources,
+): Promise<UntaggedPage> {
+  const { store } = sources;
+  if (!(await store.hasRepository(name))) throw unknownRepository(name);
+  const digests: Digest[] = [];
+  let last = after;
+  let hasMore = true;
+  for (let seen = 0; hasMore && seen < mostSeen && digests.length <= tagsOfPage; ) {
+    await pauseTurn();
+    const found = await store.manifestsOf(name, last, batch);
+    seen += found.length;
+    hasMore = found.length === batch;
+    last = found.at(-1)?.digest ?? last;
+    for (const { digest, isUntagged } of found) if (isUntagged) digests.push(digest);
+  }
+  const images: UntaggedImage[] = [];
+  for (const digest of digests.slice(0, tagsOfPage)) {
+    await pauseTurn();
+    images.push({
+      ...(await viewManifest(name, digest, sources)),
+      pulls: await recentPulls(referenceSubject(name, digest), sources.pulls),
+    });
+  }
+  const isFull = digests.length > tagsOfPage;
+  return { images, next: isFull ? images.at(-1)?.digest : hasMore ? last : undefined };
+}
+
+async function shownRepository(
+  name: string,
+  { store, pulls }: Pick<RepositorySources, 'store' | 'pulls'>,
+): Promise<ShownRepository> {
+  return {
+    name,
+    bytes: await store.repositoryBytes(name),
+    pulls: await recentPulls(repositorySubject(name), pulls),
+  };
+}
+
+function recentPulls(
+  subject: PullSubject,
+  pulls: RepositorySources['pulls'],
+): Promise<RecentPulls> {
+  const from = new Date(Date.now() - recentDays * dayMs).toISOString().slice(0, 10);
+  return pulls.recent(subject, from);
 }
 
 /** Returns the answer for a repository that does not exist, and for one that the viewer may not pull. */

@@ -1,0 +1,125 @@
+import type { Database } from '../database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+import { gatherCounts } from './gathered-counts.ts';
+
+/** What is pulled: one of the names that `pull/pull-subject.ts` makes. */
+export type PullSubject = string & { readonly __brand: 'PullSubject' };
+
+export interface DayPulls {
+  /** `yyyy-mm-dd`, UTC. */
+  readonly day: string;
+  readonly count: number;
+}
+
+export interface RecentPulls {
+  /** Pulls since the requested day. */
+  readonly count: number;
+  /** ms since the epoch; undefined when no pull is recorded. */
+  readonly lastAt: number | undefined;
+}
+
+/** Pulls by subject and day, and the time of the last one. A pull never waits for the disk. */
+export interface PullStore {
+  /** Counts a pull of each subject. */
+  note(subjects: Iterable<PullSubject>): void;
+  /** Returns the days since a day on which there were pulls, including unwritten ones, in their order. */
+  byDay(subject: PullSubject, from: string): Promise<DayPulls[]>;
+  /** Returns the number of pulls since a day, and the last one of all, including unwritten ones. */
+  recent(subject: PullSubject, from: string): Promise<RecentPulls>;
+  /** Writes the pulls since the last call. Pulls that cannot be written are kept for the next call. */
+  flush(): Promise<void>;
+  /** Removes the pulls before a day; returns how many rows. */
+  purge(before: string, signal?: AbortSignal): Promise<number>;
+}
+
+interface Count extends DayPulls {
+  readonly subject: PullSubject;
+  readonly lastAt: number;
+}
+
+const dayMs = 24 * 3_600_000;
+// A disk that refuses writes for long must not fill the memory.
+const mostWaiting = 50_000;
+
+export function createPullStore(database: Database, now: () => number = Date.now): PullStore {
+  const insert = database.prepare(
+    `INSERT INTO pulls (subject, day, count, last_at) VALUES (?, ?, ?, ?)
+     ON CONFLICT (subject, day) DO UPDATE SET
+       count = count + excluded.count, last_at = MAX(last_at, excluded.last_at)`,
+  );
+  const byDay = database.prepare(
+    'SELECT day, count FROM pulls WHERE subject = ? AND day >= ? ORDER BY day',
+  );
+  const sum = database
+    .prepare('SELECT COALESCE(SUM(count), 0) FROM pulls WHERE subject = ? AND day >= ?')
+    .pluck();
+  const last = database
+    .prepare('SELECT last_at FROM pulls WHERE subject = ? ORDER BY day DESC LIMIT 1')
+    .pluck();
+  const purge = database.prepare(
+    `DELETE FROM pulls WHERE (subject, day) IN
+     (SELECT subject, day FROM pulls WHERE day < ? ORDER BY day LIMIT ?)`,
+  );
+  const keyOf = ({ subject, day }: Pick<Count, 'subject' | 'day'>) => `${day} ${subject}`;
+  const gathered = gatherCounts<Count>(
+    database,
+    keyOf,
+    (one, other) => ({
+      ...one,
+      count: one.count + other.count,
+      lastAt: Math.max(one.lastAt, other.lastAt),
+    }),
+    ({ subject, day, count, lastAt }) => insert.run(subject, day, count, lastAt),
+  );
+  // Counts of earlier days wait only while the disk refuses writes.
+  const unwritten = (subject: PullSubject, from: string): Count[] =>
+    [dayOf(now() - dayMs), dayOf(now())]
+      .filter(day => day >= from)
+      .flatMap(day => gathered.get(keyOf({ subject, day })) ?? []);
+
+  return {
+    note(subjects) {
+      const lastAt = now();
+      const day = dayOf(lastAt);
+      for (const subject of subjects) {
+        const one = { subject, day, count: 1, lastAt };
+        const key = keyOf(one);
+        if (gathered.size < mostWaiting || gathered.get(key)) gathered.add(key, one);
+      }
+    },
+
+    async byDay(subject, from) {
+      const days = new Map<string, number>();
+      const rows = byDay.all(subject, from) as DayPulls[];
+      for (const { day, count } of [...rows, ...unwritten(subject, from)]) {
+        days.set(day, (days.get(day) ?? 0) + count);
+      }
+      return [...days].map(([day, count]) => ({ day, count })).sort(inOrder);
+    },
+
+    async recent(subject, from) {
+      const waiting = unwritten(subject, from);
+      const written = last.get(subject) as number | undefined;
+      return {
+        count: waiting.reduce((all, { count }) => all + count, sum.get(subject, from) as number),
+        lastAt: waiting.reduce<number | undefined>(
+          (latest, { lastAt }) => Math.max(latest ?? lastAt, lastAt),
+          written,
+        ),
+      };
+    },
+
+    flush: gathered.flush,
+
+    purge: (before, signal) =>
+      inSmallSteps(database, rows => purge.run(before, rows).changes, signal),
+  };
+}
+
+function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}
+
+function inOrder(one: DayPulls, other: DayPulls): number {
+  return one.day < other.day ? -1 : 1;
+}

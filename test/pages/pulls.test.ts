@@ -1,0 +1,143 @@
+/** Pulls as people see them: of a container, of a hosted image, and of all images for operators. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { imageOf } from '../corpus/image.ts';
+import { layerOf } from '../corpus/layer.ts';
+import { Pusher } from '../corpus/push.ts';
+import { basic, Repository } from '../hosted/push-client.ts';
+import { accounts } from '../integration/hosted.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+
+const page = { accept: 'text/html,*/*;q=0.8' };
+const admin = basic('admin', 'secret');
+const reader = basic('reader', 'read');
+const token = /[a-z2-7]{32}/;
+
+suite('pulls', { concurrency: 1 }, () => {
+  let registry: Registry;
+  let directory: TempDir;
+  let sluice: Sluice;
+  let browser: TestBrowser;
+  const start = (port?: number) =>
+    startSluice({
+      ...(port === undefined ? {} : { port }),
+      data: directory.join('data'),
+      config: {
+        accounts,
+        trustedProxies: 1,
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+
+  before(async () => {
+    [browser, registry] = await Promise.all([startBrowser(), startRegistry()]);
+    directory = await makeTempDir('pulls-page');
+    sluice = await start();
+    const image = imageOf({ layers: [await layerOf([{ name: 'a', content: 'a' }])] });
+    await (await Pusher.open(registry, 'tools/app')).push(image, '1');
+  });
+  after(async () => {
+    await browser?.[Symbol.asyncDispose]();
+    await sluice?.stop();
+    await registry?.stop();
+    await directory?.remove();
+  });
+
+  const textOf = async (path: string, headers: Record<string, string> = admin) => {
+    const answer = await sluice.fetch(path, { headers: { ...page, ...headers } });
+    assert.equal(answer.status, 200, path);
+    return answer.text();
+  };
+  /** Gets a manifest, as the client behind a proxy. */
+  const get = async (url: string, client: string, method = 'GET', headers = {}) => {
+    const answer = await fetch(url, {
+      method,
+      headers: { 'x-forwarded-for': client, accept: '*/*', ...headers },
+    });
+    assert.equal(answer.status, 200, url);
+    await answer.arrayBuffer();
+    return answer.headers.get('docker-content-digest') ?? '';
+  };
+
+  test('a container shows its pulls by day, each client once, also after a restart', async () => {
+    const { targetImage } = await sluice.request({
+      containerImage: `${registry.host}/tools/app:1`,
+    });
+    const [own = ''] = token.exec(targetImage) ?? [];
+    const path = `/view/containers/${own}`;
+    assert.match(await textOf(path, {}), /Nobody has pulled it yet/);
+    for (const client of ['10.0.0.1', '10.0.0.1', '10.0.0.2']) {
+      await get(sluice.at(targetImage, 'manifests/1'), client, 'HEAD');
+      await get(sluice.at(targetImage, 'manifests/1'), client);
+    }
+    assert.match(await textOf(path, {}), /<strong>2<\/strong> in the last 30 days/);
+    await sluice.stop();
+    sluice = await start(sluice.port);
+    assert.match(await textOf(path, {}), /<strong>2<\/strong> in the last 30 days/);
+    await checkLooks(browser, sluice.url + path, 'container-pulls');
+  });
+
+  test('a hosted image shows the pulls of its tag; a moved tag leaves an untagged image', async () => {
+    const repository = new Repository(sluice, 'team/app');
+    const manifests = `${repository.url}/manifests`;
+    const one = await repository.pushImage('1', [Buffer.from('one')]);
+    const other = await repository.pushImage('2', [Buffer.from('two')]);
+    const auth = { ...reader };
+    // As docker: the digest of the tag, then the manifest by digest. A second client that looks only pulls nothing.
+    assert.equal(await get(`${manifests}/1`, '10.0.0.1', 'HEAD', auth), one);
+    await get(`${manifests}/${one}`, '10.0.0.1', 'GET', auth);
+    await get(`${manifests}/${one}`, '10.0.0.1', 'GET', auth);
+    await get(`${manifests}/1`, '10.0.0.3', 'HEAD', auth);
+    // As crane: the tag at once.
+    await get(`${manifests}/1`, '10.0.0.2', 'GET', auth);
+    const path = '/view/repositories/content?name=team/app';
+    const rowOf = async (name: string, headers = reader) => {
+      const rows = (await textOf(path, headers)).split('<tr>');
+      return rows.find(row => row.includes(`>${name}</code>`)) ?? assert.fail(`no row ${name}`);
+    };
+    assert.match(await rowOf('1'), /<td class="number">2<\/td><td><time/);
+    assert.match(await rowOf('2'), /<td class="number">0<\/td><td>–<\/td>/);
+    assert.match(await textOf('/view/repositories', reader), /<td class="number">2<\/td><td><time/);
+
+    await repository.pushImage('1', [Buffer.from('three')]);
+    assert.doesNotMatch(await textOf(path, reader), /Untagged/);
+    const [, untagged = ''] = (await textOf(path)).split('id="untagged"');
+    assert.ok(untagged.includes(one));
+    assert.ok(!untagged.includes(other));
+    assert.match(untagged, /<td class="number">2<\/td><td><time/);
+    await using tab = await browser.open({ headers: admin });
+    await tab.page.goto(sluice.url + path);
+    await tab.page.getByRole('link', { name: `Delete ${one}` }).click();
+    await tab.page.getByRole('button', { name: 'Delete this image' }).click();
+    await tab.page.getByRole('status').getByText(`Deleted ${one}`).waitFor();
+    assert.doesNotMatch(await textOf(path), /Untagged/);
+    await repository.pushImage('1', [Buffer.from('four')]);
+    const asAdmin = { ...browser, open: (view = {}) => browser.open({ ...view, headers: admin }) };
+    await checkLooks(asAdmin, sluice.url + path, 'repository-pulls');
+  });
+
+  test('a container of a hosted image counts as a pull of that image', async () => {
+    const repository = new Repository(sluice, 'public/base');
+    await repository.pushImage('1', [Buffer.from('base')]);
+    const { host } = new URL(sluice.url);
+    const { targetImage } = await sluice.request({ containerImage: `${host}/public/base:1` });
+    await get(sluice.at(targetImage, 'manifests/1'), '10.0.0.1');
+    const text = await textOf('/view/repositories/content?name=public/base', {});
+    assert.match(text, /1 pull in the last 30 days/);
+  });
+
+  test('operators see which images are pulled, as a table and as a file', async () => {
+    const text = await textOf('/view/usage/pulls');
+    assert.ok(text.includes(`${registry.host}/tools/app`));
+    assert.ok(text.includes(`${new URL(sluice.url).host}/team/app`));
+    const csv = await textOf('/view/usage/pulled-images.csv');
+    assert.ok(csv.includes(`${registry.host}/tools/app,2,`), csv);
+    const strangers = await sluice.fetch('/view/usage/pulls', { headers: page });
+    assert.equal(strangers.status, 401);
+    const asAdmin = { ...browser, open: (view = {}) => browser.open({ ...view, headers: admin }) };
+    await checkLooks(asAdmin, `${sluice.url}/view/usage/pulls`, 'usage-pulls');
+  });
+});
