@@ -25,6 +25,7 @@ import type { Html } from './frame/html.ts';
 import { layout, type Page, type ShownViewer } from './frame/page-layout.ts';
 import type { PageBasis, PageRoute } from './frame/page-route.ts';
 import { type InspectPageDeps, inspectPage } from './images/inspect-page.ts';
+import { type LayerPageDeps, layerPages } from './images/layer/layer-page.ts';
 import { type BuildListDeps, buildListRoutes } from './lists/build-list-routes.ts';
 import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-routes.ts';
 import type { UsagePageDeps } from './usage/usage-data.ts';
@@ -34,6 +35,7 @@ export type PagesDeps = PageBasis &
   AskDeps &
   ContainerPageDeps &
   InspectPageDeps &
+  LayerPageDeps &
   UsagePageDeps &
   DocsDeps &
   LoginDeps &
@@ -80,6 +82,7 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...buildPageRoutes,
   ...containerPages,
   inspectPage,
+  ...layerPages,
   ...repositoryRoutes,
   ...usagePages,
   ...docsRoutes,

@@ -192,6 +192,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
         [
           ['regular work', work.stop],
           ['builds', building.close],
+          ['listings of layers', containers.layerListings.close],
           ['conda', conda.close],
           ['usage', usage.flush],
           ['figures', flushFigures(state.rows)],

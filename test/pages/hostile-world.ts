@@ -2,6 +2,7 @@
 import { pageRoutes } from '../../src/pages/pages.ts';
 import { noteLayer } from '../corpus/base.ts';
 import { imageOf } from '../corpus/image.ts';
+import { layerOf } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
 import { startCondaChannels } from '../world/conda-channels.ts';
 import { program } from '../world/conda-programs.ts';
@@ -28,7 +29,7 @@ export const hostileTexts: readonly string[] = [
 export const hostileText = hostileTexts.join(' ');
 
 const names =
-  'q image by package base env to next from page filter name owner user state status since until tag repository digest path layer platform build token search versions dockerfile channels entrypoint workdir sort order line step day organisation plan against compare at format';
+  'q image by package base env to next from page filter name owner user state status since until tag repository digest path layer platform build token search versions dockerfile channels entrypoint workdir sort order line step day organisation plan against compare at format change';
 
 /** Returns a query in which every parameter that a page may read is the text. */
 export function queryWith(text: string): string {
@@ -54,8 +55,10 @@ export async function startHostileWorld(start = startSluice): Promise<HostileWor
     bioconda: [],
   });
   stack.use(channels);
+  const names = hostileTexts.map(text => ({ name: text.replaceAll('/', '|'), content: text }));
+  const layer = await layerOf(names);
   const image = imageOf({
-    layers: [await noteLayer('<script>alert(1)</script>')],
+    layers: [layer, await noteLayer('<script>alert(1)</script>')],
     run: {
       Env: hostileTexts.map((text, at) => `E${at}=${text}`),
       Cmd: hostileTexts,
@@ -133,7 +136,10 @@ export async function startHostileWorld(start = startSluice): Promise<HostileWor
     paths: pageRoutes
       .filter(({ method, path }) => method === 'get' && !/\/assets\/|\.csv$/.test(path))
       .map(({ path }) => pathOf(path))
-      .concat(`/view/inspect?image=${encodeURIComponent(`${registry.host}/hostile:1`)}`),
+      .concat(
+        `/view/inspect?image=${encodeURIComponent(`${registry.host}/hostile:1`)}`,
+        `/view/inspect/layer?image=${encodeURIComponent(`${registry.host}/hostile:1`)}&layer=${layer.content.digest}`,
+      ),
     [Symbol.asyncDispose]: () => open.disposeAsync(),
   };
 }

@@ -6,17 +6,13 @@ import { visibleText } from '../frame/shown-text.ts';
 import type { ConfigView, HistoryStep } from './image-config-view.ts';
 import type { Referrers, ReferrerView } from './image-referrers.ts';
 import type { ImageView, LayerView } from './image-view.ts';
+import { layerAddress } from './layer/layer-address.ts';
+import { shareBar, shareText } from './share-bar.ts';
 
 export const inspectPath = '/view/inspect';
 
 function addressOf(query: Readonly<Record<string, string>>): string {
   return `${inspectPath}?${new URLSearchParams(query)}`;
-}
-
-/** Returns a bar that shows a share, from 0 to 1. */
-function shareBar(share: number): Html {
-  const width = Math.max(share > 0 ? 1 : 0, Math.round(share * 1000) / 10);
-  return html`<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect class="ground" width="100" height="8"/><rect class="part" width="${width}" height="8"/></svg>`;
 }
 
 /** Returns the page that asks for an image. */
@@ -48,7 +44,7 @@ export function imagePage(image: string, view: ImageView, referrers: Referrers):
 ${platformLinks(image, view)}
 ${overview(view)}
 ${view.config && configuration(view.config, room)}
-${view.config ? layerTable(view, room) : artifactFiles(view, room)}
+${view.config ? layerTable(image, view, room) : artifactFiles(view, room)}
 ${referrerTable(image, referrers, room)}
 ${textTable('Annotations', Object.entries(view.annotations), room)}`,
   };
@@ -141,14 +137,20 @@ function textOrLink(text: string): Html {
     : foldedText(text);
 }
 
-function layerTable({ layers, history, layerBytes }: ImageView, room: PageRoom): Html {
+function layerTable(
+  image: string,
+  { layers, history, layerBytes, platforms }: ImageView,
+  room: PageRoom,
+): Html {
   const largest = Math.max(1, ...layers.map(({ size }) => size));
+  const platform = platforms.find(({ isChosen }) => isChosen)?.name;
   const { shown, left } = room.list(history, step => {
     const layer = step.layer === undefined ? undefined : layers[step.layer - 1];
-    return stepRow(step, layer, layerBytes, largest);
+    const address = layer && layerAddress({ image, platform, layer: layer.digest });
+    return stepRow(step, layer, address, layerBytes, largest);
   });
   return html`<h2 id="layers">History and layers</h2>
-<p class="minor">From the lowest layer to the highest. A step without a layer changed the configuration only.</p>
+<p class="minor">From the lowest layer to the highest. A step without a layer changed the configuration only. Open a layer to see its files.</p>
 <div class="wide" tabindex="0"><table class="layers">
 <thead><tr><th scope="col">Step</th><th scope="col">Layer</th><th scope="col" class="number">Size</th><th scope="col">Share of ${byteText(layerBytes)}</th></tr></thead>
 <tbody>${shown}</tbody>
@@ -159,6 +161,7 @@ ${leftOut(left)}`;
 function stepRow(
   { createdBy, comment }: HistoryStep,
   layer: LayerView | undefined,
+  address: string | undefined,
   total: number,
   largest: number,
 ): Html {
@@ -166,12 +169,12 @@ function stepRow(
   const what = html`<td class="step">${
     command === '' ? html`<span class="minor">No history</span>` : foldedText(command)
   }${comment && html`<div class="minor">${visibleText(comment, 200)}</div>`}</td>`;
-  if (!layer) {
+  if (!layer || address === undefined) {
     return html`<tr class="unchanged">${what}<td class="minor">no layer</td><td></td><td></td></tr>`;
   }
   const { number, digest, size } = layer;
   const share = total > 0 ? size / total : 0;
-  return html`<tr>${what}<td>Layer ${number}<br><code class="minor" title="${digest}">${shortDigest(digest)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}<span class="minor">${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %</span></td></tr>`;
+  return html`<tr>${what}<td><a href="${address}">Layer ${number}</a><br><code class="minor" title="${digest}">${shortDigest(digest)}</code></td><td class="number">${byteText(size)}</td><td class="bar">${shareBar(size / largest)}<span class="minor">${shareText(share)}</span></td></tr>`;
 }
 
 function artifactFiles({ layers, layerBytes }: ImageView, room: PageRoom): Html {

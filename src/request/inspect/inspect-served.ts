@@ -11,6 +11,8 @@ export interface InspectedImage {
   readonly access: Access;
   readonly root: Document;
   readonly documents: Pick<Documents, 'manifest' | 'config'>;
+  /** Returns true for content that was written or submitted for the image, and is here. Default: nothing is. */
+  owns?(digest: Digest): boolean;
 }
 
 /** Returns the image of a served name as clients pull it; undefined for other images. Throws a `Fault`. */
@@ -36,6 +38,7 @@ export function createOpenRequest({ findImage, documents }: OpenRequestDeps): Op
     return {
       access: image.access,
       root: image.root,
+      owns: digest => image.owns(digest),
       documents: {
         manifest: async (access, digest, mediaType) =>
           (await written(digest, mediaType)) ?? documents.manifest(access, digest, mediaType),

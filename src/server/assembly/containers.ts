@@ -7,6 +7,7 @@ import { closedSourceRules } from '../../builds/solve/closed-sources.ts';
 import { createBaseResolver } from '../../images/base-image.ts';
 import { createDocuments } from '../../images/documents.ts';
 import { createImageMaker } from '../../images/image-maker.ts';
+import { createLayerListings } from '../../images/listing/layer-listings.ts';
 import { createRightWatch } from '../../images/right-watch.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import { createBuiltBy } from '../../pull/built.ts';
@@ -18,6 +19,7 @@ import { createBuildIntake } from '../../request/built-image.ts';
 import { createDryRun } from '../../request/dry-run.ts';
 import { createInspect } from '../../request/inspect/inspect.ts';
 import { createOpenRequest, createOpenServed } from '../../request/inspect/inspect-served.ts';
+import { createOpenLayers } from '../../request/inspect/inspected-layers.ts';
 import { createOpenInspected } from '../../request/inspect/open-inspected.ts';
 import { createGrantContexts } from '../../request/layers/context-grant.ts';
 import { createLayerSource } from '../../request/layers/layer-source.ts';
@@ -201,10 +203,13 @@ export function createContainers(
     documents: glanced,
     openServed: createOpenServed(findServed, openRequest),
   });
+  const layerListings = createLayerListings({ files: state.listings, log });
+  const openLayers = createOpenLayers({ registry, content });
   const inspect = createInspect({ openInspected, registry, urlOf });
   const grantContexts = createGrantContexts({ tokens: hosted.tokens, share });
   return {
     ...{ documents, building, tokens, findImage, openRequest },
     ...{ accept, dryRun, inspect, openInspected, registry, grantContexts },
+    ...{ layerListings, openLayers },
   };
 }

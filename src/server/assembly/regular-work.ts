@@ -96,6 +96,7 @@ export function startRegularWork(
           signal,
         ),
       ),
+      purge('remove listings of layers by last use', signal => state.listings.tidy(signal)),
       purge('correct the use of cached blobs', signal =>
         cachedBlobs.redate(Date.now() + futureMs, signal),
       ),

@@ -8,6 +8,7 @@ import { addDiskMetrics } from '../../foundation/telemetry/disk-figures.ts';
 import { createRemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
 import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
+import { openListingFiles } from '../../images/listing/listing-files.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
 import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
@@ -21,6 +22,10 @@ import { requireContent, requireDatabase, requireSecretsKey } from '../../storag
 import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
 import type { AppDeps } from './app-deps.ts';
+
+// A usual layer has a listing of less than 1 MB.
+const listingBytes = 512 * 1024 ** 2;
+const listingsKeptMs = 30 * 24 * 3_600_000;
 
 /** The state of the server in the data directory. */
 export type State = Awaited<ReturnType<typeof openState>>;
@@ -73,6 +78,10 @@ export async function openState(
   // Removes content that the last process had not received completely.
   await content.removeLeftovers(Number.POSITIVE_INFINITY);
   await removeSifLeftovers(pathOf('sif'));
+  const listings = await openListingFiles({
+    ...{ directory: pathOf('listings'), space },
+    ...{ maxBytes: listingBytes, keepMs: listingsKeptMs },
+  });
   return {
     pathOf,
     slabs,
@@ -80,6 +89,7 @@ export async function openState(
     content,
     rows,
     diskUse,
+    listings,
     // The stores that most parts use.
     usage: rows.usage,
     remotes: createRemoteHealth(),

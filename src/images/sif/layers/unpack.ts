@@ -19,7 +19,7 @@ export async function* unpackLayer(file: LayerFile, signal: AbortSignal): AsyncG
   try {
     yield* stream as AsyncIterable<Buffer>;
   } catch (error) {
-    if (!/^(?:Z_|ZSTD_)/.test((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    if (!isDamage(error)) throw error;
     const problem = `cannot be unpacked: its ${compression} data is damaged or cut short`;
     throw layerFault('bad-request', file, problem, error);
   } finally {
@@ -27,22 +27,36 @@ export async function* unpackLayer(file: LayerFile, signal: AbortSignal): AsyncG
   }
 }
 
-type Compression = 'gzip' | 'zstd' | 'none';
+export type Compression = 'gzip' | 'zstd' | 'none';
 
 function decompressed(path: string, compression: Compression, signal: AbortSignal): Readable {
-  const file = createReadStream(path, { highWaterMark: chunkSize, signal });
-  // The reader of the last stream receives the error.
-  const ignore = () => {};
-  if (compression === 'gzip') return pipeline(file, createGunzip({ chunkSize }), ignore);
-  if (compression === 'none') return file;
-  return pipeline(file, new ZstdFrames(), createZstdDecompress({ chunkSize }), ignore);
+  return decompressing(createReadStream(path, { highWaterMark: chunkSize, signal }), compression);
 }
 
-/** Detects the magic numbers of RFC 1952, and of RFC 8878 for frames and skippable frames. */
+/** Returns a stream of the decompressed bytes. It has the errors of both. */
+export function decompressing(packed: Readable, compression: Compression): Readable {
+  // The reader of the last stream receives the error.
+  const ignore = () => {};
+  if (compression === 'gzip') return pipeline(packed, createGunzip({ chunkSize }), ignore);
+  if (compression === 'none') return packed;
+  return pipeline(packed, new ZstdFrames(), createZstdDecompress({ chunkSize }), ignore);
+}
+
+/** Returns true for an error of damaged compressed data. */
+export function isDamage(error: unknown): boolean {
+  return /^(?:Z_|ZSTD_)/.test((error as NodeJS.ErrnoException).code ?? '');
+}
+
+/** Detects the compression of a file. */
 export async function compressionOf(path: string): Promise<Compression> {
   await using file = await open(path, 'r');
   const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);
-  if (bytesRead >= 2 && buffer.readUInt16BE() === 0x1f8b) return 'gzip';
-  const magic = bytesRead === 4 ? buffer.readUInt32LE() : 0;
+  return compressionIn(buffer.subarray(0, bytesRead));
+}
+
+/** Detects the magic numbers of RFC 1952, and of RFC 8878 for frames and skippable frames, in the first four bytes. */
+export function compressionIn(head: Buffer): Compression {
+  if (head.length >= 2 && head.readUInt16BE() === 0x1f8b) return 'gzip';
+  const magic = head.length >= 4 ? head.readUInt32LE() : 0;
   return magic === 0xfd2fb528 || magic - (magic % 16) === 0x184d2a50 ? 'zstd' : 'none';
 }

@@ -29,6 +29,8 @@ export interface TarEntry {
   readonly isSparse?: true;
   /** IDs of its user and group. Default: root. */
   readonly owner?: { readonly uid: number; readonly gid: number };
+  /** True for a file with capabilities, which give a program some rights of root. */
+  readonly hasCapabilities?: true;
 }
 
 export type Attributes = readonly (readonly [name: string, value: string])[];

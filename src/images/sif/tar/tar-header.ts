@@ -14,6 +14,12 @@ export interface TarHeader {
   readonly minor: number;
 }
 
+/** IDs of the user and group of an entry. */
+export interface TarOwner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
 const zeros = Buffer.alloc(tarBlockSize);
 
 export function isZeroBlock(block: Buffer): boolean {
@@ -41,6 +47,11 @@ export function readHeader(block: Buffer): TarHeader {
     major: isDevice ? numberAt(block, 329, 8) : 0,
     minor: isDevice ? numberAt(block, 337, 8) : 0,
   };
+}
+
+/** Reads the owner in a header block. Throws {@link TarError} for a damaged one. */
+export function readOwner(block: Buffer): TarOwner {
+  return { uid: numberAt(block, 108, 8), gid: numberAt(block, 116, 8) };
 }
 
 function prefixOf(block: Buffer): string {

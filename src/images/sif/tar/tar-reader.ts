@@ -9,7 +9,7 @@ import {
   tarBlockSize,
 } from './tar-entry.ts';
 import { TarError } from './tar-error.ts';
-import { isZeroBlock, readHeader, type TarHeader } from './tar-header.ts';
+import { isZeroBlock, readHeader, readOwner, type TarHeader, type TarOwner } from './tar-header.ts';
 
 /** Receives the entries of a tar file. */
 export interface TarVisitor {
@@ -17,6 +17,11 @@ export interface TarVisitor {
   entry(entry: TarEntry): boolean;
   /** Takes part of the requested content, including its padding: a view of the bytes given to the reader. */
   content(bytes: Buffer): void;
+}
+
+export interface TarReaderOptions {
+  /** Entries also have their owner and say whether they have capabilities. Default: false. */
+  readonly withRights?: boolean;
 }
 
 // The limit of Go's reader, which docker and containerd use; names and attributes are not longer.
@@ -41,6 +46,7 @@ const kinds: Readonly<Record<string, TarKind>> = {
  */
 export class TarReader {
   readonly #visitor: TarVisitor;
+  readonly #withRights: boolean;
   readonly #block = Buffer.alloc(tarBlockSize);
   #blockFill = 0;
   /** Remaining bytes of the current content, including its padding. */
@@ -53,8 +59,9 @@ export class TarReader {
   #longLink: string | undefined;
   #zeroBlocks = 0;
 
-  constructor(visitor: TarVisitor) {
+  constructor(visitor: TarVisitor, { withRights = false }: TarReaderOptions = {}) {
     this.#visitor = visitor;
+    this.#withRights = withRights;
   }
 
   /** Reads the next part. Throws {@link TarError} for invalid data, and the errors of the visitor. */
@@ -111,7 +118,7 @@ export class TarReader {
       throw new TarError(`has an entry of impossible size, ${showName(header.name)}`);
     }
     if ('xXgLK'.includes(header.type)) this.#startExtension(header);
-    else this.#takeEntry(header);
+    else this.#takeEntry(header, this.#withRights ? readOwner(block) : undefined);
   }
 
   #startExtension({ type, size }: TarHeader): void {
@@ -136,7 +143,7 @@ export class TarReader {
     else this.#longLink = text;
   }
 
-  #takeEntry(header: TarHeader): void {
+  #takeEntry(header: TarHeader, owner: TarOwner | undefined): void {
     const pax = this.#pax;
     const sparse = sparseFile(pax);
     const path = this.#longName ?? sparse?.name ?? pax?.get('path') ?? header.name;
@@ -162,6 +169,7 @@ export class TarReader {
       ...{ path, kind, mode, mtime, size, link, ...device },
       ...(attributes.length > 0 ? { attributes } : {}),
       ...(holes ? { isSparse: true } : {}),
+      ...(owner ? rightsOf(owner, pax) : {}),
     });
     this.#sparse = undefined;
     if (!holes || !this.#isWanted) return;
@@ -189,6 +197,24 @@ function attributesOf(pax: ReadonlyMap<string, string> | undefined): Attributes 
     .filter(
       ([name, value]) => name.length <= maxAttributeName && value.length <= maxAttributeBytes,
     );
+}
+
+/** Source: pax(1), uid and gid; Linux, capabilities(7), File capabilities. */
+function rightsOf(
+  owner: TarOwner,
+  pax: ReadonlyMap<string, string> | undefined,
+): Pick<TarEntry, 'owner' | 'hasCapabilities'> {
+  const id = (name: 'uid' | 'gid') => {
+    const text = pax?.get(name);
+    const number = text === undefined ? owner[name] : /^\d{1,15}$/.test(text) ? Number(text) : -1;
+    // Nobody can own a file with another number.
+    if (!(number >= 0 && number <= 0xffffffff)) throw new TarError('has an entry of a wrong owner');
+    return number;
+  };
+  return {
+    owner: { uid: id('uid'), gid: id('gid') },
+    ...(pax?.has(`${attributePrefix}security.capability`) ? { hasCapabilities: true } : {}),
+  };
 }
 
 function sizeOf(header: TarHeader, pax: Map<string, string> | undefined): number {

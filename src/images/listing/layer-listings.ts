@@ -1,0 +1,314 @@
+import { createHash } from 'node:crypto';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { RunQueue } from '../../foundation/run-queue.ts';
+import type { Descriptor } from '../../oci/descriptor.ts';
+import type { ByteSource } from '../../storage/content/byte-source.ts';
+import { type ImageWaste, imageWasteSchema } from './comparing/image-waste.ts';
+import type { ListingFiles } from './listing-files.ts';
+import { type ListingLimits, mostComparedLayers, usualListingLimits } from './listing-limits.ts';
+import { runListing } from './reading/listing-thread.ts';
+import { DamagedListing } from './records/byte-codec.ts';
+import { type OpenedTree, openTree } from './records/opened-tree.ts';
+
+/** A layer that may be read. */
+export interface ReadableLayer {
+  readonly descriptor: Pick<Descriptor, 'digest' | 'size'>;
+  /** Where it comes from, such as a registry host: a listing is shown only for the place that it was made from. */
+  readonly place: string;
+  /** Why it cannot be read; undefined if it can. */
+  readonly problem: string | undefined;
+  open(signal: AbortSignal): Promise<ByteSource>;
+}
+
+/** A question about one layer of an image. Whoever asks has the right to pull all of its layers. */
+export interface ListingQuestion {
+  /** The lowest layer first. */
+  readonly layers: readonly ReadableLayer[];
+  /** Number of the layer, counted from 0. */
+  readonly at: number;
+  /** Whose failures are remembered together. */
+  readonly asker: string;
+}
+
+/** What is known about a layer by now. */
+export interface LayerLook extends AsyncDisposable {
+  readonly tree: OpenedTree | undefined;
+  /** True if the tree says what the layer changes. */
+  readonly isCompared: boolean;
+  readonly waste: ImageWaste | undefined;
+  /** The work that is under way; undefined if there is none. */
+  readonly progress: ListingProgress | undefined;
+  /** Why the rest is missing. */
+  readonly failure: string | undefined;
+}
+
+export interface ListingProgress {
+  readonly isWaiting: boolean;
+  /** Number of the layer that is read now, counted from 0; undefined while layers are compared. */
+  readonly layer: number | undefined;
+  /** Bytes of it that were read. */
+  readonly bytes: number;
+  readonly layersDone: number;
+}
+
+export interface LayerListings {
+  /** Returns what is known, and starts what is missing. All who ask share one computation. */
+  look(question: ListingQuestion): Promise<LayerLook>;
+  /** Removes what is kept about a layer, because the disk has damaged it. */
+  discard(question: ListingQuestion): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface LayerListingsDeps {
+  readonly files: ListingFiles;
+  readonly log: { error(details: object, message: string): void };
+  readonly limits?: ListingLimits;
+}
+
+interface Run {
+  isWaiting: boolean;
+  layer: number | undefined;
+  bytes: number;
+  layersDone: number;
+}
+
+const runsAtOnce = 2;
+const mostWaiting = 50;
+const knownFailures = 2000;
+// Content does not get better by itself.
+const contentFailureMs = 3_600_000;
+const otherFailureMs = 20_000;
+
+export function createLayerListings({
+  files,
+  log,
+  limits = usualListingLimits,
+}: LayerListingsDeps): LayerListings {
+  const runs = new Map<string, { readonly run: Run; readonly done: Promise<void> }>();
+  const reading = new Map<string, Promise<string>>();
+  const failures = boundedCache<string, string>(knownFailures, { ttl: otherFailureMs });
+  const queue = new RunQueue(runsAtOnce, { mostWaiting, refusal: tooManyRuns });
+  const closing = new AbortController();
+
+  /** Returns the path of a file; makes it if it is not here. Callers share the work. */
+  const kept = async (name: string, make: () => Promise<Uint8Array>): Promise<string> => {
+    const here = await files.use(name);
+    if (here !== undefined) return here;
+    const running = reading.get(name);
+    if (running) return running;
+    const made = (async () => {
+      await files.write(name, await make());
+      const path = await files.use(name);
+      if (path === undefined) throw removedMeanwhile();
+      return path;
+    })().finally(() => reading.delete(name));
+    reading.set(name, made);
+    return made;
+  };
+
+  const entriesOf = (layer: ReadableLayer, run: Run): Promise<string> => {
+    const { digest, size } = layer.descriptor;
+    return kept(nameOf('entries', [layer]), async () => {
+      if (layer.problem !== undefined) throw problemFault(layer.problem);
+      if (size > limits.maxBytes) throw problemFault(`It has more than ${limits.maxBytes} bytes.`);
+      const late = AbortSignal.timeout(limits.maxMs);
+      const signal = AbortSignal.any([closing.signal, late]);
+      try {
+        return await runListing(
+          { kind: 'entries', digest, size, limits },
+          {
+            signal,
+            source: await layer.open(signal),
+            onBytes: bytes => {
+              run.bytes = bytes;
+            },
+          },
+        );
+      } catch (error) {
+        if (late.aborted) throw problemFault(`It cannot be read within ${limits.maxMs / 1000} s.`);
+        throw error;
+      }
+    });
+  };
+
+  const compare = async (
+    kind: 'tree' | 'waste',
+    layers: readonly ReadableLayer[],
+    run: Run,
+  ): Promise<void> => {
+    const name = nameOf(kind, layers);
+    // A file of an earlier layer may have been removed or damaged.
+    for (let tried = 1; ; tried += 1) {
+      const paths: string[] = [];
+      for (const [at, layer] of layers.entries()) {
+        if (await files.use(nameOf('entries', [layer]))) {
+          paths.push(await entriesOf(layer, run));
+          continue;
+        }
+        Object.assign(run, { layer: layers.length === 1 ? run.layer : at, bytes: 0 });
+        paths.push(await inLayer(at, layers.length, entriesOf(layer, run)));
+        run.layersDone += 1;
+      }
+      run.layer = undefined;
+      try {
+        const signal = closing.signal;
+        await kept(name, () =>
+          runListing({ kind, layers: paths, maxEntries: limits.maxEntries }, { signal }),
+        );
+        return;
+      } catch (error) {
+        if (!isLost(error) || tried > 1) throw error;
+        for (const layer of layers) await files.remove(nameOf('entries', [layer]));
+      }
+    }
+  };
+
+  const work = async ({ layers, at }: ListingQuestion, run: Run): Promise<void> => {
+    const own = layers.slice(at, at + 1);
+    run.layer = at;
+    await compare('tree', own, run);
+    run.layersDone = await countKept(layers);
+    const total = layers.reduce((sum, { descriptor }) => sum + descriptor.size, 0);
+    if (total > limits.maxBytes || layers.length > mostComparedLayers) {
+      throw new Fault('too-large', 'The image is too large: its layers are not compared.', {
+        phase: 'layer',
+      });
+    }
+    await compare('tree', layers.slice(0, at + 1), run);
+    await compare('waste', layers, run);
+  };
+
+  const countKept = async (layers: readonly ReadableLayer[]): Promise<number> => {
+    let count = 0;
+    for (const layer of layers) if (await files.use(nameOf('entries', [layer]))) count += 1;
+    return count;
+  };
+
+  const start = (key: string, failureKey: string, question: ListingQuestion): Run => {
+    const running = runs.get(key);
+    if (running) return running.run;
+    const run: Run = { isWaiting: true, layer: question.at, bytes: 0, layersDone: 0 };
+    const done = queue
+      .run(async () => {
+        closing.signal.throwIfAborted();
+        run.isWaiting = false;
+        await work(question, run);
+      })
+      .catch(error => {
+        if (closing.signal.aborted) return;
+        const isContent = error instanceof Fault && error.phase === 'layer';
+        if (!(error instanceof Fault)) log.error({ err: error }, 'a layer cannot be listed');
+        failures.set(failureKey, sentenceOf(error), {
+          ttl: isContent ? contentFailureMs : otherFailureMs,
+        });
+      })
+      .finally(() => runs.delete(key));
+    runs.set(key, { run, done });
+    return run;
+  };
+
+  const openKept = async (layers: readonly ReadableLayer[]): Promise<OpenedTree | undefined> => {
+    const name = nameOf('tree', layers);
+    const path = await files.use(name);
+    if (path === undefined) return undefined;
+    try {
+      return await openTree(path);
+    } catch (error) {
+      if (!isLost(error)) throw error;
+      await files.remove(name);
+      return undefined;
+    }
+  };
+
+  const wasteOf = async (layers: readonly ReadableLayer[]): Promise<ImageWaste | undefined> => {
+    const name = nameOf('waste', layers);
+    const bytes = await files.read(name);
+    const waste = bytes && readWaste(bytes);
+    if (bytes && !waste) await files.remove(name);
+    return waste;
+  };
+
+  return {
+    async look(question) {
+      const { layers, at, asker } = question;
+      const waste = await wasteOf(layers);
+      const compared = await openKept(layers.slice(0, at + 1));
+      const tree = compared ?? (await openKept(layers.slice(at, at + 1)));
+      const key = `${nameOf('waste', layers)} ${at}`;
+      const failureKey = `${key} ${asker}`;
+      const failure = failures.get(failureKey);
+      const isWhole = waste !== undefined && compared !== undefined;
+      const run = isWhole || failure !== undefined ? undefined : start(key, failureKey, question);
+      return {
+        ...{ tree, waste, failure: isWhole ? undefined : failure },
+        isCompared: compared !== undefined,
+        progress: run && { ...run },
+        async [Symbol.asyncDispose]() {
+          await tree?.[Symbol.asyncDispose]();
+        },
+      };
+    },
+
+    async discard({ layers, at }) {
+      await files.remove(nameOf('tree', layers.slice(0, at + 1)));
+      await files.remove(nameOf('tree', layers.slice(at, at + 1)));
+    },
+
+    async close() {
+      closing.abort(new Fault('unavailable', 'The server is stopping', { phase: 'layer' }));
+      await Promise.allSettled([...runs.values()].map(({ done }) => done));
+    },
+  };
+}
+
+/** Returns the name of the file about some layers; the order of the layers matters. */
+function nameOf(kind: 'entries' | 'tree' | 'waste', layers: readonly ReadableLayer[]): string {
+  const text = layers.map(({ place, descriptor }) => `${place} ${descriptor.digest}`).join('\n');
+  return `${createHash('sha256').update(text).digest('hex')}.${kind}`;
+}
+
+/** Returns undefined for a file that the disk has damaged. */
+function readWaste(bytes: Buffer): ImageWaste | undefined {
+  try {
+    return imageWasteSchema.parse(JSON.parse(bytes.toString()));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Adds the number of the layer to a failure of one of several. */
+async function inLayer<T>(at: number, count: number, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof Fault) || count === 1) throw error;
+    throw error.retold(`Layer ${at + 1} of the image is not compared. ${error.message}`);
+  }
+}
+
+function isLost(error: unknown): boolean {
+  if (error instanceof DamagedListing || error instanceof SyntaxError) return true;
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+function sentenceOf(error: unknown): string {
+  if (error instanceof Fault) return error.message;
+  return 'The layer cannot be listed because of an error of this server: its log has the reason';
+}
+
+function problemFault(problem: string): Fault {
+  return new Fault('bad-request', problem, { phase: 'layer' });
+}
+
+function removedMeanwhile(): Fault {
+  return new Fault('unavailable', 'The listing was removed while it was made: reload the page', {
+    phase: 'store',
+  });
+}
+
+function tooManyRuns(): Fault {
+  return new Fault('unavailable', 'The server reads many layers now: reload the page in a minute', {
+    ...{ phase: 'limit', retryAfterSeconds: 60 },
+  });
+}

@@ -1,0 +1,102 @@
+import { Worker } from 'node:worker_threads';
+import { Fault } from '../../../foundation/fault.ts';
+import type { ByteSource } from '../../../storage/content/byte-source.ts';
+import { DamagedListing } from '../records/byte-codec.ts';
+import {
+  type ListingAnswer,
+  type ListingOrder,
+  type ListingPiece,
+  mostPiecesAhead,
+} from './listing-orders.ts';
+
+// The names of all files of a layer, and little else.
+const heapMb = 256;
+const youngHeapMb = 8;
+
+export interface ThreadOptions {
+  readonly signal: AbortSignal;
+  /** The bytes of the layer, for an order that reads them. */
+  readonly source?: ByteSource;
+  /** Called with the number of bytes that were sent to the thread. */
+  readonly onBytes?: (bytes: number) => void;
+}
+
+/**
+ * Runs an order on a thread that ends with it, and returns the file that it makes. Throws a {@link Fault},
+ * {@link DamagedListing}, the error of the source, and the reason of the signal.
+ */
+export async function runListing(
+  order: ListingOrder,
+  { signal, source, onBytes = () => {} }: ThreadOptions,
+): Promise<Uint8Array> {
+  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
+  // Nobody waits for it while the thread starts.
+  promise.catch(() => {});
+  const stop = () => {
+    source?.destroy(signal.reason);
+    reject(signal.reason);
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  const worker = new Worker(new URL('./listing-worker.ts', import.meta.url), {
+    workerData: order,
+    resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
+  });
+  let ahead = 0;
+  let wake = () => {};
+  worker.on('message', (answer: ListingAnswer) => {
+    if ('taken' in answer) {
+      ahead -= 1;
+      wake();
+    } else if ('file' in answer) resolve(answer.file);
+    else reject(errorOf(answer));
+  });
+  worker.on('error', error => reject(lostThread(error)));
+  worker.on('exit', () => reject(lostThread(undefined)));
+
+  const send = async (source: ByteSource): Promise<void> => {
+    let sent = 0;
+    for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+      const piece = new Uint8Array(chunk.bytes);
+      chunk.release();
+      sent += piece.length;
+      onBytes(sent);
+      ahead += 1;
+      worker.postMessage({ piece } satisfies ListingPiece, [piece.buffer]);
+      while (ahead >= mostPiecesAhead) {
+        await new Promise<void>(resume => {
+          wake = resume;
+        });
+      }
+    }
+    worker.postMessage({ isEnd: true } satisfies ListingPiece);
+  };
+
+  try {
+    if (source) send(source).catch(reject);
+    return await promise;
+  } finally {
+    signal.removeEventListener('abort', stop);
+    source?.destroy();
+    await worker.terminate();
+    // Ends a transfer that waits for the thread.
+    ahead = 0;
+    wake();
+  }
+}
+
+function errorOf(answer: Exclude<ListingAnswer, { taken: true } | { file: unknown }>): unknown {
+  if ('isDamaged' in answer) return new DamagedListing();
+  if ('error' in answer) return answer.error;
+  const { kind, phase, message } = answer.fault;
+  return new Fault(kind, message, phase === undefined ? {} : { phase });
+}
+
+function lostThread(cause: unknown): unknown {
+  const isOutOfMemory =
+    cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
+  if (!isOutOfMemory) return new Error('the thread that lists a layer ended', { cause });
+  return new Fault('too-large', 'The layer requires too much memory to be listed', {
+    ...{ phase: 'layer', cause },
+  });
+}

@@ -1,0 +1,241 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { zstdDecompressSync } from 'node:zlib';
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
+import type { LayerChange } from '../comparing/layer-change.ts';
+import { DamagedListing, RecordReader } from './byte-codec.ts';
+import {
+  nodesInPage,
+  numberBytes,
+  numbersInPage,
+  readNode,
+  type StoredNode,
+  sizeToSort,
+  type TreeIndex,
+  treeMagic,
+} from './tree-file.ts';
+
+export type TreeSort = 'size' | 'name';
+
+/** Which nodes are shown, and in which order. */
+export interface TreeWindow {
+  readonly sort: TreeSort;
+  readonly offset: number;
+  readonly limit: number;
+}
+
+export interface TreeSearch {
+  /** Part of a name, in small letters; empty for all. */
+  readonly text: string;
+  readonly change: LayerChange | undefined;
+}
+
+export interface FoundNodes {
+  readonly nodes: readonly StoredNode[];
+  /** How many there are. */
+  readonly count: number;
+  /** How many of them can be asked for. */
+  readonly shown: number;
+}
+
+/** The tree of a layer on disk. Every method throws {@link DamagedListing} for a damaged file. */
+export interface OpenedTree extends AsyncDisposable {
+  readonly index: TreeIndex;
+  readonly root: StoredNode;
+  node(number: number): Promise<StoredNode>;
+  /** Returns nodes directly below a directory. */
+  children(directory: StoredNode, window: TreeWindow): Promise<readonly StoredNode[]>;
+  /** Returns the node of a path; undefined if there is none. */
+  find(names: readonly string[]): Promise<StoredNode | undefined>;
+  /** Returns the names of a node and of the directories above it. */
+  pathOf(node: StoredNode): Promise<readonly string[]>;
+  /** Finds nodes of the whole tree. */
+  search(search: TreeSearch, window: TreeWindow): Promise<FoundNodes>;
+}
+
+const endBytes = 4 + treeMagic.length;
+const largestIndex = 64 * 1024 * 1024;
+const largestPage = 8 * 1024 * 1024;
+const keptPages = 64;
+// The rest of a search is not sorted.
+const mostFound = 2000;
+const spanPages = 64;
+
+/** Opens the file of a tree. */
+export async function openTree(path: string): Promise<OpenedTree> {
+  const file = await open(path, 'r');
+  try {
+    const tree = createTree(file, await readIndex(file));
+    return { ...tree, root: await tree.node(0) };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+function createTree(file: FileHandle, index: TreeIndex): Omit<OpenedTree, 'root'> {
+  const pages = new Map<string, Buffer>();
+
+  const page = async (kind: 'nodePages' | 'orderPages', number: number): Promise<Buffer> => {
+    const name = `${kind} ${number}`;
+    const kept = pages.get(name);
+    if (kept) return kept;
+    const [start, end] = index[kind].slice(number, number + 2);
+    if (start === undefined || end === undefined) throw new DamagedListing();
+    const bytes = unpack(await readAt(file, start, end - start), largestPage);
+    if (pages.size >= keptPages) pages.clear();
+    pages.set(name, bytes);
+    return bytes;
+  };
+  const node = async (number: number): Promise<StoredNode> => {
+    if (number >= index.count) throw new DamagedListing();
+    const first = number - (number % nodesInPage);
+    return nodeIn(await page('nodePages', first / nodesInPage), first, number, index.count);
+  };
+  const inOrder = async (position: number): Promise<number> => {
+    const at = position % numbersInPage;
+    const bytes = await page('orderPages', (position - at) / numbersInPage);
+    if ((at + 1) * numberBytes > bytes.length) throw new DamagedListing();
+    return bytes.readUInt32LE(at * numberBytes);
+  };
+  const childNamed = async (
+    { firstChild, childCount }: StoredNode,
+    name: string,
+  ): Promise<StoredNode | undefined> => {
+    let low = firstChild;
+    let high = firstChild + childCount;
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const found = await node(middle);
+      if (found.name === name) return found;
+      if (found.name < name) low = middle + 1;
+      else high = middle;
+    }
+    return undefined;
+  };
+
+  return {
+    index,
+    node,
+
+    async children({ firstChild, childCount }, { sort, offset, limit }) {
+      const nodes: StoredNode[] = [];
+      for (let at = offset; at < Math.min(childCount, offset + limit); at += 1) {
+        const place = firstChild + at;
+        nodes.push(await node(sort === 'size' ? await inOrder(place) : place));
+        await pauseTurn();
+      }
+      return nodes;
+    },
+
+    async find(names) {
+      let found: StoredNode | undefined = await node(0);
+      for (const name of names) {
+        found = found && (await childNamed(found, name));
+        await pauseTurn();
+      }
+      return found;
+    },
+
+    async pathOf(start) {
+      const names: string[] = [];
+      for (let at = start; at.number !== 0; at = await node(at.parent)) {
+        // A parent always has a smaller number.
+        if (at.parent >= at.number) throw new DamagedListing();
+        names.push(at.name);
+      }
+      return names.reverse();
+    },
+
+    async search(search, { sort, offset, limit }) {
+      let found: Found[] = [];
+      let count = 0;
+      for await (const one of matches(file, index, search)) {
+        count += 1;
+        found.push(one);
+        if (found.length >= 4 * mostFound) found = best(found, sort);
+      }
+      const nodes: StoredNode[] = [];
+      for (const { number } of best(found, sort).slice(offset, offset + limit)) {
+        nodes.push(await node(number));
+      }
+      return { nodes, count, shown: Math.min(count, mostFound) };
+    },
+
+    [Symbol.asyncDispose]: () => file.close(),
+  };
+}
+
+interface Found {
+  readonly number: number;
+  readonly name: string;
+  readonly size: number;
+}
+
+function best(found: readonly Found[], sort: TreeSort): Found[] {
+  const bySize = (one: Found, other: Found) => other.size - one.size || one.number - other.number;
+  const byName = (one: Found, other: Found) =>
+    one.name < other.name ? -1 : one.name > other.name ? 1 : one.number - other.number;
+  return found.toSorted(sort === 'size' ? bySize : byName).slice(0, mostFound);
+}
+
+/** Yields the nodes that a search finds. Reads the pages of nodes in larger pieces, and yields to the event loop. */
+async function* matches(
+  file: FileHandle,
+  { nodePages, count }: TreeIndex,
+  { text, change }: TreeSearch,
+): AsyncGenerator<Found> {
+  for (let first = 0; first < nodePages.length - 1; first += spanPages) {
+    const places = nodePages.slice(first, first + spanPages + 1);
+    const start = places[0] ?? 0;
+    const span = await readAt(file, start, (places.at(-1) ?? start) - start);
+    for (let at = 0; at + 1 < places.length; at += 1) {
+      const [from = 0, to = 0] = places.slice(at, at + 2);
+      const bytes = unpack(span.subarray(from - start, to - start), largestPage);
+      const base = (first + at) * nodesInPage;
+      for (let number = base; number < Math.min(count, base + nodesInPage); number += 1) {
+        const node = nodeIn(bytes, base, number, count);
+        if (number === 0 || (change !== undefined && node.change !== change)) continue;
+        // A directory that was there already matches by its name only.
+        if (text === '' && node.isImplicit) continue;
+        if (!textOf(node.name).includes(text)) continue;
+        yield { number, name: node.name, size: sizeToSort(node) };
+      }
+      await pauseTurn();
+    }
+  }
+}
+
+function textOf(name: string): string {
+  return Buffer.from(name, 'latin1').toString().toLowerCase();
+}
+
+function nodeIn(page: Buffer, first: number, number: number, count: number): StoredNode {
+  const at = (number - first) * 4;
+  const inPage = Math.min(nodesInPage, count - first);
+  if (at + 4 > page.length) throw new DamagedListing();
+  return readNode(new RecordReader(page, inPage * 4 + page.readUInt32LE(at)), number);
+}
+
+async function readIndex(file: FileHandle): Promise<TreeIndex> {
+  const { size } = await file.stat();
+  if (size < endBytes) throw new DamagedListing();
+  const end = await readAt(file, size - endBytes, endBytes);
+  const length = end.readUInt32LE();
+  if (!end.subarray(4).equals(treeMagic) || length > size - endBytes) throw new DamagedListing();
+  const packed = await readAt(file, size - endBytes - length, length);
+  return JSON.parse(unpack(packed, largestIndex).toString()) as TreeIndex;
+}
+
+async function readAt(file: FileHandle, position: number, length: number): Promise<Buffer> {
+  const { bytesRead, buffer } = await file.read(Buffer.alloc(length), 0, length, position);
+  if (bytesRead !== length) throw new DamagedListing();
+  return buffer;
+}
+
+function unpack(packed: Buffer, maxOutputLength: number): Buffer {
+  try {
+    return zstdDecompressSync(packed, { maxOutputLength });
+  } catch (error) {
+    throw new DamagedListing({ cause: error });
+  }
+}

@@ -1,0 +1,195 @@
+import type { LayerChange } from '../../../images/listing/comparing/layer-change.ts';
+import type { StoredNode } from '../../../images/listing/records/tree-file.ts';
+import { sizeToSort } from '../../../images/listing/records/tree-file.ts';
+import { byteText, countText } from '../../frame/formats.ts';
+import { type Html, html } from '../../frame/html.ts';
+import { shownText } from '../../frame/shown-text.ts';
+import { shareBar } from '../share-bar.ts';
+import { modeText, rightsIn } from './file-mode.ts';
+import { addressText, layerAddress, layerPath, listedAddress, nameText } from './layer-address.ts';
+import { directoryOf, type LayerContents, type LayerData, type LayerRow } from './layer-data.ts';
+
+const mostName = 160;
+
+/** What a layer does to a file, in words. */
+const changes: Readonly<
+  Record<Exclude<LayerChange, 'kept'>, { name: string; mark: string; about: string }>
+> = {
+  added: { name: 'added', mark: '+', about: 'The layers below do not have it.' },
+  changed: { name: 'changed', mark: '±', about: 'It replaces another content of a layer below.' },
+  attributes: {
+    ...{ name: 'mode or owner', mark: '±' },
+    about:
+      'The content is that of a layer below, and is stored again. Mode, owner or capabilities differ.',
+  },
+  again: {
+    name: 'same again',
+    mark: '=',
+    about: 'The same file is in a layer below, and is stored again.',
+  },
+  removed: { name: 'removed', mark: '−', about: 'The layer removes it from the layers below.' },
+};
+
+/** Returns links to lists of what the layer has added, changed and removed. */
+export function layerChangeLinks({ address }: LayerData, { counts }: StoredNode): Html | false {
+  const { image, platform, layer } = address;
+  const kinds = (Object.keys(changes) as (keyof typeof changes)[]).filter(kind => counts[kind] > 0);
+  if (kinds.length === 0)
+    return html`<p class="minor">The layer changes nothing of the layers below.</p>`;
+  const all = html`<a href="${layerAddress({ image, platform, layer })}#files"${!address.change && !address.name && html` aria-current="true"`}>All files</a>`;
+  const links = kinds.map(kind => {
+    const { name, about } = changes[kind];
+    const href = layerAddress({ image, platform, layer, change: kind });
+    return html`<a href="${href}#files" title="${about}"${address.change === kind && html` aria-current="true"`}>${countText(counts[kind])} ${name}</a>`;
+  });
+  return html`<nav aria-label="What the layer changes" class="choices changes">${all}${links}</nav>`;
+}
+
+/** Returns the files of a directory, or those that a search has found. */
+export function fileTable(data: LayerData, contents: LayerContents): Html {
+  const { rows, directory, count } = contents;
+  const largest = Math.max(1, ...rows.map(({ node }) => sizeToSort(node)));
+  return html`<h2 id="files">Files</h2>
+${searchForm(data)}
+${directory ? trail(data, contents) : searchSummary(data, contents)}
+${
+  count === 0
+    ? emptyText(contents)
+    : html`<div class="wide" tabindex="0" role="region" aria-label="Files"><table class="files">
+<thead><tr>${sortHead(data, 'name', 'Name')}${sortHead(data, 'size', 'Size')}${data.isCompared && html`<th scope="col">Change</th>`}<th scope="col" class="number">Files</th><th scope="col">Mode</th><th scope="col">Owner</th></tr></thead>
+<tbody>${rows.map(row => fileRow(data, row, directory === undefined, largest))}</tbody></table></div>`
+}
+${pageLinks(data, contents)}`;
+}
+
+function searchForm({ address, isCompared }: LayerData): Html {
+  const { image, platform, layer, name, sort, change } = address;
+  const hidden = { image, platform, layer, sort };
+  return html`<form method="get" action="${layerPath}#files" class="filters" role="search">
+${Object.entries(hidden).map(([key, value]) => value && html`<input type="hidden" name="${key}" value="${value}">`)}
+<div><label for="name">Name contains</label><input id="name" name="name" value="${name ?? ''}" maxlength="200" spellcheck="false" autocapitalize="off" autocomplete="off"></div>
+${isCompared && html`<div><label for="change">Change</label><select id="change" name="change"><option value="">any</option>${Object.entries(changes).map(([kind, { name: text }]) => html`<option value="${kind}"${kind === change && html` selected`}>${text}</option>`)}</select></div>`}
+<button>Search the layer</button></form>`;
+}
+
+/** Returns links to the directories above. */
+function trail(data: LayerData, { names }: LayerContents): Html {
+  const { image, platform, layer, sort } = data.address;
+  const link = (text: Html | string, depth: number) => {
+    const path = addressText(names.slice(0, depth));
+    const href = layerAddress({ image, platform, layer, path, sort });
+    return depth === names.length
+      ? html`<strong>${text}</strong>`
+      : html`<a href="${href}#files">${text}</a>`;
+  };
+  const hidden = Math.max(0, names.length - 12);
+  const shown = names.slice(hidden);
+  return html`<nav class="path" aria-label="Directory">${link('/', 0)}${hidden > 0 && html`<span>… /</span>`}${shown.map((name, at) => html`${link(shownText(nameText(name), mostName), hidden + at + 1)}<span aria-hidden="true">/</span>`)}</nav>`;
+}
+
+function searchSummary({ address }: LayerData, { count, isCut, pages }: LayerContents): Html {
+  const { image, platform, layer, sort } = address;
+  const all = layerAddress({ image, platform, layer, sort });
+  const few =
+    isCut &&
+    html` The first ${countText(pages * 100)} are shown: search for a longer part of the name to see others.`;
+  return html`<p>${countText(count)} found in the whole layer.${few} <a href="${all}#files">Show all directories</a></p>`;
+}
+
+function emptyText({ directory }: LayerContents): Html {
+  if (!directory) return html`<p class="empty">The layer has nothing like this.</p>`;
+  if (directory.number === 0)
+    return html`<p class="empty">The layer has no files. It may come from a step that changed nothing.</p>`;
+  if (directory.change === 'removed') {
+    return html`<p class="empty">The layer removes this: ${countText(directory.goneFiles)} files, ${byteText(directory.goneBytes)}. The layers below have a list of them.</p>`;
+  }
+  return html`<p class="empty">${directory.kind === 'directory' ? 'An empty directory.' : 'This is not a directory.'}</p>`;
+}
+
+function sortHead({ address }: LayerData, sort: 'name' | 'size', text: string): Html {
+  const isSorted = (address.sort ?? 'size') === sort;
+  const href = layerAddress({ ...address, sort, page: 1 });
+  const order = sort === 'name' ? 'ascending' : 'descending';
+  return html`<th scope="col"${sort === 'size' && html` class="number"`}${isSorted && html` aria-sort="${order}"`}><a href="${href}#files">${text}${isSorted && html` <span aria-hidden="true">${sort === 'name' ? '▲' : '▼'}</span>`}</a></th>${sort === 'size' && html`<td><span class="unseen">Share</span></td>`}`;
+}
+
+function fileRow(data: LayerData, row: LayerRow, isFound: boolean, largest: number): Html {
+  const { node } = row;
+  const isRemoved = node.change === 'removed';
+  return html`<tr${isRemoved && html` class="gone"`}><th scope="row">${nameCell(data, row, isFound)}</th>
+<td class="number">${sizeCell(node)}</td><td class="bar${node.goneBytes > node.bytes && ' gone'}">${shareBar(sizeToSort(node) / largest)}</td>${data.isCompared && html`<td>${changeCell(node)}</td>`}<td class="number">${filesCell(node)}</td><td>${!isRemoved && !node.isImplicit && modeCell(node)}</td><td class="owner">${!isRemoved && !node.isImplicit && ownerCell(node)}</td></tr>`;
+}
+
+function nameCell({ address }: LayerData, row: LayerRow, isFound: boolean): Html {
+  const { node, names } = row;
+  const { image, platform, layer, sort } = address;
+  const isDirectory = node.kind === 'directory' && node.change !== 'removed';
+  const name = html`${shownText(nameText(node.name), mostName)}${node.kind === 'directory' && '/'}`;
+  const href = listedAddress({ image, platform, layer, path: directoryOf(row), sort });
+  const own =
+    href && isDirectory
+      ? html`<a href="${href}#files">${name}</a>`
+      : node.change === 'removed'
+        ? html`<del>${name}</del>`
+        : name;
+  const link =
+    node.link !== '' &&
+    html`<br><span class="minor">${node.kind === 'link' ? 'same file as' : '→'} ${shownText(nameText(node.link), mostName)}</span>`;
+  const above = names.slice(0, -1);
+  const aboveText = shownText(`/${above.map(nameText).join('/')}`, mostName);
+  const aboveHref =
+    isFound && listedAddress({ image, platform, layer, path: addressText(above), sort });
+  const place =
+    isFound &&
+    html`<br><span class="minor">in ${aboveHref ? html`<a href="${aboveHref}#files">${aboveText}</a>` : aboveText}</span>`;
+  return html`<code>${own}</code>${link}${place}`;
+}
+
+function changeCell({ change, kind, counts, isImplicit }: StoredNode): Html | false {
+  if (change !== 'kept') {
+    const { name, about } = changes[change];
+    return html`<span class="change ${change}" title="${about}">${name}</span>`;
+  }
+  if (kind !== 'directory' && !isImplicit) return false;
+  const changed = counts.changed + counts.attributes;
+  const all = { ...counts, changed, attributes: 0 };
+  const shown = (Object.keys(changes) as (keyof typeof changes)[]).filter(one => all[one] > 0);
+  return html`<span class="below">${shown.map(
+    one =>
+      html`<span class="change ${one}" title="${countText(all[one])} ${changes[one].name}">${changes[one].mark}${countText(all[one])}<span class="unseen"> ${changes[one].name}</span></span> `,
+  )}</span>`;
+}
+
+function sizeCell({ change, bytes, goneBytes, before, kind }: StoredNode): Html {
+  if (change === 'removed') return html`−${byteText(goneBytes)}`;
+  const was = change === 'changed' && kind === 'file' && before;
+  const gone = goneBytes > 0 && html`<br><span class="minor">−${byteText(goneBytes)}</span>`;
+  return html`${byteText(bytes)}${was && html`<br><span class="minor">was ${byteText(before.size)}</span>`}${gone}`;
+}
+
+function filesCell({ kind, files, change, goneFiles }: StoredNode): string {
+  if (change === 'removed') return goneFiles > 0 ? `−${countText(goneFiles)}` : '';
+  return kind === 'directory' ? countText(files) : '';
+}
+
+function modeCell(node: StoredNode): Html {
+  const rights = rightsIn(node);
+  const was = node.change === 'attributes' && node.before && node.before.mode !== node.mode;
+  return html`<code>${modeText(node)}</code>${rights.map(right => html` <span class="badge wait">${right}</span>`)}${was && html`<br><span class="minor">was <code>${modeText({ ...node, mode: node.before?.mode ?? 0 })}</code></span>`}`;
+}
+
+function ownerCell({ uid, gid, change, before }: StoredNode): Html {
+  const isMoved = change === 'attributes' && before && (before.uid !== uid || before.gid !== gid);
+  return html`${owner(uid, gid)}${isMoved && html`<br><span class="minor">was ${owner(before.uid, before.gid)}</span>`}`;
+}
+
+function owner(uid: number, gid: number): string {
+  return uid === 0 && gid === 0 ? 'root' : `${uid}:${gid}`;
+}
+
+function pageLinks({ address }: LayerData, { page, pages }: LayerContents): Html | false {
+  if (pages < 2) return false;
+  const link = (to: number, text: string) =>
+    html`<a href="${layerAddress({ ...address, page: to })}#files">${text}</a>`;
+  return html`<nav class="paging" aria-label="Pages of the list">${page > 1 && link(page - 1, 'Previous page')}<span class="minor">Page ${countText(page)} of ${countText(pages)}</span>${page < pages && link(page + 1, 'Next page')}</nav>`;
+}

@@ -1,0 +1,53 @@
+import { z } from 'zod';
+import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
+import type { Identities } from '../../../platform/identities.ts';
+import { pageRoute } from '../../frame/page-route.ts';
+import { inspectPath } from '../image-template.ts';
+import { layerPath } from './layer-address.ts';
+import { type LayerPageDeps as DataDeps, layerData } from './layer-data.ts';
+import { layerContent, layerPage } from './layer-template.ts';
+
+export interface LayerPageDeps extends DataDeps {
+  readonly credentialsOf: Identities['credentialsOf'];
+}
+
+/** An empty field of a form counts as absent. */
+const orAbsent = <T extends z.ZodType>(schema: T) =>
+  z.preprocess(value => (value === '' ? undefined : value), schema.optional());
+
+const layerQuery = z.object({
+  image: z.string().max(1000).optional(),
+  platform: z.string().max(200).optional(),
+  layer: z.string().max(200).optional(),
+  path: z.string().max(12_500).optional(),
+  name: z.string().max(200).optional(),
+  sort: orAbsent(z.enum(['size', 'name'])),
+  change: orAbsent(z.enum(layerChanges)),
+  page: orAbsent(z.coerce.number().int().min(1).max(10_000)),
+  /** `content` asks for the part of the page that changes while the layer is read. */
+  part: z.enum(['content']).optional(),
+});
+
+/** The page of a layer: who may pull the image may see what is in it. */
+export const layerPages = [
+  pageRoute({
+    method: 'get',
+    path: layerPath,
+    access: 'requests',
+    limit: 'requests',
+    query: layerQuery,
+    async run({ viewer, query }, deps: LayerPageDeps) {
+      const { image = '', platform, layer = '', part, ...shown } = query;
+      if (image.trim() === '' || layer === '') {
+        const search = image.trim() === '' ? '' : `?${new URLSearchParams({ image })}`;
+        return { location: `${inspectPath}${search}` };
+      }
+      const address = {
+        ...{ image: image.trim(), platform: platform?.trim() || undefined, layer },
+        ...{ ...shown, name: shown.name?.trim() || undefined },
+      };
+      const data = await layerData(address, deps.credentialsOf(viewer.caller.grant), deps);
+      return part === 'content' ? { piece: layerContent(data) } : layerPage(data);
+    },
+  }),
+];
