@@ -1,4 +1,4 @@
-import { serveTask } from '../locks/one-task.ts';
+import { serveTask } from '../threads/one-task.ts';
 import type { Bill } from './bill.ts';
 import type { DocumentName } from './document-form.ts';
 import { unpackBill } from './kept-bill.ts';

@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
-import { runTask } from '../locks/one-task.ts';
+import { runTask } from '../threads/one-task.ts';
 import { billOf } from './bill.ts';
 import { type DocumentForm, type DocumentName, documentForms } from './document-form.ts';
 import type { DocumentOrder } from './document-worker.ts';

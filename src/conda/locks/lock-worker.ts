@@ -1,4 +1,4 @@
-import { serveTask } from './one-task.ts';
+import { serveTask } from '../threads/one-task.ts';
 import { readLockText } from './read-lock-text.ts';
 
 /** A lock file to read. */

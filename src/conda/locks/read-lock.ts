@@ -1,6 +1,6 @@
 import { RunQueue } from '../../foundation/run-queue.ts';
+import { runTask } from '../threads/one-task.ts';
 import type { LockOrder } from './lock-worker.ts';
-import { runTask } from './one-task.ts';
 import { type LockedPackages, maxLockLength, readLockText } from './read-lock-text.ts';
 
 // Up to 10 ms here; larger ones would hold the event loop.

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { makeRoom } from '../threads/idle-threads.ts';
 import type { PrepareAnswer, PrepareOrder } from './prepare-worker.ts';
 import { RepodataError } from './shards/json-records.ts';
 
@@ -10,6 +11,7 @@ export async function prepareRepodata(
   order: PrepareOrder,
   signal: AbortSignal,
 ): Promise<string | undefined> {
+  await makeRoom();
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<PrepareAnswer>();
   const worker = new Worker(new URL('./prepare-worker.ts', import.meta.url), {

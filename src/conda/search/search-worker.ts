@@ -1,8 +1,8 @@
 import { zstdDecompressSync } from 'node:zlib';
-import { serveTask } from '../locks/one-task.ts';
 import { unpack } from '../repodata/shards/msgpack-reader.ts';
 import { maxShardBytes, readShardIndex } from '../repodata/shards/read-index.ts';
 import { ShardPack } from '../repodata/shards/shard-pack.ts';
+import { serveTask } from '../threads/one-task.ts';
 import { type FoundVersion, versionsIn } from './package-versions.ts';
 
 /** What to read from the repository data of one subdirectory. */

@@ -6,6 +6,7 @@ import { ChannelFault } from '../channels/channel-fault.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
+import { makeRoom, noteIdle } from '../threads/idle-threads.ts';
 import type { CondaSolver, SolveOptions, SolveWish } from './conda-solver.ts';
 import { faultOfUnsolved } from './explanation.ts';
 import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';
@@ -46,20 +47,35 @@ export function createCondaSolver({
   const queue = new RunQueue(1, { mostWaiting: limits.maxWaiting, refusal });
   let thread: SolveThread | undefined;
   let idle: NodeJS.Timeout | undefined;
+  let forgetIdle = () => {};
   let lastId = 0;
   let isClosed = false;
 
-  const end = (reason: string): void => {
+  const end = async (reason: string): Promise<void> => {
     const ending = thread;
     thread = undefined;
-    ending?.stop(new Fault('unavailable', reason, { phase: 'build' })).catch(() => {});
+    work();
+    await ending?.stop(new Fault('unavailable', reason, { phase: 'build' })).catch(() => {});
+  };
+  /** The thread is not idle any more. */
+  const work = (): void => {
+    clearTimeout(idle);
+    forgetIdle();
+  };
+  const rest = (): void => {
+    work();
+    if (thread === undefined) return;
+    const give = () => end('The solver is idle');
+    forgetIdle = noteIdle(give);
+    idle = setTimeout(give, idleMs).unref();
   };
 
   /** Solves on the thread, which ends when it takes too long or when the caller leaves. */
   const solve = async (order: Omit<SolveOrder, 'solve'>, signal: AbortSignal) => {
+    work();
+    if (thread === undefined) await makeRoom();
     signal.throwIfAborted();
     if (isClosed) throw stopping();
-    clearTimeout(idle);
     if (thread === undefined || thread.isLost)
       thread = new SolveThread({ memoryBytes: limits.memory });
     const own = thread;
@@ -75,8 +91,8 @@ export function createCondaSolver({
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', leave);
-      if (own.memoryBytes > limits.memory * largeShare) end('The solver has grown');
-      idle = setTimeout(() => end('The solver is idle'), idleMs).unref();
+      if (own.memoryBytes > limits.memory * largeShare) void end('The solver has grown');
+      rest();
     }
   };
 
@@ -136,7 +152,7 @@ export function createCondaSolver({
     },
     async close() {
       isClosed = true;
-      clearTimeout(idle);
+      work();
       const ending = thread;
       thread = undefined;
       await ending?.stop(stopping());

@@ -1,8 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Platform, SolvedPackage } from '@conda-org/rattler';
 import { plainBase } from '../channels/channel-address.ts';
+import { hasPlainNames } from '../channels/package-names.ts';
 import type { CondaPackage } from '../conda-package.ts';
-import { hasPlainNames } from '../package-names.ts';
 import { RepodataError } from '../repodata/shards/json-records.ts';
 import { DamagedPack } from '../repodata/shards/shard-pack.ts';
 import { loadRattler } from './load-rattler.ts';

@@ -1,6 +1,6 @@
 /*
- * Deflate as WebAssembly: libdeflate with one compressor, one input and one output for each instance. README.md has the
- * command that compiles it.
+ * Deflate as WebAssembly: libdeflate with one compressor, one decompressor, one input and one output for each instance.
+ * README.md has the command that compiles it.
  */
 #include <stddef.h>
 #include "libdeflate.h"
@@ -11,6 +11,9 @@ extern unsigned char __heap_base;
 
 static size_t top;
 static struct libdeflate_compressor *compressor;
+static struct libdeflate_decompressor *decompressor;
+static size_t memberBytes;
+static size_t inflatedBytes;
 static void *input;
 static void *output;
 static size_t outputBytes;
@@ -40,7 +43,9 @@ EXPORT(open) void *open_compressor(int level, size_t inputBytes)
 	outputBytes = libdeflate_deflate_compress_bound(compressor, inputBytes);
 	output = give(outputBytes);
 	input = give(inputBytes);
-	return output ? input : NULL;
+	memberBytes = inputBytes;
+	decompressor = libdeflate_alloc_decompressor();
+	return output && decompressor ? input : NULL;
 }
 
 EXPORT(output) void *output_address(void) { return output; }
@@ -50,6 +55,21 @@ EXPORT(compress) size_t compress(size_t bytes)
 {
 	return libdeflate_deflate_compress(compressor, input, bytes, output, outputBytes);
 }
+
+/*
+ * Decompresses the stream at the beginning of the output into the input. Returns the bytes of the stream, which may be
+ * followed by others; 0 if it is damaged.
+ */
+EXPORT(inflate) size_t inflate(size_t bytes)
+{
+	size_t used;
+
+	if (libdeflate_deflate_decompress_ex(decompressor, output, bytes, input, memberBytes, &used, &inflatedBytes))
+		return 0;
+	return used;
+}
+
+EXPORT(inflated) size_t inflated(void) { return inflatedBytes; }
 
 void *memcpy(void *to, const void *from, size_t bytes) { return __builtin_memcpy(to, from, bytes); }
 void *memmove(void *to, const void *from, size_t bytes) { return __builtin_memmove(to, from, bytes); }

@@ -1,6 +1,6 @@
 import type { Fault } from '../../../foundation/fault.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { mostMemberBytes } from '../gzip/gzip-writer.ts';
+import { mostMemberBytes } from '../gzip/deflate-instance.ts';
 import type { LayerSubject } from '../layer-key.ts';
 
 /** Work for a thread that makes layers. */

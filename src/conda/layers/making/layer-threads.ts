@@ -2,7 +2,8 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { RunQueue } from '../../../foundation/run-queue.ts';
-import { mostMemberBytes } from '../gzip/gzip-writer.ts';
+import { makeRoom, noteIdle } from '../../threads/idle-threads.ts';
+import { mostMemberBytes } from '../gzip/deflate-instance.ts';
 import {
   type LayerAnswer,
   type LayerOrder,
@@ -48,6 +49,7 @@ interface Thread {
 interface Idle {
   readonly thread: Thread;
   readonly timer: NodeJS.Timeout;
+  readonly forget: () => void;
 }
 
 /** @param size number of threads. Default: the number of processors, at most 2 */
@@ -68,22 +70,30 @@ export function createLayerThreads(
     worker.on('error', () => {});
     worker.on('exit', () => {
       all.delete(worker);
-      const at = idle.findIndex(one => one.thread.worker === worker);
-      for (const { timer } of at < 0 ? [] : idle.splice(at, 1)) clearTimeout(timer);
+      takeOut(idle.findIndex(one => one.thread.worker === worker));
     });
     return { worker, bytes: new Uint8Array(new SharedArrayBuffer(mostAhead * mostMemberBytes)) };
   };
-  const takeIdle = (): Thread | undefined => {
-    const found = idle.pop();
+  const takeOut = (at: number): Thread | undefined => {
+    const [found] = at < 0 ? [] : idle.splice(at, 1);
     if (!found) return undefined;
     clearTimeout(found.timer);
-    found.thread.worker.ref();
+    found.forget();
     return found.thread;
   };
+  const takeIdle = (): Thread | undefined => {
+    const thread = takeOut(idle.length - 1);
+    thread?.worker.ref();
+    return thread;
+  };
   const rest = (thread: Thread): void => {
-    const timer = setTimeout(() => void thread.worker.terminate(), idleMs).unref();
+    const end = async () => {
+      takeOut(idle.findIndex(one => one.thread === thread));
+      await thread.worker.terminate();
+    };
+    const timer = setTimeout(() => void end(), idleMs).unref();
     thread.worker.unref();
-    idle.push({ thread, timer });
+    idle.push({ thread, timer, forget: noteIdle(end) });
   };
 
   const runOn = async (
@@ -128,6 +138,7 @@ export function createLayerThreads(
   return {
     run: (order, take, signal, written) =>
       turns.run(async () => {
+        if (idle.length === 0) await makeRoom();
         signal.throwIfAborted();
         if (isClosed) throw lostThread(undefined);
         const thread = takeIdle() ?? start();

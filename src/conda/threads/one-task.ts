@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { parentPort, Worker } from 'node:worker_threads';
 import { Fault } from '../../foundation/fault.ts';
+import { makeRoom } from './idle-threads.ts';
 
 type Answer<R> =
   | { readonly result: R }
@@ -13,6 +14,7 @@ type Answer<R> =
  * @param worker a file that calls {@link serveTask}
  */
 export async function runTask<O, R>(worker: URL, order: O): Promise<R> {
+  await makeRoom();
   const thread = new Worker(worker, {
     resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
   });

@@ -1,4 +1,4 @@
-import type { CondaPackage } from './conda-package.ts';
+import type { CondaPackage } from '../conda-package.ts';
 
 // They become parts of paths and of addresses. Source: CEP 26, and conda, Package naming conventions.
 const part = /^[A-Za-z0-9_][A-Za-z0-9_.+!~-]*$/;
