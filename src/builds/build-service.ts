@@ -173,6 +173,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       stageSifBases,
       attach: createAttach(registry, deps.pusher),
       rightsOf,
+      conda: deps.places.conda,
       staging: {
         host: ownHost,
         repositoryOf: id => ({ registry: ownHost, repository: `builds/staging/${id}` }),
@@ -213,7 +214,10 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   return {
     builds,
     logs,
-    solutionOf: createSolutionOf({ findSolution, layers: deps.conda.layers, rightsOf }),
+    solutionOf: createSolutionOf({
+      ...{ findSolution, rightsOf, layers: deps.conda.layers },
+      conda: deps.places.conda,
+    }),
     requireBuilder: hasLogin => builders.require(hasLogin ? 'known' : 'stranger'),
     builderStates: builders.states,
     async close() {

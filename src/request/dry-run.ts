@@ -64,6 +64,8 @@ export interface DryRunDeps {
   readonly layers: LayerIntake;
   readonly build: BuildIntake;
   readonly solutionOf: SolutionOf;
+  /** Throws a `Fault` when there is no builder for callers with a login, or for those without. */
+  readonly requireBuilder: (hasLogin: boolean) => Promise<void>;
   readonly places: BuildPlaces;
   readonly findServed: FindServed;
   readonly registry: RegistryClient;
@@ -104,7 +106,13 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const { user, address, network = address } = caller;
     const leave = await turns.take(user ?? network, turnMs, signal);
     try {
-      return await deps.solutionOf(plan, caller.grant, signal);
+      const solution = await deps.solutionOf(plan, caller.grant, signal);
+      const { builderReason } = solution ?? {};
+      if (!solution || builderReason === undefined) return solution;
+      const problem = await problemOf(deps.requireBuilder(user !== undefined));
+      return problem === undefined
+        ? solution
+        : { ...solution, builderReason: `${builderReason}. ${problem}` };
     } finally {
       leave();
     }
@@ -144,10 +152,10 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const mayHave = inIt.every(({ canPull }) => canPull);
     // An image that exists has its packages already.
     const isCached = missing === undefined && mayHave;
-    const solution =
-      isCached || !bases.every((_, at) => inIt[at]?.canPull)
-        ? undefined
-        : await solve(plan, caller, signal);
+    // What requires a builder is in the request: nothing is pulled to tell it.
+    const isTold = recipe?.builderReasons !== undefined;
+    const maySolve = isTold || bases.every((_, at) => inIt[at]?.canPull);
+    const solution = isCached || !maySolve ? undefined : await solve(plan, caller, signal);
     return {
       image: pullName(plan),
       digest: base?.document.digest,

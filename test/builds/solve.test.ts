@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { planBuild } from '../../src/builds/plan/plan.ts';
+import type { CondaMaker } from '../../src/builds/recipe/conda/conda-source.ts';
 import { BuilderRequired } from '../../src/builds/solve/conda/builder-required.ts';
 import { createSolve, type SolveDeps } from '../../src/builds/solve/solve.ts';
 import { Fault } from '../../src/foundation/fault.ts';
@@ -65,11 +66,12 @@ test('the layers of a Singularity image are removed, however its build ends', as
   assert.deepEqual(dropped, ['key_1']);
 });
 
-test('a package with a link script is built by BuildKit, and the log names it', async () => {
+/** Runs the build of a package with a link script, on a server whose builder is gone. */
+function runLinked(conda?: CondaMaker) {
   let log = '';
   const built: (readonly string[])[] = [];
   const solve = createSolve({
-    ...unusedDeps,
+    ...{ ...unusedDeps, conda },
     makeCondaImage: async () => {
       throw new BuilderRequired(['the link script of fonts']);
     },
@@ -92,14 +94,28 @@ test('a package with a link script is built by BuildKit, and the log names it', 
       ...noSteps,
     },
   });
+  return { run, built, log: () => log };
+}
+
+test('a package with a link script is built by BuildKit, and the log names it', async () => {
+  const { run, built, log } = runLinked();
   await assert.rejects(run, {
     kind: 'not-provided',
     message: 'The link script of fonts requires a builder. This server has no builder',
   });
-  assert.equal(log, 'The link script of fonts requires a builder: BuildKit makes the image.\n');
+  assert.equal(log(), 'The link script of fonts requires a builder: BuildKit makes the image.\n');
   const [baseImages = []] = built;
   assert.deepEqual([...baseImages].sort(), [
     'docker.io/library/debian:12',
     'docker.io/mambaorg/micromamba:1.5.10-noble',
   ]);
+});
+
+test('a package with a link script is rejected where the operator wants no builder for packages', async () => {
+  const { run, built, log } = runLinked('native');
+  await assert.rejects(run, {
+    kind: 'bad-request',
+    message: /^The link script of fonts requires a builder, and this server makes images/,
+  });
+  assert.deepEqual([built, log()], [[], '']);
 });

@@ -197,6 +197,27 @@ suite('native Conda images', () => {
       message,
       /^'condaOpts\.commands' and 'condaOpts\.mambaImage' \S+ require a builder\. This server has no builder/,
     );
+    const dry = (await sluice.request({
+      ...bodyOf({ entries: ['samtools', 'pip:rich'] }, { commands: ['true'] }),
+      dryRun: true,
+    })) as unknown as { solution?: { builderReason?: string } };
+    assert.match(
+      dry.solution?.builderReason ?? '',
+      /^'condaOpts\.commands' and the 'pip' packages require a builder\. This server has no builder/,
+    );
+    served.files.set(
+      '/bioconda/locks/with-pip',
+      Buffer.from(`@EXPLICIT\n${locked('conda-forge/noarch/data-1-0.conda')}\n# pip rich\n`),
+    );
+    const withPip = { entries: [`${served.url}/bioconda/locks/with-pip`] };
+    const byAddress = (await sluice.request({
+      ...bodyOf(withPip),
+      dryRun: true,
+    })) as unknown as typeof dry;
+    const reason = /^The 'pip' packages of the lock file require a builder\. This server has no/;
+    assert.match(byAddress.solution?.builderReason ?? '', reason);
+    const refusedLock = await logOf(await request(withPip));
+    assert.match(refusedLock, /The build failed: The 'pip' packages of the lock file require a/);
     const scripted = await request({ entries: ['linked'] });
     const log = await logOf(scripted);
     assert.match(log, /The link script of linked requires a builder/);

@@ -24,6 +24,7 @@ test('the dry runs of one caller are solved one after the other, beside those of
         throw new Fault('manifest-unknown', 'not there');
       },
     },
+    requireBuilder: async () => {},
     async solutionOf(_: unknown, grant: string) {
       active.set(grant, (active.get(grant) ?? 0) + 1);
       most = Math.max(most, ...active.values());

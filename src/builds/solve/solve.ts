@@ -20,12 +20,13 @@ import { asStep } from '../logs/build-step.ts';
 import { layersOf } from '../logs/made-layers.ts';
 import { numberedSteps, plainSteps, type RunStep } from '../logs/run-step.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
+import type { CondaMaker } from '../recipe/conda/conda-source.ts';
 import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
-import { BuilderRequired, sentence, withReasons } from './conda/builder-required.ts';
+import { BuilderRequired, refuseBuilder, sentence, withReasons } from './conda/builder-required.ts';
 import type { NativeOrigin } from './conda/find-solution.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
@@ -44,6 +45,8 @@ export interface SolveDeps {
   readonly stageSifBases: StageSifBases;
   readonly attach: Attach;
   readonly rightsOf: RightsOf;
+  /** The setting `builds.conda`. */
+  readonly conda?: CondaMaker | undefined;
   /** Repositories of intermediate images. */
   readonly staging: Staging;
 }
@@ -187,6 +190,7 @@ export function createSolve(deps: SolveDeps): Solve {
     } catch (error) {
       if (!(error instanceof BuilderRequired)) throw error;
       const { reasons } = error;
+      refuseBuilder(deps.conda, reasons);
       run.log.write(`${sentence(reasons)} a builder: BuildKit makes the image.\n`);
       run.log.restartSteps();
       requireBuilderReads(native);

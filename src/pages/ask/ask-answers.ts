@@ -61,7 +61,7 @@ export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Prom
 
 /** Returns why the build of a recipe could not start now; undefined if it could, or if there is nothing to build. */
 async function obstacleTo(
-  { build, isCached }: Forecast,
+  { build, isCached, solution }: Forecast,
   form: AskForm,
   { caller }: Asking,
   { requireBuilder }: AskDeps,
@@ -69,7 +69,7 @@ async function obstacleTo(
   if (isCached || build?.containerFile === undefined) return undefined;
   return requireBuilder(caller.user !== undefined).then(
     () => undefined,
-    error => problemIn(error, form).text,
+    error => solution?.builderReason ?? problemIn(error, form).text,
   );
 }
 

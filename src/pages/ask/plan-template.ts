@@ -50,7 +50,7 @@ ${digest !== undefined && html`<dt>Digest</dt><dd><code title="${digest}">${shor
 ${platforms.length > 0 && html`<dt>Platforms</dt><dd>${platforms.join(', ')}</dd>`}
 ${registries.length > 0 && html`<dt>Registries</dt><dd>${registries.map(registryLine)}</dd>`}
 </dl>
-${solution?.builderReason !== undefined && html`<p>${solution.builderReason}</p>`}
+${obstacle === undefined && solution?.builderReason !== undefined && html`<p>${solution.builderReason}</p>`}
 ${solution?.platforms.map(packageTable)}
 ${build?.containerFile !== undefined && html`<details><summary>Recipe</summary><pre>${build.containerFile}</pre></details>`}`;
 }

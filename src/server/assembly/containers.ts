@@ -83,6 +83,7 @@ export function createContainers(
     grant: SealedGrant | undefined,
   ) => accessInOwnRight(image, ownHost, serviceCredentialsOf(grant));
   const common = { registry, pusher, credentialsOf, ownHost };
+  const buildPlaces = { ...places, syntax: config.builds.syntax, conda: config.builds.conda };
   const service = createBuildService({
     ...common,
     credentialsOf: serviceCredentialsOf,
@@ -113,7 +114,7 @@ export function createContainers(
       config.builds.privateHosts,
       ownHost,
     ),
-    places,
+    places: buildPlaces,
     sifDirectory: pathOf('sif'),
     sif: { ...config.sif, signer: configuredSifSigner(config.sif.signingKey) },
     space: state.space,
@@ -142,7 +143,7 @@ export function createContainers(
   const { builds } = building;
   const build = createBuildIntake({
     ...common,
-    places: { ...places, syntax: config.builds.syntax, conda: config.builds.conda },
+    places: buildPlaces,
     builds,
     takeContext: createTakeContext(
       layers,
@@ -187,6 +188,7 @@ export function createContainers(
   });
   const dryRun = createDryRun({
     solutionOf: service.solutionOf,
+    requireBuilder: service.requireBuilder,
     findServed,
     baseOf: createBaseFinder(glancedBases),
     layers,

@@ -1,4 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
+import type { CondaMaker } from '../../recipe/conda/conda-source.ts';
 
 /** The packages of an image require a builder, which only their solution or their archives have shown. */
 export class BuilderRequired extends Error {
@@ -19,9 +20,20 @@ export function withReasons(error: unknown, reasons: readonly string[] = []): un
   return error.retold(`${sentence(reasons)} a builder. ${error.message}`);
 }
 
+/** Throws the {@link Fault} (400) for packages that require a builder, where `builds.conda` has Sluice make all images. */
+export function refuseBuilder(conda: CondaMaker | undefined, reasons: readonly string[]): void {
+  if (conda !== 'native') return;
+  throw new Fault(
+    'bad-request',
+    `${sentence(reasons)} a builder, and this server makes images of Conda packages without one: leave it out, or ask the operator for 'builds.conda: auto'`,
+    { phase: 'build' },
+  );
+}
+
 /** Returns the beginning of a sentence: `'condaOpts.commands' and the 'pip' packages require`. */
 export function sentence(reasons: readonly string[]): string {
   const list = new Intl.ListFormat('en').format(reasons);
   const words = `${list.charAt(0).toUpperCase()}${list.slice(1)}`;
-  return `${words} ${reasons.length === 1 ? 'requires' : 'require'}`;
+  const isPlural = reasons.length > 1 || /^the .*\bpackages\b/.test(list);
+  return `${words} ${isPlural ? 'require' : 'requires'}`;
 }

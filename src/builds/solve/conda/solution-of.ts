@@ -3,8 +3,9 @@ import type { PackageLayers } from '../../../conda/layers/package-layers.ts';
 import { formatPlatform } from '../../../oci/platform.ts';
 import type { SealedGrant } from '../../../platform/identities.ts';
 import { type BuildPlan, recipeIn } from '../../plan/build-plan.ts';
+import type { CondaMaker } from '../../recipe/conda/conda-source.ts';
 import type { RightsOf } from '../build-rights.ts';
-import { BuilderRequired, sentence } from './builder-required.ts';
+import { BuilderRequired, refuseBuilder, sentence } from './builder-required.ts';
 import type { FindSolution } from './find-solution.ts';
 
 /** The packages that a build would install. */
@@ -26,8 +27,8 @@ export interface PlannedPackage extends CondaPackage {
 }
 
 /**
- * Returns the packages that a plan would install, without making anything; undefined for a plan that BuildKit carries
- * out. Throws a `Fault` for packages without a solution.
+ * Returns the packages that a plan would install, without making anything, or why BuildKit would make the image; undefined
+ * for all other plans. Throws a `Fault` for packages without a solution, and where `builds.conda` rejects them.
  */
 export type SolutionOf = (
   plan: BuildPlan,
@@ -39,12 +40,17 @@ export interface SolutionOfDeps {
   readonly findSolution: FindSolution;
   readonly layers: Pick<PackageLayers, 'missing'>;
   readonly rightsOf: RightsOf;
+  /** The setting `builds.conda`. */
+  readonly conda: CondaMaker | undefined;
 }
 
-export function createSolutionOf({ findSolution, layers, rightsOf }: SolutionOfDeps): SolutionOf {
+export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
+  const { findSolution, layers, rightsOf } = deps;
   return async (plan, grant, signal) => {
     const recipe = recipeIn(plan);
     const native = recipe?.native;
+    const { builderReasons: reasons = [] } = recipe ?? {};
+    if (reasons.length > 0) return byBuilder(reasons);
     if (!native) return undefined;
     try {
       const origin = { ...recipe, native };
@@ -61,7 +67,12 @@ export function createSolutionOf({ findSolution, layers, rightsOf }: SolutionOfD
       return { platforms };
     } catch (error) {
       if (!(error instanceof BuilderRequired)) throw error;
-      return { platforms: [], builderReason: `${sentence(error.reasons)} a builder` };
+      refuseBuilder(deps.conda, error.reasons);
+      return byBuilder(error.reasons);
     }
   };
+}
+
+function byBuilder(reasons: readonly string[]): Solution {
+  return { platforms: [], builderReason: `${sentence(reasons)} a builder` };
 }
