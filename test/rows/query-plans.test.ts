@@ -16,7 +16,7 @@ async function statementsOf(file: string, database: Database): Promise<string[]>
       const member = Reflect.get(target, name);
       if (typeof member !== 'function') return member;
       return (...given: unknown[]) => {
-        if (name === 'prepare') statements.push(String(given[0]));
+        if (name === 'sql') statements.push(String(given[0]));
         return member.apply(target, given);
       };
     },

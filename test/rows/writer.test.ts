@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import type { Fault } from '../../src/foundation/fault.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { createWriter } from '../../src/storage/rows/writer.ts';
+import { createWriter } from '../../src/storage/rows/file/writer.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -108,8 +108,7 @@ test('a write waits for a lock until its timeout, without blocking anything else
   await using directory = await makeTempDir('writer');
   const database = openDatabase(directory.join('sluice.db'), {});
   database.exec('CREATE TABLE numbers (number INTEGER UNIQUE)');
-  const add = (number: number) =>
-    void database.prepare('INSERT INTO numbers VALUES (?)').run(number);
+  const add = (number: number) => database.sql('INSERT INTO numbers VALUES (?)').run(number);
   const other = new Sqlite(directory.join('sluice.db'));
   other.exec('BEGIN IMMEDIATE');
   const began = performance.now();
@@ -133,11 +132,11 @@ test('the log of a database with continuous writes is restarted', async () => {
   const path = directory.join('sluice.db');
   const database = openDatabase(path, {});
   database.exec('CREATE TABLE texts (text TEXT)');
-  const insert = database.prepare('INSERT INTO texts VALUES (?)');
+  const insert = database.sql('INSERT INTO texts VALUES (?)');
   const text = 'x'.repeat(256 * 1024);
   let written = 0;
   const isShort = async () => {
-    await database.write(() => void insert.run(text));
+    await database.write(() => insert.run(text));
     written += text.length;
     return written > 2 * (await stat(`${path}-wal`)).size;
   };

@@ -1,7 +1,7 @@
 import type { Account } from '../../hosted/accounts/accounts.ts';
 import type { KeptCredentials } from '../../platform/built-in/vault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
-import type { Listed } from '../../storage/rows/page.ts';
+import type { Listed } from '../../storage/rows/people/page.ts';
 import { timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';

@@ -1,6 +1,6 @@
 import type { Fault } from '../../foundation/fault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
-import type { Listed } from '../../storage/rows/page.ts';
+import type { Listed } from '../../storage/rows/people/page.ts';
 import type { UserRow } from '../../storage/rows/people/user-rows.ts';
 import { countText } from '../frame/formats.ts';
 import { html } from '../frame/html.ts';

@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
-import type { Listed, NotAdded, Page } from '../../storage/rows/page.ts';
 import type {
   AccessTokenRow,
   AccessTokenStore,
 } from '../../storage/rows/people/access-token-rows.ts';
+import type { Listed, NotAdded, Page } from '../../storage/rows/people/page.ts';
 import { checkName } from './entry-name.ts';
 import { noteUse } from './use-day.ts';
 

@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Listed, Page } from '../../storage/rows/page.ts';
+import type { Listed, Page } from '../../storage/rows/people/page.ts';
 import type { UserRow, UserStore } from '../../storage/rows/people/user-rows.ts';
 
 export interface User extends UserRow {

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
-import type { Listed, NotAdded, Page } from '../../storage/rows/page.ts';
 import type {
   CredentialOwner,
   CredentialRow,
   CredentialStore,
 } from '../../storage/rows/people/credential-rows.ts';
+import type { Listed, NotAdded, Page } from '../../storage/rows/people/page.ts';
 import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
 import { keysDocument, readKeys } from '../credentials/keys-document.ts';
 import { credentialsPlace } from '../sealed-places.ts';

@@ -4,13 +4,15 @@ import Sqlite from 'better-sqlite3';
 import { Fault } from '../../foundation/fault.ts';
 import { makePrivateFile } from '../directory/private-modes.ts';
 import { syncDirectoriesNow } from '../directory/sync-directory.ts';
+import type { RowDatabase } from './driver/row-database.ts';
 import { createCheckpoints } from './file/checkpoints.ts';
 import { createLogFlush } from './file/log-flush.ts';
+import { sqliteStatements } from './file/sqlite-statements.ts';
+import { createWriter, type WriterDeps } from './file/writer.ts';
 import { migrations } from './migrations.ts';
-import { createWriter, type Writer, type WriterDeps } from './writer.ts';
 
-/** Rows. Reads are synchronous; changes that a caller waits for go through the writer. */
-export interface Database extends Sqlite.Database, Writer {
+/** The SQLite file. Stores use it as a {@link RowDatabase} only. */
+export interface Database extends Sqlite.Database, RowDatabase {
   /** Finishes the writes in progress and closes the database. */
   end(): Promise<void>;
 }
@@ -94,7 +96,7 @@ function withWriter(database: Sqlite.Database, disk: Disk): Database {
     await release();
     database.close();
   };
-  return Object.assign(database, writer, { end });
+  return Object.assign(database, sqliteStatements(database, writer), { end });
 }
 
 function migrate(database: Sqlite.Database): void {

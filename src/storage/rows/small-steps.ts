@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Writer } from './writer.ts';
+import type { Call, RowDatabase } from './driver/row-database.ts';
 
 // A step holds the event loop, and SQLite's only write lock, for about this time.
 const stepMs = 8;
@@ -22,26 +22,25 @@ const stepsBetweenFlushes = 32;
  * @throws the reason of the signal, and what a step throws; a `Fault` (503) when the database stays locked
  */
 export async function inSmallSteps(
-  database: Pick<Writer, 'commit' | 'settle'>,
-  step: (rows: number) => number,
+  database: Pick<RowDatabase, 'commit' | 'settle'>,
+  step: (rows: number) => Call<number>,
   signal?: AbortSignal,
 ): Promise<number> {
   let sum = 0;
   for (let steps = 1; ; steps += 1) {
     signal?.throwIfAborted();
-    let tookMs = 0;
-    let isDone = false;
-    sum += await database.commit(() => {
+    const { found, isDone, tookMs } = await database.commit(function* () {
       const began = performance.now();
       let found = 0;
-      while (!isDone && tookMs < stepMs) {
-        const count = step(rowsAtOnce);
+      for (;;) {
+        const count = yield* step(rowsAtOnce);
         found += count;
-        isDone = count < rowsAtOnce;
-        tookMs = performance.now() - began;
+        const tookMs = performance.now() - began;
+        const isDone = count < rowsAtOnce;
+        if (isDone || tookMs >= stepMs) return { found, isDone, tookMs };
       }
-      return found;
     });
+    sum += found;
     if (isDone) return sum;
     if (steps % stepsBetweenFlushes === 0) await database.settle();
     await sleep(Math.max(1, tookMs), undefined, signal ? { signal } : {});

@@ -1,5 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 
 /** Content, and what refers to it. */
 export interface UsedContent {
@@ -24,26 +24,26 @@ type StoredUse = Omit<UsedContent, 'isCached' | 'isPackageLayer'> & {
   readonly isPackageLayer: number;
 };
 
-export function createContentUseStore(database: Database): ContentUseStore {
+export function createContentUseStore(database: RowDatabase): ContentUseStore {
   // One repository and one manifest are enough: content may be in any number of them.
-  const after = database.prepare(
+  const after = database.sql<StoredUse>(
     `SELECT c.digest, c.size,
        EXISTS (SELECT 1 FROM cached_blobs WHERE digest = c.digest) AS isCached,
        EXISTS (SELECT 1 FROM package_layers WHERE digest = c.digest) AS isPackageLayer,
        COALESCE(
-         (SELECT r.name FROM hosted_blobs b CROSS JOIN repositories r ON r.id = b.repository
-          WHERE b.digest = c.digest LIMIT 1),
-         (SELECT r.name FROM hosted_manifests m CROSS JOIN repositories r ON r.id = m.repository
-          WHERE m.digest = c.digest LIMIT 1)) AS repository,
+         (SELECT r.name FROM hosted_blobs b CROSS JOIN repositories r
+          WHERE r.id = b.repository AND b.digest = c.digest LIMIT 1),
+         (SELECT r.name FROM hosted_manifests m CROSS JOIN repositories r
+          WHERE r.id = m.repository AND m.digest = c.digest LIMIT 1)) AS repository,
        (SELECT m.artifact_type FROM hosted_blobs b
-          CROSS JOIN hosted_parts p ON p.repository = b.repository AND p.part = b.digest
-          CROSS JOIN hosted_manifests m ON m.repository = p.repository AND m.digest = p.manifest
-        WHERE b.digest = c.digest LIMIT 1) AS artifactType
+          CROSS JOIN hosted_parts p CROSS JOIN hosted_manifests m
+        WHERE p.repository = b.repository AND p.part = b.digest
+          AND m.repository = p.repository AND m.digest = p.manifest AND b.digest = c.digest LIMIT 1) AS artifactType
      FROM contents c WHERE c.digest > ? ORDER BY c.digest LIMIT ?`,
   );
   return {
     async after(digest, limit) {
-      const rows = after.all(digest, limit) as StoredUse[];
+      const rows = await database.read(after.all(digest, limit));
       return rows.map(row => ({
         ...row,
         isCached: row.isCached === 1,

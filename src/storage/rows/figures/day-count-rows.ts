@@ -1,5 +1,5 @@
 import type { Tally, TallyKind } from '../../../foundation/telemetry/tally.ts';
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /**
@@ -20,6 +20,11 @@ export const otherNames = '(others)';
 export const mostNames = 1000;
 const longestName = 200;
 
+interface NameCount {
+  readonly name: string;
+  readonly count: number;
+}
+
 interface Waiting {
   readonly kind: TallyKind;
   readonly day: string;
@@ -28,40 +33,34 @@ interface Waiting {
 }
 
 export function createDayCountStore(
-  database: Database,
+  database: RowDatabase,
   now: () => number = Date.now,
 ): DayCountStore {
-  const insert = database.prepare(
+  const insert = database.sql(
     `INSERT INTO day_counts (kind, day, name, count) VALUES (?, ?, ?, ?)
-     ON CONFLICT (kind, day, name) DO UPDATE SET count = count + excluded.count`,
+     ON CONFLICT (kind, day, name) DO UPDATE SET count = day_counts.count + excluded.count`,
   );
-  const ofDay = database.prepare(
+  const ofDay = database.sql<NameCount>(
     'SELECT name, count FROM day_counts WHERE kind = ? AND day = ? ORDER BY count DESC LIMIT ?',
   );
   const names = database
-    .prepare('SELECT name FROM day_counts WHERE kind = ? AND day = ? LIMIT ?')
-    .pluck();
-  const purge = database.prepare(
+    .sql('SELECT name FROM day_counts WHERE kind = ? AND day = ? LIMIT ?')
+    .pluck<string>();
+  const purge = database.sql(
     `DELETE FROM day_counts WHERE (kind, day, name) IN
      (SELECT kind, day, name FROM day_counts WHERE kind = ? AND day < ? LIMIT ?)`,
   );
-  /** The names of today by kind: a flood of new names must not fill the disk. */
+  /** The names of today by kind, as far as this process counted them: a flood of new names must not fill the memory. */
   const known = new Map<TallyKind, { readonly day: string; readonly names: Set<string> }>();
-  const waiting = new Map<string, Waiting>();
+  let waiting = new Map<string, Waiting>();
+  /** What is being written. Queries count it until it is. */
+  let taken: ReadonlyMap<string, Waiting> = new Map();
   let flushing: Promise<void> | undefined;
 
-  const namesOf = (kind: TallyKind, day: string): string[] => {
-    try {
-      return names.all(kind, day, mostNames) as string[];
-    } catch {
-      // Whoever counts something does not fail with it. The write says what is wrong with the database.
-      return [];
-    }
-  };
   const knownNames = (kind: TallyKind, day: string): Set<string> => {
     let entry = known.get(kind);
     if (entry?.day !== day) {
-      entry = { day, names: new Set(namesOf(kind, day)) };
+      entry = { day, names: new Set() };
       known.set(kind, entry);
     }
     return entry.names;
@@ -73,16 +72,27 @@ export function createDayCountStore(
     else waiting.set(key, { kind, day, name, count });
   };
   const write = async (): Promise<void> => {
-    let taken: Waiting[] = [];
+    const written = [...waiting.values()];
+    taken = waiting;
+    waiting = new Map();
     try {
-      await database.commit(() => {
-        taken = [...waiting.values()];
-        waiting.clear();
-        for (const { kind, day, name, count } of taken) insert.run(kind, day, name, count);
+      await database.commit(function* () {
+        const rows = new Map<string, Set<string>>();
+        for (const { kind, day, name, count } of written) {
+          const key = `${kind}\n${day}`;
+          const present = rows.get(key) ?? new Set(yield* names.all(kind, day, mostNames));
+          rows.set(key, present);
+          // A flood of new names must not fill the disk. The name of the others is one of the rows, too.
+          const isKept = present.has(name) || present.size < mostNames;
+          if (isKept) present.add(name);
+          yield* insert.run(kind, day, isKept ? name : otherNames, count);
+        }
       });
     } catch (error) {
-      for (const { kind, day, name, count } of taken) put(kind, day, name, count);
+      for (const { kind, day, name, count } of written) put(kind, day, name, count);
       throw error;
+    } finally {
+      taken = new Map();
     }
   };
 
@@ -97,9 +107,9 @@ export function createDayCountStore(
     },
 
     async ofDay(kind, day, limit) {
-      const rows = ofDay.all(kind, day, limit) as Array<{ name: string; count: number }>;
+      const rows = await database.read(ofDay.all(kind, day, limit));
       const found = new Map(rows.map(row => [row.name, row.count]));
-      for (const entry of waiting.values()) {
+      for (const entry of [...taken.values(), ...waiting.values()]) {
         if (entry.kind !== kind || entry.day !== day) continue;
         found.set(entry.name, (found.get(entry.name) ?? 0) + entry.count);
       }
@@ -115,6 +125,6 @@ export function createDayCountStore(
     },
 
     purge: (kind, before, signal) =>
-      inSmallSteps(database, rows => purge.run(kind, before, rows).changes, signal),
+      inSmallSteps(database, rows => purge.changes(kind, before, rows), signal),
   };
 }

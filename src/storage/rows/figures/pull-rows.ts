@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { gatherCounts } from './gathered-counts.ts';
 
@@ -41,22 +41,23 @@ const dayMs = 24 * 3_600_000;
 // A disk that refuses writes for long must not fill the memory.
 const mostWaiting = 50_000;
 
-export function createPullStore(database: Database, now: () => number = Date.now): PullStore {
-  const insert = database.prepare(
+export function createPullStore(database: RowDatabase, now: () => number = Date.now): PullStore {
+  const insert = database.sql(
     `INSERT INTO pulls (subject, day, count, last_at) VALUES (?, ?, ?, ?)
      ON CONFLICT (subject, day) DO UPDATE SET
-       count = count + excluded.count, last_at = MAX(last_at, excluded.last_at)`,
+       count = pulls.count + excluded.count,
+       last_at = CASE WHEN pulls.last_at > excluded.last_at THEN pulls.last_at ELSE excluded.last_at END`,
   );
-  const byDay = database.prepare(
+  const byDay = database.sql<DayPulls>(
     'SELECT day, count FROM pulls WHERE subject = ? AND day >= ? ORDER BY day',
   );
   const sum = database
-    .prepare('SELECT COALESCE(SUM(count), 0) FROM pulls WHERE subject = ? AND day >= ?')
-    .pluck();
+    .sql('SELECT COALESCE(SUM(count), 0) FROM pulls WHERE subject = ? AND day >= ?')
+    .pluck<number>();
   const last = database
-    .prepare('SELECT last_at FROM pulls WHERE subject = ? ORDER BY day DESC LIMIT 1')
-    .pluck();
-  const purge = database.prepare(
+    .sql('SELECT last_at FROM pulls WHERE subject = ? ORDER BY day DESC LIMIT 1')
+    .pluck<number>();
+  const purge = database.sql(
     `DELETE FROM pulls WHERE (subject, day) IN
      (SELECT subject, day FROM pulls WHERE day < ? ORDER BY day LIMIT ?)`,
   );
@@ -90,7 +91,7 @@ export function createPullStore(database: Database, now: () => number = Date.now
 
     async byDay(subject, from) {
       const days = new Map<string, number>();
-      const rows = byDay.all(subject, from) as DayPulls[];
+      const rows = await database.read(byDay.all(subject, from));
       for (const { day, count } of [...rows, ...unwritten(subject, from)]) {
         days.set(day, (days.get(day) ?? 0) + count);
       }
@@ -99,9 +100,10 @@ export function createPullStore(database: Database, now: () => number = Date.now
 
     async recent(subject, from) {
       const waiting = unwritten(subject, from);
-      const written = last.get(subject) as number | undefined;
+      const written = await database.read(last.get(subject));
+      const sumOfWritten = Number(await database.read(sum.get(subject, from)));
       return {
-        count: waiting.reduce((all, { count }) => all + count, sum.get(subject, from) as number),
+        count: waiting.reduce((all, { count }) => all + count, sumOfWritten),
         lastAt: waiting.reduce<number | undefined>(
           (latest, { lastAt }) => Math.max(latest ?? lastAt, lastAt),
           written,
@@ -111,8 +113,7 @@ export function createPullStore(database: Database, now: () => number = Date.now
 
     flush: gathered.flush,
 
-    purge: (before, signal) =>
-      inSmallSteps(database, rows => purge.run(before, rows).changes, signal),
+    purge: (before, signal) => inSmallSteps(database, rows => purge.changes(before, rows), signal),
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** The queue of builds in one hour. */
@@ -26,23 +26,27 @@ export interface QueueStore {
 
 const hourMs = 3_600_000;
 
-export function createQueueStore(database: Database): QueueStore {
-  const add = database.prepare(
+export function createQueueStore(database: RowDatabase): QueueStore {
+  const add = database.sql(
     `INSERT INTO queue_hours (at, samples, queued, most_running, most_waiting)
      VALUES (@at, @samples, @queued, @mostRunning, @mostWaiting)
-     ON CONFLICT (at) DO UPDATE SET samples = samples + excluded.samples,
-       queued = queued + excluded.queued,
-       most_running = MAX(most_running, excluded.most_running),
-       most_waiting = MAX(most_waiting, excluded.most_waiting)`,
+     ON CONFLICT (at) DO UPDATE SET samples = queue_hours.samples + excluded.samples,
+       queued = queue_hours.queued + excluded.queued,
+       most_running = CASE WHEN queue_hours.most_running > excluded.most_running
+         THEN queue_hours.most_running ELSE excluded.most_running END,
+       most_waiting = CASE WHEN queue_hours.most_waiting > excluded.most_waiting
+         THEN queue_hours.most_waiting ELSE excluded.most_waiting END`,
   );
-  const between = database.prepare(
+  const between = database.sql<QueueHour>(
     `SELECT at, samples, queued, most_running AS mostRunning, most_waiting AS mostWaiting
      FROM queue_hours WHERE at >= ? AND at < ? ORDER BY at`,
   );
-  const purge = database.prepare(
+  const purge = database.sql(
     'DELETE FROM queue_hours WHERE at IN (SELECT at FROM queue_hours WHERE at < ? LIMIT ?)',
   );
   let pending = new Map<number, QueueHour>();
+  /** What is being written. Queries count it until it is. */
+  let taken: ReadonlyMap<number, QueueHour> = new Map();
   const put = (hour: QueueHour) => pending.set(hour.at, joined(pending.get(hour.at), hour));
 
   return {
@@ -52,8 +56,10 @@ export function createQueueStore(database: Database): QueueStore {
     },
 
     async between(from, to) {
-      const hours = new Map((between.all(from, to) as QueueHour[]).map(hour => [hour.at, hour]));
-      for (const hour of pending.values()) {
+      const hours = new Map(
+        (await database.read(between.all(from, to))).map(hour => [hour.at, hour]),
+      );
+      for (const hour of [...taken.values(), ...pending.values()]) {
         if (hour.at >= from && hour.at < to) hours.set(hour.at, joined(hours.get(hour.at), hour));
       }
       return [...hours.values()].sort((one, other) => one.at - other.at);
@@ -61,21 +67,22 @@ export function createQueueStore(database: Database): QueueStore {
 
     async flush() {
       if (pending.size === 0) return;
-      let taken = new Map<number, QueueHour>();
+      const written = pending;
+      taken = written;
+      pending = new Map();
       try {
-        await database.commit(() => {
-          taken = pending;
-          pending = new Map();
-          for (const hour of taken.values()) add.run(hour);
+        await database.commit(function* () {
+          for (const hour of written.values()) yield* add.run({ ...hour });
         });
       } catch (error) {
-        for (const hour of taken.values()) put(hour);
+        for (const hour of written.values()) put(hour);
         throw error;
+      } finally {
+        taken = new Map();
       }
     },
 
-    purge: (before, signal) =>
-      inSmallSteps(database, rows => purge.run(before, rows).changes, signal),
+    purge: (before, signal) => inSmallSteps(database, rows => purge.changes(before, rows), signal),
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 
 /** The clocks at their last reading, in ms. */
 export interface ClockReading {
@@ -16,16 +16,16 @@ export interface ClockReadingStore {
   write(reading: ClockReading): void;
 }
 
-export function createClockReadingStore(database: Database): ClockReadingStore {
-  const read = database.prepare(
+export function createClockReadingStore(database: RowDatabase): ClockReadingStore {
+  const read = database.sql<ClockReading>(
     'SELECT wall AS wallMs, uptime AS uptimeMs, steady_from AS steadyFromMs FROM clock_reading WHERE id = 1',
   );
-  const write = database.prepare(
+  const write = database.sql(
     `INSERT INTO clock_reading (id, wall, uptime, steady_from) VALUES (1, ?, ?, ?)
      ON CONFLICT (id) DO UPDATE SET wall = excluded.wall, uptime = excluded.uptime, steady_from = excluded.steady_from`,
   );
   return {
-    read: async () => read.get() as ClockReading | undefined,
+    read: () => database.read(read.get()),
     write({ wallMs, uptimeMs, steadyFromMs }) {
       const row = [wallMs, uptimeMs, steadyFromMs].map(Math.round);
       database.commit(() => write.run(...row)).catch(() => {});

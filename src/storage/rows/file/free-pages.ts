@@ -29,9 +29,9 @@ export function freeSpace(database: Database): FreeSpace {
 /** Returns the free pages of the file to the disk, a few at a time, except for some that are used again soon. */
 export async function returnFreePages(database: Database, signal?: AbortSignal): Promise<void> {
   if (!freeSpace(database).isReturnable) return;
-  const free = () => Number(database.pragma('freelist_count', { simple: true }));
-  const step = (rows: number) => {
-    const spare = free() - keptPages;
+  const free = database.sql('PRAGMA freelist_count').pluck<number>();
+  const step = function* (rows: number) {
+    const spare = Number(yield* free.get()) - keptPages;
     if (spare <= 0) return 0;
     const pages = Math.min(spare, rows, mostPages);
     database.pragma(`incremental_vacuum(${pages})`);

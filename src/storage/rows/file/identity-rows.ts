@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 
 /** Says which content belongs to the rows, and what else the rows need. */
 export interface IdentityStore {
@@ -16,13 +16,13 @@ export interface IdentityStore {
   proveWrite(patienceMs: number): Promise<void>;
 }
 
-export function createIdentityStore(database: Database): IdentityStore {
-  const id = database.prepare('SELECT id FROM data_directory').pluck();
-  const forget = database.prepare('DELETE FROM data_directory');
-  const setId = database.prepare(
+export function createIdentityStore(database: RowDatabase): IdentityStore {
+  const id = database.sql('SELECT id FROM data_directory').pluck<string>();
+  const forget = database.sql('DELETE FROM data_directory');
+  const setId = database.sql(
     'INSERT INTO data_directory (id) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM data_directory)',
   );
-  const holds = (rows: string) => database.prepare(`SELECT EXISTS (${rows})`).pluck();
+  const holds = (rows: string) => database.sql(`SELECT EXISTS (${rows})`).pluck<number>();
   const needsContent = holds(
     `SELECT 1 FROM hosted_blobs UNION ALL SELECT 1 FROM hosted_manifests
      UNION ALL SELECT 1 FROM requests WHERE expires_at > @now AND revoked_at IS NULL`,
@@ -33,22 +33,22 @@ export function createIdentityStore(database: Database): IdentityStore {
      UNION ALL SELECT 1 FROM requests
        WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'`,
   );
-  const read = database.prepare('SELECT 1 FROM requests LIMIT 1');
+  const read = database.sql('SELECT 1 FROM requests LIMIT 1');
   // SQLite would not write an unchanged row.
-  const write = database.prepare('UPDATE data_directory SET proof = 1 - proof');
+  const write = database.sql('UPDATE data_directory SET proof = 1 - proof');
 
   return {
-    id: async () => id.get() as string | undefined,
+    id: () => database.read(id.get()),
     setId: (value, { replaces = false } = {}) =>
-      database.write(() => {
-        if (replaces) forget.run();
-        setId.run(value);
+      database.write(function* () {
+        if (replaces) yield* forget.run();
+        yield* setId.run(value);
       }),
-    needsContent: async () => needsContent.get({ now: Date.now() }) === 1,
-    hasSecrets: async () => hasSecrets.get({ now: Date.now() }) === 1,
+    needsContent: async () => (await database.read(needsContent.get({ now: Date.now() }))) === 1,
+    hasSecrets: async () => (await database.read(hasSecrets.get({ now: Date.now() }))) === 1,
     async proveRead() {
-      read.get();
+      await database.read(read.get());
     },
-    proveWrite: patienceMs => database.write(() => void write.run(), { patienceMs }),
+    proveWrite: patienceMs => database.write(() => write.run(), { patienceMs }),
   };
 }

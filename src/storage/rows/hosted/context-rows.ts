@@ -1,5 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { createHostedQueries } from './hosted-queries.ts';
 import { createImageRemoval } from './hosted-removals.ts';
 
@@ -37,37 +37,36 @@ const isOldSql = `EXISTS (SELECT 1 FROM hosted_parts p
   JOIN hosted_blobs b ON b.repository = p.repository AND b.digest = p.part
   WHERE p.repository = m.repository AND p.manifest = m.digest AND b.linked_at < @before)`;
 
-export function createContextStore(database: Database): ContextStore {
+export function createContextStore(database: RowDatabase): ContextStore {
   const { removeManifest } = createImageRemoval(database, createHostedQueries(database));
   // Each context of a page, old or not, costs a look at all of its blobs: the limit bounds that too.
-  const after = database.prepare(
+  const after = database.sql<ContextRow & { isOld: number }>(
     `SELECT r.name AS repository, m.digest, ${isOldSql} AS isOld
-     FROM repositories r CROSS JOIN hosted_manifests m ON m.repository = r.id
-     WHERE r.name >= @name AND r.name < @end AND (r.name > @name OR m.digest > @digest)
+     FROM repositories r CROSS JOIN hosted_manifests m
+     WHERE m.repository = r.id AND r.name >= @name AND r.name < @end AND (r.name > @name OR m.digest > @digest)
      ORDER BY r.name, m.digest LIMIT @limit`,
   );
   const isOld = database
-    .prepare(
+    .sql(
       `SELECT ${isOldSql} FROM hosted_manifests m
        WHERE m.repository = (SELECT id FROM repositories WHERE name = @repository) AND m.digest = @digest`,
     )
-    .pluck();
-  const isStillOld = (context: ContextRow, before: number) =>
-    isOld.get({ ...context, before }) === 1;
+    .pluck<number>();
   return {
     async after(prefix, last, before, limit) {
       // `0` is what follows `/`.
       const end = `${prefix.slice(0, -1)}0`;
       const { repository: name, digest } = last ?? { repository: prefix, digest: '' };
-      const rows = after.all({ name, digest, end, before, limit });
-      return (rows as (ContextRow & { isOld: number })[]).map(row => ({
+      const rows = await database.read(after.all({ name, digest, end, before, limit }));
+      return rows.map(row => ({
         ...row,
         isOld: row.isOld === 1,
       }));
     },
     removeOld: ({ repository, digest }, before) =>
-      database.commit(
-        () => isStillOld({ repository, digest }, before) && removeManifest(repository, digest),
-      ),
+      database.commit(function* () {
+        if ((yield* isOld.get({ repository, digest, before })) !== 1) return false;
+        return yield* removeManifest(repository, digest);
+      }),
   };
 }

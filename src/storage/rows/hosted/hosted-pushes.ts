@@ -1,5 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
-import type { Database } from '../database.ts';
+import type { RowDatabase, RowsWork } from '../driver/row-database.ts';
 import { claimSql } from '../images/content-rows.ts';
 import type { HostedQueries } from './hosted-queries.ts';
 import type {
@@ -12,8 +12,8 @@ import type {
   ManifestPushed,
 } from './hosted-store.ts';
 
-export function createHostedPushes(database: Database, queries: HostedQueries): HostedPushes {
-  const sql = (text: string) => database.prepare(text);
+export function createHostedPushes(database: RowDatabase, queries: HostedQueries): HostedPushes {
+  const sql = (text: string) => database.sql(text);
   const addRepository = sql('INSERT INTO repositories (name) VALUES (?) ON CONFLICT DO NOTHING');
   const putManifest = sql(
     `INSERT INTO hosted_manifests
@@ -34,74 +34,81 @@ export function createHostedPushes(database: Database, queries: HostedQueries): 
   );
   const forgetCopy = sql('DELETE FROM cached_blobs WHERE digest = ?');
   const claimContent = sql(claimSql);
-  const claim = (digest: Digest) => claimContent.run({ digest, at: Date.now() }).changes > 0;
 
-  const idOf = (repository: string): number => {
-    addRepository.run(repository);
-    return Number(queries.repositoryId(repository));
-  };
+  function* idOf(repository: string) {
+    yield* addRepository.run(repository);
+    return Number(yield* queries.repositoryId(repository));
+  }
 
-  const limitFor = (
+  function* limitFor(
     repository: string,
     digest: Digest,
     size: number,
     { maxBlobBytes, maxRepositoryBytes, maxTotalBytes }: HostedLimits,
-  ): HostedLimit | undefined => {
+  ) {
     const isOver = (bytes: number, limit: number | undefined) =>
       limit !== undefined && bytes > limit;
-    if (isOver(size, maxBlobBytes)) return 'maxBlobBytes';
-    if (isOver(queries.repositoryBytes(repository) + size, maxRepositoryBytes)) {
-      return 'maxRepositoryBytes';
+    if (isOver(size, maxBlobBytes)) return 'maxBlobBytes' satisfies HostedLimit;
+    const bytes = Number((yield* queries.repositoryBytes(repository)) ?? 0);
+    if (isOver(bytes + size, maxRepositoryBytes)) {
+      return 'maxRepositoryBytes' satisfies HostedLimit;
     }
     // Content that another repository has takes no additional space.
-    if (maxTotalBytes === undefined || queries.isHeld(digest)) return undefined;
-    return isOver(queries.totalBytes() + size, maxTotalBytes) ? 'maxTotalBytes' : undefined;
-  };
+    if (maxTotalBytes === undefined || (yield* queries.isHeld({ digest })) === 1) return undefined;
+    const total = Number(yield* queries.totalBytes());
+    return isOver(total + size, maxTotalBytes)
+      ? ('maxTotalBytes' satisfies HostedLimit)
+      : undefined;
+  }
 
   /** Returns why a manifest is not put; undefined when nothing prevents it. */
-  const refusalOf = (push: ManifestPush): ManifestPushed | undefined => {
+  function* refusalOf(push: ManifestPush): RowsWork<ManifestPushed | undefined> {
     const { repository, manifest, blobs, manifests, limits } = push;
     const { digest, size } = manifest;
-    const isNew = !queries.manifest(repository, digest);
-    const limit = isNew ? limitFor(repository, digest, size, limits) : undefined;
+    const isNew = !(yield* queries.manifest(repository, digest));
+    const limit = isNew ? yield* limitFor(repository, digest, size, limits) : undefined;
     if (limit) return { kind: 'limit', limit };
     for (const part of blobs) {
-      const kept = queries.blobSize(repository, part.digest);
+      const kept = yield* queries.blobSize(repository, part.digest);
       if (kept === undefined && !part.isOptional) return { kind: 'missing-blob', part };
       if (kept !== undefined && kept !== part.size) return { kind: 'blob-size', part, kept };
     }
     for (const part of manifests) {
       // BuildKit keeps caches as an index of layers.
       const kept =
-        queries.manifest(repository, part.digest)?.size ??
-        queries.blobSize(repository, part.digest);
+        (yield* queries.manifest(repository, part.digest))?.size ??
+        (yield* queries.blobSize(repository, part.digest));
       if (kept === undefined) return { kind: 'missing-manifest', part };
       if (kept !== part.size) return { kind: 'manifest-size', part, kept };
     }
-    return claim(digest) ? undefined : { kind: 'gone' };
-  };
+    const claimed = yield* claimContent.changes({ digest, at: Date.now() });
+    return claimed > 0 ? undefined : { kind: 'gone' };
+  }
 
-  const pushManifest = (push: ManifestPush): ManifestPushed => {
-    const refusal = refusalOf(push);
+  function* pushManifest(push: ManifestPush): RowsWork<ManifestPushed> {
+    const refusal = yield* refusalOf(push);
     if (refusal) return refusal;
     const { digest, mediaType, size, subject, artifactType, annotations } = push.manifest;
-    const id = idOf(push.repository);
-    putManifest.run(id, digest, mediaType, size, subject, artifactType, annotations);
-    for (const part of [...push.blobs, ...push.manifests]) putPart.run(id, digest, part.digest);
-    for (const tag of push.tags) putTag.run(id, tag, digest);
+    const id = yield* idOf(push.repository);
+    yield* putManifest.run(id, digest, mediaType, size, subject, artifactType, annotations);
+    for (const part of [...push.blobs, ...push.manifests]) {
+      yield* putPart.run(id, digest, part.digest);
+    }
+    for (const tag of push.tags) yield* putTag.run(id, tag, digest);
     return { kind: 'put' };
-  };
+  }
 
-  const pushBlob = (push: BlobPush): BlobRefusal | undefined => {
+  function* pushBlob(push: BlobPush): RowsWork<BlobRefusal | undefined> {
     const { repository, digest, size, at, limits } = push;
-    const isNew = queries.blobSize(repository, digest) === undefined;
-    const limit = isNew ? limitFor(repository, digest, size, limits) : undefined;
+    const isNew = (yield* queries.blobSize(repository, digest)) === undefined;
+    const limit = isNew ? yield* limitFor(repository, digest, size, limits) : undefined;
     if (limit) return limit;
-    if (!claim(digest)) return 'gone';
-    putBlob.run(idOf(repository), digest, size, at);
-    forgetCopy.run(digest);
+    const claimed = yield* claimContent.changes({ digest, at: Date.now() });
+    if (claimed === 0) return 'gone';
+    yield* putBlob.run(yield* idOf(repository), digest, size, at);
+    yield* forgetCopy.run(digest);
     return undefined;
-  };
+  }
 
   return {
     putManifest: push => database.write(() => pushManifest(push)),

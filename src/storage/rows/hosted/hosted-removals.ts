@@ -1,14 +1,17 @@
 import type { Digest } from '../../../oci/digest.ts';
-import type { Database } from '../database.ts';
-import { inSmallSteps } from '../small-steps.ts';
+import type { Call, RowDatabase, RowsWork } from '../driver/row-database.ts';
+import { eachRow, inSmallSteps } from '../small-steps.ts';
 import { type HostedQueries, inRepository } from './hosted-queries.ts';
-import type { BlobRemoval, HostedImage, HostedRemovals } from './hosted-store.ts';
+import type { BlobRemoval, HostedImage, HostedRemovals, HostedRow } from './hosted-store.ts';
 
 // Referrers of an image that is deleted: a lock file, and the user's attachments.
 const mostReferrers = 100;
 
-export function createHostedRemovals(database: Database, queries: HostedQueries): HostedRemovals {
-  const sql = (text: string) => database.prepare(text);
+export function createHostedRemovals(
+  database: RowDatabase,
+  queries: HostedQueries,
+): HostedRemovals {
+  const sql = (text: string) => database.sql(text);
   const { removeManifest, removeTag } = createImageRemoval(database, queries);
   const removeTags = sql(
     `DELETE FROM hosted_tags WHERE repository = @id AND name IN
@@ -16,7 +19,7 @@ export function createHostedRemovals(database: Database, queries: HostedQueries)
   );
   const someManifests = sql(
     `SELECT digest FROM hosted_manifests WHERE ${inRepository} LIMIT ?`,
-  ).pluck();
+  ).pluck<Digest>();
   const removeIfEmpty = sql(
     `DELETE FROM repositories AS r WHERE id = ?
      AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE repository = r.id)
@@ -26,7 +29,7 @@ export function createHostedRemovals(database: Database, queries: HostedQueries)
   );
   const someRepositories = sql(
     'SELECT id FROM repositories WHERE id > ? ORDER BY id LIMIT ?',
-  ).pluck();
+  ).pluck<number>();
   const removeBlob = sql(`DELETE FROM hosted_blobs WHERE ${inRepository} AND digest = ?`);
   const removeOrphan = sql(
     `DELETE FROM hosted_blobs AS b WHERE repository = ? AND digest = ? AND linked_at < ?
@@ -34,23 +37,23 @@ export function createHostedRemovals(database: Database, queries: HostedQueries)
   );
   const redate = sql('UPDATE hosted_blobs SET linked_at = ? WHERE repository = ? AND digest = ?');
 
-  const removeUnneededBlob = (repository: string, digest: Digest): BlobRemoval => {
-    const manifest = queries.needs(repository, digest);
+  function* removeUnneededBlob(repository: string, digest: Digest): RowsWork<BlobRemoval> {
+    const manifest = yield* queries.needs(repository, digest);
     if (manifest !== undefined) return { kind: 'needed', manifest };
-    const isRemoved = removeBlob.run(repository, digest).changes > 0;
-    return { kind: isRemoved ? 'removed' : 'unknown' };
-  };
+    const removed = yield* removeBlob.changes(repository, digest);
+    return { kind: removed > 0 ? 'removed' : 'unknown' };
+  }
 
-  const removeSome = (repository: string, limit: number): number => {
-    const id = queries.repositoryId(repository) ?? 0;
-    let removed = removeTags.run({ id, limit }).changes;
+  function* removeSome(repository: string, limit: number) {
+    const id = (yield* queries.repositoryId(repository)) ?? 0;
+    let removed = yield* removeTags.changes({ id, limit });
     if (removed === limit) return removed;
-    const digests = someManifests.all(repository, limit - removed) as Digest[];
-    for (const digest of digests) removeManifest(repository, digest);
+    const digests = yield* someManifests.all(repository, limit - removed);
+    for (const digest of digests) yield* removeManifest(repository, digest);
     removed += digests.length;
-    if (removed < limit) removeIfEmpty.run(id);
+    if (removed < limit) yield* removeIfEmpty.run(id);
     return removed;
-  };
+  }
 
   return {
     removeManifest: (repository, digest) =>
@@ -62,26 +65,27 @@ export function createHostedRemovals(database: Database, queries: HostedQueries)
       await inSmallSteps(database, limit => removeSome(repository, limit));
     },
     removeOrphans: (orphans, linkedBefore) =>
-      database.commit(() =>
-        orphans.filter(
-          ({ repositoryId, digest }) =>
-            removeOrphan.run(repositoryId, digest, linkedBefore).changes > 0,
-        ),
-      ),
+      database.commit(function* () {
+        const removed: HostedRow[] = [];
+        for (const orphan of orphans) {
+          const { repositoryId, digest } = orphan;
+          const changes = yield* removeOrphan.changes(repositoryId, digest, linkedBefore);
+          if (changes > 0) removed.push(orphan);
+        }
+        return removed;
+      }),
     redate: ({ repositoryId, digest }, at) =>
-      database.commit(() => void redate.run(at, repositoryId, digest)),
+      database.commit(() => redate.run(at, repositoryId, digest)),
     async removeEmpty(signal) {
       let afterId = 0;
-      await inSmallSteps(
-        database,
-        limit => {
-          const ids = someRepositories.all(afterId, limit) as number[];
-          for (const id of ids) removeIfEmpty.run(id);
-          afterId = ids.at(-1) ?? afterId;
-          return ids.length;
-        },
-        signal,
-      );
+      const next = async (limit: number) => {
+        const ids = await database.read(someRepositories.all(afterId, limit));
+        afterId = ids.at(-1) ?? afterId;
+        return ids;
+      };
+      for await (const id of eachRow(next, signal)) {
+        await database.commit(() => removeIfEmpty.run(id));
+      }
     },
   };
 }
@@ -89,17 +93,17 @@ export function createHostedRemovals(database: Database, queries: HostedQueries)
 /** Removes parts of images within a transaction. */
 export interface ImageRemoval {
   /** Removes a manifest and its tags; false when there was none. */
-  removeManifest(repository: string, digest: Digest): boolean;
-  removeTag(repository: string, tag: string): boolean;
+  removeManifest(repository: string, digest: Digest): Call<boolean>;
+  removeTag(repository: string, tag: string): Call<boolean>;
   /**
    * Removes the tag if it refers to the image. Removes the image too unless it has another tag, with everything that
    * exists for it alone: the images of an index, and the manifests with the image as their subject.
    */
-  removeImage(image: HostedImage): void;
+  removeImage(image: HostedImage): Call<void>;
 }
 
-export function createImageRemoval(database: Database, queries: HostedQueries): ImageRemoval {
-  const sql = (text: string) => database.prepare(text);
+export function createImageRemoval(database: RowDatabase, queries: HostedQueries): ImageRemoval {
+  const sql = (text: string) => database.sql(text);
   const removal = [
     sql(`DELETE FROM hosted_tags WHERE ${inRepository} AND digest = ?`),
     sql(`DELETE FROM hosted_parts WHERE ${inRepository} AND manifest = ?`),
@@ -107,32 +111,34 @@ export function createImageRemoval(database: Database, queries: HostedQueries): 
   ];
   const removeTagRow = sql(`DELETE FROM hosted_tags WHERE ${inRepository} AND name = ?`);
 
-  const removeManifest = (repository: string, digest: Digest): boolean => {
+  function* removeManifest(repository: string, digest: Digest) {
     let removed = 0;
-    for (const statement of removal) removed = statement.run(repository, digest).changes;
+    for (const statement of removal) removed = yield* statement.changes(repository, digest);
     return removed > 0;
-  };
-  const removeTag = (repository: string, tag: string) =>
-    removeTagRow.run(repository, tag).changes > 0;
+  }
+  function* removeTag(repository: string, tag: string) {
+    return (yield* removeTagRow.changes(repository, tag)) > 0;
+  }
 
   /** Removes a manifest that no tag and no index names, and then the manifests that it named. */
-  const removeUnneeded = (repository: string, digest: Digest): void => {
-    const isNamed = queries.isTagged(repository, digest) || queries.needs(repository, digest);
-    if (isNamed || !queries.manifest(repository, digest)) return;
-    const parts = queries.partsOf(repository, digest);
-    removeManifest(repository, digest);
-    for (const part of parts) removeUnneeded(repository, part);
-    for (const referrer of queries.referrers(repository, digest, '', mostReferrers)) {
-      removeUnneeded(repository, referrer.digest);
+  function* removeUnneeded(repository: string, digest: Digest): RowsWork<void> {
+    const isNamed =
+      (yield* queries.isTagged(repository, digest)) ?? (yield* queries.needs(repository, digest));
+    if (isNamed !== undefined || !(yield* queries.manifest(repository, digest))) return;
+    const parts = yield* queries.partsOf(repository, digest);
+    yield* removeManifest(repository, digest);
+    for (const part of parts) yield* removeUnneeded(repository, part);
+    for (const referrer of yield* queries.referrers(repository, digest, '', mostReferrers)) {
+      yield* removeUnneeded(repository, referrer.digest);
     }
-  };
+  }
 
   return {
     removeManifest,
     removeTag,
-    removeImage({ repository, tag, digest }) {
-      if (queries.tagged(repository, tag) === digest) removeTag(repository, tag);
-      removeUnneeded(repository, digest);
+    *removeImage({ repository, tag, digest }) {
+      if ((yield* queries.tagged(repository, tag)) === digest) yield* removeTag(repository, tag);
+      yield* removeUnneeded(repository, digest);
     },
   };
 }

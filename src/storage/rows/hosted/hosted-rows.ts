@@ -1,14 +1,13 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { createHostedPushes } from './hosted-pushes.ts';
 import { createHostedQueries } from './hosted-queries.ts';
 import { createHostedRemovals } from './hosted-removals.ts';
-import type { HostedRow, HostedStore } from './hosted-store.ts';
+import type { HostedPlace, HostedRow, HostedStore } from './hosted-store.ts';
 
-export function createHostedStore(database: Database): HostedStore {
-  const sql = (text: string) => database.prepare(text);
+export function createHostedStore(database: RowDatabase): HostedStore {
   const queries = createHostedQueries(database);
-  const rowsAfter = (table: string, more = '') =>
-    sql(
+  const rowsAfter = <Row = HostedRow>(table: string, more = '') =>
+    database.sql<Row>(
       `SELECT c.repository AS repositoryId, r.name AS repository, c.digest, c.size${more}
        FROM ${table} c JOIN repositories r ON r.id = c.repository
        WHERE (c.repository, c.digest) > (@repositoryId, @digest)
@@ -16,7 +15,7 @@ export function createHostedStore(database: Database): HostedStore {
     );
   const blobsAfter = rowsAfter('hosted_blobs');
   const manifestsAfter = rowsAfter('hosted_manifests');
-  const datedAfter = rowsAfter(
+  const datedAfter = rowsAfter<DatedRow>(
     'hosted_blobs',
     `, c.linked_at AS linkedAt, EXISTS
        (SELECT 1 FROM hosted_parts p WHERE p.repository = c.repository AND p.part = c.digest) AS isPart`,
@@ -26,33 +25,43 @@ export function createHostedStore(database: Database): HostedStore {
     ...createHostedPushes(database, queries),
     ...createHostedRemovals(database, queries),
 
-    hasRepository: async repository => queries.hasRepository(repository),
-    repositories: async (after, limit) => queries.repositories(after, limit),
-    manifest: async (repository, digest) => queries.manifest(repository, digest),
-    manifestsOf: async (repository, after, limit) => queries.manifestsOf(repository, after, limit),
-    referrers: async (repository, subject, after, limit) =>
-      queries.referrers(repository, subject, after, limit),
-    tagged: async (repository, tag) => queries.tagged(repository, tag),
-    tags: async (repository, after, limit) => queries.tags(repository, after, limit),
-    tagsOf: async (repository, digest, limit) => queries.tagsOf(repository, digest, limit),
-    soleParts: async (repository, digest) => queries.soleParts(repository, digest),
-    blobSize: async (repository, digest) => queries.blobSize(repository, digest),
-    holdersOf: async (digest, limit) => queries.holdersOf(digest, limit),
+    hasRepository: async repository =>
+      (await database.read(queries.hasRepository(repository))) !== undefined,
+    repositories: (after, limit) => database.read(queries.repositories(after, limit)),
+    manifest: (repository, digest) => database.read(queries.manifest(repository, digest)),
+    async manifestsOf(repository, after, limit) {
+      const rows = await database.read(queries.manifestsOf(repository, after, limit));
+      return rows.map(({ digest, isUntagged }) => ({ digest, isUntagged: isUntagged === 1 }));
+    },
+    referrers: (repository, subject, after, limit) =>
+      database.read(queries.referrers(repository, subject, after, limit)),
+    tagged: (repository, tag) => database.read(queries.tagged(repository, tag)),
+    tags: (repository, after, limit) => database.read(queries.tags(repository, after, limit)),
+    tagsOf: (repository, digest, limit) => database.read(queries.tagsOf(repository, digest, limit)),
+    soleParts: (repository, digest) => database.read(queries.soleParts(repository, digest)),
+    blobSize: (repository, digest) => database.read(queries.blobSize(repository, digest)),
+    holdersOf: (digest, limit) => database.read(queries.holdersOf(digest, limit)),
 
-    repositoryBytes: async repository => queries.repositoryBytes(repository),
-    bytesBelow: async repository => queries.bytesBelow(repository),
-    totalBytes: async () => queries.totalBytes(),
+    repositoryBytes: async repository =>
+      Number((await database.read(queries.repositoryBytes(repository))) ?? 0),
+    bytesBelow: async name => Number((await database.read(queries.bytesBelow({ name }))) ?? 0),
+    totalBytes: async () => Number(await database.read(queries.totalBytes())),
 
-    isHeld: async digest => queries.isHeld(digest),
-    blobsAfter: async (place, limit) => blobsAfter.all({ ...place, limit }) as HostedRow[],
-    manifestsAfter: async (place, limit) => manifestsAfter.all({ ...place, limit }) as HostedRow[],
+    isHeld: async digest => (await database.read(queries.isHeld({ digest }))) === 1,
+    blobsAfter: (place, limit) => database.read(blobsAfter.all(placeOf(place, limit))),
+    manifestsAfter: (place, limit) => database.read(manifestsAfter.all(placeOf(place, limit))),
     loneBlobsAfter: async (place, limit) =>
-      (datedAfter.all({ ...place, limit }) as DatedRow[]).map(({ isPart, ...row }) => ({
+      (await database.read(datedAfter.all(placeOf(place, limit)))).map(({ isPart, ...row }) => ({
         ...row,
         isLone: isPart === 0,
       })),
     settle: () => database.settle(),
   };
+}
+
+/** A place may be a row, with more members than a statement takes. */
+function placeOf({ repositoryId, digest }: HostedPlace, limit: number) {
+  return { repositoryId, digest, limit };
 }
 
 type DatedRow = HostedRow & { readonly linkedAt: number; readonly isPart: number };

@@ -1,5 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 
 /** Container requests and content kept for callers without an access token. */
 export interface AnonymousUse {
@@ -26,19 +26,21 @@ const nothing: AnonymousUse = { requests: 0, files: 0, bytes: 0 };
 /** The row that has the sums of all networks. */
 export const allNetworks = '';
 
-export function createAnonymousUseStore(database: Database): AnonymousUseStore {
-  const of = database.prepare('SELECT requests, files, bytes FROM anonymous_use WHERE network = ?');
-  const enter = database.prepare(
+export function createAnonymousUseStore(database: RowDatabase): AnonymousUseStore {
+  const of = database.sql<AnonymousUse>(
+    'SELECT requests, files, bytes FROM anonymous_use WHERE network = ?',
+  );
+  const enter = database.sql(
     'INSERT INTO anonymous_content (digest, network, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
   );
-  const forget = database.prepare('DELETE FROM anonymous_content WHERE digest = ?');
+  const forget = database.sql('DELETE FROM anonymous_content WHERE digest = ?');
   const digestsAfter = database
-    .prepare('SELECT digest FROM anonymous_content WHERE digest > ? ORDER BY digest LIMIT ?')
-    .pluck();
+    .sql('SELECT digest FROM anonymous_content WHERE digest > ? ORDER BY digest LIMIT ?')
+    .pluck<Digest>();
   return {
-    of: async network => (of.get(network ?? allNetworks) as AnonymousUse | undefined) ?? nothing,
-    enter: (digest, network, size) => database.commit(() => void enter.run(digest, network, size)),
-    forget: digest => database.commit(() => void forget.run(digest)),
-    digestsAfter: async (digest, limit) => digestsAfter.all(digest, limit) as Digest[],
+    of: async network => (await database.read(of.get(network ?? allNetworks))) ?? nothing,
+    enter: (digest, network, size) => database.commit(() => enter.run(digest, network, size)),
+    forget: digest => database.commit(() => forget.run(digest)),
+    digestsAfter: (digest, limit) => database.read(digestsAfter.all(digest, limit)),
   };
 }

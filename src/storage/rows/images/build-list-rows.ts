@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import type { BuildRow } from './build-rows.ts';
 
 /** A build as a list shows it: without its plan. */
@@ -33,7 +33,7 @@ type StoredBuild = Omit<ListedBuild, 'succeeded' | 'platforms' | 'isSif'> & {
   readonly isSif: number;
 };
 
-export function createBuildListStore(database: Database): BuildListStore {
+export function createBuildListStore(database: RowDatabase): BuildListStore {
   const select = `SELECT rowid AS row, id, target, created_at AS createdAt, started_at AS startedAt,
       finished_at AS finishedAt, succeeded, json_extract(plan, '$.origin.platforms') AS platforms,
       COALESCE(json_extract(plan, '$.origin.recipe'), json_extract(plan, '$.origin.kind')) AS kind,
@@ -41,13 +41,20 @@ export function createBuildListStore(database: Database): BuildListStore {
     FROM builds WHERE rowid < @before`;
   const order = 'ORDER BY rowid DESC LIMIT @limit';
   // One statement for each form of the query, so that each has its index.
-  const all = database.prepare(`${select} ${order}`);
-  const ofResult = database.prepare(`${select} AND succeeded IS @result ${order}`);
-  const ofOwner = database.prepare(`${select} AND owner = @owner ${order}`);
-  const ofBoth = database.prepare(`${select} AND owner = @owner AND succeeded IS @result ${order}`);
+  const all = database.sql<StoredBuild>(`${select} ${order}`);
+  const ofResult = database.sql<StoredBuild>(`${select} AND succeeded = @result ${order}`);
+  const unfinished = database.sql<StoredBuild>(`${select} AND succeeded IS NULL ${order}`);
+  const ofOwner = database.sql<StoredBuild>(`${select} AND owner = @owner ${order}`);
+  const ofBoth = database.sql<StoredBuild>(
+    `${select} AND owner = @owner AND succeeded = @result ${order}`,
+  );
+  const unfinishedOfOwner = database.sql<StoredBuild>(
+    `${select} AND owner = @owner AND succeeded IS NULL ${order}`,
+  );
   const statementOf = ({ owner, succeeded }: BuildListQuery) => {
-    if (owner === undefined) return succeeded === undefined ? all : ofResult;
-    return succeeded === undefined ? ofOwner : ofBoth;
+    if (succeeded === undefined) return owner === undefined ? all : ofOwner;
+    if (succeeded === null) return owner === undefined ? unfinished : unfinishedOfOwner;
+    return owner === undefined ? ofResult : ofBoth;
   };
   return {
     async list(query) {
@@ -55,11 +62,9 @@ export function createBuildListStore(database: Database): BuildListStore {
       const given = {
         ...{ before, limit },
         ...(owner === undefined ? {} : { owner }),
-        ...(succeeded === undefined
-          ? {}
-          : { result: succeeded === null ? null : Number(succeeded) }),
+        ...(typeof succeeded === 'boolean' ? { result: Number(succeeded) } : {}),
       };
-      return (statementOf(query).all(given) as StoredBuild[]).map(row => ({
+      return (await database.read(statementOf(query).all(given))).map(row => ({
         ...row,
         succeeded: row.succeeded === null ? null : row.succeeded === 1,
         platforms: row.platforms === null ? [] : (JSON.parse(row.platforms) as string[]),

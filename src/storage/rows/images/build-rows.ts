@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import type { Digest } from '../../../oci/digest.ts';
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { createHostedQueries } from '../hosted/hosted-queries.ts';
 import { createImageRemoval } from '../hosted/hosted-removals.ts';
 import type { HostedImage } from '../hosted/hosted-store.ts';
@@ -115,83 +115,93 @@ const columns = `id, build_key AS key, number, target, plan, owner, trusted AS i
 // Upper limit of `randomInt`.
 const numbers = 2 ** 48 - 1;
 
-export function createBuildStore(database: Database): BuildStore {
+export function createBuildStore(database: RowDatabase): BuildStore {
   const { removeImage } = createImageRemoval(database, createHostedQueries(database));
-  const insert = database.prepare(
+  const insert = database.sql(
     `INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, sealed_grant, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (target) WHERE finished_at IS NULL DO NOTHING`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (target) WHERE finished_at IS NULL DO NOTHING`,
   );
-  const find = database.prepare(`SELECT ${columns} FROM builds WHERE id = ?`);
-  const solution = database.prepare('SELECT solution FROM builds WHERE id = ?').pluck();
-  const latest = database.prepare(
-    `SELECT ${columns} FROM builds WHERE target = @target AND (@digest IS NULL OR digest = @digest)
-     ORDER BY rowid DESC LIMIT 1`,
+  const find = database.sql<StoredRow>(`SELECT ${columns} FROM builds WHERE id = ?`);
+  const solution = database.sql('SELECT solution FROM builds WHERE id = ?').pluck<Buffer | null>();
+  const latestOf = database.sql<StoredRow>(
+    `SELECT ${columns} FROM builds WHERE target = ? AND digest = ? ORDER BY rowid DESC LIMIT 1`,
   );
-  const newestOf = database.prepare(
+  const newestOf = database.sql<StoredRow>(
     `SELECT ${columns} FROM builds WHERE target = ? ORDER BY rowid DESC LIMIT ?`,
   );
-  const start = database.prepare(
-    'UPDATE builds SET started_at = ?, starts = starts + 1 WHERE id = ?',
+  const start = database.sql('UPDATE builds SET started_at = ?, starts = starts + 1 WHERE id = ?');
+  const leave = database.sql('UPDATE builds SET starts = starts - 1 WHERE id = ?');
+  const finish = database.sql(
+    `UPDATE builds SET finished_at = @at, succeeded = @succeeded, digest = @digest,
+       media_type = @mediaType, reason = @reason, lock_file = @lockFile, file = @file, solution = @solution,
+       kept_until = CASE WHEN kept_until > @keptUntil THEN kept_until ELSE @keptUntil END
+     WHERE id = @id`,
   );
-  const leave = database.prepare('UPDATE builds SET starts = starts - 1 WHERE id = ?');
-  const finish = database.prepare(
-    `UPDATE builds SET finished_at = ?, succeeded = ?, digest = ?, media_type = ?, reason = ?, lock_file = ?, file = ?,
-       solution = ?, kept_until = MAX(?, COALESCE(kept_until, 0))
-     WHERE id = ?`,
-  );
-  const unfinished = database.prepare(
+  const unfinished = database.sql<StoredRow & { readonly row: number }>(
     `SELECT ${columns}, rowid AS row FROM builds WHERE finished_at IS NULL AND rowid > ?
      ORDER BY rowid LIMIT ?`,
   );
 
-  const expired = database.prepare(
+  const expired = database.sql<StoredRow>(
     `SELECT ${columns} FROM builds WHERE finished_at IS NOT NULL AND kept_until < ?
      ORDER BY kept_until LIMIT ?`,
   );
-  const remove = database.prepare(
+  const remove = database.sql(
     'DELETE FROM builds WHERE id = ? AND finished_at IS NOT NULL AND kept_until < ?',
   );
 
-  const byId = (id: string) => rowOf(find.get(id));
-  const newest = (target: string, digest?: Digest) =>
-    rowOf(latest.get({ target, digest: digest ?? null }));
-  const add = (build: NewBuild, seen: SeenBuild | undefined, at: number): EnteredBuild => {
+  function* latest(target: string) {
+    const row = yield* newestOf.get(target, 1);
+    return row && rowOf(row);
+  }
+  function* add(build: NewBuild, seen: SeenBuild | undefined, at: number) {
     const { key, target, plan, owner, isTrusted, grant } = build;
-    const last = newest(target);
+    const last = yield* latest(target);
     if (last && last.finishedAt !== null && isNews(last, seen)) return { row: last, isNew: false };
     const number = randomInt(1, numbers);
     const values = [`${key}_${number}`, key, number, target, plan, owner, isTrusted ? 1 : 0, grant];
-    const isNew = insert.run(...values, at).changes > 0;
-    return { row: newest(target) as BuildRow, isNew };
-  };
+    const isNew = (yield* insert.changes(...values, at)) > 0;
+    return { row: (yield* latest(target)) as BuildRow, isNew };
+  }
 
   return {
     insert: (build, seen, at) => database.write(() => add(build, seen, at)),
-    find: async id => byId(id),
-    solution: async id => (solution.get(id) as Buffer | null | undefined) ?? undefined,
-    latest: async (target, digest) => newest(target, digest),
-    newest: async (target, limit) => newestOf.all(target, limit).map(row => rowOf(row) as BuildRow),
+    async find(id) {
+      const row = await database.read(find.get(id));
+      return row && rowOf(row);
+    },
+    solution: async id => (await database.read(solution.get(id))) ?? undefined,
+    async latest(target, digest) {
+      const call = digest === undefined ? newestOf.get(target, 1) : latestOf.get(target, digest);
+      const row = await database.read(call);
+      return row && rowOf(row);
+    },
+    newest: async (target, limit) => (await database.read(newestOf.all(target, limit))).map(rowOf),
     start: (id, at) =>
-      database.commit(() => void start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
-    leave: id => database.write(() => void leave.run(id)),
+      database.commit(() => start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
+    leave: id => database.write(() => leave.run(id)),
     async finish(id, outcome, at, keptUntil) {
       const { succeeded } = outcome;
       const made = succeeded ? outcome : undefined;
       const reason = succeeded ? null : outcome.reason;
       const { digest = null, mediaType = null, lockFile = null, file = null } = made ?? {};
       const { solution: packages = null } = made ?? {};
-      const ended = [at, succeeded ? 1 : 0, digest, mediaType, reason, lockFile, file, packages];
-      await database.write(() => finish.run(...ended, keptUntil, id), {
+      const ended = { id, at, succeeded: succeeded ? 1 : 0, reason, keptUntil };
+      const result = { digest, mediaType, lockFile, file, solution: packages };
+      await database.write(() => finish.run({ ...ended, ...result }), {
         patienceMs: Number.POSITIVE_INFINITY,
       });
     },
     unfinished: async (afterRow, limit) =>
-      unfinished.all(afterRow, limit).map(row => rowOf(row) as UnfinishedBuild),
-    expired: async (at, limit) => expired.all(at, limit).map(row => rowOf(row) as BuildRow),
+      (await database.read(unfinished.all(afterRow, limit))).map(
+        row => rowOf(row) as UnfinishedBuild,
+      ),
+    expired: async (at, limit) => (await database.read(expired.all(at, limit))).map(rowOf),
     remove: (id, at, image) =>
-      database.commit(() => {
-        const isRemoved = remove.run(id, at).changes > 0;
-        if (isRemoved && image) removeImage(image);
+      database.commit(function* () {
+        const isRemoved = (yield* remove.changes(id, at)) > 0;
+        if (isRemoved && image) yield* removeImage(image);
         return isRemoved;
       }),
   };
@@ -209,9 +219,7 @@ type StoredRow = Omit<BuildRow, 'owner' | 'isTrusted' | 'succeeded'> & {
   succeeded: number | null;
 };
 
-function rowOf(row: unknown): BuildRow | undefined {
-  if (!row) return undefined;
-  const { owner, isTrusted, succeeded, ...rest } = row as StoredRow;
+function rowOf({ owner, isTrusted, succeeded, ...rest }: StoredRow): BuildRow {
   return {
     ...rest,
     owner: owner ?? '',

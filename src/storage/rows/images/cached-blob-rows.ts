@@ -1,6 +1,6 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { Database } from '../database.ts';
+import type { Change, RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { condemnSql, isHeldSql } from './content-rows.ts';
 
@@ -58,65 +58,67 @@ const mostSources = 1000;
 // Far more than are adopted while one blob is copied.
 const mostAdopted = 100_000;
 
-export function createCachedBlobStore(database: Database): CachedBlobStore {
-  const insert = database.prepare(
+export function createCachedBlobStore(database: RowDatabase): CachedBlobStore {
+  const insert = database.sql(
     `INSERT INTO cached_blobs (digest, size, used_at, is_shared) VALUES (?, ?, ?, ?)
      ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at`,
   );
-  const addSource = database.prepare(
+  const addSource = database.sql(
     `INSERT INTO blob_sources (digest, registry)
      SELECT digest, @place FROM cached_blobs WHERE digest = @digest AND
        (SELECT COUNT(*) FROM (SELECT 1 FROM blob_sources WHERE digest = @digest LIMIT ${mostSources})) < ${mostSources}
      ON CONFLICT DO NOTHING`,
   );
-  const touch = database.prepare('UPDATE cached_blobs SET used_at = ? WHERE digest = ?');
-  const has = database.prepare('SELECT 1 FROM cached_blobs WHERE digest = ?').pluck();
+  const touch = database.sql('UPDATE cached_blobs SET used_at = ? WHERE digest = ?');
+  const has = database.sql('SELECT 1 FROM cached_blobs WHERE digest = ?').pluck<number>();
   const isMereCopy = database
-    .prepare('SELECT 1 FROM cached_blobs WHERE digest = ? AND is_shared = 0')
-    .pluck();
-  const isHeld = database.prepare(isHeldSql).pluck();
-  const condemn = database.prepare(condemnSql);
-  const share = database.prepare('UPDATE cached_blobs SET is_shared = 1 WHERE digest = ?');
+    .sql('SELECT 1 FROM cached_blobs WHERE digest = ? AND is_shared = 0')
+    .pluck<number>();
+  const isHeld = database.sql(isHeldSql).pluck<number>();
+  const condemn = database.sql(condemnSql);
+  const share = database.sql('UPDATE cached_blobs SET is_shared = 1 WHERE digest = ?');
   const isFrom = database
-    .prepare('SELECT 1 FROM blob_sources WHERE digest = ? AND registry = ?')
-    .pluck();
-  const total = database.prepare("SELECT value FROM sums WHERE name = 'cached bytes'").pluck();
-  const oldest = database.prepare('SELECT digest, size FROM cached_blobs ORDER BY used_at LIMIT 1');
-  const redate = database.prepare(
+    .sql('SELECT 1 FROM blob_sources WHERE digest = ? AND registry = ?')
+    .pluck<number>();
+  const total = database.sql("SELECT value FROM sums WHERE name = 'cached bytes'").pluck<number>();
+  const oldest = database.sql<{ digest: Digest; size: number }>(
+    'SELECT digest, size FROM cached_blobs ORDER BY used_at LIMIT 1',
+  );
+  const redate = database.sql(
     `UPDATE cached_blobs SET used_at = @at WHERE digest IN
      (SELECT digest FROM cached_blobs WHERE used_at > @at LIMIT @limit)`,
   );
-  const forget = database.prepare('DELETE FROM cached_blobs WHERE digest = ?');
+  const forget = database.sql('DELETE FROM cached_blobs WHERE digest = ?');
   // Recently adopted content: a copy of it may be on its way in or out.
   const adopted = boundedCache<Digest, true>(mostAdopted);
   // Readers of the copy do not wait for the write.
-  const note = (work: () => unknown): void => void database.commit(work).catch(() => {});
+  const note = (work: Change<void>): void => void database.commit(work).catch(() => {});
   return {
     enter: ({ digest, size, places, at, wasHere }) =>
-      database.commit(() => {
-        insert.run(digest, size, at, wasHere || adopted.has(digest) ? 1 : 0);
-        for (const place of places) addSource.run({ place, digest });
+      database.commit(function* () {
+        yield* insert.run(digest, size, at, wasHere || adopted.has(digest) ? 1 : 0);
+        for (const place of places) yield* addSource.run({ place, digest });
       }),
     touch: (digest, at) => note(() => touch.run(at, digest)),
-    has: async digest => has.get(digest) !== undefined,
-    isMereCopy: async digest => !adopted.has(digest) && isMereCopy.get(digest) !== undefined,
-    isFrom: async (digest, place) => isFrom.get(digest, place) !== undefined,
+    has: async digest => (await database.read(has.get(digest))) !== undefined,
+    isMereCopy: async digest =>
+      !adopted.has(digest) && (await database.read(isMereCopy.get(digest))) !== undefined,
+    isFrom: async (digest, place) => (await database.read(isFrom.get(digest, place))) !== undefined,
     addSource: (digest, place) => note(() => addSource.run({ place, digest })),
-    total: async () => Number(total.get()),
-    oldest: async () => oldest.get() as { digest: Digest; size: number } | undefined,
+    total: async () => Number(await database.read(total.get())),
+    oldest: () => database.read(oldest.get()),
     drop: digest =>
-      database.commit(() => {
-        const isMere = !adopted.has(digest) && isMereCopy.get(digest) !== undefined;
-        forget.run(digest);
-        if (!isMere || isHeld.get({ digest }) === 1) return false;
-        return condemn.run({ digest, at: Date.now() }).changes > 0;
+      database.commit(function* () {
+        const isMere = (yield* isMereCopy.get(digest)) !== undefined;
+        yield* forget.run(digest);
+        if (!isMere || (yield* isHeld.get({ digest })) === 1 || adopted.has(digest)) return false;
+        return (yield* condemn.changes({ digest, at: Date.now() })) > 0;
       }),
     async adopt(digest) {
       adopted.set(digest, true);
-      if (isMereCopy.get(digest) === undefined) return;
-      await database.commit(() => void share.run(digest));
+      if ((await database.read(isMereCopy.get(digest))) === undefined) return;
+      await database.commit(() => share.run(digest));
     },
-    redate: (at, signal) =>
-      inSmallSteps(database, limit => redate.run({ at, limit }).changes, signal),
+    redate: (at, signal) => inSmallSteps(database, limit => redate.changes({ at, limit }), signal),
   };
 }

@@ -5,7 +5,7 @@ import {
   type ContentState,
   type ContentUses,
 } from '../../content/content-uses.ts';
-import type { Database } from '../database.ts';
+import type { Change, RowDatabase } from '../driver/row-database.ts';
 
 /** Records which content is here and when it was used last, and answers the queries of a sweep. */
 export interface ContentRowStore extends ContentUses {
@@ -46,17 +46,17 @@ export const condemnSql = `INSERT INTO contents (digest, size, used_at, state) V
 export const isHeldSql = `SELECT EXISTS (SELECT 1 FROM hosted_blobs WHERE digest = @digest)
   OR EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = @digest)`;
 
-export function createContentRowStore(database: Database): ContentRowStore {
-  const sql = (text: string) => database.prepare(text);
+export function createContentRowStore(database: RowDatabase): ContentRowStore {
+  const sql = <Row>(text: string) => database.sql<Row>(text);
   const announce = sql(
     `INSERT INTO contents (digest, size, used_at, state) VALUES (@digest, @size, @at, 'coming')
      ON CONFLICT (digest) DO UPDATE SET used_at = excluded.used_at WHERE contents.state <> 'going'
      RETURNING state`,
-  ).pluck();
+  ).pluck<ContentState>();
   const arrive = sql(
     `UPDATE contents SET state = 'here', used_at = @at WHERE digest = @digest AND state <> 'going'`,
   );
-  const isHere = sql(`SELECT 1 FROM contents WHERE digest = ? AND state = 'here'`).pluck();
+  const isHere = sql(`SELECT 1 FROM contents WHERE digest = ? AND state = 'here'`).pluck<number>();
   const claim = sql(claimSql);
   const condemn = sql(condemnSql);
   const takeOver = sql(
@@ -65,7 +65,7 @@ export function createContentRowStore(database: Database): ContentRowStore {
   );
   const forget = sql(`DELETE FROM contents WHERE digest = ? AND state = 'going'`);
   const forgetShare = sql('DELETE FROM anonymous_content WHERE digest = ?');
-  const after = sql(
+  const after = sql<StoredRow>(
     `SELECT c.digest, c.size, c.used_at AS usedAt, c.state,
        EXISTS (SELECT 1 FROM cached_blobs WHERE digest = c.digest)
        OR EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = c.digest)
@@ -74,7 +74,7 @@ export function createContentRowStore(database: Database): ContentRowStore {
        AS isReferred
      FROM contents c WHERE c.digest > @digest ORDER BY c.digest LIMIT @limit`,
   );
-  const isKnown = sql('SELECT 1 FROM contents WHERE digest = ?').pluck();
+  const isKnown = sql('SELECT 1 FROM contents WHERE digest = ?').pluck<number>();
   const markUnused = sql(
     `UPDATE contents SET state = 'going', used_at = @at
      WHERE digest = @digest AND used_at < @usedBefore
@@ -85,40 +85,46 @@ export function createContentRowStore(database: Database): ContentRowStore {
   );
   const redate = sql('UPDATE contents SET used_at = ? WHERE digest = ?');
 
+  /** Runs a statement; true when it changed a row. */
+  const changed = (change: Change<number>) =>
+    database.commit(function* () {
+      return (yield* change()) > 0;
+    });
+
   return {
     announce: (digest, size) =>
-      database.commit(() => {
-        const state = announce.get({ digest, size, at: Date.now() });
-        return (state as ContentState | undefined) ?? 'going';
+      database.commit(function* () {
+        return (yield* announce.get({ digest, size, at: Date.now() })) ?? 'going';
       }),
-    isHere: async digest => isHere.get(digest) !== undefined,
-    arrive: digest => database.commit(() => arrive.run({ digest, at: Date.now() }).changes > 0),
-    claim: digest => database.commit(() => claim.run({ digest, at: Date.now() }).changes > 0),
-    condemn: digest => database.commit(() => condemn.run({ digest, at: Date.now() }).changes > 0),
+    isHere: async digest => (await database.read(isHere.get(digest))) !== undefined,
+    arrive: digest => changed(() => arrive.changes({ digest, at: Date.now() })),
+    claim: digest => changed(() => claim.changes({ digest, at: Date.now() })),
+    condemn: digest => changed(() => condemn.changes({ digest, at: Date.now() })),
     takeOver: digest =>
-      database.commit(() => {
+      changed(() => {
         const at = Date.now();
-        return takeOver.run({ digest, at, markedBefore: at - abandonedRemovalMs }).changes > 0;
+        return takeOver.changes({ digest, at, markedBefore: at - abandonedRemovalMs });
       }),
     forget: digest =>
-      database.commit(() => {
+      database.commit(function* () {
         // Content of callers without a login takes none of their room any more.
-        if (forget.run(digest).changes > 0) forgetShare.run(digest);
+        if ((yield* forget.changes(digest)) > 0) yield* forgetShare.run(digest);
       }),
 
     async after(digest, limit, linkedBefore) {
-      const rows = after.all({ digest, limit, linkedBefore }) as StoredRow[];
+      const rows = await database.read(after.all({ digest, limit, linkedBefore }));
       return rows.map(row => ({ ...row, isReferred: row.isReferred === 1 }));
     },
     async unknown(digests) {
-      return digests.filter(digest => isKnown.get(digest) === undefined);
+      const found = await Promise.all(digests.map(digest => database.read(isKnown.get(digest))));
+      return digests.filter((_, at) => found[at] === undefined);
     },
     markUnused: (digest, usedBefore) =>
-      database.write(() => {
+      database.write(function* () {
         const at = Date.now();
         const announcedBefore = at - abandonedArrivalMs;
-        return markUnused.run({ digest, at, usedBefore, announcedBefore }).changes > 0;
+        return (yield* markUnused.changes({ digest, at, usedBefore, announcedBefore })) > 0;
       }),
-    redate: digest => database.commit(() => void redate.run(Date.now(), digest)),
+    redate: digest => database.commit(() => redate.run(Date.now(), digest)),
   };
 }

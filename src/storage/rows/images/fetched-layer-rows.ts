@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Database } from '../database.ts';
+import type { Change, RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** The digests of layers fetched from URLs, so that each is fetched once. Times are ms since the epoch. */
@@ -15,28 +15,28 @@ export interface FetchedLayerStore {
 const touchMs = 3_600_000;
 
 /** Locations are kept as hashes: a URL may hold a signature that gives access. */
-export function createFetchedLayerStore(database: Database): FetchedLayerStore {
-  const find = database.prepare(
+export function createFetchedLayerStore(database: RowDatabase): FetchedLayerStore {
+  const find = database.sql<{ body: string; usedAt: number }>(
     'SELECT body, used_at AS usedAt FROM fetched_layers WHERE location_hash = ?',
   );
-  const put = database.prepare(
+  const put = database.sql(
     `INSERT INTO fetched_layers (location_hash, body, used_at) VALUES (?, ?, ?)
      ON CONFLICT (location_hash) DO UPDATE SET body = excluded.body, used_at = excluded.used_at`,
   );
-  const touch = database.prepare('UPDATE fetched_layers SET used_at = ? WHERE location_hash = ?');
-  const purge = database.prepare(
+  const touch = database.sql('UPDATE fetched_layers SET used_at = ? WHERE location_hash = ?');
+  const purge = database.sql(
     `DELETE FROM fetched_layers WHERE location_hash IN
      (SELECT location_hash FROM fetched_layers WHERE used_at < ? LIMIT ?)`,
   );
-  const purgeLater = database.prepare(
+  const purgeLater = database.sql(
     `DELETE FROM fetched_layers WHERE location_hash IN
      (SELECT location_hash FROM fetched_layers WHERE used_at > ? LIMIT ?)`,
   );
-  const note = (work: () => unknown): void => void database.commit(work).catch(() => {});
+  const note = (work: Change<void>): void => void database.commit(work).catch(() => {});
   const hash = (location: string) => createHash('sha256').update(location).digest();
   return {
     async find(location, at) {
-      const found = find.get(hash(location)) as { body: string; usedAt: number } | undefined;
+      const found = await database.read(find.get(hash(location)));
       if (found && Math.abs(at - found.usedAt) > touchMs) {
         note(() => touch.run(at, hash(location)));
       }
@@ -44,14 +44,9 @@ export function createFetchedLayerStore(database: Database): FetchedLayerStore {
     },
     put: (location, body, at) => note(() => put.run(hash(location), body, at)),
     async purge(usedBefore, latest, signal) {
-      const before = await inSmallSteps(
-        database,
-        rows => purge.run(usedBefore, rows).changes,
-        signal,
-      );
+      const before = await inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal);
       return (
-        before +
-        (await inSmallSteps(database, rows => purgeLater.run(latest, rows).changes, signal))
+        before + (await inSmallSteps(database, rows => purgeLater.changes(latest, rows), signal))
       );
     },
   };

@@ -1,5 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** Records which layers of Conda packages were made. Times are ms since the epoch. */
@@ -46,35 +46,37 @@ interface StoredRow extends PackageLayerRow {
 
 const touchMs = 3_600_000;
 
-export function createPackageLayerStore(database: Database): PackageLayerStore {
-  const find = database.prepare(
+export function createPackageLayerStore(database: RowDatabase): PackageLayerStore {
+  const find = database.sql<StoredRow>(
     `SELECT digest, size, tar_digest AS tarDigest, facts, path_hashes AS pathHashes, used_at AS usedAt
      FROM package_layers WHERE key = ?`,
   );
-  const paths = database.prepare('SELECT paths FROM package_layers WHERE key = ?').pluck();
-  const enter = database.prepare(
+  const paths = database
+    .sql('SELECT paths FROM package_layers WHERE key = ?')
+    .pluck<Buffer | null>();
+  const enter = database.sql(
     `INSERT INTO package_layers (key, digest, size, tar_digest, used_at, facts, path_hashes, paths)
      VALUES (@key, @digest, @size, @tarDigest, @at, @facts, @pathHashes, @paths)
      ON CONFLICT (key) DO UPDATE SET digest = excluded.digest, size = excluded.size,
        tar_digest = excluded.tar_digest, used_at = excluded.used_at, facts = excluded.facts,
        path_hashes = excluded.path_hashes, paths = excluded.paths`,
   );
-  const touch = database.prepare('UPDATE package_layers SET used_at = ? WHERE key = ?');
-  const after = database.prepare(
+  const touch = database.sql('UPDATE package_layers SET used_at = ? WHERE key = ?');
+  const after = database.sql<{ id: number; digest: Digest }>(
     'SELECT id, digest FROM package_layers WHERE id > ? ORDER BY id LIMIT ?',
   );
-  const purge = database.prepare(
+  const purge = database.sql(
     `DELETE FROM package_layers WHERE id IN
      (SELECT id FROM package_layers WHERE used_at < ? LIMIT ?)`,
   );
-  const purgeLater = database.prepare(
+  const purgeLater = database.sql(
     `DELETE FROM package_layers WHERE id IN
      (SELECT id FROM package_layers WHERE used_at > ? LIMIT ?)`,
   );
   const bytesOf = (key: string) => Buffer.from(key, 'hex');
   return {
     async find(key, at) {
-      const found = find.get(bytesOf(key)) as StoredRow | undefined;
+      const found = await database.read(find.get(bytesOf(key)));
       if (!found) return undefined;
       const { usedAt, ...row } = found;
       if (Math.abs(at - usedAt) > touchMs) {
@@ -83,21 +85,12 @@ export function createPackageLayerStore(database: Database): PackageLayerStore {
       }
       return row;
     },
-    paths: async key => (paths.get(bytesOf(key)) as Buffer | null | undefined) ?? undefined,
-    enter: ({ key, ...layer }) =>
-      database.commit(() => void enter.run({ key: bytesOf(key), ...layer })),
-    after: async (id, limit) => after.all(id, limit) as { id: number; digest: Digest }[],
+    paths: async key => (await database.read(paths.get(bytesOf(key)))) ?? undefined,
+    enter: ({ key, ...layer }) => database.commit(() => enter.run({ key: bytesOf(key), ...layer })),
+    after: (id, limit) => database.read(after.all(id, limit)),
     async purge(usedBefore, latest, signal) {
-      const before = await inSmallSteps(
-        database,
-        rows => purge.run(usedBefore, rows).changes,
-        signal,
-      );
-      const later = await inSmallSteps(
-        database,
-        rows => purgeLater.run(latest, rows).changes,
-        signal,
-      );
+      const before = await inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal);
+      const later = await inSmallSteps(database, rows => purgeLater.changes(latest, rows), signal);
       return before + later;
     },
   };

@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { Call, RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { allNetworks } from './anonymous-use.ts';
 
@@ -65,39 +65,34 @@ const longestGroupMs = 50;
 const mostInGroup = 500;
 const largestGroupBytes = 256 * 1024;
 
-export function createRequestStore(database: Database): RequestStore {
+export function createRequestStore(database: RowDatabase): RequestStore {
   const addUse = useOfRequests(database);
-  const insert = database.prepare(
+  const insert = database.sql(
     'INSERT INTO requests (token_hash, created_at, expires_at, body, network) VALUES (?, ?, ?, ?, ?)',
   );
-  const keepBuild = database.prepare(
-    'UPDATE builds SET kept_until = MAX(COALESCE(kept_until, 0), ?) WHERE id = ?',
+  const keepBuild = database.sql(
+    'UPDATE builds SET kept_until = @until WHERE id = @id AND COALESCE(kept_until, 0) < @until',
   );
-  const find = database.prepare(
+  const find = database.sql<RequestRow>(
     'SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, body FROM requests WHERE token_hash = ?',
   );
-  const revoke = database.prepare(
+  const revoke = database.sql(
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
   );
-  const endingAfter = database.prepare(
+  const endingAfter = database.sql<EndingRequest>(
     `SELECT id, expires_at AS expiresAt, CASE WHEN revoked_at IS NULL THEN body END AS body
      FROM requests WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
   );
-  const purge = database.prepare(
+  const purge = database.sql(
     `DELETE FROM requests WHERE id IN
      (SELECT id FROM requests WHERE expires_at < ? ORDER BY expires_at LIMIT ?)`,
   );
   // Starts at the last end: this finds the rows in question, and no other row again and again.
-  const redate = database.prepare(
+  const redate = database.sql(
     `UPDATE requests SET expires_at = expires_at - created_at + @at, created_at = @at WHERE id IN
      (SELECT id FROM requests WHERE expires_at > @endsAfter AND created_at > @at
       ORDER BY expires_at DESC LIMIT @limit)`,
   );
-
-  const insertRow = ({ tokenHash, createdAt, expiresAt, body, network, buildId }: InsertedRow) => {
-    insert.run(tokenHash, createdAt, expiresAt, body, network ?? null);
-    if (buildId !== undefined) keepBuild.run(expiresAt, buildId);
-  };
 
   // Requests that arrive while the previous group is being flushed are written together: a separate change for each
   // costs more than the rows.
@@ -112,10 +107,13 @@ export function createRequestStore(database: Database): RequestStore {
     const close = () => {
       if (group === opened) group = undefined;
     };
-    opened.written = database.write(() => {
+    opened.written = database.write(function* () {
       close();
-      for (const row of opened.rows) insertRow(row);
-      addUse(opened.rows);
+      for (const { tokenHash, createdAt, expiresAt, body, network, buildId } of opened.rows) {
+        yield* insert.run(tokenHash, createdAt, expiresAt, body, network ?? null);
+        if (buildId !== undefined) yield* keepBuild.run({ until: expiresAt, id: buildId });
+      }
+      yield* addUse(opened.rows);
     });
     opened.written.catch(close);
     return opened;
@@ -133,14 +131,16 @@ export function createRequestStore(database: Database): RequestStore {
 
   return {
     insert: (tokenHash, row) => add({ tokenHash, ...row }),
-    find: async tokenHash => find.get(tokenHash) as RequestRow | undefined,
-    revoke: (tokenHash, at) => database.write(() => revoke.run(at, tokenHash).changes > 0),
-    endingAfter: async ({ expiresAt, id }, limit) =>
-      endingAfter.all(expiresAt, id, limit) as EndingRequest[],
+    find: tokenHash => database.read(find.get(tokenHash)),
+    revoke: (tokenHash, at) =>
+      database.write(function* () {
+        return (yield* revoke.changes(at, tokenHash)) > 0;
+      }),
+    endingAfter: ({ expiresAt, id }, limit) => database.read(endingAfter.all(expiresAt, id, limit)),
     purge: (endedBefore, signal) =>
-      inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
+      inSmallSteps(database, rows => purge.changes(endedBefore, rows), signal),
     redate: (at, endsAfter, signal) =>
-      inSmallSteps(database, limit => redate.run({ at, endsAfter, limit }).changes, signal),
+      inSmallSteps(database, limit => redate.changes({ at, endsAfter, limit }), signal),
   };
 }
 
@@ -148,12 +148,13 @@ export function createRequestStore(database: Database): RequestStore {
  * Adds requests to the sums of anonymous use, one network at a time: a trigger would change the same two rows for
  * each request. Their removal does have a trigger.
  */
-function useOfRequests(database: Database): (rows: readonly InsertedRow[]) => void {
-  const add = database.prepare(
+function useOfRequests(database: RowDatabase): (rows: readonly InsertedRow[]) => Call<void> {
+  const add = database.sql(
     `INSERT INTO anonymous_use (network, requests, files, bytes) VALUES (?, ?, 0, ?)
-     ON CONFLICT (network) DO UPDATE SET requests = requests + excluded.requests, bytes = bytes + excluded.bytes`,
+     ON CONFLICT (network) DO UPDATE SET requests = anonymous_use.requests + excluded.requests,
+       bytes = anonymous_use.bytes + excluded.bytes`,
   );
-  return rows => {
+  return function* (rows) {
     const sums = new Map<string, { requests: number; bytes: number }>();
     for (const { body, network } of rows) {
       if (network === undefined) continue;
@@ -164,6 +165,6 @@ function useOfRequests(database: Database): (rows: readonly InsertedRow[]) => vo
         sums.set(key, sum);
       }
     }
-    for (const [network, { requests, bytes }] of sums) add.run(network, requests, bytes);
+    for (const [network, { requests, bytes }] of sums) yield* add.run(network, requests, bytes);
   };
 }

@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 
 export type Metric = 'builds' | 'pulls' | 'mounted';
 
@@ -26,6 +26,11 @@ export interface DayUsage {
   readonly orgs: ReadonlyMap<string, number>;
 }
 
+interface OrgCount {
+  readonly org: string;
+  readonly count: number;
+}
+
 interface Waiting {
   readonly metric: Metric;
   readonly day: string;
@@ -37,28 +42,31 @@ interface Waiting {
  * Counters by metric, day and organisation. Additions are gathered in memory and written together, so that a pull
  * never waits for the disk. Queries include them at once.
  */
-export function createUsageStore(database: Database): UsageStore {
-  const insert = database.prepare(
+export function createUsageStore(database: RowDatabase): UsageStore {
+  const insert = database.sql(
     `INSERT INTO usage (metric, day, org, count) VALUES (?, ?, ?, ?)
-     ON CONFLICT (metric, day, org) DO UPDATE SET count = count + excluded.count`,
+     ON CONFLICT (metric, day, org) DO UPDATE SET count = usage.count + excluded.count`,
   );
   const select = 'SELECT org, SUM(count) AS count FROM usage WHERE metric = @metric';
   // One statement for each form of the query, so that each has its index.
-  const all = database.prepare(`${select} GROUP BY org`);
-  const ofDay = database.prepare(`${select} AND day = @day GROUP BY org`);
-  const ofOrg = database.prepare(`${select} AND org = @org GROUP BY org`);
-  const ofBoth = database.prepare(`${select} AND day = @day AND org = @org GROUP BY org`);
+  const all = database.sql<OrgCount>(`${select} GROUP BY org`);
+  const ofDay = database.sql<OrgCount>(`${select} AND day = @day GROUP BY org`);
+  const ofOrg = database.sql<OrgCount>(`${select} AND org = @org GROUP BY org`);
+  const ofBoth = database.sql<OrgCount>(`${select} AND day = @day AND org = @org GROUP BY org`);
   const sumOfDay = database
-    .prepare('SELECT COALESCE(SUM(count), 0) FROM usage WHERE metric = ? AND day = ?')
-    .pluck();
-  const topOfDay = database.prepare(
+    .sql('SELECT COALESCE(SUM(count), 0) FROM usage WHERE metric = ? AND day = ?')
+    .pluck<number>();
+  const topOfDay = database.sql<OrgCount>(
     'SELECT org, count FROM usage WHERE metric = ? AND day = ? ORDER BY count DESC LIMIT ?',
   );
   const queryOf = ({ day, org }: UsageQuery) => {
     if (day !== undefined) return org === undefined ? ofDay : ofBoth;
     return org === undefined ? all : ofOrg;
   };
-  const waiting = new Map<string, Waiting>();
+  let waiting = new Map<string, Waiting>();
+  /** What is being written. Queries count it until it is. */
+  let taken: ReadonlyMap<string, Waiting> = new Map();
+  const unwritten = () => [...taken.values(), ...waiting.values()];
   let flushing: Promise<void> | undefined;
 
   const add = (metric: Metric, day: string, org: string, count: number): void => {
@@ -68,31 +76,32 @@ export function createUsageStore(database: Database): UsageStore {
     else waiting.set(key, { metric, day, org, count });
   };
   const write = async (): Promise<void> => {
-    let taken: Waiting[] = [];
+    const written = [...waiting.values()];
+    taken = waiting;
+    waiting = new Map();
     try {
-      await database.commit(() => {
-        taken = [...waiting.values()];
-        waiting.clear();
-        for (const { metric, day, org, count } of taken) insert.run(metric, day, org, count);
+      await database.commit(function* () {
+        for (const { metric, day, org, count } of written) {
+          yield* insert.run(metric, day, org, count);
+        }
       });
     } catch (error) {
-      for (const { metric, day, org, count } of taken) add(metric, day, org, count);
+      for (const { metric, day, org, count } of written) add(metric, day, org, count);
       throw error;
+    } finally {
+      taken = new Map();
     }
   };
   /** Counts by organisation, including unwritten events. */
-  const counts = (metric: Metric, { day, org }: UsageQuery): Map<string, number> => {
+  const counts = async (metric: Metric, { day, org }: UsageQuery): Promise<Map<string, number>> => {
     const asked = {
       metric,
       ...(day === undefined ? {} : { day }),
       ...(org === undefined ? {} : { org }),
     };
-    const rows = queryOf({ day, org }).all(asked) as Array<{
-      org: string;
-      count: number;
-    }>;
+    const rows = await database.read(queryOf({ day, org }).all(asked));
     const found = new Map(rows.map(row => [row.org, row.count]));
-    for (const entry of waiting.values()) {
+    for (const entry of unwritten()) {
       if (entry.metric !== metric || (day !== undefined && entry.day !== day)) continue;
       if (org !== undefined && entry.org !== org) continue;
       found.set(entry.org, (found.get(entry.org) ?? 0) + entry.count);
@@ -103,20 +112,14 @@ export function createUsageStore(database: Database): UsageStore {
   return {
     add: (metric, day, org = '') => add(metric, day, org, 1),
     count: async (metric, where) =>
-      counts(metric, where)
-        .values()
-        .reduce((sum, one) => sum + one, 0),
+      (await counts(metric, where)).values().reduce((sum, one) => sum + one, 0),
     countByOrg: async (metric, where) =>
-      Object.fromEntries(
-        counts(metric, where)
-          .entries()
-          .filter(([org]) => org !== ''),
-      ),
+      Object.fromEntries((await counts(metric, where)).entries().filter(([org]) => org !== '')),
     async ofDay(metric, day, mostOrgs) {
-      const rows = topOfDay.all(metric, day, mostOrgs) as Array<{ org: string; count: number }>;
+      const rows = await database.read(topOfDay.all(metric, day, mostOrgs));
       const orgs = new Map(rows.map(row => [row.org, row.count]));
-      let count = sumOfDay.get(metric, day) as number;
-      for (const entry of waiting.values()) {
+      let count = Number(await database.read(sumOfDay.get(metric, day)));
+      for (const entry of unwritten()) {
         if (entry.metric !== metric || entry.day !== day) continue;
         count += entry.count;
         orgs.set(entry.org, (orgs.get(entry.org) ?? 0) + entry.count);

@@ -1,6 +1,6 @@
-import type { Database } from '../database.ts';
-import type { Listed, NotAdded, Page } from '../page.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
+import type { Listed, NotAdded, Page } from './page.ts';
 
 /** An access token of the built-in platform as it is stored: without its value. Times are ms since the epoch. */
 export interface AccessTokenRow {
@@ -37,53 +37,59 @@ export interface AccessTokenStore {
 }
 
 const columns =
-  'id, user, name, created_at AS createdAt, expires_at AS expiresAt, used_day AS usedDay';
+  'id, "user", name, created_at AS createdAt, expires_at AS expiresAt, used_day AS usedDay';
 
-export function createAccessTokenStore(database: Database): AccessTokenStore {
-  const insert = database.prepare(
-    `INSERT INTO access_tokens (token_hash, user, name, created_at, expires_at)
+export function createAccessTokenStore(database: RowDatabase): AccessTokenStore {
+  const insert = database.sql<AccessTokenRow>(
+    `INSERT INTO access_tokens (token_hash, "user", name, created_at, expires_at)
      VALUES (@tokenHash, @user, @name, @createdAt, @expiresAt)
-     ON CONFLICT (user, name) DO NOTHING RETURNING ${columns}`,
+     ON CONFLICT ("user", name) DO NOTHING RETURNING ${columns}`,
   );
-  const findByHash = database.prepare(`SELECT ${columns} FROM access_tokens WHERE token_hash = ?`);
+  const findByHash = database.sql<AccessTokenRow>(
+    `SELECT ${columns} FROM access_tokens WHERE token_hash = ?`,
+  );
   const page = 'ORDER BY id LIMIT @limit OFFSET @offset';
-  const list = database.prepare(`SELECT ${columns} FROM access_tokens WHERE user = @user ${page}`);
-  const count = database.prepare('SELECT COUNT(*) FROM access_tokens WHERE user = ?').pluck();
-  const listAll = database.prepare(`SELECT ${columns} FROM access_tokens ${page}`);
-  const countAll = database.prepare("SELECT value FROM sums WHERE name = 'access tokens'").pluck();
-  const touch = database.prepare(
+  const list = database.sql<AccessTokenRow>(
+    `SELECT ${columns} FROM access_tokens WHERE "user" = @user ${page}`,
+  );
+  const count = database.sql('SELECT COUNT(*) FROM access_tokens WHERE "user" = ?').pluck<number>();
+  const listAll = database.sql<AccessTokenRow>(`SELECT ${columns} FROM access_tokens ${page}`);
+  const countAll = database
+    .sql("SELECT value FROM sums WHERE name = 'access tokens'")
+    .pluck<number>();
+  const touch = database.sql(
     'UPDATE access_tokens SET used_day = @day WHERE id = @id AND (used_day IS NULL OR used_day <> @day)',
   );
-  const remove = database.prepare(
-    `DELETE FROM access_tokens WHERE id = @id AND user = COALESCE(@user, user) RETURNING ${columns}`,
+  const remove = database.sql<AccessTokenRow>(
+    `DELETE FROM access_tokens WHERE id = @id AND "user" = COALESCE(@user, "user") RETURNING ${columns}`,
   );
-  const hasUser = database.prepare('SELECT 1 FROM users WHERE id = ?');
-  const purge = database.prepare(
+  const hasUser = database.sql('SELECT 1 FROM users WHERE id = ?');
+  const purge = database.sql(
     `DELETE FROM access_tokens WHERE id IN
      (SELECT id FROM access_tokens WHERE expires_at < ? LIMIT ?)`,
   );
 
   return {
     insert: (tokenHash, row, most) =>
-      database.write(() => {
-        if (hasUser.get(row.user) === undefined) return 'unknown-owner';
-        if (Number(count.get(row.user)) >= most) return 'too-many';
-        const added = insert.get({ ...row, tokenHash }) as AccessTokenRow | undefined;
-        return added ?? 'taken';
+      database.write(function* () {
+        if ((yield* hasUser.get(row.user)) === undefined) return 'unknown-owner';
+        if (Number(yield* count.get(row.user)) >= most) return 'too-many';
+        return (yield* insert.get({ ...row, tokenHash })) ?? 'taken';
       }),
-    findByHash: async tokenHash => findByHash.get(tokenHash) as AccessTokenRow | undefined,
+    findByHash: tokenHash => database.read(findByHash.get(tokenHash)),
     async list(user, page) {
       const isOfAll = user === undefined;
       return {
-        entries: (isOfAll ? listAll.all(page) : list.all({ user, ...page })) as AccessTokenRow[],
-        total: Number(isOfAll ? countAll.get() : count.get(user)),
+        entries: await database.read(
+          isOfAll ? listAll.all({ ...page }) : list.all({ user, ...page }),
+        ),
+        total: Number(await database.read(isOfAll ? countAll.get() : count.get(user))),
       };
     },
     touch: (id, day) =>
-      database.commit(() => void touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),
-    remove: (id, user) =>
-      database.write(() => remove.get({ id, user: user ?? null }) as AccessTokenRow | undefined),
+      database.commit(() => touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),
+    remove: (id, user) => database.write(() => remove.get({ id, user: user ?? null })),
     purge: (endedBefore, signal) =>
-      inSmallSteps(database, rows => purge.run(endedBefore, rows).changes, signal),
+      inSmallSteps(database, rows => purge.changes(endedBefore, rows), signal),
   };
 }

@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** Who did what to what. */
@@ -39,15 +39,15 @@ const longestText = 300;
 const maxWaiting = 10_000;
 const retryMs = 5000;
 
-export function createAuditLog(database: Database, onError: (error: unknown) => void): AuditLog {
-  const insert = database.prepare(
+export function createAuditLog(database: RowDatabase, onError: (error: unknown) => void): AuditLog {
+  const insert = database.sql(
     'INSERT INTO audit (at, actor, client, action, target) VALUES (?, ?, ?, ?, ?)',
   );
-  const list = database.prepare(
+  const list = database.sql<AuditEntry>(
     'SELECT id, at, actor, client, action, target FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?',
   );
-  const last = database.prepare('SELECT COALESCE(MAX(id), 0) AS id FROM audit');
-  const remove = database.prepare(
+  const last = database.sql<{ id: number }>('SELECT COALESCE(MAX(id), 0) AS id FROM audit');
+  const remove = database.sql(
     `DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?)
      AND (at < ? OR id <= ?)`,
   );
@@ -60,8 +60,8 @@ export function createAuditLog(database: Database, onError: (error: unknown) => 
       const rows = waiting;
       waiting = [];
       try {
-        await database.write(() => {
-          for (const row of rows) insert.run(...row);
+        await database.write(function* () {
+          for (const row of rows) yield* insert.run(...row);
         });
       } catch (error) {
         waiting = [...rows, ...waiting].slice(-maxWaiting);
@@ -95,16 +95,12 @@ export function createAuditLog(database: Database, onError: (error: unknown) => 
 
     async list({ before = Number.MAX_SAFE_INTEGER, limit }) {
       await flush();
-      return list.all(before, limit) as AuditEntry[];
+      return database.read(list.all(before, limit));
     },
 
     async purge(before, maxEntries, signal) {
-      const { id } = last.get() as { id: number };
-      await inSmallSteps(
-        database,
-        rows => remove.run(rows, before, id - maxEntries).changes,
-        signal,
-      );
+      const { id = 0 } = (await database.read(last.get())) ?? {};
+      await inSmallSteps(database, rows => remove.changes(rows, before, id - maxEntries), signal);
     },
   };
 }

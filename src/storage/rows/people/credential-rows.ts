@@ -1,5 +1,5 @@
-import type { Database } from '../database.ts';
-import type { Listed, NotAdded, Page } from '../page.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
+import type { Listed, NotAdded, Page } from './page.ts';
 
 /** The owner of credentials. */
 export interface CredentialOwner {
@@ -44,57 +44,61 @@ type Stored = Omit<CredentialRow, 'owner'> & {
   readonly workspace: number | null;
 };
 
-const columns = `id, user, workspace, name, description, provider, shown, sealed,
+const columns = `id, "user", workspace, name, description, provider, shown, sealed,
   created_at AS createdAt, used_day AS usedDay`;
 
-export function createCredentialStore(database: Database): CredentialStore {
+export function createCredentialStore(database: RowDatabase): CredentialStore {
   const listOf = (which: string, count = `SELECT COUNT(*) FROM credentials ${which}`) => ({
-    page: database.prepare(
+    page: database.sql<Stored>(
       `SELECT ${columns} FROM credentials ${which} ORDER BY rowid LIMIT @limit OFFSET @offset`,
     ),
-    count: database.prepare(count).pluck(),
+    count: database.sql(count).pluck<number>(),
   });
-  const insert = database.prepare(
-    `INSERT INTO credentials (id, user, workspace, name, description, provider, shown, sealed, created_at)
+  const insert = database.sql(
+    `INSERT INTO credentials (id, "user", workspace, name, description, provider, shown, sealed, created_at)
      VALUES (@id, @user, @workspace, @name, @description, @provider, @shown, @sealed, @createdAt)
      ON CONFLICT DO NOTHING`,
   );
-  const find = database.prepare(`SELECT ${columns} FROM credentials WHERE id = ?`);
+  const find = database.sql<Stored>(`SELECT ${columns} FROM credentials WHERE id = ?`);
   const lists = {
-    user: listOf('WHERE user = @id'),
+    user: listOf('WHERE "user" = @id'),
     workspace: listOf('WHERE workspace = @id'),
     all: listOf('', "SELECT value FROM sums WHERE name = 'credentials'"),
   };
-  const touch = database.prepare(
+  const touch = database.sql(
     'UPDATE credentials SET used_day = @day WHERE id = @id AND (used_day IS NULL OR used_day <> @day)',
   );
   const owners = {
-    user: database.prepare('SELECT 1 FROM users WHERE id = ?'),
-    workspace: database.prepare('SELECT 1 FROM workspaces WHERE id = ?'),
+    user: database.sql('SELECT 1 FROM users WHERE id = ?'),
+    workspace: database.sql('SELECT 1 FROM workspaces WHERE id = ?'),
   };
-  const remove = database.prepare('DELETE FROM credentials WHERE id = ?');
+  const remove = database.sql('DELETE FROM credentials WHERE id = ?');
 
   return {
     insert: ({ owner, ...row }, most) =>
-      database.write(() => {
-        if (owners[owner.kind].get(owner.id) === undefined) return 'unknown-owner';
-        if (Number(lists[owner.kind].count.get({ id: owner.id })) >= most) return 'too-many';
-        const isAdded = insert.run({ ...row, ...ownerColumns(owner) }).changes > 0;
-        return isAdded ? 'added' : 'taken';
+      database.write(function* () {
+        if ((yield* owners[owner.kind].get(owner.id)) === undefined) return 'unknown-owner';
+        const count = yield* lists[owner.kind].count.get({ id: owner.id });
+        if (Number(count) >= most) return 'too-many';
+        const added = yield* insert.changes({ ...row, ...ownerColumns(owner) });
+        return added > 0 ? 'added' : 'taken';
       }),
     async find(id) {
-      const row = find.get(id) as Stored | undefined;
+      const row = await database.read(find.get(id));
       return row && rowOf(row);
     },
     async list(owner, page) {
       const { page: rowsOf, count } = lists[owner?.kind ?? 'all'];
       const which = owner ? { id: owner.id } : {};
-      const rows = rowsOf.all({ ...which, ...page }) as Stored[];
-      return { entries: rows.map(rowOf), total: Number(count.get(which)) };
+      const rows = await database.read(rowsOf.all({ ...which, ...page }));
+      return { entries: rows.map(rowOf), total: Number(await database.read(count.get(which))) };
     },
     touch: (id, day) =>
-      database.commit(() => void touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),
-    remove: id => database.write(() => remove.run(id).changes > 0),
+      database.commit(() => touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),
+    remove: id =>
+      database.write(function* () {
+        return (yield* remove.changes(id)) > 0;
+      }),
   };
 }
 

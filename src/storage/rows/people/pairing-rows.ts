@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** A key pair. The platform encrypts secrets with its public key. */
@@ -25,30 +25,28 @@ export interface PairingStore {
 const columns =
   'id, public_key AS publicKey, sealed_private_key AS sealedPrivateKey, created_at AS createdAt';
 
-export function createPairingStore(database: Database): PairingStore {
-  const insert = database.prepare(
+export function createPairingStore(database: RowDatabase): PairingStore {
+  const insert = database.sql(
     'INSERT INTO platform_pairings (id, service, endpoint, public_key, sealed_private_key, created_at) VALUES (?, ?, ?, ?, ?, ?)',
   );
-  const youngest = database.prepare(
+  const youngest = database.sql<PairingRow>(
     `SELECT ${columns} FROM platform_pairings
      WHERE endpoint = ? AND service = coalesce(?, service) ORDER BY created_at DESC, id LIMIT 1`,
   );
-  const redate = database.prepare('UPDATE platform_pairings SET created_at = ? WHERE id = ?');
-  const find = database.prepare(`SELECT ${columns} FROM platform_pairings WHERE id = ?`);
-  const purge = database.prepare(
+  const redate = database.sql('UPDATE platform_pairings SET created_at = ? WHERE id = ?');
+  const find = database.sql<PairingRow>(`SELECT ${columns} FROM platform_pairings WHERE id = ?`);
+  const purge = database.sql(
     `DELETE FROM platform_pairings WHERE id IN
      (SELECT id FROM platform_pairings WHERE created_at < ? LIMIT ?)`,
   );
   return {
     insert: (service, endpoint, { id, publicKey, sealedPrivateKey, createdAt }) =>
-      database.write(
-        () => void insert.run(id, service, endpoint, publicKey, sealedPrivateKey, createdAt),
+      database.write(() =>
+        insert.run(id, service, endpoint, publicKey, sealedPrivateKey, createdAt),
       ),
-    youngest: async (endpoint, service) =>
-      youngest.get(endpoint, service ?? null) as PairingRow | undefined,
-    find: async id => find.get(id) as PairingRow | undefined,
-    redate: (id, at) => database.commit(() => void redate.run(at, id)),
-    purge: (before, signal) =>
-      inSmallSteps(database, rows => purge.run(before, rows).changes, signal),
+    youngest: (endpoint, service) => database.read(youngest.get(endpoint, service ?? null)),
+    find: id => database.read(find.get(id)),
+    redate: (id, at) => database.commit(() => redate.run(at, id)),
+    purge: (before, signal) => inSmallSteps(database, rows => purge.changes(before, rows), signal),
   };
 }

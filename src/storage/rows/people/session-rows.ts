@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** A session of a browser as it is stored: useless without the value of its cookie. Times are ms since the epoch. */
@@ -37,40 +37,40 @@ export interface SessionStore {
   purge(usedBefore: number, signal?: AbortSignal): Promise<number>;
 }
 
-export function createSessionStore(database: Database): SessionStore {
-  const insert = database.prepare(
+export function createSessionStore(database: RowDatabase): SessionStore {
+  const insert = database.sql(
     `INSERT INTO sessions (hash, owner, sealed, created_at, used_at)
      VALUES (@hash, @owner, @sealed, @at, @at)`,
   );
-  const trim = database.prepare(
+  const trim = database.sql(
     `DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE owner = @owner
-     ORDER BY created_at DESC LIMIT -1 OFFSET @most)`,
+     ORDER BY created_at DESC LIMIT ${Number.MAX_SAFE_INTEGER} OFFSET @most)`,
   );
-  const count = database.prepare("SELECT value FROM sums WHERE name = 'sessions'").pluck();
-  const removeOldest = database.prepare(
+  const count = database.sql("SELECT value FROM sums WHERE name = 'sessions'").pluck<number>();
+  const removeOldest = database.sql(
     `DELETE FROM sessions WHERE hash IN
      (SELECT hash FROM sessions WHERE hash <> ? ORDER BY used_at LIMIT ?)`,
   );
-  const find = database.prepare(
+  const find = database.sql<SessionRow>(
     'SELECT sealed, created_at AS createdAt, used_at AS usedAt FROM sessions WHERE hash = ?',
   );
-  const touch = database.prepare('UPDATE sessions SET used_at = ? WHERE hash = ?');
-  const remove = database.prepare('DELETE FROM sessions WHERE hash = ?');
-  const purge = database.prepare(
+  const touch = database.sql('UPDATE sessions SET used_at = ? WHERE hash = ?');
+  const remove = database.sql('DELETE FROM sessions WHERE hash = ?');
+  const purge = database.sql(
     'DELETE FROM sessions WHERE hash IN (SELECT hash FROM sessions WHERE used_at < ? LIMIT ?)',
   );
   return {
     insert: ({ hash, owner, sealed, at }, most) =>
-      database.write(() => {
-        insert.run({ hash, owner, sealed, at });
-        trim.run({ owner, most: most.ofOne });
-        const excess = Number(count.get()) - most.inAll;
-        if (excess > 0) removeOldest.run(hash, excess);
+      database.write(function* () {
+        yield* insert.run({ hash, owner, sealed, at });
+        yield* trim.run({ owner, most: most.ofOne });
+        const excess = Number(yield* count.get()) - most.inAll;
+        if (excess > 0) yield* removeOldest.run(hash, excess);
       }),
-    find: async hash => find.get(hash) as SessionRow | undefined,
-    touch: (hash, at) => database.commit(() => void touch.run(at, hash)),
-    remove: hash => database.write(() => void remove.run(hash)),
+    find: hash => database.read(find.get(hash)),
+    touch: (hash, at) => database.commit(() => touch.run(at, hash)),
+    remove: hash => database.write(() => remove.run(hash)),
     purge: (usedBefore, signal) =>
-      inSmallSteps(database, rows => purge.run(usedBefore, rows).changes, signal),
+      inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal),
   };
 }

@@ -1,5 +1,5 @@
-import type { Database } from '../database.ts';
-import type { Listed, Page } from '../page.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
+import type { Listed, Page } from './page.ts';
 
 /** A user of the built-in platform. An id is never reused. */
 export interface UserRow {
@@ -22,24 +22,29 @@ export interface UserStore {
 
 const columns = 'id, email, created_at AS createdAt';
 
-export function createUserStore(database: Database): UserStore {
-  const insert = database.prepare(
+export function createUserStore(database: RowDatabase): UserStore {
+  const insert = database.sql<UserRow>(
     `INSERT INTO users (email, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING ${columns}`,
   );
-  const find = database.prepare(`SELECT ${columns} FROM users WHERE id = ?`);
-  const findByEmail = database.prepare(`SELECT ${columns} FROM users WHERE email = ?`);
-  const list = database.prepare(`SELECT ${columns} FROM users ORDER BY email LIMIT ? OFFSET ?`);
-  const count = database.prepare("SELECT value FROM sums WHERE name = 'users'").pluck();
-  const remove = database.prepare('DELETE FROM users WHERE id = ?');
+  const find = database.sql<UserRow>(`SELECT ${columns} FROM users WHERE id = ?`);
+  const findByEmail = database.sql<UserRow>(`SELECT ${columns} FROM users WHERE email = ?`);
+  const list = database.sql<UserRow>(
+    `SELECT ${columns} FROM users ORDER BY email LIMIT ? OFFSET ?`,
+  );
+  const count = database.sql("SELECT value FROM sums WHERE name = 'users'").pluck<number>();
+  const remove = database.sql('DELETE FROM users WHERE id = ?');
 
   return {
-    insert: (email, at) => database.write(() => insert.get(email, at) as UserRow | undefined),
-    find: async id => find.get(id) as UserRow | undefined,
-    findByEmail: async email => findByEmail.get(email) as UserRow | undefined,
+    insert: (email, at) => database.write(() => insert.get(email, at)),
+    find: id => database.read(find.get(id)),
+    findByEmail: email => database.read(findByEmail.get(email)),
     list: async ({ limit, offset }) => ({
-      entries: list.all(limit, offset) as UserRow[],
-      total: Number(count.get()),
+      entries: await database.read(list.all(limit, offset)),
+      total: Number(await database.read(count.get())),
     }),
-    remove: id => database.write(() => remove.run(id).changes > 0),
+    remove: id =>
+      database.write(function* () {
+        return (yield* remove.changes(id)) > 0;
+      }),
   };
 }

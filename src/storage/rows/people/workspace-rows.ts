@@ -1,5 +1,5 @@
-import type { Database } from '../database.ts';
-import type { Listed, Page } from '../page.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
+import type { Listed, Page } from './page.ts';
 import type { UserRow } from './user-rows.ts';
 
 /** A workspace: its members share its credentials. An id is never reused. */
@@ -30,63 +30,73 @@ export interface WorkspaceStore {
 
 const columns = 'id, name, created_at AS createdAt';
 
-export function createWorkspaceStore(database: Database): WorkspaceStore {
-  const insert = database.prepare(
+export function createWorkspaceStore(database: RowDatabase): WorkspaceStore {
+  const insert = database.sql<WorkspaceRow>(
     `INSERT INTO workspaces (name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING ${columns}`,
   );
-  const find = database.prepare(`SELECT ${columns} FROM workspaces WHERE id = ?`);
-  const findByName = database.prepare(`SELECT ${columns} FROM workspaces WHERE name = ?`);
+  const find = database.sql<WorkspaceRow>(`SELECT ${columns} FROM workspaces WHERE id = ?`);
+  const findByName = database.sql<WorkspaceRow>(`SELECT ${columns} FROM workspaces WHERE name = ?`);
   const page = 'ORDER BY name LIMIT @limit OFFSET @offset';
-  const list = database.prepare(
+  const list = database.sql<WorkspaceRow>(
     `SELECT ${columns} FROM workspaces
-     WHERE id IN (SELECT workspace FROM workspace_members WHERE user = @member) ${page}`,
+     WHERE id IN (SELECT workspace FROM workspace_members WHERE "user" = @member) ${page}`,
   );
-  const count = database.prepare('SELECT COUNT(*) FROM workspace_members WHERE user = ?').pluck();
-  const listAll = database.prepare(`SELECT ${columns} FROM workspaces ${page}`);
-  const countAll = database.prepare("SELECT value FROM sums WHERE name = 'workspaces'").pluck();
-  const remove = database.prepare('DELETE FROM workspaces WHERE id = ?');
-  const hasMember = database.prepare(
-    'SELECT 1 FROM workspace_members WHERE workspace = ? AND user = ?',
+  const count = database
+    .sql('SELECT COUNT(*) FROM workspace_members WHERE "user" = ?')
+    .pluck<number>();
+  const listAll = database.sql<WorkspaceRow>(`SELECT ${columns} FROM workspaces ${page}`);
+  const countAll = database.sql("SELECT value FROM sums WHERE name = 'workspaces'").pluck<number>();
+  const remove = database.sql('DELETE FROM workspaces WHERE id = ?');
+  const hasMember = database.sql(
+    'SELECT 1 FROM workspace_members WHERE workspace = ? AND "user" = ?',
   );
-  const members = database.prepare(
+  const members = database.sql<UserRow>(
     `SELECT id, email, created_at AS createdAt FROM users
-     WHERE id IN (SELECT user FROM workspace_members WHERE workspace = ?)
+     WHERE id IN (SELECT "user" FROM workspace_members WHERE workspace = ?)
      ORDER BY email LIMIT ? OFFSET ?`,
   );
   const countMembers = database
-    .prepare('SELECT COUNT(*) FROM workspace_members WHERE workspace = ?')
-    .pluck();
-  const addMember = database.prepare(
-    `INSERT INTO workspace_members (workspace, user)
+    .sql('SELECT COUNT(*) FROM workspace_members WHERE workspace = ?')
+    .pluck<number>();
+  const addMember = database.sql(
+    `INSERT INTO workspace_members (workspace, "user")
      SELECT w.id, u.id FROM workspaces w, users u WHERE w.id = ? AND u.id = ?
      ON CONFLICT DO NOTHING`,
   );
-  const removeMember = database.prepare(
-    'DELETE FROM workspace_members WHERE workspace = ? AND user = ?',
+  const removeMember = database.sql(
+    'DELETE FROM workspace_members WHERE workspace = ? AND "user" = ?',
   );
 
   return {
-    insert: (name, at) => database.write(() => insert.get(name, at) as WorkspaceRow | undefined),
-    find: async id => find.get(id) as WorkspaceRow | undefined,
-    findByName: async name => findByName.get(name) as WorkspaceRow | undefined,
+    insert: (name, at) => database.write(() => insert.get(name, at)),
+    find: id => database.read(find.get(id)),
+    findByName: name => database.read(findByName.get(name)),
     async list(member, page) {
       const isOfAll = member === undefined;
       return {
-        entries: (isOfAll ? listAll.all(page) : list.all({ member, ...page })) as WorkspaceRow[],
-        total: Number(isOfAll ? countAll.get() : count.get(member)),
+        entries: await database.read(
+          isOfAll ? listAll.all({ ...page }) : list.all({ member, ...page }),
+        ),
+        total: Number(await database.read(isOfAll ? countAll.get() : count.get(member))),
       };
     },
-    remove: id => database.write(() => remove.run(id).changes > 0),
-    hasMember: async (id, user) => hasMember.get(id, user) !== undefined,
+    remove: id =>
+      database.write(function* () {
+        return (yield* remove.changes(id)) > 0;
+      }),
+    hasMember: async (id, user) => (await database.read(hasMember.get(id, user))) !== undefined,
     members: async (id, { limit, offset }) => ({
-      entries: members.all(id, limit, offset) as UserRow[],
-      total: Number(countMembers.get(id)),
+      entries: await database.read(members.all(id, limit, offset)),
+      total: Number(await database.read(countMembers.get(id))),
     }),
     addMember: (id, user) =>
-      database.write(() => {
-        addMember.run(id, user);
-        return hasMember.get(id, user) !== undefined;
+      database.write(function* () {
+        yield* addMember.run(id, user);
+        return (yield* hasMember.get(id, user)) !== undefined;
       }),
-    removeMember: (id, user) => database.write(() => removeMember.run(id, user).changes > 0),
+    removeMember: (id, user) =>
+      database.write(function* () {
+        return (yield* removeMember.changes(id, user)) > 0;
+      }),
   };
 }

@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts';
+import type { RowDatabase, Statement } from '../driver/row-database.ts';
 
 type Key = string | number | Uint8Array;
 
@@ -66,7 +66,7 @@ interface Table {
 
 const tables: readonly Table[] = [
   {
-    page: 'SELECT id AS key, sealed, user, workspace FROM credentials WHERE id > ? ORDER BY id LIMIT ?',
+    page: 'SELECT id AS key, sealed, "user", workspace FROM credentials WHERE id > ? ORDER BY id LIMIT ?',
     update: 'UPDATE credentials SET sealed = ? WHERE id = ? AND sealed = ?',
     rowOf: ({ key, user, workspace }) => ({
       table: 'credentials',
@@ -102,10 +102,10 @@ const tables: readonly Table[] = [
 // Values below every key of each table.
 const firstKeys: readonly Key[] = ['', Buffer.alloc(0), '', 0];
 
-export function createSealedRowStore(database: Database): SealedRowStore {
-  const pages = tables.map(({ page }) => database.prepare(page));
-  const updates = tables.map(({ update }) => database.prepare(update));
-  const requestsOfOthers = database.prepare(
+export function createSealedRowStore(database: RowDatabase): SealedRowStore {
+  const pages = tables.map(({ page }) => database.sql<Found>(page));
+  const updates = tables.map(({ update }) => database.sql(update));
+  const requestsOfOthers = database.sql<RequestsOfOthers>(
     `SELECT COUNT(*) AS count, MAX(expires_at) AS lastEnd FROM requests
      WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'
        AND EXISTS (SELECT 1 FROM json_tree(body) WHERE key = 'grant' AND type = 'text'
@@ -116,7 +116,9 @@ export function createSealedRowStore(database: Database): SealedRowStore {
     async after(place, limit) {
       for (let table = place?.table ?? 0; table < tables.length; table += 1) {
         const key = place?.table === table ? place.key : firstKeys[table];
-        const found = (pages[table]?.all(key, limit) ?? []) as Found[];
+        const found = await database.read(
+          (pages[table] as Statement<Found>).all(key as Key, limit),
+        );
         if (found.length === 0) continue;
         return found.map(row => ({
           row: (tables[table] as Table).rowOf(row),
@@ -128,13 +130,14 @@ export function createSealedRowStore(database: Database): SealedRowStore {
     },
 
     replace: secrets =>
-      database.write(() => {
+      database.write(function* () {
         for (const { place, sealed, resealed } of secrets) {
-          updates[place.table]?.run(resealed, place.key, sealed);
+          const update = updates[place.table] as Statement<unknown>;
+          yield* update.run(resealed, place.key, sealed);
         }
       }),
 
     requestsOfOthers: async (prefix, now) =>
-      requestsOfOthers.get({ prefix, now }) as RequestsOfOthers,
+      (await database.read(requestsOfOthers.get({ prefix, now }))) ?? { count: 0, lastEnd: null },
   };
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import type { Database as Sqlite } from 'better-sqlite3';
-import { databaseLocked, isDatabaseBusy } from '../../foundation/fault.ts';
+import { databaseLocked, isDatabaseBusy } from '../../../foundation/fault.ts';
+import type { WriteOptions } from '../driver/row-database.ts';
 
 /**
  * Changes rows without holding the event loop. Changes of the same moment share one transaction and one flush of the
@@ -17,11 +18,6 @@ export interface Writer {
   commit<T>(work: () => T, options?: WriteOptions): Promise<T>;
   /** Resolves when everything that was committed before would survive a power failure. */
   settle(): Promise<void>;
-}
-
-export interface WriteOptions {
-  /** Time to wait for the write lock (ms). Default: 10 seconds. */
-  readonly patienceMs?: number;
 }
 
 export interface WriterDeps {
