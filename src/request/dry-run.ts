@@ -1,4 +1,4 @@
-import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
+import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import type { BuildPlaces } from '../builds/plan/plan.ts';
 import type { Solution, SolutionOf } from '../builds/solve/conda/solution-of.ts';
 import { Fault } from '../foundation/fault.ts';
@@ -35,6 +35,8 @@ export interface Forecast {
   readonly solution: Solution | undefined;
   /** True if nothing would have to be made. */
   readonly isCached: boolean;
+  /** Why the build could not start now, such as a missing builder; undefined if it could, or if nothing would be built. */
+  readonly obstacle: Fault | undefined;
   readonly registries: readonly RegistryForecast[];
 }
 
@@ -118,6 +120,17 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     }
   };
 
+  const obstacleTo = async (
+    plan: BuildPlan,
+    solution: Solution | undefined,
+    { user }: Caller,
+  ): Promise<Fault | undefined> => {
+    if (!needsBuilder(plan) && solution?.builderReason === undefined) return undefined;
+    const fault = await faultIn(deps.requireBuilder(user !== undefined));
+    const reason = solution?.builderReason;
+    return reason === undefined ? fault : fault?.retold(reason);
+  };
+
   /** Returns the image that would be made. */
   const forecastOf = async (
     { submission, caller, signal }: Asked,
@@ -166,6 +179,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       },
       solution,
       isCached,
+      obstacle: isCached ? undefined : await obstacleTo(plan, solution, caller),
       registries: [...inIt, ...beside],
     };
   };
@@ -198,6 +212,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       build: undefined,
       solution: undefined,
       isCached: isThere && !submission.freeze,
+      obstacle: undefined,
       registries: [repository],
     };
   };
@@ -236,12 +251,17 @@ async function problemOf(
   work: Promise<unknown>,
   mayBeMissing = false,
 ): Promise<string | undefined> {
+  const fault = await faultIn(work);
+  return mayBeMissing && fault?.kind === 'manifest-unknown' ? undefined : fault?.message;
+}
+
+async function faultIn(work: Promise<unknown>): Promise<Fault | undefined> {
   try {
     await work;
     return undefined;
   } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return mayBeMissing && error.kind === 'manifest-unknown' ? undefined : error.message;
+    if (error instanceof Fault) return error;
+    throw error;
   }
 }
 

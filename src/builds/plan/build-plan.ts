@@ -57,6 +57,8 @@ export interface RecipeOrigin {
   /** The kind of the recipe. */
   readonly recipe: RecipeKindName;
   readonly dockerfile: string;
+  /** The caller's file from which the Dockerfile was made, for people; absent where there is none. */
+  readonly original?: string | undefined;
   /** Files of the build context: text by path. */
   readonly files: Readonly<Record<string, string>>;
   /** The stage that contains only the lock file of the environment, if there is one. */

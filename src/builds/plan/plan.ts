@@ -145,6 +145,9 @@ export function planBuild(
       kind: 'recipe',
       recipe: source.kind,
       dockerfile,
+      ...(recipe.maker === 'buildkit' && recipe.original !== undefined
+        ? { original: recipe.original }
+        : {}),
       files: Object.fromEntries(files),
       lockStage,
       ...(native ? { native } : {}),

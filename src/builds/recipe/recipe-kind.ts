@@ -92,6 +92,8 @@ interface BuilderRecipe {
   readonly dockerfile: string;
   /** Files of the build context: text by path. */
   readonly files: ReadonlyMap<string, string>;
+  /** The caller's file from which the Dockerfile was made; absent for callers who sent none. */
+  readonly original?: string;
   /** The stage that holds only the lock file; absent when there is none. */
   readonly lockStage?: string;
   /** Full names of Singularity images by their names in the Dockerfile; absent when there are none. */

@@ -66,9 +66,10 @@ export async function printImage(values: Values, answer: ImageAnswer): Promise<n
   return 0;
 }
 
-/** Reports images that cannot be pulled or pushed. */
-function dryRunCode({ succeeded, registries = [] }: ImageAnswer): number {
+/** Reports images that cannot be pulled, pushed or built. */
+function dryRunCode({ succeeded, reason, registries = [] }: ImageAnswer): number {
   if (succeeded !== false) return 0;
+  if (reason !== undefined) console.error(`The build cannot start: ${reason}`);
   for (const { repository, canPull, canPush, problems } of registries) {
     if (canPush ?? canPull) continue;
     const action = canPush === undefined ? 'pull from' : 'push to';

@@ -1,5 +1,4 @@
 import type { ParameterizedContext } from 'koa';
-import type { BuildService } from '../../builds/build-service.ts';
 import { orderedChannels, readChannel } from '../../builds/recipe/conda/conda-channel.ts';
 import type { PackageSearch } from '../../conda/search/package-search.ts';
 import type { ApiBasis } from '../../http/api/api-route.ts';
@@ -15,7 +14,7 @@ import type { Limiter } from '../../http/limits/limiter.ts';
 import type { RequestState } from '../../http/request-state.ts';
 import type { Accepted } from '../../request/accept.ts';
 import type { Caller } from '../../request/container-request.ts';
-import type { DryRun, Forecast } from '../../request/dry-run.ts';
+import type { DryRun } from '../../request/dry-run.ts';
 import { isToBeMade, type Submission } from '../../request/submission.ts';
 import { type AskForm, channelsIn, isEmptyForm } from './ask-form.ts';
 import { submissionOf } from './ask-submission.ts';
@@ -25,7 +24,6 @@ import type { PlanView } from './plan-template.ts';
 
 export interface AskDeps extends AcceptRequestDeps, Pick<ApiBasis, 'gate' | 'limiter' | 'rates'> {
   readonly dryRun: DryRun;
-  readonly requireBuilder: BuildService['requireBuilder'];
   readonly packageSearch: PackageSearch;
   /** Counts dry runs and searches of people who fill in the form, apart from requests. */
   readonly previewLimiter: Limiter;
@@ -53,24 +51,11 @@ export async function planOf(form: AskForm, asking: Asking, deps: AskDeps): Prom
     const forecast = await preview(asking, deps, signal =>
       deps.dryRun(submission, 'v1alpha2', asking.caller, signal),
     );
-    return { kind: 'forecast', forecast, obstacle: await obstacleTo(forecast, form, asking, deps) };
+    const obstacle = forecast.obstacle && problemOf(forecast.obstacle, form).text;
+    return { kind: 'forecast', forecast, obstacle };
   } catch (error) {
     return { kind: 'problem', problem: problemIn(error, form) };
   }
-}
-
-/** Returns why the build of a recipe could not start now; undefined if it could, or if there is nothing to build. */
-async function obstacleTo(
-  { build, isCached, solution }: Forecast,
-  form: AskForm,
-  { caller }: Asking,
-  { requireBuilder }: AskDeps,
-): Promise<string | undefined> {
-  if (isCached || build?.containerFile === undefined) return undefined;
-  return requireBuilder(caller.user !== undefined).then(
-    () => undefined,
-    error => solution?.builderReason ?? problemIn(error, form).text,
-  );
 }
 
 /** Makes the request of a form, as the JSON API does. Throws a `Fault`. */

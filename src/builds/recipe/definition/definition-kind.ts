@@ -39,7 +39,9 @@ export const definitionKind: RecipeKind<DefinitionSource> = {
     const { dockerfile, sifBases, ...definition } = inField('containerFile', () =>
       translateDefinition(source.text, { buildArgs, runsTest: !noTest, ownHost }),
     );
-    const recipe = { maker: 'buildkit', dockerfile, files: filesOf(source), definition } as const;
+    const files = filesOf(source);
+    const original = source.text;
+    const recipe = { maker: 'buildkit', dockerfile, files, original, definition } as const;
     const bases = Object.entries(sifBases);
     if (bases.length === 0) return recipe;
     const named = bases.map(([name, image]) => [name, formatReference(parseReference(image))]);

@@ -37,13 +37,13 @@ export const containerAnswerSchema = z
       .boolean()
       .optional()
       .describe(
-        'True if the image exists. With `dryRun`: true if everything can be pulled and pushed. Absent while the image is built and after a failed build: the status of the request reports the outcome',
+        'True if the image exists. With `dryRun`: true if everything can be pulled and pushed, and built now. Absent while the image is built and after a failed build: the status of the request reports the outcome',
       ),
     reason: z
       .string()
       .optional()
       .describe(
-        'Why the build failed; present if the failure is so recent that the server does not retry',
+        'Why the build failed; present if the failure is so recent that the server does not retry. With `dryRun`: why the build could not start now, such as a missing builder',
       ),
     warnings: z.array(z.string()).optional().describe('Warnings about an accepted request'),
     registries: z

@@ -28,7 +28,7 @@ export function isDryRunId(requestId: string): boolean {
 
 /** Returns the answer to a dry run. Source: reference service, `dryRun`: a dry run reports build number 0. */
 export function forecastAnswer(
-  { image, digest, platforms, build, solution, isCached, registries }: Forecast,
+  { image, digest, platforms, build, solution, isCached, obstacle, registries }: Forecast,
   { freeze }: Pick<Submission, 'freeze'>,
   warnings: readonly string[],
 ) {
@@ -46,7 +46,9 @@ export function forecastAnswer(
     cached: isCached,
     ...(freeze === undefined ? {} : { freeze }),
     // Push access counts where the build pushes: some registries refuse pulls from a repository until it exists.
-    succeeded: registries.every(({ canPull, canPush = canPull }) => canPush),
+    succeeded:
+      obstacle === undefined && registries.every(({ canPull, canPush = canPull }) => canPush),
+    ...(obstacle ? { reason: obstacle.message } : {}),
     registries,
   };
 }

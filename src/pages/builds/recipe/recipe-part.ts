@@ -1,14 +1,17 @@
 import { byteText, durationText, withoutHidden } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { stepWords } from '../steps-table.ts';
-import type { RecipeLine, ShownRecipe } from './shown-recipe.ts';
+import type { RecipeLine } from './recipe-line.ts';
+import type { ShownRecipe } from './shown-recipe.ts';
 
 // Longer recipes are in the answer of the API.
 const mostLines = 600;
 const mostChars = 1000;
+const mostOthers = 20;
+const mostOtherChars = 20_000;
 
 /** Returns the recipe of a build, with the time, cache state and layer size of each line beside it. */
-export function recipePart({ title, lines, facts }: ShownRecipe): Html {
+export function recipePart({ title, lines, facts, others = [] }: ShownRecipe): Html {
   const isMeasured = lines.some(({ step }) => step !== undefined);
   return html`<h2>${title}</h2>
 <dl class="facts">${facts.map(([name, text]) => html`<dt>${name}</dt><dd>${withoutHidden(text)}</dd>`)}</dl>
@@ -17,7 +20,12 @@ ${
   html`<div class="recipe" tabindex="0" role="region" aria-label="${title}"><table>
 <thead class="sr"><tr><th scope="col">Line</th><th scope="col">Text</th>${isMeasured && html`<th scope="col">Time</th><th scope="col">Layer</th>`}</tr></thead>
 <tbody>${lines.slice(0, mostLines).map((line, at) => row(line, at + 1, isMeasured))}</tbody></table></div>`
-}${lines.length > mostLines && html`<p class="minor">The recipe has ${lines.length} lines: the first ${mostLines} are shown.</p>`}`;
+}${lines.length > mostLines && html`<p class="minor">The recipe has ${lines.length} lines: the first ${mostLines} are shown.</p>`}${others.slice(0, mostOthers).map(otherPart)}`;
+}
+
+function otherPart([title, text]: readonly [string, string]): Html {
+  const isLong = text.length > mostOtherChars;
+  return html`<details><summary>${withoutHidden(title)}</summary><pre tabindex="0">${withoutHidden(text.slice(0, mostOtherChars))}${isLong && '…'}</pre></details>`;
 }
 
 function row(

@@ -5,7 +5,9 @@ import { packageUrlsIn } from '../../../builds/recipe/conda/conda-source.ts';
 import { parseDockerfile } from '../../../builds/recipe/dockerfile/instructions.ts';
 import { recipeKindNamed } from '../../../builds/recipe/recipe-kinds.ts';
 import type { ShownStep } from '../shown-step.ts';
+import { definitionLines } from './definition-lines.ts';
 import { type InstructionPlace, placeKey, placesOf } from './instruction-places.ts';
+import type { RecipeLine } from './recipe-line.ts';
 
 /** What an image is made from. */
 export interface ShownRecipe {
@@ -14,15 +16,8 @@ export interface ShownRecipe {
   /** Undefined for an existing image that is only copied. */
   readonly lines: readonly RecipeLine[];
   readonly facts: readonly (readonly [string, string])[];
-}
-
-export interface RecipeLine {
-  readonly text: string;
-  readonly isFailed: boolean;
-  /** The step that this line begins. */
-  readonly step: ShownStep | undefined;
-  /** Bytes of its layer in the first platform. */
-  readonly layerBytes: number | undefined;
+  /** Other texts of the build by their titles, such as the files that the caller sent beside the recipe. */
+  readonly others?: readonly (readonly [string, string])[] | undefined;
 }
 
 interface Course {
@@ -42,7 +37,19 @@ export function shownRecipe(plan: BuildPlan, course: Course): ShownRecipe {
   if (recipe.native) return nativeRecipe(recipe);
   const text = maskAddresses(recipe.dockerfile);
   const isGenerated = recipeKindNamed(recipe.recipe).isGenerated;
+  const others = Object.entries(recipe.files).map(([path, file]): [string, string] => {
+    return [path, maskAddresses(file)];
+  });
+  if (recipe.original !== undefined) {
+    return {
+      title: 'Definition file',
+      lines: definitionLines(maskAddresses(recipe.original), course.steps),
+      facts: factsOf(recipe),
+      others: [['The Dockerfile that this server made of it', text], ...others],
+    };
+  }
   return {
+    others,
     title: isGenerated ? 'Dockerfile that this server wrote' : 'Dockerfile',
     lines: dockerfileLines(text, course),
     facts: factsOf(recipe),

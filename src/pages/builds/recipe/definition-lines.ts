@@ -1,0 +1,52 @@
+import { recipeKindNamed } from '../../../builds/recipe/recipe-kinds.ts';
+import type { ShownStep } from '../shown-step.ts';
+import type { RecipeLine } from './recipe-line.ts';
+
+const definition = recipeKindNamed('definition');
+
+/**
+ * Returns the lines of a definition file. The steps of a section stand at its header, where the file has one section of
+ * that name only: its Dockerfile does not say which of several a step comes from.
+ */
+export function definitionLines(text: string, steps: readonly ShownStep[]): readonly RecipeLine[] {
+  const lines = text.replace(/\n$/, '').split('\n');
+  const headers = new Map<string, number[]>();
+  for (const [at, line] of lines.entries()) {
+    const name = headerOf(line);
+    if (name !== undefined) headers.set(name, [...(headers.get(name) ?? []), at]);
+  }
+  const found = new Map<number, ShownStep>();
+  for (const step of steps) {
+    const places = headers.get(sectionOf(step.name) ?? '') ?? [];
+    const [at] = places;
+    if (at === undefined || places.length > 1) continue;
+    const before = found.get(at);
+    found.set(at, before?.state === 'failed' || isLonger(before, step) ? (before ?? step) : step);
+  }
+  return lines.map((line, at) => {
+    const step = found.get(at);
+    const isFailed = step?.state === 'failed';
+    return { text: line, step, isFailed, layerBytes: undefined };
+  });
+}
+
+/** Returns the name of the section that a line begins, or `from` for the line with the base image. */
+function headerOf(line: string): string | undefined {
+  const [, section] = /^\s*%([a-z]+)\b/i.exec(line) ?? [];
+  if (section !== undefined) return section.toLowerCase();
+  return /^\s*from\s*:/i.test(line) ? 'from' : undefined;
+}
+
+function sectionOf(step: string): string | undefined {
+  const [, section] = /^'%(\w+)'/.exec(definition.partOf(step)?.name ?? '') ?? [];
+  if (section !== undefined) return section;
+  const [, name] = /^\[[^\]]*\d+\/\d+\] (FROM|COPY|ADD)\b/.exec(step) ?? [];
+  if (name === undefined) return undefined;
+  return name === 'FROM' ? 'from' : 'files';
+}
+
+function isLonger(one: ShownStep | undefined, other: ShownStep): boolean {
+  return (
+    one !== undefined && other.state !== 'failed' && (one.spentMs ?? 0) >= (other.spentMs ?? 0)
+  );
+}
