@@ -146,6 +146,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
       token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
     }),
   );
+  const { hosted: store, pulls } = state.rows;
+  const repositories = { ...hosted, content, store, pulls, auth };
   const hasPages = config.pages === 'on';
   const browsers = {
     ...{ callers, sessions: createSessions(state.rows.sessions) },
@@ -163,11 +165,11 @@ export async function createApp(deps: AppDeps): Promise<App> {
     pullsNeedLogin,
     publicUrl,
     buildList: state.rows.buildList,
-    pulls: state.rows.pulls,
-    repositories: { ...hosted, content, store: state.rows.hosted, pulls: state.rows.pulls, auth },
+    pulls,
+    repositories,
   };
   if (hasPages) koa.use(pages(pagesDeps));
-  koa.use(jsonApi(apiDeps));
+  koa.use(jsonApi({ ...apiDeps, repositories }));
   const limits = createCallLimits();
   koa.use(
     platformRoutes({

@@ -32,7 +32,9 @@ suite('repositories', { concurrency: 1 }, () => {
       ...(account === undefined ? {} : { SLUICE_ACCOUNT: account }),
     });
   const listed = async (account?: string) =>
-    JSON.parse(assertSuccess(await run('list --json', account))).repositories;
+    JSON.parse(assertSuccess(await run('list --json', account))).repositories.map(
+      ({ name }: { name: string }) => name,
+    );
 
   test('list shows the repositories that the account may pull', async () => {
     assert.deepEqual(await listed(), ['public/app']);
@@ -40,7 +42,13 @@ suite('repositories', { concurrency: 1 }, () => {
     const all = ['public/app', 'secret/app', 'team/app', 'team/tool'];
     assert.deepEqual(await listed('admin:secret'), all);
     const table = assertSuccess(await run('list', 'admin:secret'));
-    assert.equal(table, `REPOSITORY\n${all.join('\n')}\n`);
+    const [head, ...rows] = table.trim().split('\n');
+    assert.match(head ?? '', /^REPOSITORY +BYTES +PULLS IN 30 DAYS +LAST PULL$/);
+    assert.deepEqual(
+      rows.map(row => row.split(' ')[0]),
+      all,
+    );
+    for (const row of rows) assert.match(row, / \d{4,} +0 +-$/);
     const wrong = await run('list', 'admin:wrong');
     assert.deepEqual([wrong.code, wrong.stdout], [1, '']);
     assert.match(wrong.stderr, /name or the password is wrong/);
@@ -98,12 +106,17 @@ suite('repositories', { concurrency: 1 }, () => {
   });
 
   test('tags shows the tags with their digests', async () => {
-    const table = assertSuccess(await run('tags public/app'));
-    const rows = ['1', '2'].map(tag => `${tag}    ${digests.get(`public/app:${tag}`)}\n`);
-    assert.equal(table, `TAG  DIGEST\n${rows.join('')}`);
+    const digest = digests.get('public/app:1') ?? '';
+    await call(`${sluice.url}/v2/public/app/manifests/1`, {});
+    const [head = '', first = '', second = ''] = assertSuccess(await run('tags public/app')).split(
+      '\n',
+    );
+    assert.match(head, /^TAG +DIGEST +BYTES +PULLS IN 30 DAYS +LAST PULL$/);
+    assert.match(first, new RegExp(`^1 +${digest} +\\d{4} +1 +\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z$`));
+    assert.match(second, new RegExp(`^2 +${digests.get('public/app:2')} +\\d{4} +0 +-$`));
     const { code, stderr } = await run('tags team/app');
     assert.equal(code, 1);
-    assert.match(stderr, /requires a login\. Set SLUICE_ACCOUNT=name:password/);
+    assert.match(stderr, /may not pull it.*Set SLUICE_ACCOUNT=name:password/);
     const none = await run('tags team/none', 'reader:read');
     assert.match(none.stderr, /repository team\/none does not exist/);
   });
@@ -115,7 +128,14 @@ suite('repositories', { concurrency: 1 }, () => {
     assertSuccess(await run('delete team/tool:1', 'admin:secret'));
     const tags = async () =>
       JSON.parse(assertSuccess(await run('tags team/tool --json', 'admin:secret'))).tags;
-    assert.deepEqual(await tags(), [{ name: '2', digest: digests.get('team/tool:2') }]);
+    const [tag, ...others] = await tags();
+    assert.deepEqual([tag.tag, tag.digest, others], ['2', digests.get('team/tool:2'), []]);
+    assert.deepEqual(tag.platforms, ['linux/amd64']);
+    // The image of the deleted tag stays until it is deleted by its digest.
+    const untagged = assertSuccess(await run('untagged team/tool', 'admin:secret'));
+    assert.match(untagged, new RegExp(`\n${digests.get('team/tool:1')} +\\d{4} +0 +-\n$`));
+    const refused = await run('untagged team/tool', 'reader:read');
+    assert.match(refused.stderr, /may not delete team\/tool/);
     assertSuccess(await run(`delete team/tool@${digests.get('team/tool:2')}`, 'admin:secret'));
     assert.deepEqual(await tags(), []);
     for (const [args, message] of [

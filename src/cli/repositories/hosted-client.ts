@@ -31,31 +31,46 @@ export async function askRegistry(
   throw new RefusedError(await messageOf(answer, account), answer.status);
 }
 
-/** Returns the registry's message, with advice when a login is missing. */
+interface Message {
+  readonly message: string;
+}
+
+/** Returns the message of the registry or of the JSON API, with advice when a login is missing. */
 async function messageOf(answer: Response, account: string | undefined): Promise<string> {
-  const login = answer.status === 401 && account === undefined;
-  const advice = login ? '. Set SLUICE_ACCOUNT=name:password to an account of the server' : '';
+  const login = '. Set SLUICE_ACCOUNT=name:password to an account of the server';
+  const mayLack = account === undefined && [401, 403, 404].includes(answer.status);
   try {
-    const { errors } = (await answer.json()) as { errors: readonly { message: string }[] };
-    const message = errors.map(error => error.message).join('; ');
-    // The registry's own advice is for container clients.
-    return login ? `The server requires a login${advice}` : message;
+    const body = (await answer.json()) as { errors?: readonly Message[] } & Partial<Message>;
+    const message = (body.errors ?? [body]).map(error => error.message).join('; ');
+    // The advice of the server is for other clients.
+    if (answer.status === 401) {
+      return account === undefined
+        ? `The server requires a login${login}`
+        : 'The name or the password is wrong: correct SLUICE_ACCOUNT';
+    }
+    return mayLack ? `${message}${login}` : message;
   } catch {
-    return `The server answered ${answer.status}${advice}`;
+    return `The server answered ${answer.status}${mayLack ? login : ''}`;
   }
 }
 
-/** Returns all entries of a list, page by page. Throws like {@link askRegistry}. */
-export async function listPages(values: Values, path: string, member: string): Promise<string[]> {
-  const entries: string[] = [];
-  for (let next: string | undefined = path; next !== undefined; ) {
-    const answer: Response = await askRegistry(values, next);
-    const page = (await answer.json()) as Readonly<Record<string, string[] | null>>;
+/**
+ * Returns all entries of a list of repositories, page by page. Throws like {@link askRegistry}.
+ * @param path below the route of repositories, with its query
+ */
+export async function listAll<T>(values: Values, path: string, member: string): Promise<T[]> {
+  const entries: T[] = [];
+  const [route = '', given = ''] = path.split('?');
+  const query = new URLSearchParams(given);
+  for (;;) {
+    const answer = await askRegistry(values, `/v1alpha1/repositories${route}?${query}`);
+    const page = (await answer.json()) as Readonly<Record<string, T[]>> & {
+      readonly next?: string;
+    };
     entries.push(...(page[member] ?? []));
-    // Source: OCI distribution specification 1.1, Listing Tags.
-    next = /^<([^>]+)>;\s*rel="?next"?/.exec(answer.headers.get('link') ?? '')?.[1];
+    if (page.next === undefined) return entries;
+    query.set('last', page.next);
   }
-  return entries;
 }
 
 /** Splits `team/app:1` or `team/app@sha256:...`. Throws {@link UsageError} for a name without tag and digest. */

@@ -1,14 +1,7 @@
-import {
-  type Command,
-  CommandError,
-  type CommandGroup,
-  none,
-  only,
-  type Values,
-} from '../command/command.ts';
+import { type Command, type CommandGroup, none, only } from '../command/command.ts';
 import { jsonOption, serverOption, serverVariables } from '../command/common-options.ts';
 import { print, table } from '../command/output.ts';
-import { askRegistry, listPages, splitName } from './hosted-client.ts';
+import { askRegistry, listAll, splitName } from './hosted-client.ts';
 
 const common: Pick<Command, 'options' | 'variables'> = {
   options: { server: serverOption, json: jsonOption },
@@ -24,30 +17,44 @@ export const repositoriesCommand: CommandGroup = {
   actions: {
     list: {
       ...common,
-      summary: 'List the repositories that you may pull',
+      summary: 'List the repositories that you may pull, with sizes and pulls',
       usage: [''],
       async run(values, args) {
         none(args);
-        const repositories = await listPages(values, '/v2/_catalog', 'repositories');
-        const rows = repositories.map(name => [name]);
-        print(values, { repositories }, table(['repository'], rows));
+        const repositories = await listAll<RepositoryEntry>(values, '', 'repositories');
+        const rows = repositories.map(({ name, bytes, ...pulls }) => [
+          ...[name, String(bytes)],
+          ...pullCells(pulls),
+        ]);
+        print(values, { repositories }, table(['repository', 'bytes', ...pullHead], rows));
         return 0;
       },
     },
 
     tags: {
       ...common,
-      summary: 'List the tags of a repository and their digests',
+      summary: 'List the tags of a repository with digests, sizes and pulls',
       usage: ['REPOSITORY'],
       async run(values, args) {
         const repository = only(args, 'REPOSITORY');
-        const names = await listPages(values, `/v2/${repository}/tags/list`, 'tags');
-        const tags = [];
-        for (const name of names) {
-          tags.push({ name, digest: await digestOf(values, repository, name) });
-        }
-        const rows = tags.map(({ name, digest }) => [name, digest]);
-        print(values, { repository, tags }, table(['tag', 'digest'], rows));
+        const query = `/tags?repository=${encodeURIComponent(repository)}`;
+        const tags = await listAll<TagEntry>(values, query, 'tags');
+        const rows = tags.map(({ tag, ...image }) => [tag, ...imageCells(image)]);
+        print(values, { repository, tags }, table(['tag', ...imageHead], rows));
+        return 0;
+      },
+    },
+
+    untagged: {
+      ...common,
+      summary: 'List the images of a repository that no tag names, if you may delete them',
+      usage: ['REPOSITORY'],
+      async run(values, args) {
+        const repository = only(args, 'REPOSITORY');
+        const query = `/untagged?repository=${encodeURIComponent(repository)}`;
+        const images = await listAll<ImageEntry>(values, query, 'images');
+        const rows = images.map(image => imageCells(image));
+        print(values, { repository, images }, table(imageHead, rows));
         return 0;
       },
     },
@@ -68,9 +75,32 @@ export const repositoriesCommand: CommandGroup = {
   },
 };
 
-async function digestOf(values: Values, repository: string, tag: string): Promise<string> {
-  const { headers } = await askRegistry(values, `/v2/${repository}/manifests/${tag}`, 'HEAD');
-  const digest = headers.get('docker-content-digest');
-  if (digest !== null) return digest;
-  throw new CommandError(`The server reports no digest for ${repository}:${tag}`);
+interface Pulls {
+  readonly recentPulls: number;
+  readonly lastPulledAt?: string;
+}
+
+interface RepositoryEntry extends Pulls {
+  readonly name: string;
+  readonly bytes: number;
+}
+
+interface ImageEntry extends Pulls {
+  readonly digest: string;
+  readonly bytes?: number;
+}
+
+interface TagEntry extends ImageEntry {
+  readonly tag: string;
+}
+
+const pullHead = ['pulls in 30 days', 'last pull'];
+const imageHead = ['digest', 'bytes', ...pullHead];
+
+function imageCells({ digest, bytes, ...pulls }: ImageEntry): string[] {
+  return [digest, bytes === undefined ? '-' : String(bytes), ...pullCells(pulls)];
+}
+
+function pullCells({ recentPulls, lastPulledAt = '-' }: Pulls): string[] {
+  return [String(recentPulls), lastPulledAt];
 }

@@ -10,6 +10,7 @@ import { type ContainerDeps, containerRoutes } from './container/container-route
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
 import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
+import { type RepositoryRoutesDeps, repositoryRoutes } from './repository-list-routes.ts';
 import { type ServiceDeps, serviceRoutes } from './service-routes.ts';
 import { type ValidateDeps, validateRoutes } from './validate-credentials.ts';
 import { viewRoutes } from './view-routes.ts';
@@ -21,6 +22,7 @@ export type JsonApiDeps = ApiBasis &
   InspectDeps &
   ValidateDeps &
   MetricsDeps &
+  RepositoryRoutesDeps &
   ServiceDeps;
 
 const routes: readonly ApiRoute<JsonApiDeps>[] = [
@@ -31,6 +33,7 @@ const routes: readonly ApiRoute<JsonApiDeps>[] = [
   ...inspectRoutes,
   ...validateRoutes,
   ...metricsRoutes,
+  ...repositoryRoutes,
   ...serviceRoutes,
   ...viewRoutes,
 ];
@@ -76,6 +79,7 @@ export function describeJsonApi(version: string): OpenApi {
       Containers: 'Container requests',
       Builds: 'Builds and their logs',
       Images: 'Image metadata',
+      Repositories: 'Repositories that this server hosts',
       Registries: 'Logins at registries',
       Metrics: 'Usage, for administrators',
       Service: 'The server itself',

@@ -1,22 +1,21 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
-import { Fault } from '../../foundation/fault.ts';
-import type { Keeper } from '../../hosted/keeper.ts';
 import {
   listRepositories,
   listUntagged,
-  type RepositorySources,
-  unknownRepository,
   viewRepository,
 } from '../../hosted/listings/repository-view.ts';
-import type { Rights } from '../../hosted/rights.ts';
 import type { NoteDeed } from '../../http/callers/audit-notes.ts';
-import type { RegistryAuth } from '../../http/registry/login/registry-auth.ts';
+import {
+  type ListedRepositories,
+  listRights,
+  mayNotDelete,
+  pullRights,
+} from '../../http/registry/hosted/list-rights.ts';
 import { isDigest } from '../../oci/digest.ts';
 import { isRepository, isTag } from '../../oci/reference.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { viewDeletion } from './deletion.ts';
-import { viewerRights } from './list-viewer.ts';
 import { optional } from './optional-field.ts';
 import {
   contentAddress,
@@ -26,10 +25,7 @@ import {
 } from './repository-pages.ts';
 
 export interface RepositoryPagesDeps {
-  readonly repositories: RepositorySources & {
-    readonly auth: RegistryAuth;
-    readonly keeper: Keeper;
-  };
+  readonly repositories: ListedRepositories;
   readonly noteDeed: NoteDeed;
   readonly publicUrl: URL;
 }
@@ -49,7 +45,7 @@ export const repositoryRoutes = [
     query: z.object({ find: optional(z.string().trim().max(255)), last }),
     async run({ ctx, query, viewer }, { repositories }: RepositoryPagesDeps) {
       const { find = '', last: after = '' } = query;
-      const rights = await viewerRights(ctx.req, repositories);
+      const rights = await listRights(ctx.req, repositories);
       const list = await listRepositories(rights, find.toLowerCase(), after, repositories);
       return repositoryListPage(list, { find, after, hasLogin: viewer.name !== undefined });
     },
@@ -97,17 +93,6 @@ export const repositoryRoutes = [
   }),
 ];
 
-/** Throws the same `Fault` for a repository without the right and for one that does not exist. */
-async function pullRights(
-  request: IncomingMessage,
-  name: string,
-  repositories: RepositoryPagesDeps['repositories'],
-): Promise<Rights> {
-  const rights = await viewerRights(request, repositories);
-  if (rights(name).includes('pull')) return rights;
-  throw unknownRepository(name);
-}
-
 async function requireDelete(
   request: IncomingMessage,
   name: string,
@@ -115,7 +100,5 @@ async function requireDelete(
 ): Promise<void> {
   const rights = await pullRights(request, name, repositories);
   if (rights(name).includes('delete')) return;
-  throw new Fault('denied', `Your login may not delete ${name}: log in with another account`, {
-    phase: 'credentials',
-  });
+  throw mayNotDelete(name);
 }
