@@ -1,0 +1,169 @@
+/** Images of Conda packages do what all images do: frozen, changed, inspected, forecast and named. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { bytesOf } from '../corpus/content.ts';
+import { layerOf } from '../corpus/layer.ts';
+import { startCondaChannels } from '../world/conda-channels.ts';
+import { library, program } from '../world/conda-programs.ts';
+import { pushDebianImage } from '../world/debian-image.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { assertSuccess } from './served.ts';
+
+interface Answer {
+  readonly targetImage: string;
+  readonly buildId: string;
+}
+interface Manifest {
+  readonly config: { readonly digest: string };
+  readonly layers: readonly { readonly digest: string }[];
+}
+
+suite('uses of Conda images', () => {
+  let registry: Registry;
+  let sluice: Sluice;
+  let baseImage: string;
+  let stopChannels: () => Promise<void>;
+
+  before(async () => {
+    registry = await startRegistry();
+    await pushDebianImage(registry, 'debian');
+    baseImage = `${registry.host}/debian:1`;
+    const { url, stop } = await startCondaChannels({
+      'conda-forge': [program('procps-ng', '4.0'), library('1')],
+      bioconda: ['one', 'two', 'three'].map(name =>
+        program(name, '1', { depends: ['library >=1'] }),
+      ),
+    });
+    stopChannels = stop;
+    sluice = await startSluice({
+      config: {
+        limits: { builds: { anonymous: 'off' } },
+        registries: { [registry.host]: { plainHttp: true } },
+        channels: Object.fromEntries(
+          ['conda-forge', 'bioconda'].map(name => [
+            name,
+            { url: `${url}/${name}`, allowPrivateAddress: true },
+          ]),
+        ),
+      },
+    });
+  });
+  after(async () => {
+    await sluice?.stop();
+    await stopChannels?.();
+    await registry?.stop();
+  });
+
+  const request = async (entries: readonly string[], more: object = {}) =>
+    (await sluice.request({
+      packages: { type: 'CONDA', entries, condaOpts: { baseImage } },
+      ...more,
+    })) as unknown as Answer;
+  const logOf = async ({ buildId }: Answer) => {
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
+    assert.match(log, /The build succeeded/);
+    return log;
+  };
+  const manifestOf = async ({ targetImage }: Answer) => {
+    const [host = '', ...path] = targetImage.split('/');
+    const [repository, tag] = path.join('/').split(':');
+    const answer = await fetch(`http://${host}/v2/${repository}/manifests/${tag}`, {
+      headers: { accept: 'application/vnd.oci.image.manifest.v1+json, */*' },
+    });
+    assert.equal(answer.status, 200, await answer.clone().text());
+    return (await answer.json()) as Manifest;
+  };
+  const digestsOf = ({ layers }: Manifest) => layers.map(({ digest }) => digest);
+
+  test('a frozen image pushes only the layers that its repository does not have', async () => {
+    const place = { freeze: true, buildRepository: `${registry.host}/team/frozen` };
+    const first = await request(['one'], place);
+    await logOf(first);
+    const second = await request(['one', 'two'], place);
+    const log = await logOf(second);
+    const pushed = [...log.matchAll(/(sha256:[0-9a-f]{64}) \(\d+ bytes\): (\w+)$/gm)];
+    const sent = pushed.filter(([, , how]) => how === 'sent').map(([, digest]) => digest);
+    const before = new Set(digestsOf(await manifestOf(first)));
+    const image = await manifestOf(second);
+    const added = digestsOf(image).filter(digest => !before.has(digest));
+    // The new package and the history.
+    assert.equal(added.length, 2);
+    assert.deepEqual(sent.sort(), [...added, image.config.digest].sort(), log);
+    assert.equal(pushed.length, image.layers.length + 1);
+  });
+
+  test('layers and a config of the request are on top of the packages', async () => {
+    const { content, diffId } = await layerOf([{ name: 'added', content: 'on top' }]);
+    const plain = await request(['one']);
+    await logOf(plain);
+    const changed = await request(['one'], {
+      containerConfig: {
+        env: ['ADDED=1'],
+        entrypoint: ['/opt/conda/bin/one'],
+        layers: [
+          {
+            location: `data:${bytesOf(content).toString('base64')}`,
+            ...{ gzipDigest: content.digest, gzipSize: content.size, tarDigest: diffId },
+          },
+        ],
+      },
+    });
+    await logOf(changed);
+    const image = await manifestOf(changed);
+    assert.deepEqual(digestsOf(image), [...digestsOf(await manifestOf(plain)), content.digest]);
+    const inspected = await sluice.fetch('/v1alpha1/inspect', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ containerImage: changed.targetImage }),
+    });
+    const { container } = (await inspected.json()) as {
+      container: {
+        manifest: Manifest;
+        config: { config: { env: string[]; entrypoint: string[] } };
+      };
+    };
+    assert.deepEqual(digestsOf(container.manifest), digestsOf(image));
+    const { env, entrypoint } = container.config.config;
+    assert.ok(env.includes('ADDED=1') && env.includes('CONDA_PREFIX=/opt/conda'), `${env}`);
+    assert.ok(env.some(entry => entry.startsWith('PATH=/opt/conda/bin:')));
+    assert.deepEqual(entrypoint, ['/opt/conda/bin/one']);
+  });
+
+  test('a dry run lists versions, sizes and what is there already, and makes nothing', async () => {
+    await logOf(await request(['one']));
+    const asked = () => request(['one', 'three'], { dryRun: true }) as Promise<unknown>;
+    const forecast = (await asked()) as {
+      cached: boolean;
+      solution: {
+        platforms: {
+          platform: string;
+          packages: { name: string; version: string; size: number; cached: boolean }[];
+        }[];
+      };
+    };
+    const [{ platform, packages } = { platform: '', packages: [] }] = forecast.solution.platforms;
+    assert.equal(platform, 'linux/amd64');
+    assert.equal(forecast.cached, false);
+    assert.deepEqual(packages.map(({ name, version, cached }) => [name, version, cached]).sort(), [
+      ['library', '1', true],
+      ['one', '1', true],
+      ['procps-ng', '4.0', true],
+      ['three', '1', false],
+    ]);
+    assert.ok(packages.every(({ size }) => size > 100));
+    const again = (await asked()) as typeof forecast;
+    assert.deepEqual(again.solution, forecast.solution, 'the first one has made nothing');
+  });
+
+  test('its name is known without a server', async () => {
+    const words = ['--conda', 'one', '--conda', 'two', '--base-image', baseImage];
+    const environment = { SLUICE_SERVER: sluice.url };
+    const named = await sluiceCommand(['name', ...words], environment);
+    const built = await sluiceCommand(['build', ...words, '--await', '--json'], environment);
+    const { containerImage } = JSON.parse(assertSuccess(built));
+    assert.equal(assertSuccess(named).trim(), containerImage);
+    assert.match(containerImage, /\/builds:one_two--[0-9a-f]{32}$/);
+  });
+});
