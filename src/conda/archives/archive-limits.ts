@@ -28,3 +28,11 @@ export const archiveLimits: ArchiveLimits = {
 
 /** Base 2 logarithm of the largest zstd window: what level 22, the highest, requires. */
 export const maxWindowLog = 27;
+
+/** What an archive may need when others are unpacked at the same time. */
+export const usualNeeds = {
+  /** Bytes of a zstd window: those of level 19, which is the usual one. */
+  windowBytes: 8 * mebibyte,
+  /** Bytes of `info/paths.json`: about 15,000 files. */
+  listBytes: 4 * mebibyte,
+};

@@ -4,6 +4,7 @@ import { maxWindowLog } from './archive-limits.ts';
 import { ArchiveProblem, showPath } from './archive-problem.ts';
 import { Bzip2Decoder } from './bzip2/bzip2-decoder.ts';
 import { readZipMembers, type ZipMember } from './zip-members.ts';
+import { frameWindow } from './zstd/frame-window.ts';
 import { ZstdDecoder } from './zstd/zstd-decoder.ts';
 
 /** Receives the bytes of a tar file. */
@@ -11,6 +12,8 @@ export interface TarSink {
   write(bytes: Buffer): void;
   /** Ends one tar file; another one may follow. */
   end(): void;
+  /** Is told the window of a compressed tar file before its bytes. */
+  window(bytes: number): void;
 }
 
 const maxMetadataBytes = 64 * 1024;
@@ -87,6 +90,7 @@ function readMember(
     const most = Math.min(input.length, size - position);
     const read = readSync(fd, input, 0, most, start + position);
     if (read === 0) throw new ArchiveProblem(`has a cut member, ${showPath(name)}`);
+    if (position === 0) sink.window(frameWindow(input.subarray(0, read)));
     sum = crc32(input.subarray(0, read), sum);
     position += read;
     for (const bytes of decoder.decompress(read)) sink.write(bytes);

@@ -3,6 +3,9 @@ import { TarError } from '../../images/sif/tar/tar-error.ts';
 /** A damaged or harmful archive of a package. The message completes a sentence that names the archive. */
 export class ArchiveProblem extends Error {}
 
+/** An archive takes more memory than those that are unpacked side by side. */
+export class LargeArchive extends Error {}
+
 /**
  * Returns what is wrong with an archive if the error says so: a problem, or a malformed tar file. Returns undefined for
  * every other error.

@@ -2,10 +2,10 @@ import { createHash, hash } from 'node:crypto';
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import type { TarEntry } from '../../images/sif/tar/tar-entry.ts';
 import { TarReader } from '../../images/sif/tar/tar-reader.ts';
-import type { ArchiveLimits } from './archive-limits.ts';
+import { type ArchiveLimits, usualNeeds } from './archive-limits.ts';
 import { readBzip2Tar, readCondaParts, type TarSink } from './archive-parts.ts';
 import { checkedPath, textOf } from './archive-path.ts';
-import { ArchiveProblem, showPath } from './archive-problem.ts';
+import { ArchiveProblem, LargeArchive, showPath } from './archive-problem.ts';
 import { ScratchBytes } from './scratch-bytes.ts';
 
 /** An entry of an unpacked archive. */
@@ -39,6 +39,8 @@ export interface UnpackOptions {
   /** Directory for one file without a name. */
   readonly scratch: string;
   readonly signal: AbortSignal;
+  /** True when others are unpacked at the same time: {@link LargeArchive} is thrown for one that needs much memory. */
+  readonly isShared?: boolean;
 }
 
 /** The files of an archive, with those of its metadata below `info/`. */
@@ -85,13 +87,15 @@ class Unpacking implements UnpackedArchive, TarSink {
   readonly #limits: ArchiveLimits;
   readonly #maxBytes: number;
   readonly #scratch: ScratchBytes;
+  readonly #isShared: boolean;
   #tarBytes = 0;
   #reader = this.#open();
   #current:
     | { content: UnpackedContent; rest: number; hash?: ReturnType<typeof createHash> }
     | undefined;
 
-  constructor(archiveBytes: number, { limits, scratch }: UnpackOptions) {
+  constructor(archiveBytes: number, { limits, scratch, isShared = false }: UnpackOptions) {
+    this.#isShared = isShared;
     this.#limits = limits;
     const byRatio = Math.max(limits.freeBytes, archiveBytes * limits.ratio);
     this.#maxBytes = Math.min(limits.unpackedBytes, byRatio);
@@ -102,6 +106,10 @@ class Unpacking implements UnpackedArchive, TarSink {
     this.#tarBytes += bytes.length;
     if (this.#tarBytes > this.#maxBytes) throw this.#tooLarge();
     this.#reader.write(bytes);
+  }
+
+  window(bytes: number): void {
+    if (this.#isShared && bytes > usualNeeds.windowBytes) throw new LargeArchive();
   }
 
   end(): void {
@@ -166,6 +174,8 @@ class Unpacking implements UnpackedArchive, TarSink {
   #file(path: string, { size, mode, mtime, isSparse }: TarEntry): boolean {
     if (isSparse) throw new ArchiveProblem(`has a sparse file, ${showPath(path)}`);
     if (this.#scratch.size + size > this.#maxBytes) throw this.#tooLarge();
+    const isLarge = path === 'info/paths.json' && size > usualNeeds.listBytes;
+    if (this.#isShared && isLarge) throw new LargeArchive();
     const position = this.#scratch.size;
     const content = { size, position, mode: mode & permissionBits, mtime, sha256: '' };
     this.entries.set(path, { path, kind: 'file', mtime, link: '', content });

@@ -30,6 +30,8 @@ export interface InstallOptions {
   readonly limits?: ArchiveLimits;
   /** Called when the archive is unpacked, with the bytes of the files that are installed. */
   readonly onSize?: (bytes: number) => void;
+  /** True when others are installed at the same time: `LargeArchive` is thrown for one that needs much memory. */
+  readonly isShared?: boolean;
 }
 
 /**
@@ -70,12 +72,12 @@ async function install(
   it: CondaPackage,
   place: InstallPlace,
   sink: TarOutput,
-  { signal, scratch, limits = archiveLimits, onSize }: InstallOptions,
+  { signal, scratch, limits = archiveLimits, onSize, isShared = false }: InstallOptions,
 ): Promise<InstalledPackage> {
   const sums = sumsOf(archivePath);
   checkSums(it, sums);
   const format = formatOf(it);
-  using archive = unpackArchive(archivePath, format, { limits, scratch, signal });
+  using archive = unpackArchive(archivePath, format, { limits, scratch, signal, isShared });
   const documents = documentsOf(archive, limits);
   const { index, about } = documents;
   checkIndex(index, it);

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { constants, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { ArchiveProblem } from '../../../src/conda/archives/archive-problem.ts';
+import { frameWindow } from '../../../src/conda/archives/zstd/frame-window.ts';
 import { ZstdDecoder } from '../../../src/conda/archives/zstd/zstd-decoder.ts';
 
 /** Bytes with repetitions near and far, the same for the same seed. */
@@ -64,4 +65,19 @@ test('cut and damaged bytes are refused, and the next stream is read', () => {
     }
   }
   assert.ok(decompress(packed).equals(content));
+});
+
+test('the window of a frame is known from its beginning', () => {
+  for (const size of [20, 1000, 100_000, 5_000_000]) {
+    assert.equal(frameWindow(zstdCompressSync(Buffer.alloc(size))), size);
+  }
+  for (const log of [10, 20, 23, 27]) {
+    const params = {
+      [constants.ZSTD_c_windowLog]: log,
+      [constants.ZSTD_c_contentSizeFlag]: 0,
+    };
+    assert.equal(frameWindow(zstdCompressSync(sample(100_000, 1), { params })), 2 ** log);
+  }
+  assert.equal(frameWindow(Buffer.alloc(100, 'no frame')), 0);
+  assert.equal(frameWindow(Buffer.alloc(3)), 0);
 });

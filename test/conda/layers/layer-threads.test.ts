@@ -11,8 +11,13 @@ import {
 import { digestOf } from '../../../src/oci/digest.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
+import { madeArchive } from '../archives/made-archive.ts';
 
 const never = new AbortController().signal;
+const madePackage = {
+  ...{ name: 'made', version: '1', build: '0', buildNumber: 0, subdir: 'noarch', depends: [] },
+  url: 'https://conda.example.org/c/noarch/made-1-0.conda',
+};
 const blocks = (count: number, fill: string) => Buffer.alloc(512 * count, fill);
 const end = Buffer.alloc(1024);
 
@@ -107,6 +112,36 @@ suite('threads that make layers', () => {
       });
       assert.equal(most, 1);
       assert.ok(cpuMs < boundMs(100), `held for ${cpuMs} ms`);
+    }));
+
+  test('a package that needs much memory is made while no other is', () =>
+    withThreads(async threads => {
+      await using directory = await makeTempDir('large');
+      const list = JSON.stringify({ paths: [], paths_version: 1 });
+      const large = [{ name: 'info/paths.json', content: list + ' '.repeat(5_000_000) }];
+      const shapes = [{}, { info: large }, {}, { info: large }, {}];
+      let running = 0;
+      const made = await Promise.all(
+        shapes.map(async (shape, at) => {
+          const { bytes, fileName } = await madeArchive(shape);
+          const archive = directory.join(`${at}-${fileName}`);
+          await writeFile(archive, bytes);
+          const limits = { maxUnpackedBytes: 2 ** 30, maxFiles: 1000 };
+          const subject = {
+            package: { ...madePackage, fileName },
+            place: { prefix: '/opt/conda' },
+          };
+          const take = async () => {
+            running += 1;
+            await new Promise(resolve => setTimeout(resolve, 50));
+            if ('info' in shape) assert.equal(running, 1);
+            running -= 1;
+          };
+          const order: LayerOrder = { kind: 'package', subject, archive, limits };
+          return threads.run(order, take, never);
+        }),
+      );
+      assert.equal(new Set(made.map(({ about }) => about?.facts)).size, 1);
     }));
 
   test('closed threads make nothing', async () => {

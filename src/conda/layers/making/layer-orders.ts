@@ -13,6 +13,8 @@ export interface PackageOrder {
   /** The file with the archive. Its digest was verified. */
   readonly archive: string;
   readonly limits: UnpackLimits;
+  /** True while other threads work: a package that needs much memory is refused. */
+  readonly isShared?: boolean;
 }
 
 /** Bounds of one package. */
@@ -73,6 +75,8 @@ export type LayerAnswer =
   | { readonly piece: number }
   | { readonly made: MadeLayer }
   | { readonly fault: Pick<Fault, 'kind' | 'phase' | 'message'> }
+  /** The package needs much memory: it must be the only one. */
+  | { readonly isLarge: true }
   | { readonly error: unknown };
 
 /** Pieces that a thread may be ahead. */

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { RunQueue } from '../../../foundation/run-queue.ts';
+import { LargeArchive } from '../../archives/archive-problem.ts';
 import { makeRoom, noteIdle } from '../../threads/idle-threads.ts';
 import { mostMemberBytes } from '../gzip/deflate-instance.ts';
 import {
@@ -41,6 +42,12 @@ const heapMb = 256;
 // The young generation is collected often, and with it the buffers that the files pass through.
 const youngHeapMb = 2;
 
+type RunParameters = readonly [
+  take: (piece: Uint8Array) => Promise<void>,
+  signal: AbortSignal,
+  written?: Float64Array | undefined,
+];
+
 interface Thread {
   readonly worker: Worker;
   readonly bytes: Uint8Array;
@@ -57,6 +64,7 @@ export function createLayerThreads(
   size: number = Math.min(usualThreads, availableParallelism()),
 ): LayerThreads {
   const turns = new RunQueue(size);
+  const alone = new RunQueue(1);
   const idle: Idle[] = [];
   const all = new Set<Worker>();
   let isClosed = false;
@@ -135,23 +143,50 @@ export function createLayerThreads(
     }
   };
 
-  return {
-    run: (order, take, signal, written) =>
-      turns.run(async () => {
-        if (idle.length === 0) await makeRoom();
-        signal.throwIfAborted();
-        if (isClosed) throw lostThread(undefined);
-        const thread = takeIdle() ?? start();
+  const runOne = async (
+    order: LayerOrder,
+    ...[take, signal, written]: RunParameters
+  ): Promise<MadeLayer> => {
+    if (idle.length === 0) await makeRoom();
+    signal.throwIfAborted();
+    if (isClosed) throw lostThread(undefined);
+    const thread = takeIdle() ?? start();
+    try {
+      const made = await runOn(thread, order, take, signal, written);
+      rest(thread);
+      return made;
+    } catch (error) {
+      // It may be at work still, or may wait for the pieces to be taken.
+      await thread.worker.terminate();
+      throw error;
+    }
+  };
+  /** Runs while no other thread works, on a thread that ends, and gives back its memory. */
+  const runAlone = (order: LayerOrder, ...rest: RunParameters): Promise<MadeLayer> =>
+    alone.run(() =>
+      withTurns(size, async () => {
+        await endIdle();
         try {
-          const made = await runOn(thread, order, take, signal, written);
-          rest(thread);
-          return made;
-        } catch (error) {
-          // It may be at work still, or may wait for the pieces to be taken.
-          await thread.worker.terminate();
-          throw error;
+          return await runOne(order, ...rest);
+        } finally {
+          await endIdle();
         }
       }),
+    );
+  const withTurns = <T>(count: number, work: () => Promise<T>): Promise<T> =>
+    count === 0 ? work() : turns.run(() => withTurns(count - 1, work));
+  const endIdle = () => Promise.all(idle.map(({ thread }) => thread.worker.terminate()));
+
+  return {
+    async run(order, ...rest) {
+      if (order.kind !== 'package') return turns.run(() => runOne(order, ...rest));
+      try {
+        return await turns.run(() => runOne({ ...order, isShared: true }, ...rest));
+      } catch (error) {
+        if (!(error instanceof LargeArchive)) throw error;
+        return runAlone(order, ...rest);
+      }
+    },
 
     async close() {
       isClosed = true;
@@ -160,7 +195,10 @@ export function createLayerThreads(
   };
 }
 
-function errorOf(answer: Extract<LayerAnswer, { fault: unknown } | { error: unknown }>): unknown {
+type Failure = Exclude<LayerAnswer, { piece: unknown } | { made: unknown }>;
+
+function errorOf(answer: Failure): unknown {
+  if ('isLarge' in answer) return new LargeArchive();
   if (!('fault' in answer)) return answer.error;
   const { kind, phase, message } = answer.fault;
   return new Fault(kind, message, phase === undefined ? {} : { phase });

@@ -1,5 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
+import { LargeArchive } from '../../archives/archive-problem.ts';
 import { joinLayers } from './join-layers.ts';
 import {
   type LayerAnswer,
@@ -51,7 +52,8 @@ parentPort?.on('message', async ({ order, pieces, written }: OrderMessage) => {
   try {
     answer({ made: await make(order, sender(pieces), written) });
   } catch (error) {
-    if (error instanceof Fault) {
+    if (error instanceof LargeArchive) answer({ isLarge: true });
+    else if (error instanceof Fault) {
       const { kind, phase, message } = error;
       answer({ fault: { kind, phase, message } });
     } else answer({ error });

@@ -6,12 +6,13 @@ import { LayerOutput, type PutPiece } from './layer-output.ts';
 import { hashPaths, type PackageFacts, packPaths } from './package-facts.ts';
 
 /**
- * Installs a package as a layer. Throws a `Fault` for an archive that is damaged or harmful.
+ * Installs a package as a layer. Throws a `Fault` for an archive that is damaged or harmful, and `LargeArchive` before the
+ * first piece.
  *
  * @param written receives how far the layer is, as in `PackageProgress`
  */
 export async function packPackage(
-  { subject, archive, limits }: PackageOrder,
+  { subject, archive, limits, isShared = false }: PackageOrder,
   put: PutPiece,
   written: Float64Array = new Float64Array(2),
 ): Promise<MadeLayer> {
@@ -28,6 +29,7 @@ export async function packPackage(
       // The main thread ends this one when nobody waits for the layer.
       signal: new AbortController().signal,
       scratch: dirname(archive),
+      isShared,
       onSize: bytes => {
         written[1] = bytes;
       },
