@@ -306,6 +306,7 @@ const examples: readonly BuildIdentity[] = [
     repository,
     platforms: ['linux/arm64', 'linux/amd64'],
     source: readBuildSource({ packages: { type: 'CONDA', entries: ['samtools=1.20', 'bwa'] } }),
+    maker: 'native',
   },
 ];
 
