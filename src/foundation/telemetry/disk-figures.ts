@@ -11,6 +11,7 @@ export const diskContents = [
   'unreferenced content',
   'repository data of Conda',
   'logs of builds',
+  'lists of files in layers',
   'database',
   'builder',
   'unfinished and damaged content',

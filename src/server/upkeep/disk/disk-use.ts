@@ -37,6 +37,7 @@ const largestShare = 50;
 const places: ReadonlyArray<readonly [DiskContent, readonly string[]]> = [
   ['repository data of Conda', ['conda']],
   ['logs of builds', ['logs']],
+  ['lists of files in layers', ['listings']],
   ['database', ['sluice.db', 'sluice.db-wal', 'sluice.db-shm']],
   ['builder', ['buildkit']],
   ['unfinished and damaged content', ['content/tmp', 'content/journal', 'content/damaged', 'sif']],
