@@ -35,6 +35,19 @@ await using channels = await startCondaChannels({
     program('bwa', '0.7.18', { depends: ['zlib'] }),
   ],
 });
+const summaries = {
+  samtools: 'Tools for dealing with SAM, BAM and CRAM files',
+  bwa: 'The BWA read mapper.',
+};
+const newest = { samtools: '1.21', bwa: '0.7.18' };
+const described = Object.entries(summaries).map(([name, summary]) => [
+  name,
+  { summary, version: newest[name as keyof typeof newest] },
+]);
+channels.files.set(
+  '/bioconda/channeldata.json',
+  Buffer.from(JSON.stringify({ packages: Object.fromEntries(described) })),
+);
 await using sluice = await startSluice({
   config: {
     url: 'https://containers.example.org',
@@ -58,10 +71,10 @@ await using tab = await browser.open({ width: 1100 });
 const { page } = tab;
 await mkdir(folder, { recursive: true });
 
-const packages = ['samtools=1.21', 'bwa=0.7.18'].map(name => ['package', name]);
-const query = new URLSearchParams([['by', 'packages'], ...packages] as [string, string][]);
-await page.goto(`${sluice.url}/?${query}`);
+await page.goto(`${sluice.url}/?${new URLSearchParams({ by: 'packages', package: 'bwa=0.7.18' })}`);
 await page.locator('#plan').getByText('To be built').waitFor();
+await page.getByRole('searchbox').pressSequentially('sam');
+await page.locator('.matches').getByText(summaries.samtools).waitFor();
 await picture(page, 'ask');
 
 const { buildId } = (await sluice.request({
