@@ -127,6 +127,42 @@ suite('the page of a build', () => {
     assert.equal(new URL(again ?? '', sluice.url).searchParams.get('package'), 'samtools');
   });
 
+  test('a Singularity image shows its definition file as it was sent, and its steps', async () => {
+    const text = `Bootstrap: docker\nFrom: ${base}\n\n%post\n    echo made for {{ WHO }} > /made\n\n%runscript\n    cat /made\n`;
+    const answer = await sluice.request({
+      containerFile: Buffer.from(text).toString('base64'),
+      ...{ format: 'sif', freeze: true, buildRepository: `${registry.host}/sif/made` },
+      buildArgs: { WHO: 'tests' },
+    });
+    const { buildId: id } = answer as unknown as { buildId: string };
+    const log = await finished(id);
+    assert.match(log, /^#\d+ Make the Singularity image$/m);
+    assert.match(log, /^#\d+ [\d.]+ made the SIF file, [\d.]+ \w+, in /m);
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}`);
+    const names = await page.locator('.steps .name').allTextContents();
+    const own = names.slice(-3).map(name => name.replace(/^#\d+ /, ''));
+    assert.deepEqual(own, [
+      'Set the dates of files',
+      'Make the Singularity image',
+      'Push the Singularity image',
+    ]);
+    assert.equal((await page.locator('.steps tr.done[data-step]').count()) >= 5, true);
+    const rows = page.locator('.recipe tbody tr');
+    assert.match((await rows.nth(3).textContent()) ?? '', /^4%post\d.* m?s$/);
+    assert.match((await rows.nth(4).textContent()) ?? '', /echo made for \{\{ WHO \}\}/);
+    await page.getByText('The Dockerfile that this server made of it').click();
+    await page.locator('#recipe details[open] pre', { hasText: '/dev/sluice/prepare' }).waitFor();
+    const numbers = names.map(name => /^#(\d+)/.exec(name)?.[1]);
+    assert.deepEqual(
+      numbers,
+      names.map((_, at) => String(at + 1)),
+      'all steps are counted together',
+    );
+    await checkLooks(browser, `${sluice.url}/view/builds/${id}`, 'build-definition');
+  });
+
   test('its asker cancels a build without scripts, and the page loads itself again', async () => {
     const id = await request(`FROM ${base}\nRUN echo long; sleep 600\n`);
     await using tab = await browser.open({ javaScript: false });
@@ -185,6 +221,14 @@ suite('the page of a build', () => {
     const text = await html(`/view/builds/${second}`);
     assert.match(text, /Builds of the same image/);
     assert.ok(text.includes(`href="/view/builds/${first}"`));
+    await using tab = await browser.open();
+    await tab.page.goto(`${sluice.url}/view/builds/${second}`);
+    await tab.page.getByText('Duration by step').click();
+    const row = tab.page.locator('.compared tr', { hasText: 'RUN echo first; exit 4' });
+    assert.deepEqual(await row.locator('td').allTextContents(), ['failed', 'failed']);
+    const loaded = tab.page.locator('.compared tr', { hasText: 'load build definition' });
+    for (const time of await loaded.locator('td').allTextContents())
+      assert.match(time, /^\d.* m?s$/);
   });
 
   test('the log is read page by page and by step without scripts', async () => {

@@ -19,9 +19,19 @@ export class PlainLog {
   #current: PlainStep | undefined;
   #currentSinceMs = 0;
   #text = '';
-  #count = 0;
+  #count: number;
   /** Steps whose state has changed since {@link takeSteps}. */
   readonly #news = new Set<PlainStep>();
+
+  /** @param before number of the last step that is in the text already */
+  constructor(before = 0) {
+    this.#count = before;
+  }
+
+  /** Number of the last step in the text. */
+  get count(): number {
+    return this.#count;
+  }
 
   /** Returns the steps in the text whose state has changed since the last call. */
   takeSteps(): readonly StepChange[] {
@@ -167,21 +177,23 @@ export interface StepChange {
 /** Feeds a {@link PlainLog} to a function over time. */
 export interface PlainLogWriter {
   readonly onProgress: (progress: Progress) => void;
-  /** Writes the remaining text. Call it when the build has ended. */
-  end(): void;
+  /** Writes the remaining text. Call it when the build has ended. Returns the number of the last step. */
+  end(): number;
 }
 
 /**
  * Writes the plain text of a build's progress in whole lines, at most every `intervalMs`.
  *
  * @param onSteps called with the steps that have changed
+ * @param before number of the last step that is in the text already
  */
 export function plainLog(
   write: (text: string) => void,
   intervalMs = 150,
   onSteps: (steps: readonly StepChange[]) => void = () => {},
+  before = 0,
 ): PlainLogWriter {
-  const log = new PlainLog();
+  const log = new PlainLog(before);
   const writeText = (text: string) => {
     if (text !== '') write(text);
     const steps = log.takeSteps();
@@ -197,6 +209,7 @@ export function plainLog(
     end() {
       clearInterval(timer);
       writeText(log.end());
+      return log.count;
     },
   };
 }

@@ -15,19 +15,20 @@ export type RunStep = <T>(name: string, work: (output: StepOutput) => Promise<T>
 
 type Log = Pick<LogWriter, 'write' | 'step'>;
 
-/** Records steps without numbers: their lines are not told from others in the log. */
-export function plainSteps(log: Log): RunStep {
-  const write = (text: string) => log.write(text);
-  return (name, work) =>
-    asStep(log, name, () => work({ write, progress: line => write(`${line}\n`) }));
+/** The number of the last step in a log. */
+export interface StepCount {
+  last: number;
 }
 
-/** Records steps with numbers, whose lines in the log are as those of BuildKit (`--progress=plain`). */
-export function numberedSteps(log: Log): RunStep {
-  let count = 0;
+/**
+ * Records steps with numbers, whose lines in the log are as those of BuildKit (`--progress=plain`).
+ *
+ * @param count shared with all other steps of the log
+ */
+export function numberedSteps(log: Log, count: StepCount = { last: 0 }): RunStep {
   return async (name, work) => {
-    count += 1;
-    const number = count;
+    count.last += 1;
+    const number = count.last;
     const began = performance.now();
     const seconds = () => (performance.now() - began) / 1000;
     const progress = (line: string) => log.write(`#${number} ${line}\n`);

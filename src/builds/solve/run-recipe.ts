@@ -21,6 +21,7 @@ import { numberedBuild } from '../builder/build-host.ts';
 import type { Builders, Customer } from '../builder/builders.ts';
 import type { LogWriter } from '../logs/build-logs.ts';
 import type { BuildStep } from '../logs/build-step.ts';
+import type { StepCount } from '../logs/run-step.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuilderAccess } from './build-rights.ts';
@@ -46,6 +47,8 @@ export interface RecipeRun {
   readonly owner: string;
   readonly secrets?: Secrets | undefined;
   readonly log: LogWriter;
+  /** The steps of the builder are counted with it. */
+  readonly count: StepCount;
   readonly signal: AbortSignal;
 }
 
@@ -205,7 +208,7 @@ function frontendAttrs({ frontend }: RecipeOrigin): Record<string, string> {
 
 async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunRecipeDeps) {
   const { isPlainHttp, isTrustedCache } = deps;
-  const { recipe, target, log, signal } = run;
+  const { recipe, target, log, count, signal } = run;
   const mask = new SecretMask();
   for (const base64 of Object.values(run.secrets?.values ?? {}))
     mask.add(Buffer.from(base64, 'base64'));
@@ -216,6 +219,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
     steps => {
       for (const step of steps) log.step(recordedStep(step, mask));
     },
+    count.last,
   );
   const { cache } = recipe;
   const isCached = cache !== undefined && !usesSecrets(run);
@@ -247,7 +251,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
     );
     return { digest: digest as Digest, mediaType: descriptor?.mediaType ?? mediaTypes.ociManifest };
   } finally {
-    text.end();
+    count.last = text.end();
   }
 }
 

@@ -16,9 +16,8 @@ import type { Document } from '../../oci/document.ts';
 import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
-import { asStep } from '../logs/build-step.ts';
 import { layersOf } from '../logs/made-layers.ts';
-import { numberedSteps, plainSteps, type RunStep } from '../logs/run-step.ts';
+import { numberedSteps, type RunStep, type StepCount } from '../logs/run-step.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
 import type { CondaMaker } from '../recipe/conda/conda-source.ts';
 import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
@@ -87,28 +86,22 @@ export function createSolve(deps: SolveDeps): Solve {
     run: BuildRun,
     rights: BuildRights,
     { repository, digest, mediaType, written }: Placed,
+    step: RunStep = numberedSteps(run.log),
   ) => {
     const source = await rights.access(parseReference(repository));
     const base = await documents.manifest(source, digest, mediaType);
-    return deliver(run, rights, await bake(source, base, run.plan.change, written));
+    return deliver(run, rights, await bake(source, base, run.plan.change, written), step);
   };
 
   /** Pushes the image to the target of the plan, in the requested format. */
-  const deliver = async (
-    run: BuildRun,
-    rights: BuildRights,
-    made: MadeOf,
-    step: RunStep = plainSteps(run.log),
-  ) => {
+  const deliver = async (run: BuildRun, rights: BuildRights, made: MadeOf, step: RunStep) => {
     const { plan, log, signal } = run;
     const { tag = 'latest', ...repository } = parseReference(plan.target);
     const target = await rights.access(repository);
     log.layers(await layersOf(made, documents));
     const { sif } = plan;
     if (sif) {
-      return step('Make and push the Singularity image', ({ write }) =>
-        deps.makeSif({ ...run, log: { ...log, write } }, made, sif, { ...target, tag }),
-      );
+      return deps.makeSif({ ...run, step }, made, sif, { ...target, tag });
     }
     await step('Push the image', ({ write }) =>
       deps.publish({ ...made, target, tag }, write, signal),
@@ -122,11 +115,13 @@ export function createSolve(deps: SolveDeps): Solve {
     rights: BuildRights,
     recipe: RecipeOrigin,
     target: Reference,
+    count: StepCount,
   ): Promise<RecipeResult> => {
     const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
     const access = rights.forBuilder({ pulled: recipe.baseImages, pushed });
     const customer = isTrusted ? 'known' : 'stranger';
-    return deps.runRecipe({ key, recipe, target, access, customer, owner, secrets, log, signal });
+    const known = { key, recipe, target, access, customer, owner, secrets } as const;
+    return deps.runRecipe({ ...known, log, count, signal });
   };
 
   /** Has a builder make the image of a recipe, and pushes it to the target of the plan. */
@@ -138,18 +133,20 @@ export function createSolve(deps: SolveDeps): Solve {
     const isStaged = plan.sif !== undefined || target.registry === staging.host;
     // An intermediate image has no tag: clients must not see it under the promised name.
     const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
+    const count: StepCount = { last: 0 };
+    const step = numberedSteps(log, count);
     try {
       const ready = recipe.sifBases
-        ? await asStep(log, 'Fetch the Singularity images to build from', () =>
-            deps.stageSifBases(run, rights, recipe, place),
+        ? await step('Fetch the Singularity images to build from', ({ write }) =>
+            deps.stageSifBases({ ...run, log: { ...log, write } }, rights, recipe, place),
           )
         : recipe;
-      const made = await runRecipe(run, rights, ready, place);
+      const made = await runRecipe(run, rights, ready, place, count);
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);
       const { created } = recipe.options ?? {};
-      const written = await asStep(log, 'Set the dates of files', () =>
-        deps.redate(source, image, created, line => log.write(line), signal),
+      const written = await step('Set the dates of files', ({ write }) =>
+        deps.redate(source, image, created, write, signal),
       );
       const { digest } = written.root;
       const mediaType = manifestType(written.root);
@@ -157,7 +154,7 @@ export function createSolve(deps: SolveDeps): Solve {
       const { lockFile } = made;
       const type = recipeKindNamed(recipe.recipe).lockFile;
       const attached = lockFile !== undefined && type ? [{ ...type, text: lockFile }] : [];
-      return { ...(await deliverPlaced(run, rights, placed)), lockFile, attached };
+      return { ...(await deliverPlaced(run, rights, placed, step)), lockFile, attached };
     } finally {
       if (isStaged) await staging.drop(id);
     }

@@ -1,16 +1,19 @@
 import { z } from 'zod';
+import type { BuildStep } from '../../builds/logs/build-step.ts';
 import type { BuildPlan } from '../../builds/plan/build-plan.ts';
 import { type CancelDeps, cancelBuild, ownerOf } from '../../http/api/builds/cancel-build.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
 import { html } from '../frame/html.ts';
 import { pageRoute, type Viewer } from '../frame/page-route.ts';
 import { againAddress } from './again-address.ts';
-import { buildPage, type ComparedBuild, type ViewerPart } from './build-page.ts';
+import { buildPage, type ViewerPart } from './build-page.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
 import type { BuildWatches } from './build-watches.ts';
+import type { ComparedBuild } from './compare-part.ts';
 import { foldsOf } from './log/log-folds.ts';
 import { type LogPage, mostFound } from './log/log-part.ts';
 import { linesAtOnce, linesPart } from './log/shown-lines.ts';
+import { recordedSteps } from './shown-step.ts';
 
 export interface BuildPageDeps extends BuildViewDeps, CancelDeps {
   readonly watches: BuildWatches;
@@ -127,7 +130,7 @@ async function logPage(
 async function viewerPart(
   id: string,
   { caller, isAdministrator }: Viewer,
-  { builds }: BuildPageDeps,
+  { builds, logs }: BuildPageDeps,
 ): Promise<Omit<ViewerPart, 'done'>> {
   const build = await builds.get(id);
   const owner = ownerOf(caller);
@@ -136,23 +139,31 @@ async function viewerPart(
   const maySeeOthers = isAdministrator || build.owner === owner;
   const others = maySeeOthers ? await builds.others(build) : [];
   const all = [...others, build].sort((one, other) => other.createdAt - one.createdAt);
+  const compared: ComparedBuild[] = [];
+  const after = Math.max(0, all.findIndex(one => one.id === id) - 1);
+  for (const [at, one] of all.entries()) {
+    // The newer one, this one and the earlier ones.
+    const isNear = all.length > 1 && at >= after && at < after + mostCompared;
+    const record = isNear ? await logs.steps(one.id) : undefined;
+    compared.push(comparedBuild(one, record?.steps ?? []));
+  }
   return {
     mayCancel,
     again: againAddress(JSON.parse(build.plan) as BuildPlan),
-    compared: all.map(comparedBuild),
+    compared,
   };
 }
 
-function comparedBuild({
-  id,
-  createdAt,
-  startedAt,
-  finishedAt,
-  succeeded,
-}: BuildRow): ComparedBuild {
+/** Builds whose steps stand side by side. */
+const mostCompared = 4;
+
+function comparedBuild(
+  { id, createdAt, startedAt, finishedAt, succeeded }: BuildRow,
+  steps: readonly BuildStep[],
+): ComparedBuild {
   const isOver = finishedAt !== null;
   return {
-    ...{ id, createdAt },
+    ...{ id, createdAt, steps: recordedSteps(steps, isOver) },
     state: isOver ? (succeeded ? 'succeeded' : 'failed') : 'not finished',
     tookMs: isOver ? finishedAt - (startedAt ?? createdAt) : undefined,
   };

@@ -1,9 +1,9 @@
 import { shortName } from '../ask/use-commands.ts';
-import { durationText, timeElement } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
+import { html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { statePart } from './build-state.ts';
 import type { BuildView } from './build-view.ts';
+import { type ComparedBuild, comparePart } from './compare-part.ts';
 import { type LogPage, logPart } from './log/log-part.ts';
 import { recipePart } from './recipe/recipe-part.ts';
 
@@ -16,14 +16,6 @@ export interface ViewerPart {
   readonly compared: readonly ComparedBuild[];
   /** What the last action did. */
   readonly done: string | undefined;
-}
-
-export interface ComparedBuild {
-  readonly id: string;
-  readonly createdAt: number;
-  readonly state: string;
-  /** Run time in ms; undefined for an unfinished build. */
-  readonly tookMs: number | undefined;
 }
 
 // Seconds between two looks of a browser without scripts.
@@ -50,21 +42,4 @@ ${own.done !== undefined && html`<p class="notice" role="status">${own.done}</p>
 ${comparePart(own.compared, id)}
 ${logPart(view, log)}`,
   };
-}
-
-const width = 1000;
-
-function comparePart(builds: readonly ComparedBuild[], own: string): Html | undefined {
-  if (builds.length < 2) return undefined;
-  const longest = Math.max(1, ...builds.map(({ tookMs = 0 }) => tookMs));
-  return html`<h2>Builds of the same image</h2>
-<div class="wide"><table class="steps"><thead><tr><th scope="col">Requested</th><th scope="col" class="span">Time</th><th scope="col">State</th><th scope="col" class="number">Duration</th></tr></thead><tbody>${builds.map(
-    ({ id, createdAt, state, tookMs }) => {
-      const length = ((tookMs ?? 0) / longest) * width;
-      const label = timeElement(createdAt);
-      return html`<tr${id === own && html` class="own"`}><th scope="row">${
-        id === own ? html`${label} (this one)` : html`<a href="/view/builds/${id}">${label}</a>`
-      }</th><td class="span"><svg viewBox="0 0 ${width} 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="${width}" height="12"/><rect class="${state === 'failed' ? 'failed' : 'done'}" width="${length.toFixed(1)}" height="12"/></svg></td><td>${state}</td><td class="number">${tookMs !== undefined && durationText(tookMs)}</td></tr>`;
-    },
-  )}</tbody></table></div>`;
 }

@@ -24,6 +24,7 @@ import {
 import type { Access } from '../../../upstream/access.ts';
 import { type PushClient, pushingTo } from '../../../upstream/push-client.ts';
 import type { RegistryClient } from '../../../upstream/registry-client.ts';
+import type { RunStep, StepOutput } from '../../logs/run-step.ts';
 import type { SifPlan } from '../../plan/build-plan.ts';
 import type { BuildRun } from '../build-run.ts';
 
@@ -60,7 +61,7 @@ export interface PushedSif {
 
 /** Converts an image into a Singularity image and pushes it as an ORAS artifact. Throws `Fault`. */
 export type MakeSif = (
-  run: Pick<BuildRun, 'id' | 'log' | 'signal'>,
+  run: Pick<BuildRun, 'id' | 'signal'> & { readonly step: RunStep },
   made: MadeOf,
   plan: SifPlan,
   target: Access & Pick<Reference, 'tag'>,
@@ -70,7 +71,8 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
   const { documents, pusher, settings, space } = deps;
 
   const convert = async (
-    { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
+    write: StepOutput['write'],
+    { signal }: Pick<BuildRun, 'signal'>,
     made: MadeOf,
     { definition, compression }: SifPlan,
     directory: string,
@@ -101,13 +103,14 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
         mksquashfs: settings.mksquashfs,
         stallMs: settings.stallTimeout,
         signer: settings.signer,
-        log: line => log.write(`${line}\n`),
+        log: write,
       },
     );
   };
 
   const push = async (
-    { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
+    write: StepOutput['write'],
+    { signal }: Pick<BuildRun, 'signal'>,
     { path, size, digest }: ConvertedSif,
     { tag = 'latest', ...repository }: Access & Pick<Reference, 'tag'>,
   ): Promise<PushedSif> => {
@@ -121,19 +124,24 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
     );
     const file = { digest, size, open: async () => wholeFile(path, size) };
     const done = await pusher.putBlob(target, file, signal);
-    log.write(`pushed the SIF file ${digest} (${size} bytes): ${done}\n`);
+    write(`pushed the SIF file ${digest} (${size} bytes): ${done}`);
     await pusher.putManifest(target, tag, manifest, signal);
     return { digest: manifest.digest, mediaType: manifest.mediaType, file: digest };
   };
 
-  return async (run, made, plan, target) => {
+  return async (run, image, plan, target) => {
     const directory = join(deps.directory, run.id);
     await rm(directory, { recursive: true, force: true });
     await mkdir(directory, { recursive: true, mode: 0o700 });
     // The directory may be on another disk, where only the limit of the conversion counts.
     const disk = ((await space.has(directory)) ? space : unlimitedSpace).promise(0);
     try {
-      return await push(run, await convert(run, made, plan, directory, disk), target);
+      const made = await run.step('Make the Singularity image', ({ write }) =>
+        convert(write, run, image, plan, directory, disk),
+      );
+      return await run.step('Push the Singularity image', ({ write }) =>
+        push(write, run, made, target),
+      );
     } finally {
       disk.end();
       await rm(directory, { recursive: true, force: true });
