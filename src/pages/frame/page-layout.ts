@@ -67,7 +67,7 @@ ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" cont
 <header class="site">
 <a class="brand" href="/">Sluice</a>
 <nav aria-label="Pages">${shown.map(
-    ({ to, text }) => html`<a href="${to}"${path === to && html` aria-current="page"`}>${text}</a>`,
+    ({ to, text }) => html`<a href="${to}"${currentMark(to, path)}>${text}</a>`,
   )}</nav>
 <span class="person">${personPart(viewer, path)}</span>
 </header>
@@ -88,4 +88,10 @@ function personPart({ name, mayBeLoggedIn }: ShownViewer, path: string): Html {
   return mayBeLoggedIn
     ? html`<a href="/view/account">Account</a>`
     : html`<a href="/view/login?to=${encodeURIComponent(path)}">Log in</a>`;
+}
+
+/** Marks the link of the page, or of the part of the site that the page is in. */
+function currentMark(to: string, path: string): Html | undefined {
+  if (path === to) return html` aria-current="page"`;
+  return path.startsWith(`${to}/`) ? html` aria-current="true"` : undefined;
 }

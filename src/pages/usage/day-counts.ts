@@ -27,27 +27,37 @@ export async function readDayCounts(
   return days;
 }
 
-/** Returns the sums of all days, the largest first. */
-export function sumsOf(days: readonly DayCounts[]): Map<string, number> {
+/** Returns the sums of all days, the largest first. Other work runs between two days. */
+export async function sumsOf(days: readonly DayCounts[]): Promise<Map<string, number>> {
   const sums = new Map<string, number>();
   for (const { counts } of days) {
     for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
+    await pauseTurn();
   }
   return new Map([...sums].sort(([, one], [, other]) => other - one));
 }
 
-/** Returns the counts of the most frequent names, one series each; all other names share the last one. */
-export function topSeries(days: readonly DayCounts[], restName: string): Series[] {
-  const names = [...sumsOf(days).keys()];
+/**
+ * Returns the counts of the most frequent names, one series each; all other names share the last one. Other work runs
+ * between two days.
+ *
+ * @param sums from {@link sumsOf}
+ */
+export async function topSeries(
+  days: readonly DayCounts[],
+  sums: ReadonlyMap<string, number>,
+  restName: string,
+): Promise<Series[]> {
+  const names = [...sums.keys()];
   const shown = names.length > shownSeries ? names.slice(0, shownSeries - 1) : names;
-  const series = shown.map(name => ({
-    name,
-    values: days.map(({ counts }) => counts.get(name) ?? 0),
-  }));
+  const of = (name: string) => days.map(({ counts }) => counts.get(name) ?? 0);
+  const series = shown.map(name => ({ name, values: of(name) }));
   if (shown.length === names.length) return series;
-  const rest = names.slice(shown.length);
-  const others = days.map(({ counts }) =>
-    rest.reduce((sum, name) => sum + (counts.get(name) ?? 0), 0),
-  );
+  const others: number[] = [];
+  for (const [at, { counts }] of days.entries()) {
+    const all = counts.values().reduce((sum, count) => sum + count, 0);
+    others.push(series.reduce((rest, { values }) => rest - (values[at] ?? 0), all));
+    await pauseTurn();
+  }
   return [...series, { name: restName, values: others }];
 }

@@ -17,8 +17,9 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
   tables: ['limits', 'limits-by-day', 'refused-callers', 'refused-routes'],
   async read(range, { figures, metrics }) {
     const days = await readDayCounts('limits', range, figures.dayCounts);
-    const callers = sumsOf(await readDayCounts('refused callers', range, figures.dayCounts));
-    const limits = [...sumsOf(days)];
+    const refused = await readDayCounts('refused callers', range, figures.dayCounts);
+    const callers = await sumsOf(refused);
+    const limits = await sumsOf(days);
     return {
       sections: [
         {
@@ -27,7 +28,7 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
           chart: stackedChart({
             title: 'Refused requests by day',
             places: days.map(({ day }) => day),
-            series: topSeries(days, 'Other limits'),
+            series: await topSeries(days, limits, 'Other limits'),
           }),
           table: {
             name: 'limits',
@@ -36,7 +37,7 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
               { name: 'Limit', kind: 'text' },
               { name: 'Refused requests', kind: 'count' },
             ],
-            rows: limits,
+            rows: [...limits],
           },
         },
         {

@@ -14,7 +14,8 @@ export const pullsTab: UsageTab<UsagePageDeps> = {
   tables: ['pulled-images', 'pulled-images-by-day'],
   async read(range, { figures }) {
     const days = await readDayCounts('pulled images', range, figures.dayCounts);
-    const images = [...sumsOf(days)];
+    const sums = await sumsOf(days);
+    const images = [...sums];
     const total = images.reduce((sum, [, count]) => sum + count, 0);
     return {
       sections: [
@@ -24,7 +25,7 @@ export const pullsTab: UsageTab<UsagePageDeps> = {
           chart: stackedChart({
             title: 'Pulls by day and image',
             places: days.map(({ day }) => day),
-            series: topSeries(days, 'Other images'),
+            series: await topSeries(days, sums, 'Other images'),
           }),
           table: {
             name: 'pulled-images',

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import { pageRoute } from '../frame/page-route.ts';
@@ -8,7 +9,7 @@ import { limitsTab } from './limits-tab.ts';
 import { overviewTab } from './overview-tab.ts';
 import { pullsTab } from './pulls-tab.ts';
 import { csvText } from './tables/csv-text.ts';
-import { tableRows } from './tables/figure-table.ts';
+import { tableFile } from './tables/figure-table.ts';
 import { rangeOf, shownMetrics, type UsagePageDeps, usageOf } from './usage-data.ts';
 import { tabPage } from './usage-tab.ts';
 
@@ -47,7 +48,7 @@ export const usagePages = [
           const { sections } = await tab.read(rangeOf(query.from, query.to), deps);
           const table = sections.find(section => section.table.name === name)?.table;
           if (!table) throw new Fault('not-found', 'There is no such table now: reload the page');
-          sendFile(ctx, name, tableRows(table));
+          sendFile(ctx, name, Readable.from(tableFile(table)));
           return undefined;
         },
       }),
@@ -70,20 +71,16 @@ export const usagePages = [
                 ...(used.others > 0 ? [['(others)', used.others]] : []),
               ];
         const head = [kind === 'days' ? 'day' : 'organisation', metric];
-        sendFile(ctx, `${metric}-${kind}`, [head, ...rows]);
+        sendFile(ctx, `${metric}-${kind}`, csvText([head, ...rows]));
         return undefined;
       },
     }),
   ),
 ];
 
-function sendFile(
-  ctx: FileContext,
-  name: string,
-  rows: ReadonlyArray<readonly (string | number)[]>,
-): void {
+function sendFile(ctx: FileContext, name: string, body: string | Readable): void {
   ctx.type = 'text/csv; charset=utf-8';
   ctx.set('content-disposition', `attachment; filename="sluice-${name}.csv"`);
   ctx.set('cache-control', 'no-store');
-  ctx.body = csvText(rows);
+  ctx.body = body;
 }

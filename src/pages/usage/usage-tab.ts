@@ -1,3 +1,4 @@
+import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { type FigureTable, tableHtml } from './tables/figure-table.ts';
@@ -33,21 +34,29 @@ export interface Section {
   readonly isFolded?: boolean;
 }
 
-/** Returns the page of a tab, with links to the others that keep the range. */
-export function tabPage(
+/**
+ * Returns the page of a tab, with links to the others that keep the range. Other work runs between two sections, because
+ * the tables of a year are long.
+ */
+export async function tabPage(
   tab: Pick<UsageTab<never>, 'path' | 'title' | 'hasDays'>,
   tabs: ReadonlyArray<Pick<UsageTab<never>, 'path' | 'title'>>,
   range: DayRange,
   { now, sections, more }: TabContent,
-): Page {
+): Promise<Page> {
   const query = `from=${range.from}&to=${range.to}`;
+  const parts: Html[] = [];
+  for (const section of sections) {
+    parts.push(sectionPart(section, query));
+    await pauseTurn();
+  }
   return {
     title: tab.title === 'Overview' ? 'Usage' : `Usage: ${tab.title.toLowerCase()}`,
     content: html`<h1>Usage</h1>
 <nav class="usage-tabs" aria-label="Usage">${tabs.map(({ path, title }) => html`<a href="${path}?${query}"${path === tab.path && html` aria-current="page"`}>${title}</a>`)}</nav>
 ${now}
 ${tab.hasDays && rangePart(tab.path, range)}
-${sections.map(section => sectionPart(section, query))}
+${parts}
 ${more}`,
   };
 }
@@ -58,7 +67,7 @@ function rangePart(path: string, { from, to }: DayRange): Html {
 <label>To <input type="date" name="to" value="${to}"></label>
 <button>Show</button>
 </form>
-<p class="hint">Days are those of UTC, at most 366.</p>`;
+<p class="hint">Days are those of UTC, at most 366. Figures are kept for 400 days.</p>`;
 }
 
 function sectionPart(section: Section, query: string): Html {

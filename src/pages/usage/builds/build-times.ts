@@ -1,3 +1,4 @@
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { quantile } from '../../../foundation/telemetry/time-buckets.ts';
 import { durationText } from '../../frame/formats.ts';
 import { html } from '../../frame/html.ts';
@@ -29,10 +30,19 @@ const timeColumns: readonly Column[] = [
 const intro = html`<p class="minor">Half of the builds took at most the median, and 95 of 100 at most the upper value. The times are at most 5 % off. Builds that never left the queue do not count.</p>`;
 
 /** Returns how long builds waited and ran: by day, and by kind of recipe. */
-export function timesSections(days: readonly DayCounts[]): Section[] {
-  const byDay = days.map(({ day, counts }) => ({ day, recipes: byRecipe([counts]) }));
-  const all = byDay.map(({ recipes }) => joined([...recipes.values()]));
-  const recipes = byRecipe(days.map(({ counts }) => counts));
+export async function timesSections(days: readonly DayCounts[]): Promise<Section[]> {
+  const byDay: { readonly day: string; readonly recipes: ReadonlyMap<string, Times> }[] = [];
+  const all: Times[] = [];
+  const recipes = new Map<string, Times>();
+  for (const { day, counts } of days) {
+    const ofDay = byRecipe(counts);
+    byDay.push({ day, recipes: ofDay });
+    all.push(joined([...ofDay.values()]));
+    for (const [recipe, times] of ofDay) {
+      recipes.set(recipe, joined([recipes.get(recipe) ?? none(), times]));
+    }
+    await pauseTurn();
+  }
   const chart = (phase: Phase, title: string) => {
     const medians = all.map(times => quantile(times[phase], 0.5) ?? 0);
     const rest = all.map((times, at) => (quantile(times[phase], 0.95) ?? 0) - (medians[at] ?? 0));
@@ -89,9 +99,9 @@ function figuresOf({ waiting, running }: Times): Cell[] {
   ];
 }
 
-function byRecipe(all: readonly ReadonlyMap<string, number>[]): Map<string, Times> {
+function byRecipe(counts: ReadonlyMap<string, number>): Map<string, Times> {
   const recipes = new Map<string, Times>();
-  for (const [name, count] of all.flatMap(counts => [...counts])) {
+  for (const [name, count] of counts) {
     const [recipe = '', phase, bucket] = name.split(' ');
     if (phase !== 'waiting' && phase !== 'running') continue;
     const times = recipes.get(recipe) ?? none();

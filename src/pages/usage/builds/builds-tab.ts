@@ -24,8 +24,8 @@ export const buildsTab: UsageTab<UsagePageDeps> = {
       sections: [
         await queueSection(range, figures.queue),
         resultsSection(await read('build results')),
-        ...timesSections(await read('build times')),
-        cacheSection({
+        ...(await timesSections(await read('build times'))),
+        await cacheSection({
           requests: await read('build requests'),
           steps: await read('build steps'),
           layers: await read('package layers'),

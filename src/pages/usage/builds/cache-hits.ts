@@ -47,7 +47,9 @@ const caches: readonly Cache[] = [
 ];
 
 /** Returns how much work the caches have saved. */
-export function cacheSection(given: CacheCounts): Section {
+export async function cacheSection(given: CacheCounts): Promise<Section> {
+  const hits: Html[] = [];
+  for (const cache of caches) hits.push(hitPart(cache, await sumsOf(given[cache.counts])));
   const columns = caches.flatMap(({ counts, hits, others }) =>
     Object.entries({ ...hits, ...others }).map(([key, name]) => ({ counts, key, name })),
   );
@@ -58,7 +60,7 @@ export function cacheSection(given: CacheCounts): Section {
   const isEmpty = days.every(row => row.slice(1).every(count => count === 0));
   return {
     title: 'Cache hits',
-    intro: html`<dl class="hits">${caches.map(cache => hitPart(cache, sumsOf(given[cache.counts])))}</dl>`,
+    intro: html`<dl class="hits">${hits}</dl>`,
     table: {
       name: 'cache-hits',
       title: 'Cache hits by day',

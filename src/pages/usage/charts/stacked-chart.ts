@@ -1,6 +1,7 @@
 import { scaleBand, scaleLinear } from 'd3-scale';
 import { countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
+import { shownText, visibleText } from '../../frame/shown-text.ts';
 
 /** Values that are stacked on each other. */
 export interface Series {
@@ -21,6 +22,7 @@ export interface StackedChart {
   readonly isWhole?: boolean;
 }
 
+const longestName = 100;
 const height = 180;
 const top = 12;
 const bottom = 24;
@@ -55,7 +57,7 @@ export function stackedChart({
       if (value === 0) return undefined;
       const [low, high] = [y(from), y(from + value)];
       from += value;
-      return html`<rect class="series-${at + 1}" x="${(x(place) ?? 0).toFixed(3)}%" width="${x.bandwidth().toFixed(3)}%" y="${high.toFixed(1)}" height="${Math.max(0.5, low - high).toFixed(1)}"><title>${name}, ${what}: ${format(value)}</title></rect>`;
+      return html`<rect class="series-${at + 1}" x="${(x(place) ?? 0).toFixed(3)}%" width="${x.bandwidth().toFixed(3)}%" y="${high.toFixed(1)}" height="${Math.max(0.5, low - high).toFixed(1)}"><title>${name}, ${visibleText(what, longestName)}: ${format(value)}</title></rect>`;
     });
   });
   return html`<svg class="chart" role="img" aria-label="${title}; the table below has the same" width="100%" height="${height}">
@@ -63,5 +65,5 @@ ${lines}${bars}
 <text x="${left}%" y="${height - 6}">${places[0]}</text>
 ${places.length > 1 && html`<text x="100%" y="${height - 6}" text-anchor="end">${places.at(-1)}</text>`}
 </svg>
-${series.length > 1 && html`<ul class="legend">${series.map(({ name }, at) => html`<li><svg width="12" height="12" aria-hidden="true"><rect class="series-${at + 1}" width="12" height="12"/></svg> ${name}</li>`)}</ul>`}`;
+${series.length > 1 && html`<ul class="legend">${series.map(({ name }, at) => html`<li><svg width="12" height="12" aria-hidden="true"><rect class="series-${at + 1}" width="12" height="12"/></svg> ${shownText(name, longestName)}</li>`)}</ul>`}`;
 }

@@ -1,6 +1,8 @@
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { byteText, countText, durationText, timeElement } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { shownText } from '../../frame/shown-text.ts';
+import { csvText } from './csv-text.ts';
 
 /**
  * What a column holds: text from anywhere, the state of something, a count, a part of 1 with or without a bar, ms, bytes, or a moment (ms since
@@ -25,6 +27,9 @@ export interface FigureTable {
 }
 
 const longestText = 400;
+/** A page of all images by day would have megabytes. */
+const mostRows = 400;
+const rowsAtOnce = 1000;
 const dayForm = /^\d{4}-\d\d-\d\d(?: \d\d:\d\d)?$/;
 
 /** Returns a table as a page shows it. */
@@ -35,16 +40,22 @@ export function tableHtml(
   if (rows.length === 0) return html`<p class="minor">${empty}</p>`;
   return html`<div class="wide" tabindex="0" role="region" aria-label="${title}"><table class="figures">
 <thead><tr>${columns.map(({ name, kind }) => html`<th scope="col"${!isText(kind) && html` class="number"`}>${name}</th>`)}</tr></thead>
-<tbody>${rows.map(row => html`<tr>${row.map((cell, at) => cellHtml(cell, columns[at]?.kind ?? 'text'))}</tr>`)}</tbody></table></div>`;
+<tbody>${rows.slice(0, mostRows).map(row => html`<tr>${row.map((cell, at) => cellHtml(cell, columns[at]?.kind ?? 'text'))}</tr>`)}</tbody></table></div>
+${rows.length > mostRows && html`<p class="minor">These are the first ${countText(mostRows)} of ${countText(rows.length)} rows. The file has all of them.</p>`}`;
 }
 
-/** Returns a table for a file: units stand in its head, and moments are in ISO 8601. */
-export function tableRows({ columns, rows }: FigureTable): Array<readonly (string | number)[]> {
+/**
+ * Yields a table as the text of a CSV file, a thousand rows at a time: other work runs in between. Units stand in its
+ * head, and moments are in ISO 8601.
+ */
+export async function* tableFile({ columns, rows }: FigureTable): AsyncGenerator<string> {
   const units: Partial<Record<ColumnKind, string>> = { ms: ' (ms)', bytes: ' (bytes)' };
-  return [
-    columns.map(({ name, kind }) => `${name}${units[kind] ?? ''}`),
-    ...rows.map(row => row.map((cell, at) => plain(cell, columns[at]?.kind))),
-  ];
+  yield csvText([columns.map(({ name, kind }) => `${name}${units[kind] ?? ''}`)]);
+  for (let at = 0; at < rows.length; at += rowsAtOnce) {
+    const some = rows.slice(at, at + rowsAtOnce);
+    yield csvText(some.map(row => row.map((cell, column) => plain(cell, columns[column]?.kind))));
+    await pauseTurn();
+  }
 }
 
 function isText(kind: ColumnKind): boolean {

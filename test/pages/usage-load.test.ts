@@ -1,0 +1,105 @@
+/** The pages of figures with as many figures as a server keeps, and with hostile names. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { buildsTab } from '../../src/pages/usage/builds/builds-tab.ts';
+import { limitsTab } from '../../src/pages/usage/limits-tab.ts';
+import { rangeOf, type UsagePageDeps } from '../../src/pages/usage/usage-data.ts';
+import { tabPage } from '../../src/pages/usage/usage-tab.ts';
+import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
+import { rowsOf } from '../../src/storage/rows/rows.ts';
+import { boundMs, longestBlock } from '../world/longest-block.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { hostileTexts } from './hostile-world.ts';
+import { loadFirstView } from './page-files.ts';
+
+const authorization = `Basic ${btoa('admin:secret')}`;
+const last = Date.parse('2026-01-30');
+const days = 366;
+const range = 'from=2026-01-01&to=2026-01-30';
+const dayMs = 24 * 3_600_000;
+const config = { accounts: { admin: 'secret' } };
+let directory: TempDir;
+let database: Database;
+let sluice: Sluice;
+
+before(async () => {
+  directory = await makeTempDir('usage-load');
+  const data = directory.join('data');
+  await (await startSluice({ data, config })).stop();
+  database = openDatabase(directory.join('data/sluice.db'));
+  const add = database.prepare(
+    'INSERT INTO day_counts (kind, day, name, count) VALUES (?, ?, ?, ?)',
+  );
+  const hour = database.prepare('INSERT INTO queue_hours VALUES (?, 1800, 600, 8, 90)');
+  database.transaction(() => {
+    for (let at = 0; at < days; at += 1) {
+      const day = new Date(last - at * dayMs).toISOString().slice(0, 10);
+      for (const recipe of ['dockerfile', 'definition', 'conda', 'image']) {
+        for (const result of ['succeeded', 'cancelled', 'recipe', 'server']) {
+          add.run('build results', day, `${recipe} ${result}`, 100);
+        }
+        for (let bucket = 40; bucket < 160; bucket += 2) {
+          for (const phase of ['waiting', 'running']) {
+            add.run('build times', day, `${recipe} ${phase} ${bucket}`, 1 + (bucket % 7));
+          }
+        }
+      }
+      add.run('build steps', day, 'cached', 1000);
+      for (const [index, text] of hostileTexts.entries()) add.run('limits', day, text, index + 1);
+      for (let caller = 0; caller < 1000; caller += 1) {
+        const text = hostileTexts[caller % hostileTexts.length];
+        add.run('refused callers', day, `${caller} ${text}`.padEnd(200, 'x'), 1000 - caller);
+      }
+      for (let at24 = 0; at24 < 24; at24 += 1) hour.run(last - at * dayMs + at24 * 3_600_000);
+    }
+  })();
+  sluice = await startSluice({ data, config });
+});
+after(async () => {
+  await sluice?.stop();
+  await database?.end();
+  await directory?.remove();
+});
+
+test('each page is light, and hostile names are text', async () => {
+  for (const name of ['', '/builds', '/disk', '/limits', '/health']) {
+    const view = await loadFirstView(sluice.url, `/view/usage${name}?${range}`, { authorization });
+    assert.equal(view.status, 200, name);
+    assert.ok(view.bytes < 100_000, `${name}: ${view.bytes} bytes`);
+    assert.doesNotMatch(view.html, /<script>alert|<[a-z]+ data-broken-out|<base|\u202e/, name);
+  }
+  const { html } = await loadFirstView(sluice.url, `/view/usage/limits?${range}`, {
+    authorization,
+  });
+  assert.ok(html.includes('&lt;script&gt;alert(1)&lt;/script&gt;'));
+  const csv = await sluice.fetch(`/view/usage/refused-callers.csv?${range}`, {
+    headers: { authorization },
+  });
+  assert.equal((await csv.text()).split('\r\n').length, 52);
+});
+
+test('a page of a month takes less than 50 ms, and one of a year never blocks the server for longer', async () => {
+  const rows = rowsOf(database);
+  const deps = {
+    figures: rows,
+    builds: { load: () => ({ running: 0, waiting: 0 }) },
+    operation: { maxRunning: 1, maxWaiting: 1 },
+    metrics: { getSingleMetric: () => undefined },
+  } as unknown as UsagePageDeps;
+  for (const tab of [buildsTab, limitsTab]) {
+    const show = async (from: string) => {
+      const chosen = rangeOf(from, '2026-01-30');
+      const page = await tabPage(tab, [tab], chosen, await tab.read(chosen, deps));
+      page.content.toString();
+    };
+    // The statements and the templates are compiled once.
+    await show('2026-01-01');
+    const before = process.threadCpuUsage();
+    await show('2026-01-01');
+    const { user, system } = process.threadCpuUsage(before);
+    assert.ok((user + system) / 1000 < boundMs(50), `${tab.title}: ${(user + system) / 1000} ms`);
+    const { cpuMs } = await longestBlock(() => show('2025-01-30'));
+    assert.ok(cpuMs < boundMs(50), `${tab.title}: ${cpuMs} ms at a time`);
+  }
+});
