@@ -1,34 +1,23 @@
 import type { CondaPackage as SolvedPackage } from '../src/conda/conda-package.ts';
-import { popularNames } from '../src/conda/layers/grouping/popular-names.ts';
 import { startCondaChannels } from '../test/world/conda-channels.ts';
 import type { CondaPackage } from '../test/world/conda-package.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
+import { environments as names } from './conda-environments.ts';
 import type { MadeLayer } from './peers/layer-maker.ts';
 import { makeLayers, solvedPackage } from './peers/run-order.ts';
 import type { Part } from './report.ts';
 
-const packageCount = 600;
-const environmentCount = 20;
-const smallest = 5;
-const largest = 150;
-/** Packages that every environment has, such as the C++ library. */
-const core = 5;
-
-/** (j) What 20 environments share, beside one layer for each environment. */
+/** (j) What 20 real environments share, beside one layer for each environment. */
 export async function condaSharing(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   const random = seeded(1);
-  const packages = Array.from({ length: packageCount }, (_, rank) => packageOf(rank, random));
+  const all = [...new Set(names.flat())].sort();
+  const packages = all.map(name => packageOf(name, random));
   await using channels = await startCondaChannels({ bench: packages });
   const channel = `${channels.url}/bench`;
-  const solved = await Promise.all(packages.map(one => solvedPackage(channel, one)));
-  const environments = Array.from({ length: environmentCount }, (_, at) =>
-    drawn(sizeOf(at), random).map(rank => {
-      const one = solved[rank];
-      if (!one) throw new Error(`There is no package ${rank}`);
-      return one;
-    }),
-  );
+  const solved = new Map<string, SolvedPackage>();
+  for (const one of packages) solved.set(one.name, await solvedPackage(channel, one));
+  const environments = names.map(own => own.map(name => solved.get(name) as SolvedPackage));
   const made = await makeLayers({ channel, data: directory.join('data'), environments });
   const alone = sum(made.environments.flat());
   const archives = sum(environments.flat().map(archiveOf));
@@ -40,7 +29,8 @@ export async function condaSharing(): Promise<Part[]> {
   return [
     {
       letter: 'j',
-      title: '20 environments of 5 to 150 conda packages, beside one layer for each environment',
+      title:
+        '20 real environments of 5 to 150 conda packages, beside one layer for each environment',
       rows: [
         row('bytes stored', made.layerBytes, 'at most 0.33'),
         row('bytes pulled, all 20, by containerd or podman', made.layerBytes, 'at most 0.33'),
@@ -76,26 +66,16 @@ function chained(environments: readonly (readonly MadeLayer[])[]): MadeLayer[] {
   );
 }
 
-/** A package of the long tail of sizes: half of them below 30 kB, some of several megabytes. */
-function packageOf(rank: number, random: () => number): CondaPackage {
+/**
+ * A package of the long tail of sizes, whatever its name: half of them below 30 kB, some of several megabytes. Large
+ * packages are neither more common than small ones nor rarer.
+ */
+function packageOf(name: string, random: () => number): CondaPackage {
   const size = Math.round(30_000 * Math.exp(1.8 * normal(random)));
   const content = Buffer.alloc(Math.min(size, 8_000_000));
   // About as compressible as programs.
   for (let at = 0; at < content.length; at += 1) content[at] = Math.floor(random() ** 3 * 256);
-  const name = popularNames[rank] ?? `tail-${rank}`;
   return { name, version: '1.0', files: [{ name: `share/${name}/content`, content }] };
-}
-
-/** Sizes from the smallest to the largest, each step by the same factor. */
-function sizeOf(at: number): number {
-  return Math.round(smallest * (largest / smallest) ** (at / (environmentCount - 1)));
-}
-
-/** Draws packages: the more popular, the more often (Zipf). */
-function drawn(count: number, random: () => number): readonly number[] {
-  const ranks = new Set(Array.from({ length: core }, (_, rank) => rank));
-  while (ranks.size < count) ranks.add(Math.floor(packageCount ** random()) - 1 + core);
-  return [...ranks].filter(rank => rank < packageCount);
 }
 
 function normal(random: () => number): number {
