@@ -108,13 +108,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const { user, address, network = address } = caller;
     const leave = await turns.take(user ?? network, turnMs, signal);
     try {
-      const solution = await deps.solutionOf(plan, caller.grant, signal);
-      const { builderReason } = solution ?? {};
-      if (!solution || builderReason === undefined) return solution;
-      const problem = await problemOf(deps.requireBuilder(user !== undefined));
-      return problem === undefined
-        ? solution
-        : { ...solution, builderReason: `${builderReason}. ${problem}` };
+      return await deps.solutionOf(plan, caller.grant, signal);
     } finally {
       leave();
     }
@@ -128,7 +122,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     if (!needsBuilder(plan) && solution?.builderReason === undefined) return undefined;
     const fault = await faultIn(deps.requireBuilder(user !== undefined));
     const reason = solution?.builderReason;
-    return reason === undefined ? fault : fault?.retold(reason);
+    return reason === undefined ? fault : fault?.retold(`${reason}. ${fault.message}`);
   };
 
   /** Returns the image that would be made. */

@@ -200,9 +200,9 @@ suite('native Conda images', () => {
     const dry = (await sluice.request({
       ...bodyOf({ entries: ['samtools', 'pip:rich'] }, { commands: ['true'] }),
       dryRun: true,
-    })) as unknown as { solution?: { builderReason?: string } };
+    })) as unknown as { solution?: { builderReason?: string }; reason?: string };
     assert.match(
-      dry.solution?.builderReason ?? '',
+      dry.reason ?? '',
       /^'condaOpts\.commands' and the 'pip' packages require a builder\. This server has no builder/,
     );
     served.files.set(
@@ -215,7 +215,11 @@ suite('native Conda images', () => {
       dryRun: true,
     })) as unknown as typeof dry;
     const reason = /^The 'pip' packages of the lock file require a builder\. This server has no/;
-    assert.match(byAddress.solution?.builderReason ?? '', reason);
+    assert.match(byAddress.reason ?? '', reason);
+    assert.equal(
+      byAddress.solution?.builderReason,
+      "The 'pip' packages of the lock file require a builder",
+    );
     assert.match((await refused(bodyOf(withPip))).message, reason);
     const scripted = await request({ entries: ['linked'] });
     const log = await logOf(scripted);
