@@ -176,6 +176,22 @@ test('an image that its registry no longer gives is reported, with the details o
   assert.match(text, /<dt>Requested<\/dt>/);
 });
 
+test('an administrator ends a container on its page, and nobody else is offered that', async () => {
+  const mine = await sluice.request({ containerImage: `${registry.host}/team/tools:1.0` });
+  assert.doesNotMatch((await pageOf(mine)).text, /End this container/);
+  const refused = await sluice.fetch(`${addressOf(mine)}/end`, {
+    ...{ method: 'POST', headers: asBrowser, body: new URLSearchParams() },
+  });
+  assert.equal(refused.status, 401);
+  await using tab = await browser.open({
+    headers: { authorization: `Basic ${btoa('admin:open sesame')}` },
+  });
+  await tab.page.goto(sluice.url + addressOf(mine));
+  await tab.page.getByRole('button', { name: 'End this container' }).click();
+  await tab.page.locator('#state').getByText('Ended').waitFor();
+  assert.equal((await fetch(sluice.at(mine.targetImage, 'manifests/1.0'))).status, 404);
+});
+
 test('an ended container says when it ended, and shows no commands', async () => {
   const ended = await sluice.request({ containerImage: `${registry.host}/team/tools:1.0` });
   await sluice.fetch(`/container-token/${ended.containerToken}`, {
