@@ -90,7 +90,9 @@ async function install(
   onSize?.(bytesOf(planned));
   const writer = new LayerWriter({ archive, place, python, limits, sink, signal });
   for (const path of planned) await writer.path(path);
-  await writer.file(recordPath(index), packageRecord(index, it.url, sums, writer.recorded));
+  await writer.textFile(recordPath(index), () =>
+    packageRecord(index, it.url, sums, writer.recorded),
+  );
   return {
     ...{ index, about },
     paths: planned.filter(({ source }) => source.kind !== 'directory').map(({ path }) => path),

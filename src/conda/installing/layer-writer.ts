@@ -96,6 +96,16 @@ export class LayerWriter {
     await this.#write(layerTarPadding(bytes.length));
   }
 
+  /** Writes a file of the installer whose text comes in pieces, the same each time that it is asked for. */
+  async textFile(path: string, pieces: () => Iterable<string>): Promise<void> {
+    let size = 0;
+    for (const piece of pieces()) size += Buffer.byteLength(piece);
+    await this.#parents(path);
+    await this.#entry({ path, kind: 'file', mode: fileMode, size });
+    for (const piece of pieces()) await this.#write(Buffer.from(piece));
+    await this.#write(layerTarPadding(size));
+  }
+
   async #script(planned: PlannedPath, entryPoint: Parameters<typeof entryPointScript>[0]) {
     const { place, python } = this.#input;
     if (python === undefined) return;

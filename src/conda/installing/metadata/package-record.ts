@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { ArchiveProblem } from '../../archives/archive-problem.ts';
 import type { CondaPackage } from '../../conda-package.ts';
 import type { JsonObject } from './package-documents.ts';
@@ -22,6 +23,7 @@ export interface ArchiveSums {
   readonly size: number;
 }
 
+const pieceMembers = 500;
 /** Channel, subdirectory and file name. */
 const urlPattern = /^(.*\/)([^/]+)\/([^/?#]+)(?:[?#].*)?$/;
 const safeName = /^[\w.+!~-]+$/;
@@ -63,30 +65,54 @@ export function recordPath({ name, version, build }: JsonObject): string {
  *   of the repository data, where the channel may have changed them since; a lock file does not have them.
  * - `requested_specs` is empty: the environment lists its packages and not the request.
  * - There is no `extracted_package_dir`, and the source of `link` is empty: no cache of packages is in the image.
+ *
+ * Yields its text in pieces: with very many paths, it has tens of megabytes.
  */
-export function packageRecord(
+export function* packageRecord(
   index: JsonObject,
   url: string,
   sums: ArchiveSums,
   paths: readonly RecordedPath[],
-): Buffer {
+): Generator<string> {
   const [, channel = '', subdir = '', fileName = url] = urlPattern.exec(url) ?? [];
   const known: Record<string, unknown> = { depends: [], subdir, ...index, ...sums };
   const about = members.flatMap(key => {
     const value = recorded(key, known[key]);
     return value === undefined ? [] : [[key, value] as const];
   });
+  // They stand for the lists, and are in no package.
+  const [files, pathsData] = [randomUUID(), randomUUID()];
   const record = {
     ...Object.fromEntries(about),
     fn: fileName,
     url,
     channel,
     requested_specs: [],
-    files: paths.map(({ _path }) => _path),
-    paths_data: { paths_version: 1, paths },
+    files: paths.length === 0 ? [] : [files],
+    paths_data: { paths_version: 1, paths: paths.length === 0 ? [] : [pathsData] },
     link: { source: '', type: 1 },
   };
-  return Buffer.from(JSON.stringify(record, null, 2));
+  const [start = '', rest = ''] = JSON.stringify(record, null, 2).split(`"${files}"`);
+  const [middle = '', end = ''] = rest.split(`"${pathsData}"`);
+  yield start;
+  yield* listed(paths, ({ _path }) => JSON.stringify(_path), '    ');
+  yield middle;
+  yield* listed(paths, path => JSON.stringify(path, null, 2), '      ');
+  yield end;
+}
+
+/** Yields members of a list in an indented document, many at once. */
+function* listed<T>(
+  members: readonly T[],
+  textOf: (member: T) => string,
+  indent: string,
+): Generator<string> {
+  for (let at = 0; at < members.length; at += pieceMembers) {
+    const texts = members
+      .slice(at, at + pieceMembers)
+      .map(member => textOf(member).replaceAll('\n', `\n${indent}`));
+    yield (at === 0 ? '' : `,\n${indent}`) + texts.join(`,\n${indent}`);
+  }
 }
 
 function recorded(key: string, value: unknown): unknown {
