@@ -17,6 +17,7 @@ import { createCrossOrigin } from '../http/gates/cross-origin.ts';
 import { refuseForeignPages } from '../http/gates/foreign-page.ts';
 import { gate } from '../http/gates/gate.ts';
 import { createPullGuard } from '../http/gates/pull-guard.ts';
+import type { RefusedListener } from '../http/limits/connections.ts';
 import { createLimiter } from '../http/limits/limiter.ts';
 import { createLoginLimit } from '../http/limits/login-limit.ts';
 import { limitRequestsAtOnce } from '../http/limits/requests-at-once.ts';
@@ -49,6 +50,8 @@ export interface App {
   readonly koa: Koa<RequestState>;
   /** Platforms that pair with this server over WebSockets. */
   readonly pairing: Pairing;
+  /** Counts a connection that a limit has refused. */
+  readonly noteRefused: RefusedListener;
   /** Reports the server as not ready for new work. Running work continues. */
   drain(): void;
   /** Writes unsaved state and closes all parts. Logs parts that fail; never rejects. */
@@ -185,6 +188,10 @@ export async function createApp(deps: AppDeps): Promise<App> {
   return {
     koa,
     pairing: client.pairing,
+    noteRefused(limit, network) {
+      state.tally.add('limits', limit);
+      state.tally.add('refused callers', network);
+    },
     drain() {
       isDraining = true;
       building.builds.drain();

@@ -1,11 +1,14 @@
 /** The page for operators: use by day and organisation, the state of the server, and files for spreadsheets. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import Database from 'better-sqlite3';
 import type { Page } from 'playwright-core';
 import { imageOf } from '../corpus/image.ts';
 import { layerOf } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
@@ -101,6 +104,29 @@ test('a pull and a limit that it reaches are on the page', async () => {
   const metrics = await (await sluice.fetch('/metrics')).text();
   assert.match(metrics, /^sluice_limits_reached_total\{limit="pulls"\} 1$/m);
   assert.ok(!metrics.includes('127.0.0.1'), 'callers are for operators only');
+});
+
+test('refused connections count as a limit', async () => {
+  await using full = await startSluice({
+    config: {
+      accounts: { admin: 'open sesame' },
+      limits: { connections: { perAddress: 5 } },
+    },
+  });
+  const sockets = Array.from({ length: 12 }, () => connect(full.port, '127.0.0.1'));
+  const ends = sockets.map(socket =>
+    once(
+      socket.resume().on('error', () => {}),
+      'close',
+    ),
+  );
+  await Promise.race(ends);
+  for (const socket of sockets) socket.destroy();
+  await Promise.all(ends);
+  await eventually('connections are free again', async () => {
+    const answer = await full.fetch('/view/usage/limits.csv', { headers }).catch(() => undefined);
+    return (await answer?.text())?.includes('open connections from one address') ?? false;
+  });
 });
 
 test('hostile names of organisations are text', async () => {

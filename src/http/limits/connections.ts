@@ -35,7 +35,11 @@ export interface Connections {
   finish(): Promise<void>;
   /** Ends all connections at once. */
   destroy(): void;
+  /** Calls the listener for each refused connection from now on, with the name of the limit and the network. */
+  onRefused(listener: RefusedListener): void;
 }
+
+export type RefusedListener = (limit: string, network: string) => void;
 
 interface Tracked extends Connection {
   readonly raw: Socket;
@@ -57,6 +61,7 @@ export function createConnections(
   const bySocket = new WeakMap<Socket, Tracked>();
   const perNetwork = new Map<string, number>();
   const report = createReport(log);
+  let refused: RefusedListener = () => {};
   let farewells = 0;
   let finished: PromiseWithResolvers<void> | undefined;
 
@@ -80,6 +85,7 @@ export function createConnections(
 
   const refuse = (socket: Socket, isPlain: boolean, why: 'total' | 'perAddress'): void => {
     report(why);
+    refused(limitNames[why], networkOf(socket.remoteAddress ?? 'unknown'));
     if (!isPlain || farewells >= mostFarewells) return void socket.destroy();
     farewells += 1;
     socket.once('close', () => {
@@ -199,6 +205,10 @@ export function createConnections(
     destroy() {
       for (const connection of open) end(connection);
     },
+
+    onRefused(listener) {
+      refused = listener;
+    },
   };
 }
 
@@ -207,6 +217,7 @@ function isAnswering({ response, isReleased }: Tracked): boolean {
   return isReleased || (response !== undefined && !response.closed);
 }
 
+const limitNames = { total: 'open connections', perAddress: 'open connections from one address' };
 const tooMany = {
   total: 'The server has reached its limit of connections: try again in a few seconds',
   perAddress:

@@ -5,7 +5,11 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import { answerBrokenRequests } from '../../http/errors/broken-requests.ts';
 import { mayUpgrade } from '../../http/gates/foreign-page.ts';
-import { type ConnectionLimits, createConnections } from '../../http/limits/connections.ts';
+import {
+  type ConnectionLimits,
+  createConnections,
+  type RefusedListener,
+} from '../../http/limits/connections.ts';
 import { serveHalfClosed } from '../../http/limits/half-closed.ts';
 import { endSlowPeers } from '../../http/limits/slow-peers.ts';
 import { tlsSettings } from '../config/read/tls.ts';
@@ -23,6 +27,8 @@ export interface Listeners {
    * Refuses new connections and ends those without a complete request. Resolves when every request is answered.
    */
   finish(): Promise<void>;
+  /** Calls the listener for each refused connection from now on. */
+  onRefused(listener: RefusedListener): void;
   /** Ends all connections at once. Resolves when the addresses are free. */
   close(): Promise<void>;
 }
@@ -88,6 +94,7 @@ export async function openListeners(
         for (const server of servers) server.close();
         return connections.finish();
       },
+      onRefused: connections.onRefused,
       close,
     };
   } catch (error) {

@@ -59,6 +59,7 @@ export async function serve(
       dockerAuthConfig: environment.DOCKER_AUTH_CONFIG,
       bringBuilder,
     });
+    listeners.onRefused(app.noteRefused);
     using _net = spreadLastNet(log);
     const answer = app.koa.callback();
     for (const entry of entries) entry.open(answer, app.pairing);
