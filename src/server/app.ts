@@ -157,7 +157,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     cookie: createSessionCookie(publicUrl.protocol === 'https:'),
   };
   const pagesDeps = {
-    ...{ ...apiDeps, ...browsers, accounts, platform },
+    ...{ ...apiDeps, ...browsers, accounts, platform, content },
     viewerOf: createViewerOf({ ...apiDeps, ...browsers }),
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),

@@ -1,15 +1,19 @@
 /** The page of a build: real builds on a real BuildKit, watched in a real browser. */
 import assert from 'node:assert/strict';
-import { rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
+import { assertSuccess } from '../integration/served.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { hello, library, program } from '../world/conda-programs.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
 
 const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
@@ -161,6 +165,36 @@ suite('the page of a build', () => {
       'all steps are counted together',
     );
     await checkLooks(browser, `${sluice.url}/view/builds/${id}`, 'build-definition');
+  });
+
+  test('the files of an uploaded build context are listed for its owner', async () => {
+    await using directory = await makeTempDir('context-files');
+    const names = ['Dockerfile', '<b>bold', 'a/\u202etxt.exe'];
+    await mkdir(directory.join('a'));
+    await writeFile(directory.join(names[0] ?? ''), `FROM ${base}\nCOPY . /c\n`);
+    for (const name of names.slice(1)) await writeFile(directory.join(name), 'x'.repeat(1500));
+    // A smaller context is a part of the request.
+    await writeFile(directory.join('large'), randomBytes(9 * 1024 * 1024));
+    for (let at = 0; at < 250; at += 1) await writeFile(directory.join(`z${at}`), '');
+    const result = await sluiceCommand([
+      ...['build', directory.path, '--server', sluice.url, '--await', '--json'],
+    ]);
+    const { buildId: id } = JSON.parse(assertSuccess(result)) as { buildId: string };
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.getByRole('link', { name: 'Files of the build context' }).click();
+    await page.getByText(/^1 to 200 of 25\d/).waitFor();
+    assert.match(
+      (await page.locator('tr', { hasText: '<b>bold' }).textContent()) ?? '',
+      /1\.5 kB0644/,
+    );
+    assert.equal(await page.locator('tr', { hasText: 'a/\\u{202e}txt.exe' }).count(), 1);
+    await page.getByRole('link', { name: 'Later' }).click();
+    await page.getByText(/^201 to 25\d of 25\d/).waitFor();
+    const admin = `Basic ${Buffer.from('admin:secret').toString('base64')}`;
+    const path = `/view/builds/${id}/files`;
+    assert.equal((await sluice.fetch(path, { headers: { authorization: admin } })).status, 200);
   });
 
   test('its asker cancels a build without scripts, and the page loads itself again', async () => {

@@ -87,7 +87,8 @@ suite('a large log and many watchers', () => {
     t.diagnostic(
       `server ${firstMs.toFixed()} ms (${firstCpuMs} ms of processor time), again ${againMs.toFixed()} ms; shown ${shownMs.toFixed()} ms; jump ${jumpMs.toFixed()} ms`,
     );
-    assert.ok(firstCpuMs < boundMs(50), `${firstCpuMs} ms`);
+    // User and system time are counted in ticks of 10 ms each.
+    assert.ok(firstCpuMs < boundMs(50) + 20, `${firstCpuMs} ms`);
     assert.ok(againMs < 200, `${againMs} ms`);
     assert.ok(jumpMs < 2000, `${jumpMs} ms`);
 

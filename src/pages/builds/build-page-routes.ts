@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import type { BuildStep } from '../../builds/logs/build-step.ts';
 import type { BuildPlan } from '../../builds/plan/build-plan.ts';
+import { Fault } from '../../foundation/fault.ts';
 import { type CancelDeps, cancelBuild, ownerOf } from '../../http/api/builds/cancel-build.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
 import { html } from '../frame/html.ts';
 import { pageRoute, type Viewer } from '../frame/page-route.ts';
@@ -13,10 +15,12 @@ import type { ComparedBuild } from './compare-part.ts';
 import { foldsOf } from './log/log-folds.ts';
 import { type LogPage, mostFound } from './log/log-part.ts';
 import { linesAtOnce, linesPart } from './log/shown-lines.ts';
+import { contextFilesOf, contextFilesPage, hasContextFiles } from './recipe/sent-files.ts';
 import { recordedSteps } from './shown-step.ts';
 
 export interface BuildPageDeps extends BuildViewDeps, CancelDeps {
   readonly watches: BuildWatches;
+  readonly content: ContentStore;
 }
 
 const position = z.coerce.number().int().min(0).max(1e9);
@@ -33,6 +37,7 @@ const pageQuery = z.object({
   open: optional(position),
   done: optional(z.enum(['cancelled', 'others-wait', 'over'])),
 });
+const filesQuery = z.object({ from: optional(position) });
 const linesQuery = z.object({ from: position, to: position, step: optional(position) });
 
 const doneWords = {
@@ -87,6 +92,26 @@ export const buildPageRoutes = [
     },
   }),
   pageRoute({
+    method: 'get',
+    path: '/view/builds/{buildId}/files',
+    access: 'anybody',
+    query: filesQuery,
+    async run({ params, query, viewer }, { builds, content }: BuildPageDeps) {
+      const build = await builds.get(idOf(params.buildId));
+      if (!maySeeAll(build, viewer)) {
+        throw new Fault(
+          'denied',
+          'Only the caller who requested a build, and administrators, see its files',
+        );
+      }
+      const plan = JSON.parse(build.plan) as BuildPlan;
+      const from = Math.max(0, (query.from ?? 1) - 1);
+      const files = await contextFilesOf(build.id, plan, from, content);
+      if (!files) throw new Fault('not-found', 'This build has no uploaded build context');
+      return contextFilesPage(files);
+    },
+  }),
+  pageRoute({
     method: 'post',
     path: '/view/builds/{buildId}/cancel',
     access: 'anybody',
@@ -129,15 +154,15 @@ async function logPage(
 
 async function viewerPart(
   id: string,
-  { caller, isAdministrator }: Viewer,
+  viewer: Viewer,
   { builds, logs }: BuildPageDeps,
 ): Promise<Omit<ViewerPart, 'done'>> {
   const build = await builds.get(id);
-  const owner = ownerOf(caller);
-  const mayCancel = isAdministrator || (await builds.isAsker(id, owner));
+  const plan = JSON.parse(build.plan) as BuildPlan;
+  const mayCancel = viewer.isAdministrator || (await builds.isAsker(id, ownerOf(viewer.caller)));
   // The id of a build lets everyone see it: only its owner learns the ids of the others.
-  const maySeeOthers = isAdministrator || build.owner === owner;
-  const others = maySeeOthers ? await builds.others(build) : [];
+  const maySee = maySeeAll(build, viewer);
+  const others = maySee ? await builds.others(build) : [];
   const all = [...others, build].sort((one, other) => other.createdAt - one.createdAt);
   const compared: ComparedBuild[] = [];
   const after = Math.max(0, all.findIndex(one => one.id === id) - 1);
@@ -149,9 +174,15 @@ async function viewerPart(
   }
   return {
     mayCancel,
-    again: againAddress(JSON.parse(build.plan) as BuildPlan),
+    again: againAddress(plan),
+    files: maySee && hasContextFiles(plan) ? `/view/builds/${id}/files` : undefined,
     compared,
   };
+}
+
+/** The id of a build lets everyone see it: not the other builds of its image, and not the files that were sent. */
+function maySeeAll({ owner }: BuildRow, { caller, isAdministrator }: Viewer): boolean {
+  return isAdministrator || owner === ownerOf(caller);
 }
 
 /** Builds whose steps stand side by side. */

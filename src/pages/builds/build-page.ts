@@ -14,6 +14,8 @@ export interface ViewerPart {
   readonly again: string | undefined;
   /** Builds of the same image, the newest first, this one included; empty for viewers without a right to see them. */
   readonly compared: readonly ComparedBuild[];
+  /** Address of the list of files that were sent with the recipe; undefined where there is none for the viewer. */
+  readonly files: string | undefined;
   /** What the last action did. */
   readonly done: string | undefined;
 }
@@ -39,6 +41,7 @@ ${own.done !== undefined && html`<p class="notice" role="status">${own.done}</p>
     }${own.again !== undefined && html`<a class="button quiet" href="${own.again}">Build again…</a>`}</div>
 <div id="state">${statePart(view, now)}</div>
 <div id="recipe">${recipePart(view.recipe)}</div>
+${own.files !== undefined && html`<p><a href="${own.files}">Files of the build context</a></p>`}
 ${comparePart(own.compared, id)}
 ${logPart(view, log)}`,
   };

@@ -29,7 +29,7 @@ export async function openUploadedContext(
 ): Promise<UploadedContext> {
   const { config, layers } = await manifestOf(content, digest);
   for (const part of [config, ...layers]) await requireContent(content, part);
-  const entries = await readEntries(piecesOf(content.open(config.digest, 0, config.size - 1)));
+  const entries = await entriesIn(content, config);
   const index = new TarIndex();
   let size = 0;
   for (const entry of entries) {
@@ -48,6 +48,20 @@ export async function openUploadedContext(
     parts: [digest, config.digest, ...layers.map(layer => layer.digest)],
     read: () => chain.read(0, size - 1),
   };
+}
+
+/** Returns the files of an uploaded build context. Throws a {@link Fault} when it is not a valid one, or has expired. */
+export async function listUploadedContext(
+  content: ContentStore,
+  digest: Digest,
+): Promise<readonly ContextEntry[]> {
+  const { config } = await manifestOf(content, digest);
+  await requireContent(content, config);
+  return entriesIn(content, config);
+}
+
+function entriesIn(content: ContentStore, { digest, size }: Descriptor): Promise<ContextEntry[]> {
+  return readEntries(piecesOf(content.open(digest as Digest, 0, size - 1)));
 }
 
 async function manifestOf(content: ContentStore, digest: Digest): Promise<ImageManifest> {
