@@ -1,6 +1,7 @@
 /** The search for packages on the first page, in channels of all kinds. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { program } from '../world/conda-programs.ts';
 import { freePort } from '../world/free-port.ts';
@@ -136,6 +137,30 @@ suite('the search for packages', () => {
     await page.locator('.matches .about', { hasText: 'bioconda, slow' }).waitFor();
     assert.equal(await page.locator('[data-late]').count(), 0);
     await plain.page.locator('.matches .about', { hasText: 'bioconda, slow' }).waitFor();
+  });
+
+  test('descriptions may be packed, and damaged ones leave a search without them', async t => {
+    const packed = gzipSync(JSON.stringify(descriptions));
+    const channel = await startScriptedChannel(t, ({ url }, response) => {
+      const [, name, file] = /^\/(whole|damaged)(\/.*)$/.exec(url) ?? [];
+      if (file !== '/channeldata.json') return served.files.get(`/bioconda${file}`);
+      response.setHeader('content-encoding', 'gzip');
+      return name === 'whole' ? packed : packed.subarray(0, 40);
+    });
+    await using other = await startSluice({
+      config: {
+        channels: channelsAt({ whole: `${channel.url}/whole`, damaged: `${channel.url}/damaged` }),
+      },
+    });
+    await using tab = await browser.open();
+    await tab.page.goto(search(other, { channels: 'whole', q: 'bwa' }));
+    await tab.page.locator('.matches').getByText('An aligner for short reads').waitFor();
+    await tab.page.goto(search(other, { channels: 'damaged', q: 'bwa' }));
+    await tab.page
+      .locator('.matches:not([data-more])')
+      .getByText(/^damaged · (?:amd64|arm64)$/)
+      .waitFor();
+    assert.equal(await tab.page.getByText('An aligner').count(), 0);
   });
 
   test('texts of a hostile channel stay texts', async () => {
