@@ -68,7 +68,8 @@ function chained(environments: readonly (readonly MadeLayer[])[]): MadeLayer[] {
 
 /**
  * A package of the long tail of sizes, whatever its name: half of them below 30 kB, some of several megabytes. Large
- * packages are neither more common than small ones nor rarer.
+ * packages are neither more common than small ones nor rarer. With other seeds, the archives once are 0.20 to 0.38 of all, in
+ * the middle 0.28.
  */
 function packageOf(name: string, random: () => number): CondaPackage {
   const size = Math.round(30_000 * Math.exp(1.8 * normal(random)));

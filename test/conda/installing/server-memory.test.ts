@@ -1,0 +1,59 @@
+/** A whole server stays small while it makes an image of many and large packages. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { startCondaChannels } from '../../world/conda-channels.ts';
+import type { CondaPackage } from '../../world/conda-package.ts';
+import { pushDebianImage } from '../../world/debian-image.ts';
+import { startRegistry } from '../../world/registry.ts';
+import { startMeasuredSluice } from '../../world/sluice.ts';
+
+const mebibyte = 1024 * 1024;
+const mostBytes = 300 * mebibyte;
+
+/** A package with files of a size each. */
+function packageOf(name: string, files: number, size: number): CondaPackage {
+  const content = Buffer.alloc(size);
+  for (let at = 0; at < size; at += 1) content[at] = (at * at) >>> (at % 13);
+  const nameOf = (at: number) => `lib/${name}/file-${at}`;
+  return {
+    ...{ name, version: '1.0' },
+    files: Array.from({ length: files }, (_, at) => ({ name: nameOf(at), content })),
+  };
+}
+
+test('a server makes an image of 100 packages, large ones and many files, within 300 MiB', async () => {
+  const packages = [
+    packageOf('one-large-file', 1, 48 * mebibyte),
+    packageOf('many-files', 5000, 1000),
+    ...Array.from({ length: 98 }, (_, at) => packageOf(`usual-${at}`, 8, 40_000)),
+  ];
+  await using served = await startCondaChannels({ memory: packages });
+  await using registry = await startRegistry();
+  await pushDebianImage(registry, 'debian');
+  await using sluice = await startMeasuredSluice({
+    config: {
+      builds: { conda: 'native' },
+      channels: { memory: { url: `${served.url}/memory`, allowPrivateAddress: true } },
+      limits: { builds: { anonymous: 'off' } },
+      registries: { [registry.host]: { plainHttp: true } },
+    },
+  });
+  const { buildId } = (await sluice.request({
+    packages: {
+      type: 'CONDA',
+      entries: packages.map(({ name }) => name),
+      channels: ['memory'],
+      condaOpts: { baseImage: `${registry.host}/debian:1`, basePackages: '' },
+    },
+  })) as unknown as { readonly buildId: string };
+  const path = `/v1alpha1/builds/${buildId}`;
+  const log = await (await sluice.fetch(`${path}/logs?follow=true`)).text();
+  const { succeeded } = (await (await sluice.fetch(`${path}/status`)).json()) as {
+    readonly succeeded?: boolean;
+  };
+  assert.equal(succeeded, true, log);
+  const status = readFileSync(`/proc/${sluice.process.pid}/status`, 'utf8');
+  const peak = Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1]) * 1024;
+  assert.ok(peak > 0 && peak < mostBytes, `${Math.round(peak / mebibyte)} MiB`);
+});
