@@ -29,6 +29,7 @@ export async function installOnHost(commands: readonly string[]): Promise<void> 
 const services: Readonly<Record<string, string>> = {
   'docker-registry': 'docker-registry',
   'nginx-light': 'nginx',
+  postgresql: 'postgresql',
   'openssh-server': 'ssh',
 };
 

@@ -18,13 +18,17 @@ export const unfinishedRestore = 'restore.unfinished';
  * same id. A directory that is new, or whose creation was interrupted, counts as complete.
  */
 
+/** Throws a {@link Fault} while a restore has not ended. */
+export function requireRestored(data: string): void {
+  if (!existsSync(join(data, unfinishedRestore))) return;
+  throw incomplete(
+    `${data} is being restored, or its restore was interrupted: run the same 'sluice restore' again`,
+  );
+}
+
 /** Throws a {@link Fault} when there is content without a database. Call it before the database is opened. */
 export async function requireDatabase(data: string): Promise<void> {
-  if (existsSync(join(data, unfinishedRestore))) {
-    throw incomplete(
-      `${data} is being restored, or its restore was interrupted: run the same 'sluice restore' again`,
-    );
-  }
+  requireRestored(data);
   const path = join(data, 'sluice.db');
   const isThere = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0;
   if (isThere || !(await hasContent(join(data, 'content')))) return;

@@ -283,7 +283,7 @@ function testNotes(withRows: WithRows): void {
     }));
 
   test('a layer of packages is replaced by its key, and removed when it was not used for a time', () =>
-    withRows(async ({ packageLayers }) => {
+    withRows(async ({ packageLayers, settle }) => {
       const key = (text: string) => digestOf(text).slice('sha256:'.length);
       const hourMs = 3_600_000;
       const layer = {
@@ -306,7 +306,8 @@ function testNotes(withRows: WithRows): void {
         (await packageLayers.after(first.id, 10)).map(({ digest }) => digest),
         [digestOf('a')],
       );
-      // Only the first was used since.
+      // Only the first was used since. Uses are written in the background.
+      await settle();
       assert.equal(await packageLayers.purge(hourMs, 3 * hourMs), 1);
       assert.equal(await packageLayers.find(group.key, 1), undefined);
       assert.ok(await packageLayers.find(layer.key, 2 * hourMs));

@@ -1,34 +1,10 @@
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
+import { storeStatements } from './store-statements.ts';
 
 // Their statements run before a server answers, for a command, or on a table of one row.
 const excepted = /\/(?:identity-rows|sealed-rows)\.ts$/;
-
-type CreateStore = (database: Database) => unknown;
-
-/** The statements that a store prepares, as SQLite would run them. */
-async function statementsOf(file: string, database: Database): Promise<string[]> {
-  const statements: string[] = [];
-  const recording = new Proxy(database, {
-    get(target, name) {
-      const member = Reflect.get(target, name);
-      if (typeof member !== 'function') return member;
-      return (...given: unknown[]) => {
-        if (name === 'sql') statements.push(String(given[0]));
-        return member.apply(target, given);
-      };
-    },
-  });
-  // Others are threads of their own.
-  if (!/export function create\w+Store\(/.test(readFileSync(file, 'utf8'))) return [];
-  const module: Record<string, unknown> = await import(file);
-  for (const [name, create] of Object.entries(module)) {
-    if (/^create\w+Store$/.test(name)) (create as CreateStore)(recording);
-  }
-  return statements;
-}
 
 function planOf(database: Database, sql: string): string[] {
   // How a statement is planned does not depend on the values.
@@ -45,11 +21,9 @@ test('every statement of every store finds its rows by an index', async () => {
   const database = openDatabase(':memory:');
   let count = 0;
   const scans: object[] = [];
-  for (const file of globSync(
-    new URL('../../src/storage/rows/**/*.ts', import.meta.url).pathname,
-  )) {
+  for (const { file, statements } of await storeStatements(database)) {
     if (excepted.test(file)) continue;
-    for (const sql of await statementsOf(file, database)) {
+    for (const sql of statements) {
       count += 1;
       const plan = planOf(database, sql);
       const scan = plan.find(detail => /\bSCAN\b/.test(detail) && !detail.includes('CONSTANT ROW'));

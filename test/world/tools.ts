@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { findProgram, isExecutable } from '../../src/builds/builder/own/find-program.ts';
@@ -51,6 +51,9 @@ export const hostPackages: Readonly<Record<string, string>> = {
   'mkfs.xfs': 'xfsprogs',
   'mkfs.ext4': 'e2fsprogs',
   losetup: 'mount',
+  // Programs that Debian keeps outside of PATH.
+  initdb: 'postgresql',
+  postgres: 'postgresql',
   faketime: 'faketime',
   git: 'git',
   // With ssh-keygen, ssh-add and ssh-agent.
@@ -119,10 +122,15 @@ export function nodeDirectory(): string {
   return join(toolsDirectory(), `node-${Object.values(nodeVersions).join('-')}`);
 }
 
+function postgresFolders(): string[] {
+  return globSync('/usr/lib/postgresql/*/bin').sort().reverse();
+}
+
 /** The absolute path of a command of the machine, or undefined. */
 export function findCommand(name: string): string | undefined {
   if (isAbsolute(name)) return isExecutable(name) ? name : undefined;
-  return findProgram(name, [process.env.PATH ?? '', '/usr/sbin', '/sbin'].join(delimiter));
+  const folders = [process.env.PATH ?? '', '/usr/sbin', '/sbin', ...postgresFolders()];
+  return findProgram(name, folders.join(delimiter));
 }
 
 /** Like {@link findCommand}, but throws an error with the installing command if it is missing. */

@@ -6,7 +6,8 @@ import { type LoadedConfig, loadConfig } from '../../server/config/load.ts';
 import type { Config } from '../../server/config/settings-schema.ts';
 import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
-import { openRows, type Rows } from '../../storage/rows/rows.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
+import { isSqlite, openSiteRows, type RowsPlace } from '../../storage/site-rows.ts';
 import { requireContent, requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { environmentWith } from '../command/common-options.ts';
@@ -32,15 +33,15 @@ export async function withLocalData<T>(
 ): Promise<T> {
   return withoutData(values, async (config, { originOf }) => {
     const path = join(config.data, 'sluice.db');
-    await requireDatabase(config.data);
+    if (isSqlite(config)) await requireDatabase(config.data);
     // A new ./data in the current directory would not be the one that the server uses.
     const mayCreate = create && originOf(['data']).kind !== 'default';
-    if (!mayCreate && !existsSync(path)) {
+    if (!mayCreate && !existsSync(isSqlite(config) ? path : config.data)) {
       throw new CommandError(
         `${config.data} is not the data directory of a server. Name the data directory with --data DIRECTORY, or the server with --server URL`,
       );
     }
-    return withRows(path, async rows => {
+    return withRows(config, async rows => {
       await requireContent(config.data, rows, adoptContent);
       await requireSecretsKey(config.data, rows);
       const content = await openContentDirectory(join(config.data, 'content'), {
@@ -68,8 +69,8 @@ export async function withoutData<T>(
   }
 }
 
-async function withRows<T>(path: string, work: (rows: Rows) => Promise<T>): Promise<T> {
-  const rows = openRows(path);
+async function withRows<T>(place: RowsPlace, work: (rows: Rows) => Promise<T>): Promise<T> {
+  const rows = await openSiteRows(place);
   try {
     return await work(rows);
   } finally {

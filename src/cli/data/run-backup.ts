@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path';
 import { backup } from '../../server/upkeep/backup.ts';
 import { openContentDirectory } from '../../storage/content/content-directory.ts';
+import { isSqlite } from '../../storage/site-rows.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { withLocalData } from './data.ts';
@@ -9,6 +10,11 @@ import { withLocalData } from './data.ts';
 export async function runBackup(values: Values, directory: string): Promise<number> {
   const withSecretsKey = values['with-secrets-key'] === true;
   const report = await withLocalData(values, async ({ config, rows }) => {
+    if (!isSqlite(config)) {
+      throw new CommandError(
+        'The rows are in PostgreSQL, and sluice backup does not copy them. Stop the server, copy the data directory, and copy the database with pg_dump',
+      );
+    }
     const own = resolve(config.data);
     if (directory === own || directory.startsWith(`${own}/`)) {
       throw new CommandError(`${directory} is inside the data directory. Name another directory`);

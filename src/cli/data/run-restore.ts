@@ -2,13 +2,19 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { restore } from '../../server/upkeep/restore.ts';
 import { openContentDirectory } from '../../storage/content/content-directory.ts';
-import type { Values } from '../command/command.ts';
+import { isSqlite } from '../../storage/site-rows.ts';
+import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { withoutData } from './data.ts';
 
 /** Makes a data directory from the backup in the given one. Returns the exit code. Throws `CommandError`. */
 export async function runRestore(values: Values, directory: string): Promise<number> {
   const { report, data } = await withoutData(values, async config => {
+    if (!isSqlite(config)) {
+      throw new CommandError(
+        'sluice restore restores into SQLite only. Set SLUICE_DATABASE to sqlite, or restore PostgreSQL with its own tools',
+      );
+    }
     const data = resolve(config.data);
     const openContent = (path: string, isReadOnly: boolean) =>
       openContentDirectory(join(path, 'content'), { isReadOnly });

@@ -16,9 +16,9 @@ import { lockData } from '../../storage/directory/data-lock.ts';
 import { createDiskSpace } from '../../storage/directory/disk-space.ts';
 import { readKeyFile } from '../../storage/directory/key-file.ts';
 import { makePrivate } from '../../storage/directory/private-modes.ts';
-import { openRows } from '../../storage/rows/rows.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
-import { requireContent, requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
+import { isSqlite, openSiteRows } from '../../storage/site-rows.ts';
+import { requireContent, requireSecretsKey } from '../../storage/whole-data.ts';
 import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
 import type { AppDeps } from './app-deps.ts';
@@ -46,12 +46,11 @@ export async function openState(
   const lock = await lockData(config.data, () =>
     log.warn('another server uses the data directory: waiting until it stops'),
   );
-  await requireDatabase(config.data);
   const space = await createDiskSpace(config.data, config.disk.minFreeBytes, log);
-  // SQLite removes its log when the database is closed.
-  const wasKilled = existsSync(pathOf('sluice.db-wal'));
+  // SQLite removes its log when the database is closed. Nothing says how a server on PostgreSQL ended.
+  const wasKilled = !isSqlite(config) || existsSync(pathOf('sluice.db-wal'));
   let content: ContentStore | undefined;
-  const rows = openRows(pathOf('sluice.db'), {
+  const rows = await openSiteRows(config, {
     settleFirst: async () => content?.settle(),
     onFailedCopy: reason =>
       log.error({ reason }, 'cannot copy the write-ahead log into the database: the log grows'),

@@ -211,6 +211,14 @@ export const configSchema = z.strictObject({
     .min(1)
     .default('./data')
     .describe('Data directory: the database, content, logs and keys'),
+  database: z
+    .string()
+    .regex(/^(?:sqlite|postgres(?:ql)?:\/\/\S+)$/, 'expected sqlite, or postgres://...')
+    .default('sqlite')
+    .describe(
+      'Where rows live: `sqlite`, a file in the data directory, or a PostgreSQL database of version 15 or later, `postgres://user:password@host:port/database`, in UTF-8. A server on PostgreSQL begins with an empty data directory. One server at a time uses the database. `sluice backup` and `sluice restore` do not copy PostgreSQL',
+    )
+    .meta({ secret: true }),
   prefix: z
     .string()
     .regex(/^[a-z0-9]+(?:[._-][a-z0-9]+)*$/, 'expected one path segment of an image name')

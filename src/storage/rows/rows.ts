@@ -1,4 +1,5 @@
 import { type Database, openDatabase, type ServerUse } from './database.ts';
+import type { RowDatabase } from './driver/row-database.ts';
 import { type ContentUseStore, createContentUseStore } from './figures/content-use-rows.ts';
 import { createDayCountStore, type DayCountStore } from './figures/day-count-rows.ts';
 import { createPullStore, type PullStore } from './figures/pull-rows.ts';
@@ -26,6 +27,8 @@ import { createSessionStore, type SessionStore } from './people/session-rows.ts'
 import { createTokenPairStore, type TokenPairStore } from './people/token-pair-rows.ts';
 import { createUserStore, type UserStore } from './people/user-rows.ts';
 import { createWorkspaceStore, type WorkspaceStore } from './people/workspace-rows.ts';
+import { openPostgres, type PostgresUse } from './postgres/postgres-database.ts';
+import { postgresUpkeep } from './postgres/postgres-upkeep.ts';
 import { createSealedRowStore, type SealedRowStore } from './secrets/sealed-rows.ts';
 
 /**
@@ -78,8 +81,22 @@ export function openRows(path: string, server?: ServerUse): Rows {
   return rowsOf(openDatabase(path, server));
 }
 
-/** Returns the stores of an open database. */
+/**
+ * Connects to PostgreSQL.
+ *
+ * @param url `postgres://user:password@host:port/database`
+ * @throws a `Fault` when the database cannot be reached, or a newer version wrote it
+ */
+export async function openPostgresRows(url: string, use?: PostgresUse): Promise<Rows> {
+  return storesOf(await openPostgres(url, use), postgresUpkeep);
+}
+
+/** Returns the stores of an open SQLite file. */
 export function rowsOf(database: Database): Rows {
+  return storesOf(database, createRowsUpkeep(database));
+}
+
+function storesOf(database: RowDatabase & Pick<Rows, 'end'>, upkeep: RowsUpkeep): Rows {
   return {
     requests: createRequestStore(database),
     builds: createBuildStore(database),
@@ -106,7 +123,7 @@ export function rowsOf(database: Database): Rows {
     sealed: createSealedRowStore(database),
     clockReadings: createClockReadingStore(database),
     identity: createIdentityStore(database),
-    upkeep: createRowsUpkeep(database),
+    upkeep,
     auditLog: onError => createAuditLog(database, onError),
     settle: database.settle,
     end: database.end,

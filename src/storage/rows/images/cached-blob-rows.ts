@@ -66,7 +66,7 @@ export function createCachedBlobStore(database: RowDatabase): CachedBlobStore {
   const addSource = database.sql(
     `INSERT INTO blob_sources (digest, registry)
      SELECT digest, @place FROM cached_blobs WHERE digest = @digest AND
-       (SELECT COUNT(*) FROM (SELECT 1 FROM blob_sources WHERE digest = @digest LIMIT ${mostSources})) < ${mostSources}
+       (SELECT COUNT(*) FROM (SELECT 1 FROM blob_sources WHERE digest = @digest LIMIT ${mostSources}) AS known) < ${mostSources}
      ON CONFLICT DO NOTHING`,
   );
   const touch = database.sql('UPDATE cached_blobs SET used_at = ? WHERE digest = ?');

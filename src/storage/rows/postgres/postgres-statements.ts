@@ -1,0 +1,54 @@
+import type { Answer, Call, Sent, Statement, Value, Values } from '../driver/row-database.ts';
+import { postgresText } from './postgres-text.ts';
+
+/** A call on its way to PostgreSQL. */
+export class PostgresCall<T> implements Call<T> {
+  readonly name: string;
+  readonly text: string;
+  readonly values: readonly (Value | undefined)[];
+  readonly #resultOf: (answer: Answer) => T;
+
+  constructor(
+    { name, text }: { readonly name: string; readonly text: string },
+    values: readonly (Value | undefined)[],
+    resultOf: (answer: Answer) => T,
+  ) {
+    this.name = name;
+    this.text = text;
+    this.values = values;
+    this.#resultOf = resultOf;
+  }
+
+  *[Symbol.iterator](): Generator<Sent, T, Answer> {
+    return this.#resultOf(yield this);
+  }
+}
+
+let statements = 0;
+
+/** Returns a statement, which each connection prepares when it runs it for the first time. */
+export function postgresStatement<Row>(statement: string): Statement<Row> {
+  const { text, inOrder } = postgresText(statement);
+  statements += 1;
+  const prepared = { name: `s${statements}`, text };
+  const call = <T>(values: Values, resultOf: (answer: Answer) => T) =>
+    new PostgresCall(prepared, inOrder(values), resultOf);
+  return {
+    get: (...values: Values) => call(values, ({ rows }) => rows[0] as Row | undefined),
+    all: (...values: Values) => call(values, ({ rows }) => [...rows] as Row[]),
+    run: (...values: Values) => call(values, () => {}),
+    changes: (...values: Values) => call(values, ({ changes }) => changes),
+    pluck<First>(): Pick<Statement<First>, 'get' | 'all'> {
+      return {
+        get: (...values) =>
+          call(values, ({ rows }) => rows[0] && (firstOf(rows[0]) as First | undefined)),
+        all: (...values) => call(values, ({ rows }) => rows.map(row => firstOf(row) as First)),
+      };
+    },
+  };
+}
+
+function firstOf(row: Readonly<Record<string, unknown>>): unknown {
+  for (const name in row) return row[name];
+  return undefined;
+}

@@ -1,0 +1,100 @@
+/** A server with its rows in PostgreSQL. */
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { basic } from '../hosted/push-client.ts';
+import { eventually } from '../world/eventually.ts';
+import { type Postgres, startPostgres } from '../world/postgres.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { admin } from './hosted.ts';
+
+const password = 'a-word-for-nobody';
+const image = 'cfg:full';
+
+suite('a server on PostgreSQL', () => {
+  let postgres: Postgres;
+  let directory: TempDir;
+  let database: string;
+  let sluice: Sluice;
+  let registry: Registry;
+
+  const start = (data: string) =>
+    startSluice({
+      data,
+      config: { registries: { [registry.host]: { plainHttp: true } } },
+      env: {
+        SLUICE_DATABASE: database,
+        SLUICE_ACCOUNTS: `${admin.username}:${admin.password}`,
+        SLUICE_BUILDKIT: 'off',
+      },
+    });
+  const request = () =>
+    sluice.request({
+      containerImage: `${registry.host}/corpus/cfg:full`,
+      containerConfig: { env: ['ADDED=1'] },
+    });
+  const manifest = ({ targetImage }: ContainerAnswer) => {
+    const [, path = '', tag = ''] = /^[^/]+\/(.+):([^:]+)$/.exec(targetImage) ?? [];
+    return sluice.fetch(`/v2/${path}/manifests/${tag}`, { headers: { accept: '*/*' } });
+  };
+
+  before(async () => {
+    registry = await startRegistry();
+    await pushCorpus(registry, [image]);
+    postgres = await startPostgres();
+    directory = await makeTempDir('postgres-site');
+    database = (await postgres.createDatabase()).replace('sluice@', `sluice:${password}@`);
+    sluice = await start(directory.join('data'));
+  });
+  after(async () => {
+    await sluice?.stop();
+    await registry?.stop();
+    await postgres?.[Symbol.asyncDispose]();
+    await directory?.remove();
+  });
+
+  test('hosts an image', async () => {
+    const { url } = sluice;
+    const { username, password: word } = admin;
+    const pushed = (await pushCorpus({ url, username, password: word }, [image])).get(image);
+    assert.ok(pushed);
+    const headers = { ...basic(username, word), accept: '*/*' };
+    const hosted = await sluice.fetch(`/v2/${pushed.repository}/manifests/${pushed.tag}`, {
+      headers,
+    });
+    assert.equal(hosted.headers.get('docker-content-digest'), pushed.digest);
+    const tags = await sluice.fetch(`/v2/${pushed.repository}/tags/list`, { headers });
+    assert.deepEqual(((await tags.json()) as { tags: string[] }).tags, [pushed.tag]);
+  });
+
+  test('serves a request as before when it has started again', async () => {
+    const served = await request();
+    const first = await manifest(served);
+    assert.equal(first.headers.get('docker-content-digest'), served.digest, await first.text());
+    await sluice.stop();
+    sluice = await start(sluice.data);
+    const again = await manifest(served);
+    assert.equal(again.headers.get('docker-content-digest'), served.digest, await again.text());
+    await assert.rejects(start(directory.join('other')), /Another server uses the database/);
+  });
+
+  test('says 503 while the database is away, and goes on when it is back', async () => {
+    const served = await request();
+    await postgres.stop();
+    const answer = await manifest(served);
+    assert.equal(answer.status, 503, await answer.text());
+    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+    await assert.rejects(request(), /The database does not answer/);
+    assert.equal(sluice.process.exitCode, null);
+    await postgres.start();
+    await eventually('the server is ready again', async () => {
+      return (await sluice.fetch('/readyz')).status === 200;
+    });
+    const again = await manifest(served);
+    assert.equal(again.headers.get('docker-content-digest'), served.digest, await again.text());
+    await request();
+    assert.ok(!sluice.output().includes(password), 'no log has the password');
+  });
+});

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import pg from 'pg';
+import type { Fault } from '../../src/foundation/fault.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
+import { postgresText } from '../../src/storage/rows/postgres/postgres-text.ts';
+import { type Postgres, startPostgres } from '../world/postgres.ts';
+import { storeStatements } from './store-statements.ts';
+
+suite('the schema of PostgreSQL', () => {
+  let postgres: Postgres;
+  let url: string;
+  let client: pg.Client;
+
+  before(async () => {
+    postgres = await startPostgres();
+    url = await postgres.createDatabase();
+    // One of them migrates, the others wait for it.
+    const opened = await Promise.all([1, 2, 3].map(() => openPostgres(url)));
+    await Promise.all(opened.map(({ end }) => end()));
+    client = new pg.Client(url);
+    await client.connect();
+  });
+  after(async () => {
+    await client?.end();
+    await postgres?.[Symbol.asyncDispose]();
+  });
+
+  test('has the tables and columns of SQLite', async () => {
+    const sqlite = openDatabase(':memory:');
+    const inSqlite = sqlite
+      .prepare(
+        `SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c
+         WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'`,
+      )
+      .pluck()
+      .all() as string[];
+    const { rows } = await client.query(
+      `SELECT table_name || '.' || column_name AS name FROM information_schema.columns
+       WHERE table_schema = 'public' AND table_name <> 'schema_version' AND column_name <> 'rowid'`,
+    );
+    const inPostgres = rows.map(({ name }) => String(name));
+    assert.ok(inSqlite.length > 100);
+    assert.deepEqual(inPostgres.sort(), inSqlite.sort());
+  });
+
+  test('is known to every statement of every store', async () => {
+    let count = 0;
+    for (const { file, statements } of await storeStatements(openDatabase(':memory:'))) {
+      for (const statement of statements) {
+        count += 1;
+        const prepare = client.query(`PREPARE s${count} AS ${postgresText(statement).text}`);
+        await prepare.catch(error => assert.fail(`${file}: ${error.message}: ${statement}`));
+      }
+    }
+    assert.ok(count > 200, `only ${count} statements were found`);
+  });
+
+  test('of a newer version is refused', async () => {
+    await client.query('UPDATE schema_version SET version = version + 1');
+    await assert.rejects(openPostgres(url), /start the newer version that wrote it/);
+    await client.query('UPDATE schema_version SET version = version - 1');
+  });
+
+  test('cannot be read where no server is, and the message has no password', async () => {
+    const address = new URL(url);
+    address.username = 'sluice';
+    address.password = 'a-word-for-nobody';
+    address.port = '1';
+    await assert.rejects(
+      openPostgres(address.href),
+      (error: Fault) => error.status === 503 && !error.message.includes('a-word-for-nobody'),
+    );
+  });
+});

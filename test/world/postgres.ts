@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { chown } from 'node:fs/promises';
+import pg from 'pg';
+import { startDaemon, waitForLine } from './daemon.ts';
+import { freePort } from './free-port.ts';
+import { runProgram } from './program.ts';
+import { makeTempDir } from './temp-dir.ts';
+import { requireCommand } from './tools.ts';
+
+/** A running PostgreSQL. */
+export interface Postgres extends AsyncDisposable {
+  /** Makes an empty database and returns its address. */
+  createDatabase(): Promise<string>;
+  /** Starts the server again after `stop`, on the same port. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+// PostgreSQL refuses to run as root.
+const nobody = 65_534;
+
+/** Starts PostgreSQL on a free port of 127.0.0.1, with its data in a temporary directory. */
+export async function startPostgres(): Promise<Postgres> {
+  const directory = await makeTempDir('postgres');
+  const port = String(await freePort());
+  const data = directory.join('data');
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) await chown(directory.path, nobody, nobody);
+  const asNobody = isRoot ? [`--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'] : [];
+  const setpriv = requireCommand('setpriv');
+  const initialise = ['-D', data, '-U', 'sluice', '-A', 'trust', '-E', 'UTF8', '--no-sync'];
+  const initialised = await runProgram(
+    [setpriv, ...asNobody, requireCommand('initdb'), ...initialise],
+    { cwd: directory.path, env: {} },
+  );
+  assert.equal(initialised.code, 0, initialised.stderr);
+  const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
+  // A process that changes its user is not ended with its parent unless it asks for that afterwards.
+  const command = [
+    ...[...asNobody, setpriv, '--pdeathsig', 'INT', requireCommand('postgres'), '-D', data],
+    ...['-p', port, ...settings.flatMap(setting => ['-c', setting])],
+  ];
+  const launch = async () => {
+    const started = startDaemon('setpriv', command, { cwd: directory.path });
+    await waitForLine(started, /ready to accept connections/);
+    return started;
+  };
+  let daemon = await launch();
+  const addressOf = (name: string) => `postgres://sluice@127.0.0.1:${port}/${name}`;
+  let databases = 0;
+  return {
+    async createDatabase() {
+      databases += 1;
+      const name = `database_${databases}`;
+      const client = new pg.Client(addressOf('postgres'));
+      await client.connect();
+      await client.query(`CREATE DATABASE ${name}`);
+      await client.end();
+      return addressOf(name);
+    },
+    async start() {
+      daemon = await launch();
+    },
+    // SIGTERM would wait until all clients leave.
+    async stop() {
+      daemon.process.kill('SIGINT');
+      await daemon.ended;
+    },
+    async [Symbol.asyncDispose]() {
+      daemon.process.kill('SIGINT');
+      await daemon.ended;
+      await directory.remove();
+    },
+  };
+}
