@@ -69,6 +69,13 @@ test('each page is light, and hostile names are text', async () => {
     assert.ok(view.bytes < 100_000, `${name}: ${view.bytes} bytes`);
     assert.doesNotMatch(view.html, /<script>alert|<[a-z]+ data-broken-out|<base|\u202e/, name);
   }
+  const builds = await loadFirstView(sluice.url, `/view/usage/builds?${range}`, { authorization });
+  for (const [, link = ''] of builds.html.matchAll(/<a href="(\/view\/[^"]+)"/g)) {
+    const target = link.replaceAll('&amp;', '&');
+    const answer = await sluice.fetch(target, { headers: { accept: 'text/html', authorization } });
+    await answer.text();
+    assert.equal(answer.status, 200, target);
+  }
   const { html } = await loadFirstView(sluice.url, `/view/usage/limits?${range}`, {
     authorization,
   });

@@ -20,7 +20,7 @@ export const buildsTab: UsageTab<UsagePageDeps> = {
     const { running, waiting } = builds.load();
     const { maxRunning, maxWaiting } = operation;
     return {
-      now: html`<p>Now: <strong>${countText(running)}</strong> builds run (at most ${countText(maxRunning)}), <strong>${countText(waiting)}</strong> wait. At most ${countText(maxWaiting)} run and wait in all. <a href="/view/builds?state=unfinished">Unfinished builds</a></p>`,
+      now: html`<p>Now: <strong>${countText(running)}</strong> builds run (at most ${countText(maxRunning)}), <strong>${countText(waiting)}</strong> wait. At most ${countText(maxWaiting)} run and wait in all. <a href="/view/builds?state=running">Running builds</a> · <a href="/view/builds?state=queued">waiting builds</a></p>`,
       sections: [
         await queueSection(range, figures.queue),
         resultsSection(await read('build results')),
