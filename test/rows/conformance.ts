@@ -291,7 +291,9 @@ function testNotes(withRows: WithRows): void {
         ...{ facts: '{}', pathHashes: Buffer.from('hashes'), paths: Buffer.from('paths'), at: 0 },
       };
       const group = { ...layer, key: key('two'), facts: null, pathHashes: null, paths: null };
-      await Promise.all([packageLayers.enter(layer), packageLayers.enter(group)]);
+      // One after the other: they are in the order of their rows below.
+      await packageLayers.enter(layer);
+      await packageLayers.enter(group);
       await packageLayers.enter({ ...layer, digest: digestOf('b') });
       const found = await packageLayers.find(layer.key, 2 * hourMs);
       assert.equal(found?.digest, digestOf('b'));
