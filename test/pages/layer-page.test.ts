@@ -214,6 +214,23 @@ test('names in a layer are shown as texts', async () => {
   await checkLooks(browser, sluice.url + pageOf('hostile', image, 0), 'layer-hostile');
 });
 
+test('a layer that a request has added is opened from the page of the container', async () => {
+  const own = gzipSync(await tarOf([{ name: 'opt/added', content: 'added by a request' }]));
+  const served = await sluice.request({
+    containerImage: `${registry.host}/layers:usual`,
+    containerConfig: { layers: [{ location: `data:${own.toString('base64')}` }] },
+  });
+  await using tab = await browser.open();
+  await tab.page.goto(`${sluice.url}/view/containers/${served.containerToken}`);
+  await tab.page.getByText('The layers as a table').click();
+  const table = tab.page.getByRole('region', { name: 'Layers', exact: true });
+  await table.getByRole('link', { name: '3', exact: true }).click();
+  const files = tab.page.getByRole('region', { name: 'Files', exact: true });
+  await files.getByRole('link', { name: 'opt/', exact: true }).click();
+  await files.getByRole('rowheader', { name: 'added', exact: true }).waitFor();
+  await tab.page.getByRole('heading', { name: 'Wasted in the whole image' }).waitFor();
+});
+
 test('a layer of another image is not shown', async () => {
   const other = await pushed('other', [await layerOf([{ name: 'other', content: 'o' }])]);
   assert.match(await read(pageOf('usual', other, 0), 404), /The image has no such layer/);

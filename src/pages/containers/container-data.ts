@@ -26,6 +26,8 @@ export interface StackedLayer extends LayerFacts {
 export interface ContainerImage {
   readonly platforms: readonly string[];
   readonly platform: string;
+  /** The name by which the page of a layer opens the image; undefined where the name alone is not enough to pull. */
+  readonly name: string | undefined;
   /** The lowest layer first. */
   readonly layers: readonly StackedLayer[];
   readonly config: readonly ConfigGroup[];
@@ -127,7 +129,7 @@ async function look(
 async function readImage(
   request: ContainerRequest,
   wanted: string | undefined,
-  { openRequest, builds }: ContainerPageDeps,
+  { openRequest, builds, pullsNeedLogin }: ContainerPageDeps,
 ): Promise<ContainerImage> {
   const served = await openRequest(request);
   const choice = choiceOf(served);
@@ -148,6 +150,7 @@ async function readImage(
   const below = request.isBuilt ? await originOfBuilt(request, builds) : () => 'base' as const;
   return {
     ...{ platforms: choice.platforms, platform },
+    name: pullsNeedLogin ? undefined : request.targetImage,
     layers: after.layers.map((layer, at): StackedLayer => {
       const isAdded = before ? at >= ofBase : injected.has(layer.digest);
       return { ...layer, origin: isAdded ? 'injected' : below(layer) };

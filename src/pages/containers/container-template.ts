@@ -4,6 +4,7 @@ import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoom } from '../frame/page-room.ts';
 import { shownText, visibleLines, visibleText } from '../frame/shown-text.ts';
+import { layerAddress } from '../images/layer/layer-address.ts';
 import { configTable } from './config-table.ts';
 import type { ContainerData, ContainerImage } from './container-data.ts';
 import { factsPart } from './container-facts.ts';
@@ -50,15 +51,19 @@ function contentsPart(
   return contents(token, image);
 }
 
-function contents(token: string, { platforms, platform, layers, config }: ContainerImage): Html {
+function contents(token: string, image: ContainerImage): Html {
+  const { platforms, platform, layers, config, name } = image;
   const choices = platforms.map(
     one =>
       html`<li>${one === platform ? html`<strong aria-current="true">${visibleText(one, 80)}</strong>` : html`<a href="/view/containers/${token}?platform=${encodeURIComponent(one)}#layers">${visibleText(one, 80)}</a>`}</li>`,
   );
   const room = pageRoom();
+  const choice = platforms.length > 0 ? { platform } : {};
+  const addressOf = (layer: string) =>
+    name === undefined ? undefined : layerAddress({ image: name, ...choice, layer });
   return html`<h2 id="layers">Layers</h2>
 ${platforms.length > 1 && html`<nav aria-label="Platforms"><ul class="choices">${choices}</ul></nav>`}
-${layerStack(layers, room)}
+${layerStack(layers, room, addressOf)}
 <h2>Configuration</h2>
 ${configTable(config, room)}`;
 }

@@ -24,8 +24,16 @@ const gap = 3;
 const widest = 55;
 const mostSlabs = 24;
 
-/** Returns the stack of layers as a picture, the top layer first, its sums, and a table with the same. */
-export function layerStack(layers: readonly StackedLayer[], room: PageRoom): Html {
+/**
+ * Returns the stack of layers as a picture, the top layer first, its sums, and a table with the same.
+ *
+ * @param addressOf returns the address of the page of a layer
+ */
+export function layerStack(
+  layers: readonly StackedLayer[],
+  room: PageRoom,
+  addressOf: (digest: string) => string | undefined,
+): Html {
   const total = layers.reduce((sum, { size }) => sum + size, 0);
   if (layers.length === 0) return html`<p class="minor">The image has no layers.</p>`;
   const slabs = slabsOf(layers).reverse();
@@ -39,7 +47,9 @@ export function layerStack(layers: readonly StackedLayer[], room: PageRoom): Htm
     return html`<li><svg class="swatch" width="16" height="16" aria-hidden="true"><rect class="slab ${origin}" width="16" height="16" rx="2"/></svg> <strong>${name}</strong>, ${about}: ${countOf(own.length)}, ${byteText(size)}</li>`;
   });
   const numbered = layers.map((layer, at) => ({ layer, number: at + 1 })).reverse();
-  const { shown, left } = room.list(numbered, ({ layer, number }) => row(layer, number));
+  const { shown, left } = room.list(numbered, ({ layer, number }) =>
+    row(layer, number, addressOf(layer.digest)),
+  );
   return html`<p>${countOf(layers.length)}, ${byteText(total)} compressed. The top layer is the first.</p>
 <ul class="legend">${sums}</ul>
 ${picture(slabs)}
@@ -50,8 +60,13 @@ ${picture(slabs)}
 </table></div>${left > 0 && html`<p class="minor">${left} more are not shown.</p>`}</details>`;
 }
 
-function row({ origin, size, by, digest }: StackedLayer, number: number): Html {
-  return html`<tr><td class="number">${number}</td><td>${origins[origin].name}</td><td class="number">${byteText(size)}</td><td class="made-by">${by === undefined ? html`<span class="minor">not recorded</span>` : html`${foldedText(by)}`}</td><td><code title="${digest}">${shortDigest(digest)}</code></td></tr>`;
+function row(
+  { origin, size, by, digest }: StackedLayer,
+  number: number,
+  address: string | undefined,
+): Html {
+  const name = address === undefined ? number : html`<a href="${address}">${number}</a>`;
+  return html`<tr><td class="number">${name}</td><td>${origins[origin].name}</td><td class="number">${byteText(size)}</td><td class="made-by">${by === undefined ? html`<span class="minor">not recorded</span>` : html`${foldedText(by)}`}</td><td><code title="${digest}">${shortDigest(digest)}</code></td></tr>`;
 }
 
 function picture(slabs: readonly Slab[]): Html {
