@@ -79,4 +79,10 @@ test('the window of a frame is known from its beginning', () => {
   }
   assert.equal(frameWindow(Buffer.alloc(100, 'no frame')), 0);
   assert.equal(frameWindow(Buffer.alloc(3)), 0);
+  // As pzstd writes it: a skippable frame says how long the next one is.
+  const skippable = Buffer.from([0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 9, 9, 9, 9]);
+  const large = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3]);
+  assert.equal(frameWindow(Buffer.concat([skippable, skippable, large])), 2 ** 27);
+  assert.equal(frameWindow(skippable), 0);
+  assert.equal(frameWindow(Buffer.from([0x50, 0x2a, 0x4d, 0x18, 255, 255, 255, 255])), 0);
 });

@@ -1,15 +1,19 @@
 const magic = 0xfd2fb528;
 const mostHeaderBytes = 18;
+const skippableBytes = 8;
 const singleSegment = 0x20;
 
 /**
- * Returns the size of the window of a zstd frame, in bytes; 0 for anything else. Source: RFC 8878, 3.1.1.1.
+ * Returns the size of the window of the first zstd frame, in bytes; 0 for anything else. Parallel compressors write a
+ * skippable frame before each. Source: RFC 8878, 3.1.1.1 and 3.1.2.
  *
- * @param frame the beginning of the frame
+ * @param stream the beginning of the stream
  */
-export function frameWindow(frame: Buffer): number {
+export function frameWindow(stream: Buffer): number {
+  let start = 0;
+  while (isSkippable(stream, start)) start += skippableBytes + stream.readUInt32LE(start + 4);
   const bytes = Buffer.alloc(mostHeaderBytes);
-  frame.copy(bytes);
+  stream.subarray(start).copy(bytes);
   if (bytes.readUInt32LE(0) !== magic) return 0;
   const descriptor = bytes.readUInt8(4);
   if ((descriptor & singleSegment) === 0) {
@@ -29,4 +33,8 @@ export function frameWindow(frame: Buffer): number {
     default:
       return Number(bytes.readBigUInt64LE(at));
   }
+}
+
+function isSkippable(stream: Buffer, at: number): boolean {
+  return stream.length >= at + skippableBytes && stream.readUInt32LE(at) >>> 4 === 0x184d2a5;
 }
