@@ -102,7 +102,7 @@ test('signature, bill of materials and provenance are listed, by tags and by the
     for (const kind of ['Signature', 'Bill of materials', 'Provenance']) {
       assert.match(text, new RegExp(`<td>${kind}</td>`), image);
     }
-    const links = [...text.matchAll(/<td><a href="(\/view\/inspect[^"]+)"/g)];
+    const links = [...text.matchAll(/<td><a href="(\/view\/inspect\?[^"]+)"/g)];
     assert.equal(links.length, 3, image);
     for (const [, link = ''] of links) {
       const artifact = await read(link.replaceAll('&amp;', '&'), asAda);
