@@ -118,4 +118,7 @@ function migrate(database: Sqlite.Database): void {
     });
     step.immediate();
   }
+  // When another process did the steps, SQLite may still know the old schema. The read of a table makes it look again;
+  // the preparation of a statement with ON CONFLICT does not, and fails.
+  database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get();
 }

@@ -44,7 +44,7 @@ export type RowsWork<T> = Generator<Sent, T, Answer>;
 /** A database for the stores. `sql` is the same text for all databases, see docs/adr/0046-one-set-of-statements.md. */
 export interface RowDatabase {
   sql<Row = unknown>(text: string): Statement<Row>;
-  /** Runs one statement that changes nothing. */
+  /** Runs a statement, or several one after the other, that change nothing. */
   read<T>(call: Call<T>): Promise<T>;
   /**
    * Runs the change in a transaction. Resolves with its result once it would survive a power failure. Rejects with its

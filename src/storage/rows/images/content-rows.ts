@@ -5,7 +5,7 @@ import {
   type ContentState,
   type ContentUses,
 } from '../../content/content-uses.ts';
-import type { Change, RowDatabase } from '../driver/row-database.ts';
+import type { Change, RowDatabase, RowsWork } from '../driver/row-database.ts';
 
 /** Records which content is here and when it was used last, and answers the queries of a sweep. */
 export interface ContentRowStore extends ContentUses {
@@ -85,6 +85,15 @@ export function createContentRowStore(database: RowDatabase): ContentRowStore {
   );
   const redate = sql('UPDATE contents SET used_at = ? WHERE digest = ?');
 
+  // One read for all: a promise for each would keep the garbage collector busy.
+  function* findUnknown(digests: readonly Digest[]): RowsWork<Digest[]> {
+    const unknown: Digest[] = [];
+    for (const digest of digests) {
+      if ((yield* isKnown.get(digest)) === undefined) unknown.push(digest);
+    }
+    return unknown;
+  }
+
   /** Runs a statement; true when it changed a row. */
   const changed = (change: Change<number>) =>
     database.commit(function* () {
@@ -115,10 +124,7 @@ export function createContentRowStore(database: RowDatabase): ContentRowStore {
       const rows = await database.read(after.all({ digest, limit, linkedBefore }));
       return rows.map(row => ({ ...row, isReferred: row.isReferred === 1 }));
     },
-    async unknown(digests) {
-      const found = await Promise.all(digests.map(digest => database.read(isKnown.get(digest))));
-      return digests.filter((_, at) => found[at] === undefined);
-    },
+    unknown: digests => database.read(findUnknown(digests)),
     markUnused: (digest, usedBefore) =>
       database.write(function* () {
         const at = Date.now();
