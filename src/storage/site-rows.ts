@@ -39,10 +39,11 @@ export async function openSiteRows(place: RowsPlace, server?: ServerUse): Promis
       { phase: 'store' },
     );
   }
-  const { settleFirst } = server ?? {};
+  const { settleFirst, onLock } = server ?? {};
   const rows = await openPostgresRows(database, {
     isServer: server !== undefined,
     ...(settleFirst ? { settleFirst } : {}),
+    ...(onLock ? { onLock } : {}),
   });
   try {
     await requireOwnContent(data, rows);

@@ -95,6 +95,7 @@ suite('a server on PostgreSQL', () => {
     const again = await manifest(served);
     assert.equal(again.headers.get('docker-content-digest'), served.digest, await again.text());
     await request();
+    assert.match(sluice.output(), /lock of the database is lost[\s\S]*is held again/);
     assert.ok(!sluice.output().includes(password), 'no log has the password');
   });
 });

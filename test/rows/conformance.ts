@@ -96,13 +96,33 @@ function testBuilds(withRows: WithRows): void {
   test('a caller who missed the end of a build gets it, and one who saw it starts another build', () =>
     withRows(async ({ builds }) => {
       const { row } = await builds.insert(build('a'), undefined, 1);
-      await builds.start(row.id, 2);
+      await builds.start(row, 2);
       await builds.finish(row.id, failed, 3, 4);
       const late = await builds.insert(build('b'), undefined, 5);
       assert.deepEqual([late.isNew, late.row.id, late.row.reason], [false, row.id, 'why']);
       const again = await builds.insert(build('b'), late.row, 6);
       assert.equal(again.isNew, true);
       assert.equal((await builds.latest(row.target))?.id, again.row.id);
+    }));
+
+  test('the start of a build is counted once, also when its change runs twice', () =>
+    withRows(async ({ builds }) => {
+      const { row } = await builds.insert(build('a'), undefined, 1);
+      for (const _ of [1, 2]) await builds.start(row, 2);
+      assert.equal((await builds.find(row.id))?.starts, 1);
+      for (const _ of [1, 2]) await builds.leave(row);
+      assert.equal((await builds.find(row.id))?.starts, 0);
+    }));
+
+  test('samples of the queue are counted once while they are written', () =>
+    withRows(async ({ queue }) => {
+      queue.note(1, { running: 1, waiting: 0 });
+      const first = queue.flush();
+      queue.note(2, { running: 2, waiting: 1 });
+      await Promise.all([first, queue.flush()]);
+      await queue.flush();
+      const [hour] = await queue.between(0, 10);
+      assert.deepEqual([hour?.samples, hour?.queued, hour?.mostRunning], [2, 1, 2]);
     }));
 
   test('a finished build stays as long as a request refers to it', () =>

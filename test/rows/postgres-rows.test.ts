@@ -1,9 +1,143 @@
-import { after } from 'node:test';
+import assert from 'node:assert/strict';
+import { after, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import type { Fault } from '../../src/foundation/fault.ts';
+import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { openPostgresRows } from '../../src/storage/rows/rows.ts';
+import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
+import { startSilentProxy } from '../world/silent-proxy.ts';
 import { testRows } from './conformance.ts';
 
 const postgres = await startPostgres();
 after(() => postgres[Symbol.asyncDispose]());
 
 testRows('PostgreSQL', async () => openPostgresRows(await postgres.createDatabase()));
+
+const patient = { patienceMs: Number.POSITIVE_INFINITY };
+const is503 = (error: Fault) => error.status === 503;
+
+suite('PostgreSQL and the network', () => {
+  test('text with U+0000 is stored with U+FFFD, and JSON with it is read', async () => {
+    const rows = await openPostgresRows(await postgres.createDatabase());
+    try {
+      const { builds, requests, sealed } = rows;
+      const plan = JSON.stringify({ origin: { kind: 'a\0b' }, 'k\0': '\ud800', path: '\\u0000' });
+      const { row } = await builds.insert(
+        { key: 'k', target: 't', plan, owner: 'o', isTrusted: true, grant: null },
+        undefined,
+        1,
+      );
+      await builds.finish(row.id, { succeeded: false, reason: 'a\0b' }, 2, 3);
+      const found = await builds.find(row.id);
+      assert.deepEqual([found?.reason, found?.plan], ['a\ufffdb', plan]);
+      const listed = await rows.buildList.list({
+        ...{ owner: undefined, succeeded: undefined },
+        ...{ before: Number.MAX_SAFE_INTEGER, limit: 10 },
+      });
+      assert.match(JSON.stringify(listed), /a\ufffdb/);
+      const body = JSON.stringify({ grant: 'old\0\0', 'k\0': ['\udc00', '\\u0000'] });
+      await requests.insert(Buffer.from('one'), { createdAt: 1, expiresAt: 10, body });
+      assert.equal((await sealed.requestsOfOthers('new', 5)).count, 1);
+      assert.equal((await sealed.requestsOfOthers('old\ufffd\ufffd', 5)).count, 0);
+    } finally {
+      await rows.end();
+    }
+  });
+
+  test('a connection that the network loses silently is an outage', async () => {
+    const url = await postgres.createDatabase();
+    await using proxy = await startSilentProxy(url);
+    const database = await openPostgres(proxy.url, { statementMs: 600 });
+    const one = database.sql('SELECT 1 AS one');
+    const count = database.sql('UPDATE sums SET value = 1 WHERE name = ?');
+    try {
+      await database.read(one.get());
+      proxy.silence();
+      await assert.rejects(database.read(one.get()), is503);
+      const change = database.write(() => count.changes('users'), patient);
+      await sleep(100);
+      proxy.resume();
+      assert.equal(await change, 1);
+    } finally {
+      await database.end();
+    }
+  });
+
+  test('patient changes end with the database, and settling does not wait for them', async () => {
+    const url = await postgres.createDatabase();
+    await using proxy = await startSilentProxy(url);
+    const database = await openPostgres(proxy.url);
+    const count = database.sql('UPDATE sums SET value = 1 WHERE name = ?');
+    const slow = database.sql('SELECT pg_sleep(1)');
+    let isOver = false;
+    const waiting = database
+      .write(() => slow.get())
+      .finally(() => {
+        isOver = true;
+      });
+    await database.settle();
+    assert.equal(isOver, false);
+    await waiting;
+    proxy.refuse();
+    const change = database.write(() => count.changes('users'), patient);
+    const ended = assert.rejects(change, is503);
+    await sleep(200);
+    await database.end();
+    await ended;
+  });
+
+  test('wrong settings are named at the start', async () => {
+    const url = new URL(await postgres.createDatabase());
+    const named = new URL(url);
+    named.pathname = '/absent';
+    await assert.rejects(openPostgres(named.href), /does not exist \(3D000\): create it/);
+    const user = new URL(url);
+    user.username = 'nobody';
+    await assert.rejects(openPostgres(user.href), /rejects the login .* \(28000\)/);
+    url.search = 'sslmode=verify-full&sslrootcert=/absent/root.crt';
+    await assert.rejects(openPostgres(url.href), /Cannot read a certificate .*ENOENT/);
+  });
+});
+
+suite('the lock of the server', () => {
+  const lockOf = `FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+  const opened = async () => {
+    const url = await postgres.createDatabase();
+    const news: string[] = [];
+    const database = await openPostgres(url, { isServer: true, onLock: one => news.push(one) });
+    const client = new pg.Client(url);
+    await client.connect();
+    const change = database.sql('UPDATE sums SET value = 1 WHERE name = ?').run('users');
+    return {
+      ...{ news, client, write: () => database.write(() => change) },
+      read: () => database.read(database.sql('SELECT 1 AS one').get()),
+      async [Symbol.asyncDispose]() {
+        await client.end();
+        await database.end();
+      },
+    };
+  };
+
+  test('is taken again when its connection ends', async () => {
+    await using server = await opened();
+    await server.client.query(`SELECT pg_terminate_backend(pid) ${lockOf}`);
+    await eventually('the lock is held again', async () => server.news.includes('held'));
+    assert.deepEqual(server.news, ['lost', 'held']);
+    await server.write();
+    assert.equal((await server.client.query(`SELECT 1 ${lockOf}`)).rowCount, 1);
+  });
+
+  test('that another server took ends all changes', async () => {
+    await using server = await opened();
+    const { rows } = await server.client.query(`SELECT pid ${lockOf}`);
+    const killer = `SELECT pg_terminate_backend(${rows[0].pid}), pg_advisory_lock(7583190234)`;
+    await server.client.query(killer);
+    await eventually('the loss is known', async () => server.news.includes('taken'));
+    assert.deepEqual(server.news, ['lost', 'taken']);
+    await assert.rejects(server.write(), /Another server has taken the database/);
+    await server.read();
+  });
+});

@@ -130,7 +130,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       isOnBuilder = true;
     };
     const startedAt = now();
-    await store.start(row.id, startedAt);
+    await store.start(row, startedAt);
     run.startedAt = startedAt;
     using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
     if (needsSecrets(plan) && !secrets) throw lostSecrets();
@@ -180,7 +180,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       // A client that sees a finished build finds its complete log.
       await writer.written();
       if (!ended) {
-        if (run.startedAt !== undefined) await store.leave(row.id);
+        if (run.startedAt !== undefined) await store.leave(row);
         return;
       }
       const { outcome, result } = ended;

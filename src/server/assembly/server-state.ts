@@ -54,6 +54,7 @@ export async function openState(
     settleFirst: async () => content?.settle(),
     onFailedCopy: reason =>
       log.error({ reason }, 'cannot copy the write-ahead log into the database: the log grows'),
+    onLock: news => logLock(log, news),
   });
   await requireContent(config.data, rows);
   await requireSecretsKey(config.data, rows);
@@ -110,6 +111,19 @@ export async function openState(
       );
     },
   };
+}
+
+function logLock(log: AppDeps['log'], news: 'lost' | 'held' | 'taken'): void {
+  if (news === 'held') log.info('the lock of the database is held again: changes continue');
+  else if (news === 'lost') {
+    log.warn(
+      'the lock of the database is lost with its connection: changes wait or fail until it is held again',
+    );
+  } else {
+    log.error(
+      'another server has taken the database, and this server changes nothing any more: stop one of them, and restart this one if it is the one to keep',
+    );
+  }
 }
 
 /**

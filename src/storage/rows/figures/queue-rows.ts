@@ -47,7 +47,23 @@ export function createQueueStore(database: RowDatabase): QueueStore {
   let pending = new Map<number, QueueHour>();
   /** What is being written. Queries count it until it is. */
   let taken: ReadonlyMap<number, QueueHour> = new Map();
+  let flushing: Promise<void> | undefined;
   const put = (hour: QueueHour) => pending.set(hour.at, joined(pending.get(hour.at), hour));
+  const writeAll = async (): Promise<void> => {
+    const written = pending;
+    taken = written;
+    pending = new Map();
+    try {
+      await database.commit(function* () {
+        for (const hour of written.values()) yield* add.run({ ...hour });
+      });
+    } catch (error) {
+      for (const hour of written.values()) put(hour);
+      throw error;
+    } finally {
+      taken = new Map();
+    }
+  };
 
   return {
     note(at, { running, waiting }) {
@@ -65,21 +81,12 @@ export function createQueueStore(database: RowDatabase): QueueStore {
       return [...hours.values()].sort((one, other) => one.at - other.at);
     },
 
-    async flush() {
-      if (pending.size === 0) return;
-      const written = pending;
-      taken = written;
-      pending = new Map();
-      try {
-        await database.commit(function* () {
-          for (const hour of written.values()) yield* add.run({ ...hour });
-        });
-      } catch (error) {
-        for (const hour of written.values()) put(hour);
-        throw error;
-      } finally {
-        taken = new Map();
-      }
+    flush() {
+      if (pending.size === 0) return Promise.resolve();
+      flushing ??= writeAll().finally(() => {
+        flushing = undefined;
+      });
+      return flushing;
     },
 
     purge: (before, signal) => inSmallSteps(database, rows => purge.changes(before, rows), signal),

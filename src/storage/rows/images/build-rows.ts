@@ -78,10 +78,19 @@ export interface BuildStore {
   latest(target: string, digest?: Digest): Promise<BuildRow | undefined>;
   /** Returns up to so many builds of a target, the newest first. */
   newest(target: string, limit: number): Promise<BuildRow[]>;
-  /** Notes that a build starts, and counts the start. */
-  start(id: string, at: number): Promise<void>;
-  /** Takes back the count of a start, for a build that a stopping server leaves to the next one. */
-  leave(id: string): Promise<void>;
+  /**
+   * Notes that a build starts, and counts the start. A second call with the same row changes nothing: the change may
+   * run again after the answer to its commit was lost.
+   *
+   * @param build as it was before the start
+   */
+  start(build: Pick<BuildRow, 'id' | 'starts'>, at: number): Promise<void>;
+  /**
+   * Takes back the count of a start, for a build that a stopping server leaves to the next one.
+   *
+   * @param build as it was before the start
+   */
+  leave(build: Pick<BuildRow, 'id' | 'starts'>): Promise<void>;
   /**
    * Resolves when the result would survive a power failure, however long another process delays that.
    * @param keptUntil when it may be removed; a request for it extends that to the request's expiry
@@ -130,8 +139,12 @@ export function createBuildStore(database: RowDatabase): BuildStore {
   const newestOf = database.sql<StoredRow>(
     `SELECT ${columns} FROM builds WHERE target = ? ORDER BY rowid DESC LIMIT ?`,
   );
-  const start = database.sql('UPDATE builds SET started_at = ?, starts = starts + 1 WHERE id = ?');
-  const leave = database.sql('UPDATE builds SET starts = starts - 1 WHERE id = ?');
+  const start = database.sql(
+    'UPDATE builds SET started_at = @at, starts = @starts + 1 WHERE id = @id AND starts = @starts',
+  );
+  const leave = database.sql(
+    'UPDATE builds SET starts = @starts WHERE id = @id AND starts = @starts + 1',
+  );
   const finish = database.sql(
     `UPDATE builds SET finished_at = @at, succeeded = @succeeded, digest = @digest,
        media_type = @mediaType, reason = @reason, lock_file = @lockFile, file = @file, solution = @solution,
@@ -178,9 +191,11 @@ export function createBuildStore(database: RowDatabase): BuildStore {
       return row && rowOf(row);
     },
     newest: async (target, limit) => (await database.read(newestOf.all(target, limit))).map(rowOf),
-    start: (id, at) =>
-      database.commit(() => start.run(at, id), { patienceMs: Number.POSITIVE_INFINITY }),
-    leave: id => database.write(() => leave.run(id)),
+    start: ({ id, starts }, at) =>
+      database.commit(() => start.run({ id, starts, at }), {
+        patienceMs: Number.POSITIVE_INFINITY,
+      }),
+    leave: ({ id, starts }) => database.write(() => leave.run({ id, starts })),
     async finish(id, outcome, at, keptUntil) {
       const { succeeded } = outcome;
       const made = succeeded ? outcome : undefined;

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { Fault } from '../../../foundation/fault.ts';
 import type { Answer, Call, Change, RowDatabase, WriteOptions } from '../driver/row-database.ts';
+import { faultOf, isBroken, isConflict, isUnavailable, startFaultOf } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
-import { PostgresCall, postgresStatement } from './postgres-statements.ts';
+import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
+import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts';
 
 /** PostgreSQL as the database of the stores. */
 export interface PostgresDatabase extends RowDatabase {
@@ -16,20 +17,21 @@ export interface PostgresUse {
   readonly settleFirst?: () => Promise<void>;
   /** True for a server: only one uses the database at a time. */
   readonly isServer?: boolean;
+  /** Called when the lock of the server is lost, held again, or taken by another server. */
+  readonly onLock?: (news: LockNews) => void;
+  /** Time limit of a statement (ms). Default: 30 seconds. */
+  readonly statementMs?: number;
 }
 
 const mostConnections = 10;
 const connectMs = 5000;
-const statementMs = 30_000;
+const defaultStatementMs = 30_000;
+// PostgreSQL ends a statement first. Without an answer by then, the network has lost the connection.
+const answerFactor = 7 / 6;
+const keepAliveMs = 10_000;
 const defaultPatienceMs = 10_000;
 const firstPauseMs = 5;
 const longestPauseMs = 500;
-const retryAfterSeconds = 5;
-
-// A transaction that could not be in any order with the others, and a deadlock: nothing was changed.
-// Any number that no other user of the database takes.
-const serverLock = 7_583_190_234;
-const conflicts = new Set(['40001', '40P01']);
 
 const begin = 'BEGIN ISOLATION LEVEL SERIALIZABLE';
 const beginHasty = `${begin}; SET LOCAL synchronous_commit = off`;
@@ -44,16 +46,22 @@ const settle = "SELECT pg_logical_emit_message(true, 'sluice', '')";
  * @throws {@link Fault} (503) when the database cannot be reached, or was written by a newer version
  */
 export async function openPostgres(url: string, use: PostgresUse = {}): Promise<PostgresDatabase> {
-  const { settleFirst = async () => {}, isServer = false } = use;
-  const pool = new pg.Pool({
+  const { settleFirst = async () => {}, isServer = false, onLock } = use;
+  const { statementMs = defaultStatementMs } = use;
+  const config = {
     connectionString: url,
-    max: mostConnections,
     connectionTimeoutMillis: connectMs,
     statement_timeout: statementMs,
+    query_timeout: Math.ceil(statementMs * answerFactor),
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveMs,
     idle_in_transaction_session_timeout: statementMs,
     application_name: 'sluice',
     types: { getTypeParser: parserOf },
-  });
+  };
+  const pool = new pg.Pool({ ...config, max: mostConnections });
+  const closing = new AbortController();
+  let lock: ServerLock | undefined;
   // An idle connection that breaks is replaced when it is needed.
   pool.on('error', () => {});
 
@@ -81,6 +89,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   };
 
   const tryOnce = async <T>(change: Change<T>, first: string): Promise<T> => {
+    lock?.require();
     const client = await connect();
     try {
       await client.query(first);
@@ -106,10 +115,14 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
         return await tryOnce(change, first);
       } catch (error) {
         const fault = faultOf(error);
-        const isConflict = conflicts.has(codeOf(error)) && performance.now() < deadline;
-        // What must not be lost waits until the database is there again.
-        const isOutwaited = patienceMs === Number.POSITIVE_INFINITY && isUnavailable(fault);
-        if (!isConflict && !isOutwaited) throw fault;
+        const isRepeated = isConflict(error) && performance.now() < deadline;
+        // What must not be lost waits until the database is there again, or until this process ends.
+        const isOutwaited =
+          patienceMs === Number.POSITIVE_INFINITY &&
+          isUnavailable(fault) &&
+          !closing.signal.aborted &&
+          !lock?.isTaken;
+        if (!isRepeated && !isOutwaited) throw fault;
       }
       // Those that conflicted do not meet again.
       await sleep(pauseMs * (0.5 + Math.random()));
@@ -125,27 +138,6 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     return work;
   };
 
-  // The lock ends with its connection.
-  const kept: pg.PoolClient[] = [];
-  const lockForServer = async (client: pg.PoolClient): Promise<void> => {
-    kept.push(client);
-    const deadline = performance.now() + defaultPatienceMs;
-    for (;;) {
-      const { rows } = await client.query('SELECT pg_try_advisory_lock($1) AS locked', [
-        serverLock,
-      ]);
-      if (rows[0]?.locked === 1) return;
-      if (performance.now() > deadline) {
-        throw new Fault(
-          'unavailable',
-          'Another server uses the database. One server at a time can: stop the other one first',
-          { phase: 'store' },
-        );
-      }
-      await sleep(longestPauseMs);
-    }
-  };
-
   try {
     const client = await connect();
     try {
@@ -153,11 +145,12 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     } finally {
       client.release();
     }
-    if (isServer) await lockForServer(await connect());
+    if (isServer) {
+      lock = await takeServerLock(() => new pg.Client(config), defaultPatienceMs, onLock);
+    }
   } catch (error) {
-    for (const client of kept) client.release(true);
     await pool.end();
-    throw faultOf(error);
+    throw startFaultOf(error);
   }
 
   return {
@@ -166,14 +159,15 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     write: (change, options) => tracked(change, begin, options),
     commit: (change, options) => tracked(change, beginHasty, options),
     async settle() {
-      await Promise.allSettled(running);
+      // The log is in the order of the commits. A change that is still tried is not in it.
       await pool.query(settle).catch(error => {
         throw faultOf(error);
       });
     },
     async end() {
+      closing.abort();
       await Promise.allSettled(running);
-      for (const client of kept) client.release(true);
+      await lock?.release();
       await pool.end();
     },
   };
@@ -189,7 +183,7 @@ async function follow<T>(client: pg.PoolClient, change: Call<T>): Promise<T> {
       throw new Error('This statement belongs to another database');
     }
     const { name, text, values } = call;
-    const { rows, rowCount } = await client.query({ name, text, values: [...values] });
+    const { rows, rowCount } = await client.query({ name, text, values: values.map(storable) });
     const answer: Answer = { rows, changes: rowCount ?? 0 };
     step = work.next(answer);
   }
@@ -210,45 +204,4 @@ function parserOf(type: number, format?: 'text' | 'binary') {
   if (numbers.has(type)) return Number;
   if (type === pg.types.builtins.BOOL) return (text: string) => (text === 't' ? 1 : 0);
   return pg.types.getTypeParser(type, format as 'text');
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
-}
-
-// Codes of five characters come from the server. Class 57P: it stops, or starts. Class 08: the connection. 53300: no
-// connection is free.
-const unavailable = /^(?:57P\d\d|08\w{3}|53\w{3}|57014)$/;
-
-/** True when the connection is not usable any more, or may not be. */
-function isBroken(error: unknown): boolean {
-  if (error instanceof Fault) return false;
-  const code = codeOf(error);
-  return !/^[0-9A-Z]{5}$/.test(code) || /^(?:57P|08)/.test(code);
-}
-
-function isUnavailable(error: unknown): boolean {
-  return error instanceof Fault && error.kind === 'unavailable';
-}
-
-/** Returns errors of the connection as a fault that names no address and no password. */
-function faultOf(error: unknown): unknown {
-  if (error instanceof Fault) return error;
-  const code = codeOf(error);
-  if (conflicts.has(code)) {
-    return new Fault(
-      'unavailable',
-      'Too many changes of the same rows came at once, and nothing was changed: try again in a moment',
-      { phase: 'store', retryAfterSeconds, cause: error },
-    );
-  }
-  const isOfConnection =
-    /^E[A-Z]+$/.test(code) ||
-    (error instanceof Error && /^(?:Connection terminated|timeout e)/i.test(error.message));
-  if (!isOfConnection && !unavailable.test(code)) return error;
-  return new Fault(
-    'unavailable',
-    `The database does not answer (${code || 'the connection ended'}): try again in a moment. The operator finds the state of PostgreSQL in its log`,
-    { phase: 'store', retryAfterSeconds, cause: error },
-  );
 }

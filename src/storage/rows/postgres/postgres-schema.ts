@@ -1,3 +1,5 @@
+import { readableJson } from './postgres-json.ts';
+
 /**
  * The schema in PostgreSQL, step by step: the same tables as in SQLite. Never change a released step, add another. A
  * test compares the columns with those of SQLite.
@@ -378,4 +380,5 @@ export const postgresMigrations: readonly string[] = [
   CREATE TRIGGER anonymous_content_removed AFTER DELETE ON anonymous_content
     FOR EACH ROW EXECUTE FUNCTION anonymous_content_removed();
   `,
+  readableJson,
 ];

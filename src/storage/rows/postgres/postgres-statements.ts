@@ -52,3 +52,10 @@ function firstOf(row: Readonly<Record<string, unknown>>): unknown {
   for (const name in row) return row[name];
   return undefined;
 }
+
+/** Returns a value that PostgreSQL stores: its text has no U+0000. */
+export function storable(value: Value | undefined): Value | undefined {
+  return typeof value === 'string' && value.includes('\0')
+    ? value.replaceAll('\0', '\ufffd')
+    : value;
+}

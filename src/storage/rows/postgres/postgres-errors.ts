@@ -1,0 +1,93 @@
+import { Fault } from '../../../foundation/fault.ts';
+
+const retryAfterSeconds = 5;
+
+// A transaction that could not be in any order with the others, and a deadlock: nothing was changed.
+const conflicts = new Set(['40001', '40P01']);
+
+// Codes of five characters come from the server. Class 57P: it stops, or starts. Class 08: the connection. 53300: no
+// connection is free. 25006: it is a standby. 25P03 and 25P04: it ended a transaction that took too long. 28 and 3D000:
+// the login and the database, which were right when the server started.
+const unavailable = /^(?:57P\d\d|08\w{3}|53\w{3}|57014|25006|25P0[34]|28\w{3}|3D000)$/;
+const ofConnection = /^(?:57P|08|25006|25P0[34])/;
+
+// The driver gives these errors no code.
+const endedConnection =
+  /^(?:Connection terminated|timeout e|Query read timeout|Client (?:has encountered a connection error|was closed))/i;
+
+/** True when the change did nothing, because of another change. */
+export function isConflict(error: unknown): boolean {
+  return conflicts.has(codeOf(error));
+}
+
+/** True when the connection is not usable any more, or may not be. */
+export function isBroken(error: unknown): boolean {
+  if (error instanceof Fault) return false;
+  const code = codeOf(error);
+  return !/^[0-9A-Z]{5}$/.test(code) || ofConnection.test(code);
+}
+
+export function isUnavailable(error: unknown): boolean {
+  return error instanceof Fault && error.kind === 'unavailable';
+}
+
+/** Returns errors of the connection as a fault that names no address and no password. */
+export function faultOf(error: unknown): unknown {
+  if (error instanceof Fault) return error;
+  const code = codeOf(error);
+  if (isConflict(error)) {
+    return new Fault(
+      'unavailable',
+      'Too many changes of the same rows came at once, and nothing was changed: try again in a moment',
+      { phase: 'store', retryAfterSeconds, cause: error },
+    );
+  }
+  if (isOfFile(error)) {
+    return new Fault(
+      'internal',
+      `Cannot read a certificate or key of the database (${code}): correct sslrootcert, sslcert and sslkey in SLUICE_DATABASE`,
+      { phase: 'store', cause: error },
+    );
+  }
+  const isOfConnection =
+    /^E[A-Z]+$/.test(code) || (error instanceof Error && endedConnection.test(error.message));
+  if (!isOfConnection && !unavailable.test(code)) return error;
+  return new Fault(
+    'unavailable',
+    `The database does not answer (${code || 'the connection ended'}): try again in a moment. The operator finds the state of PostgreSQL in its log`,
+    { phase: 'store', retryAfterSeconds, cause: error },
+  );
+}
+
+/** Returns the same for the start of a server or command, where a wrong login is a wrong setting. */
+export function startFaultOf(error: unknown): unknown {
+  const fault = faultOf(error);
+  const cause = fault instanceof Fault ? (fault.cause ?? fault) : fault;
+  const why = wrongSetting(codeOf(cause));
+  return why === undefined ? fault : new Fault('internal', why, { phase: 'store', cause });
+}
+
+function wrongSetting(code: string): string | undefined {
+  if (code === '3D000') {
+    return 'The database in SLUICE_DATABASE does not exist (3D000): create it, or correct its name';
+  }
+  if (/^28\w{3}$/.test(code)) {
+    return `PostgreSQL rejects the login in SLUICE_DATABASE (${code}): correct the user and the password, and look at pg_hba.conf`;
+  }
+  if (code === '25006') {
+    return 'The PostgreSQL server in SLUICE_DATABASE accepts no changes (25006): name the primary server';
+  }
+  return undefined;
+}
+
+const fileCodes = new Set(['ENOENT', 'EACCES', 'EPERM', 'EISDIR']);
+
+/** True for a file that the address names. A socket may have the same codes, when it is connected. */
+function isOfFile(error: unknown): boolean {
+  if (!fileCodes.has(codeOf(error))) return false;
+  return !(error instanceof Error && 'syscall' in error && error.syscall === 'connect');
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
