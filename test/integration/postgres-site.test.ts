@@ -1,6 +1,7 @@
 /** A server with its rows in PostgreSQL. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import pg from 'pg';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { basic } from '../hosted/push-client.ts';
 import { eventually } from '../world/eventually.ts';
@@ -97,5 +98,25 @@ suite('a server on PostgreSQL', () => {
     await request();
     assert.match(sluice.output(), /lock of the database is lost[\s\S]*is held again/);
     assert.ok(!sluice.output().includes(password), 'no log has the password');
+  });
+
+  test('changes nothing when another server has taken the database, and serves pulls', async () => {
+    const client = new pg.Client(database);
+    await client.connect();
+    try {
+      await client.query(
+        `SELECT pg_terminate_backend(pid), pg_advisory_lock(7583190234) FROM pg_locks
+         WHERE locktype = 'advisory' AND granted
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+      );
+      await eventually('the server is not ready', async () => {
+        const answer = await sluice.fetch('/readyz');
+        return answer.status === 503 && /Another server has taken/.test(await answer.text());
+      });
+      assert.match(sluice.output(), /another server has taken the database/);
+      assert.equal((await sluice.fetch('/readyz?for=pulls')).status, 200);
+    } finally {
+      await client.end();
+    }
   });
 });

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Fault } from '../../src/foundation/fault.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
+import { faultOf, isBroken } from '../../src/storage/rows/postgres/postgres-errors.ts';
 import { openPostgresRows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
@@ -86,6 +87,23 @@ suite('PostgreSQL and the network', () => {
     await sleep(200);
     await database.end();
     await ended;
+  });
+
+  test('errors of an outage are known', () => {
+    const errors = [
+      new Error('Client has encountered a connection error and is not queryable'),
+      new Error('Client was closed and is not queryable'),
+      ...['EPIPE', '25006', '25P03', '25P04', '57P01', '57P03'].map(code =>
+        Object.assign(new Error('why'), { code }),
+      ),
+    ];
+    for (const error of errors) {
+      assert.ok(isBroken(error), String(error));
+      assert.ok(is503(faultOf(error) as Fault), String(error));
+    }
+    for (const code of ['28P01', '28000', '3D000']) {
+      assert.ok(is503(faultOf(Object.assign(new Error('why'), { code })) as Fault), code);
+    }
   });
 
   test('wrong settings are named at the start', async () => {

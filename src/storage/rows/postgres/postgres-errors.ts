@@ -11,6 +11,9 @@ const conflicts = new Set(['40001', '40P01']);
 const unavailable = /^(?:57P\d\d|08\w{3}|53\w{3}|57014|25006|25P0[34]|28\w{3}|3D000)$/;
 const ofConnection = /^(?:57P|08|25006|25P0[34])/;
 
+// Such as EPIPE.
+const ofSystem = /^E[A-Z]+$/;
+
 // The driver gives these errors no code.
 const endedConnection =
   /^(?:Connection terminated|timeout e|Query read timeout|Client (?:has encountered a connection error|was closed))/i;
@@ -24,7 +27,7 @@ export function isConflict(error: unknown): boolean {
 export function isBroken(error: unknown): boolean {
   if (error instanceof Fault) return false;
   const code = codeOf(error);
-  return !/^[0-9A-Z]{5}$/.test(code) || ofConnection.test(code);
+  return !/^[0-9A-Z]{5}$/.test(code) || ofSystem.test(code) || ofConnection.test(code);
 }
 
 export function isUnavailable(error: unknown): boolean {
@@ -50,7 +53,7 @@ export function faultOf(error: unknown): unknown {
     );
   }
   const isOfConnection =
-    /^E[A-Z]+$/.test(code) || (error instanceof Error && endedConnection.test(error.message));
+    ofSystem.test(code) || (error instanceof Error && endedConnection.test(error.message));
   if (!isOfConnection && !unavailable.test(code)) return error;
   return new Fault(
     'unavailable',
