@@ -221,3 +221,34 @@ test('the least recently used lists are removed', async () => {
   await files.tidy();
   assert.deepEqual((await readdir(own.path)).sort(), ['new', 'used']);
 });
+
+test('what is kept of a layer is not shown by an image that names it as foreign', async () => {
+  const secret = await layerOf([{ name: 'secret/project', content: 'hidden' }]);
+  await changesOf([secret]);
+  const foreign = { ...secret, problem: 'It is a foreign layer.' };
+  const own = await layerOf([
+    { name: 'mine', content: 'm' },
+    { name: '.wh..wh..opq', content: '' },
+  ]);
+  const layers = [foreign, own];
+  assert.match(
+    await failureOf(layers, 1),
+    /Layer 1 of the image is not compared\. It is a foreign/,
+  );
+  await using look = await listings.look({ layers, at: 1, asker: 'me' });
+  assert.deepEqual([look.isCompared, look.waste], [false, undefined]);
+  const names =
+    (await look.tree?.children(look.tree.root, { sort: 'name', offset: 0, limit: 10 })) ?? [];
+  assert.deepEqual(
+    names.map(({ name }) => name),
+    ['mine'],
+  );
+  assert.match(await failureOf([foreign], 0), /foreign layer/);
+  await using alone = await listings.look({ layers: [foreign], at: 0, asker: 'me' });
+  assert.equal(alone.tree, undefined);
+});
+
+test('a layer with very deep directories is refused', async () => {
+  const deep = await layerOf([{ name: `${'d/'.repeat(128)}file`, content: 'x' }]);
+  assert.match(await failureOf([deep]), /more than 128 deep/);
+});

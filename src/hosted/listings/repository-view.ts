@@ -74,7 +74,7 @@ export interface UntaggedPage {
 
 const repositoriesOfPage = 50;
 const batch = 500;
-// A page looks at this many names at most, whatever the viewer may pull.
+// A page looks at this many manifests at most.
 const mostSeen = 5000;
 const tagsOfPage = 20;
 const shownReferrers = 5;
@@ -94,10 +94,10 @@ export async function listRepositories(
   const names: string[] = [];
   let last = after;
   let hasMore = true;
-  for (let seen = 0; hasMore && seen < mostSeen && names.length <= repositoriesOfPage; ) {
+  // The name of the next page is one that the caller may pull: it must not say that others exist.
+  while (hasMore && names.length <= repositoriesOfPage) {
     await pauseTurn();
     const found = await store.repositories(last, batch);
-    seen += found.length;
     hasMore = found.length === batch;
     last = found.at(-1) ?? last;
     names.push(...found.filter(name => name.includes(find) && rights(name).includes('pull')));
@@ -105,8 +105,7 @@ export async function listRepositories(
   const page = names.slice(0, repositoriesOfPage);
   const repositories = [];
   for (const name of page) repositories.push(await shownRepository(name, { store, pulls }));
-  const isFull = names.length > repositoriesOfPage;
-  return { repositories, next: isFull ? page.at(-1) : hasMore ? last : undefined };
+  return { repositories, next: names.length > repositoriesOfPage ? page.at(-1) : undefined };
 }
 
 /** Returns a page of the tags of a repository. Throws a `Fault` (404). */

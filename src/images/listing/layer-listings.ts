@@ -76,6 +76,9 @@ interface Run {
 const runsAtOnce = 2;
 const mostWaiting = 50;
 const knownFailures = 2000;
+// A registry that sends less would keep others waiting.
+const shortestMs = 60_000;
+const slowestBytesPerMs = 100;
 // Content does not get better by itself.
 const contentFailureMs = 3_600_000;
 const otherFailureMs = 20_000;
@@ -107,12 +110,14 @@ export function createLayerListings({
     return made;
   };
 
-  const entriesOf = (layer: ReadableLayer, run: Run): Promise<string> => {
+  const entriesOf = async (layer: ReadableLayer, run: Run): Promise<string> => {
     const { digest, size } = layer.descriptor;
+    // The rights to such a layer are not asked for: nothing that is kept of its digest may be shown.
+    if (layer.problem !== undefined) throw problemFault(layer.problem);
     return kept(nameOf('entries', [layer]), async () => {
-      if (layer.problem !== undefined) throw problemFault(layer.problem);
       if (size > limits.maxBytes) throw problemFault(`It has more than ${limits.maxBytes} bytes.`);
-      const late = AbortSignal.timeout(limits.maxMs);
+      const mostMs = Math.min(limits.maxMs, shortestMs + Math.ceil(size / slowestBytesPerMs));
+      const late = AbortSignal.timeout(mostMs);
       const signal = AbortSignal.any([closing.signal, late]);
       try {
         return await runListing(
@@ -126,7 +131,8 @@ export function createLayerListings({
           },
         );
       } catch (error) {
-        if (late.aborted) throw problemFault(`It cannot be read within ${limits.maxMs / 1000} s.`);
+        if (late.aborted)
+          throw problemFault(`It cannot be read within ${Math.ceil(mostMs / 1000)} s.`);
         throw error;
       }
     });
@@ -142,7 +148,7 @@ export function createLayerListings({
     for (let tried = 1; ; tried += 1) {
       const paths: string[] = [];
       for (const [at, layer] of layers.entries()) {
-        if (await files.use(nameOf('entries', [layer]))) {
+        if (layer.problem === undefined && (await files.use(nameOf('entries', [layer])))) {
           paths.push(await entriesOf(layer, run));
           continue;
         }
@@ -151,13 +157,15 @@ export function createLayerListings({
         run.layersDone += 1;
       }
       run.layer = undefined;
+      const late = AbortSignal.timeout(limits.maxMs);
       try {
-        const signal = closing.signal;
+        const signal = AbortSignal.any([closing.signal, late]);
         await kept(name, () =>
           runListing({ kind, layers: paths, maxEntries: limits.maxEntries }, { signal }),
         );
         return;
       } catch (error) {
+        if (late.aborted) throw problemFault('The layers cannot be compared in time.');
         if (!isLost(error) || tried > 1) throw error;
         for (const layer of layers) await files.remove(nameOf('entries', [layer]));
       }
@@ -232,9 +240,12 @@ export function createLayerListings({
   return {
     async look(question) {
       const { layers, at, asker } = question;
-      const waste = await wasteOf(layers);
-      const compared = await openKept(layers.slice(0, at + 1));
-      const tree = compared ?? (await openKept(layers.slice(at, at + 1)));
+      const isReadable = (some: readonly ReadableLayer[]) =>
+        some.every(({ problem }) => problem === undefined);
+      const [below, own] = [layers.slice(0, at + 1), layers.slice(at, at + 1)];
+      const waste = isReadable(layers) ? await wasteOf(layers) : undefined;
+      const compared = isReadable(below) ? await openKept(below) : undefined;
+      const tree = compared ?? (isReadable(own) ? await openKept(own) : undefined);
       const key = `${nameOf('waste', layers)} ${at}`;
       const failureKey = `${key} ${asker}`;
       const failure = failures.get(failureKey);

@@ -1,23 +1,25 @@
 /** The page of a layer: shows what is known of it, until all of it has been read. */
 import { improve } from './common.js';
 
-const pauseMs = 1000;
+// Each look counts among the requests of the caller.
+const pauseMs = 5000;
 const part = /** @type {HTMLElement} */ (document.getElementById('layer-content'));
 
 async function refresh() {
   const isBusy = document.hidden || part.contains(document.activeElement);
-  if (!isBusy) await replace().catch(() => {});
-  follow();
+  if (isBusy || (await replace().catch(() => true))) follow();
 }
 
+/** Returns false if the server refuses the look: further ones would not help. */
 async function replace() {
   const address = new URL(location.href);
   address.searchParams.set('part', 'content');
   const answer = await fetch(address);
-  if (!answer.ok) return;
+  if (!answer.ok) return false;
   // Written by this server, which escapes every text in it.
   part.innerHTML = await answer.text();
   improve(part);
+  return true;
 }
 
 function follow() {

@@ -12,6 +12,8 @@ const opaque = '.wh..wh..opq';
 const hashBytes = 16;
 /** The limit of Linux for the target of a symbolic link, and for a path. */
 const mostLinkBytes = 4096;
+/** Pages show the way to a file: it must not be as long as a path can be. */
+const mostDepth = 128;
 
 type Limits = Pick<ListingLimits, 'maxUnpackedBytes' | 'maxEntries' | 'maxNameBytes'>;
 type Collected = { -readonly [Name in keyof ListedEntry]: ListedEntry[Name] };
@@ -41,6 +43,7 @@ export class EntryCollector implements TarVisitor {
     // The holes of a sparse file are not in the archive, but are hashed.
     if (tarEntry.isSparse) this.count(tarEntry.size);
     const parts = partsOf(tarEntry.path);
+    if (parts.length > mostDepth) throw tooLarge(`has directories more than ${mostDepth} deep`);
     const name = parts.at(-1) ?? '';
     if (name === opaque || name === whiteout) {
       this.#hide(parts.slice(0, -1).join(keySeparator));

@@ -13,7 +13,10 @@ export function definitionLines(text: string, steps: readonly ShownStep[]): read
   const headers = new Map<string, number[]>();
   for (const [at, line] of lines.entries()) {
     const name = headerOf(line);
-    if (name !== undefined) headers.set(name, [...(headers.get(name) ?? []), at]);
+    if (name === undefined) continue;
+    const places = headers.get(name);
+    if (places) places.push(at);
+    else headers.set(name, [at]);
   }
   const found = new Map<number, ShownStep>();
   for (const step of steps) {
