@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
+import type { PullSubject } from '../../src/storage/rows/figures/pull-rows.ts';
 import type { BuildOutcome, NewBuild } from '../../src/storage/rows/images/build-rows.ts';
 import type { Rows } from '../../src/storage/rows/rows.ts';
 
@@ -278,6 +279,24 @@ function testNotes(withRows: WithRows): void {
         ['x', 'y', 'x'].map(text => anonymousUse.enter(digestOf(text), '192.0.2.1', 5)),
       );
       assert.deepEqual(await anonymousUse.of('192.0.2.1'), { requests: 0, files: 2, bytes: 10 });
+    }));
+
+  test('pulls are counted by subject and day, and removed after their time', () =>
+    withRows(async ({ pulls }) => {
+      const [one, other] = ['container 1', `repository ${'x'.repeat(255)}`] as PullSubject[];
+      assert.ok(one && other);
+      const today = new Date().toISOString().slice(0, 10);
+      assert.deepEqual(await pulls.recent(one, today), { count: 0, lastAt: undefined });
+      for (let count = 0; count < 5; count += 1) pulls.note([one]);
+      await Promise.all([pulls.flush(), pulls.flush()]);
+      pulls.note([one, other]);
+      await pulls.flush();
+      const { count, lastAt } = await pulls.recent(one, '2026-01-01');
+      assert.deepEqual([count, typeof lastAt], [6, 'number']);
+      assert.equal((await pulls.byDay(other, '2026-01-01'))[0]?.count, 1);
+      assert.equal(await pulls.purge('2026-01-01'), 0);
+      assert.ok((await pulls.purge('9999-01-01')) >= 2);
+      assert.deepEqual(await pulls.byDay(one, '2026-01-01'), []);
     }));
 
   test('secrets, readings of the clock and the id are replaced, not duplicated', () =>

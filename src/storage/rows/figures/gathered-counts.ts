@@ -6,6 +6,7 @@ export interface GatheredCounts<C> {
   add(key: string, count: C): void;
   /** Returns the unwritten count with a key. */
   get(key: string): C | undefined;
+  /** How many counts are in memory. A count that is being written and waits again is two. */
   readonly size: number;
   /** Writes the counts since the last call. Counts that cannot be written are kept for the next call. */
   flush(): Promise<void>;
@@ -54,7 +55,7 @@ export function gatherCounts<C>(
       return one !== undefined && other !== undefined ? merge(one, other) : (one ?? other);
     },
     get size() {
-      return waiting.size;
+      return waiting.size + taken.size;
     },
     flush() {
       if (waiting.size === 0) return Promise.resolve();
