@@ -33,3 +33,17 @@ test('every statement of every store finds its rows by an index', async () => {
   assert.ok(count > 80, `only ${count} statements were found`);
   assert.deepEqual(scans, []);
 });
+
+test('referrers are found by their subject, not among all manifests of a repository', async () => {
+  const database = openDatabase(':memory:');
+  const found = (await storeStatements(database))
+    .flatMap(({ statements }) => statements)
+    .filter(sql => sql.includes('hosted_manifests') && / subject = \?/.test(sql));
+  assert.ok(found.length > 0);
+  for (const sql of found) {
+    assert.match(
+      planOf(database, sql).join('\n'),
+      /INDEX hosted_manifests_by_subject \(repository=\? AND subject=\? AND digest>\?\)/,
+    );
+  }
+});

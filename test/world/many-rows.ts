@@ -16,6 +16,16 @@ export interface RowCounts {
   readonly packageLayers?: number;
   /** Builds that were over long ago. */
   readonly endedBuilds?: number;
+  /** Hosted repositories with one blob each. */
+  readonly repositories?: number;
+  /** Tags and manifests of one hosted repository, each tag with its own. */
+  readonly tags?: number;
+  /** Pulls of a thousand containers and of all hosted repositories and tags above, by day, up to today. */
+  readonly pulls?: number;
+  /** Pulls and builds of organisations by day, in the 400 days up to today. */
+  readonly usage?: number;
+  /** Pulls of images by day, in the 400 days up to today. */
+  readonly dayCounts?: number;
 }
 
 const dayMs = 24 * 3_600_000;
@@ -27,6 +37,7 @@ const dayMs = 24 * 3_600_000;
 export function fillDatabase(database: Database, counts: RowCounts, now = Date.now()): void {
   const { endedRequests = 0, liveRequests = 0, hostedBlobs = 0, orphans = 0 } = counts;
   const { cachedBlobs = 0, endedBuilds = 0, contents = 0, packageLayers = 0 } = counts;
+  const { repositories = 0, tags = 0 } = counts;
   const sql = (text: string, values: object) => database.prepare(text).run(values);
   const numbers =
     'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < @count)';
@@ -94,5 +105,66 @@ export function fillDatabase(database: Database, counts: RowCounts, now = Date.n
         { count: endedBuilds, at: now - 40 * dayMs },
       );
     }
+    if (repositories > 0) {
+      sql(
+        `${numbers} INSERT INTO repositories (name) SELECT 'wide/r' || printf('%08d', i) FROM n`,
+        { count: repositories },
+      );
+      sql(
+        `INSERT INTO hosted_blobs (repository, digest, size, linked_at)
+         SELECT id, 'sha256:' || printf('b%063x', id), 1000, @at FROM repositories WHERE name LIKE 'wide/%'`,
+        { at: now - 9 * dayMs },
+      );
+    }
+    if (tags > 0) {
+      const values = { count: tags, id: repository('many/tags') };
+      sql(
+        `${numbers} INSERT INTO hosted_manifests (repository, digest, media_type, size)
+         SELECT @id, 'sha256:' || printf('a%063x', i), 'application/vnd.oci.image.manifest.v1+json', 500 FROM n`,
+        values,
+      );
+      sql(
+        `${numbers} INSERT INTO hosted_tags (repository, name, digest)
+         SELECT @id, 't' || printf('%08d', i), 'sha256:' || printf('a%063x', i) FROM n`,
+        values,
+      );
+    }
+    fillFigures(sql, numbers, counts, now);
   })();
+}
+
+/** Rows by day, which end today. */
+function fillFigures(
+  sql: (text: string, values: object) => unknown,
+  numbers: string,
+  { pulls = 0, usage = 0, dayCounts = 0, repositories = 0, tags = 0 }: RowCounts,
+  now: number,
+): void {
+  const today = new Date(now).toISOString().slice(0, 10);
+  const dayOf = (number: string) => `date(@today, '-' || (${number}) || ' days')`;
+  if (pulls > 0) {
+    const subjects = `CASE i % 3 WHEN 0 THEN 'container ' || printf('%064x', i / 3 % 1000)
+      WHEN 1 THEN 'repository wide/r' || printf('%08d', i / 3 % MAX(@repositories, 1) + 1)
+      ELSE 'reference many/tags:t' || printf('%08d', i / 3 % MAX(@tags, 1) + 1) END`;
+    // A thousand rows a day at least, so that a part of them is older than what is kept.
+    sql(
+      `${numbers} INSERT OR IGNORE INTO pulls (subject, day, count, last_at)
+       SELECT ${subjects}, ${dayOf('i / 3000 % 500')}, 1 + i % 7, @now - i / 3000 % 500 * ${dayMs} FROM n`,
+      { count: pulls, repositories, tags, today, now },
+    );
+  }
+  if (usage > 0) {
+    sql(
+      `${numbers} INSERT INTO usage (metric, day, org, count)
+       SELECT CASE i % 2 WHEN 0 THEN 'pulls' ELSE 'builds' END, ${dayOf('i / 2 % 400')}, 'org' || (i / 800) || '.example', i % 9 FROM n`,
+      { count: usage, today },
+    );
+  }
+  if (dayCounts > 0) {
+    sql(
+      `${numbers} INSERT INTO day_counts (kind, day, name, count)
+       SELECT 'pulled images', ${dayOf('i % 400')}, 'registry.example/team/app' || (i / 400), i % 9 FROM n`,
+      { count: dayCounts, today },
+    );
+  }
 }

@@ -35,9 +35,11 @@ export function createHostedQueries(database: RowDatabase) {
        AS isUntagged
      FROM hosted_manifests m WHERE ${inRepository} AND digest > ? ORDER BY digest LIMIT ?`,
   );
+  // With a further column from the outer rows, SQLite would read all manifests of the repository by their digests.
   const referrers = sql<HostedReferrer>(
-    `SELECT digest, artifact_type AS artifactType FROM hosted_manifests
-     WHERE ${inRepository} AND subject = ? AND digest > ? ORDER BY digest LIMIT ?`,
+    `SELECT digest, (SELECT artifact_type FROM hosted_manifests m
+       WHERE m.repository = s.repository AND m.digest = s.digest) AS artifactType
+     FROM hosted_manifests s WHERE ${inRepository} AND subject = ? AND digest > ? ORDER BY digest LIMIT ?`,
   );
   const tagged = sql(
     `SELECT digest FROM hosted_tags WHERE ${inRepository} AND name = ?`,
