@@ -5,7 +5,13 @@ import { pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
-import { checkLooks, requireAccessible, startBrowser, type TestBrowser } from './browser-world.ts';
+import {
+  checkLooks,
+  type OpenTab,
+  requireAccessible,
+  startBrowser,
+  type TestBrowser,
+} from './browser-world.ts';
 
 suite('the page of a container that is built', () => {
   let registry: Registry;
@@ -20,6 +26,7 @@ suite('the page of a container that is built', () => {
     [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
     sluice = await startSluice({
       config: {
+        accounts: { admin: 'secret' },
         buildkit: [buildkitd.address],
         builds: { syntax: 'builder', concurrent: 1 },
         limits: { builds: { anonymous: 'off' } },
@@ -63,6 +70,39 @@ suite('the page of a container that is built', () => {
     await two.page.locator('#build tr.running', { hasText: 'sleep 1' }).waitFor();
     await two.page.locator('#state').getByText('Ready').waitFor();
     await two.page.locator('#contents .stack').waitFor();
+  });
+
+  test('the list of builds follows waiting and running builds, with scripts and without', async () => {
+    const headers = { authorization: `Basic ${btoa('admin:secret')}` };
+    const first = await ask('RUN sleep 4 && echo list one > /one');
+    const second = await ask('RUN sleep 8 && echo list two > /two');
+    await using live = await browser.open({ headers });
+    await using plain = await browser.open({ headers, javaScript: false });
+    const rowOf = ({ page }: OpenTab, { targetImage }: ContainerAnswer) =>
+      page.locator('#builds tbody tr', { hasText: targetImage.split('/').at(-1) ?? '' });
+    const states = (tab: OpenTab, answer: ContainerAnswer) => ({
+      is: (word: string) => rowOf(tab, answer).locator('.badge', { hasText: word }).waitFor(),
+    });
+    const address = `${sluice.url}/view/builds`;
+    await Promise.all([live.page.goto(address), plain.page.goto(address)]);
+    // A loaded page forgets it.
+    await live.page.evaluate("document.documentElement.dataset.sameLoad = 'yes'");
+    for (const tab of [live, plain]) await states(tab, second).is('waiting');
+    await states(live, first).is('succeeded');
+    await states(live, second).is('running');
+    // A person who is about to follow a link keeps the row under the keys.
+    const link = rowOf(live, second).getByRole('link');
+    await link.focus();
+    for (const answer of [first, second]) await states(plain, answer).is('succeeded');
+    assert.equal(await live.page.locator('#builds a:focus').count(), 1);
+    await states(live, second).is('running');
+    await link.blur();
+    await states(live, second).is('succeeded');
+    await live.page.locator('html[data-same-load="yes"]').waitFor();
+    // Nothing runs any more: neither page asks again.
+    assert.equal(await live.page.locator('[data-moving]').count(), 0);
+    assert.equal(await plain.page.locator('meta[http-equiv="refresh"]').count(), 0);
+    await requireAccessible(live.page);
   });
 
   test('without scripts the page of a running build has its steps, and loads itself again', async () => {

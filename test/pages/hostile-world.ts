@@ -29,7 +29,7 @@ export const hostileTexts: readonly string[] = [
 export const hostileText = hostileTexts.join(' ');
 
 const names =
-  'q image by package base env to next from page filter name owner user state status since until tag repository digest path layer platform build token search versions dockerfile channels entrypoint workdir sort order line step day organisation plan against compare at format change';
+  'q image by package base env to next from page filter name owner user state status since until tag repository digest path layer platform build token search versions dockerfile channels entrypoint workdir sort order line step day organisation plan against compare at format change find last untagged deleted reference target kind scope part';
 
 /** Returns a query in which every parameter that a page may read is the text. */
 export function queryWith(text: string): string {

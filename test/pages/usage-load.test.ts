@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { buildsTab } from '../../src/pages/usage/builds/builds-tab.ts';
 import { limitsTab } from '../../src/pages/usage/limits-tab.ts';
+import { pullsTab } from '../../src/pages/usage/pulls-tab.ts';
 import { rangeOf, type UsagePageDeps } from '../../src/pages/usage/usage-data.ts';
 import { tabPage } from '../../src/pages/usage/usage-tab.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
@@ -50,6 +51,7 @@ before(async () => {
       for (let caller = 0; caller < 1000; caller += 1) {
         const text = hostileTexts[caller % hostileTexts.length];
         add.run('refused callers', day, `${caller} ${text}`.padEnd(200, 'x'), 1000 - caller);
+        add.run('pulled images', day, `${caller} ${text}`.padEnd(200, 'x'), 1000 - caller);
       }
       for (let at24 = 0; at24 < 24; at24 += 1) hour.run(last - at * dayMs + at24 * 3_600_000);
     }
@@ -63,7 +65,7 @@ after(async () => {
 });
 
 test('each page is light, and hostile names are text', async () => {
-  for (const name of ['', '/builds', '/disk', '/limits', '/health']) {
+  for (const name of ['', '/pulls', '/builds', '/disk', '/limits', '/health']) {
     const view = await loadFirstView(sluice.url, `/view/usage${name}?${range}`, { authorization });
     assert.equal(view.status, 200, name);
     assert.ok(view.bytes < 100_000, `${name}: ${view.bytes} bytes`);
@@ -76,10 +78,12 @@ test('each page is light, and hostile names are text', async () => {
     await answer.text();
     assert.equal(answer.status, 200, target);
   }
-  const { html } = await loadFirstView(sluice.url, `/view/usage/limits?${range}`, {
-    authorization,
-  });
-  assert.ok(html.includes('&lt;script&gt;alert(1)&lt;/script&gt;'));
+  for (const name of ['limits', 'pulls']) {
+    const { html } = await loadFirstView(sluice.url, `/view/usage/${name}?${range}`, {
+      authorization,
+    });
+    assert.ok(html.includes('&lt;script&gt;alert(1)&lt;/script&gt;'), name);
+  }
   const csv = await sluice.fetch(`/view/usage/refused-callers.csv?${range}`, {
     headers: { authorization },
   });
@@ -94,7 +98,7 @@ test('a page of a month takes less than 50 ms, and one of a year never blocks th
     operation: { maxRunning: 1, maxWaiting: 1 },
     metrics: { getSingleMetric: () => undefined },
   } as unknown as UsagePageDeps;
-  for (const tab of [buildsTab, limitsTab]) {
+  for (const tab of [buildsTab, limitsTab, pullsTab]) {
     const show = async (from: string) => {
       const chosen = rangeOf(from, '2026-01-30');
       const page = await tabPage(tab, [tab], chosen, await tab.read(chosen, deps));

@@ -5,9 +5,12 @@ const pauseMs = 3000;
 const part = /** @type {HTMLElement} */ (document.getElementById('builds'));
 
 async function refresh() {
-  const isBusy = document.hidden || part.contains(document.activeElement);
-  if (!isBusy) await replace().catch(() => {});
+  if (!isBusy()) await replace().catch(() => {});
   follow();
+}
+
+function isBusy() {
+  return document.hidden || part.contains(document.activeElement);
 }
 
 async function replace() {
@@ -15,8 +18,11 @@ async function replace() {
   address.searchParams.set('part', 'table');
   const answer = await fetch(address);
   if (!answer.ok) return;
+  const text = await answer.text();
+  // Somebody may have moved into the list meanwhile.
+  if (isBusy()) return;
   // Written by this server, which escapes every text in it.
-  part.innerHTML = await answer.text();
+  part.innerHTML = text;
   improve(part);
 }
 
