@@ -17,7 +17,11 @@ export interface Containerd extends AsyncDisposable {
   /** Runs `ctr <args>`. */
   ctr(args: readonly string[], options?: ExecOptions): Promise<Result>;
   pull(reference: string, options?: PullOptions): Promise<Result>;
-  /** Runs a pulled image on the machine's network, as its configuration tells. */
+  /**
+   * Runs a pulled image on the machine's network, as its configuration specifies.
+   *
+   * @returns both outputs of the container in `stdout`, the messages of ctr in `stderr`
+   */
   run(reference: string, command?: readonly string[]): Promise<Result>;
   stop(): Promise<void>;
 }
@@ -52,10 +56,15 @@ export async function startContainerd(options: ContainerdOptions): Promise<Conta
         ],
         timeoutMs === undefined ? {} : { timeoutMs },
       ),
-    run: (reference, command = []) => {
+    async run(reference, command = []) {
       const name = `container-${++containers}`;
       const group = `${root.controlGroup}/${name}`;
-      return ctr(['run', '--rm', '--net-host', '--cgroup', group, reference, name, ...command]);
+      // Through a file: on a busy machine ctr loses what a container wrote shortly before it ended.
+      const log = `/tmp/${name}.log`;
+      const options = ['--rm', '--net-host', '--cgroup', group, '--log-uri', `file://${log}`];
+      const { code, stderr } = await ctr(['run', ...options, reference, name, ...command]);
+      const { stdout } = await root.exec(['cat', log]);
+      return { code, stdout, stderr };
     },
     stop: root.close,
     [Symbol.asyncDispose]: root.close,
