@@ -69,7 +69,7 @@ async function measure(
     config: {
       buildkit: [buildkitd.address],
       builds: { conda: way },
-      channels: { bench: { url: `${served.url}/bench`, allowPrivateAddress: true } },
+      channels: served.settings,
       limits: { builds: { anonymous: 'off' } },
       registries: { [registry.host]: { plainHttp: true } },
     },

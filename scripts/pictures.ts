@@ -5,7 +5,6 @@
 import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Page } from 'playwright-core';
-import { manifestAccept } from '../src/oci/index.ts';
 import { startBrowser } from '../test/pages/browser-world.ts';
 import { startCondaChannels } from '../test/world/conda-channels.ts';
 import { program } from '../test/world/conda-programs.ts';
@@ -14,11 +13,9 @@ import { startRegistry } from '../test/world/registry.ts';
 import { startSluice } from '../test/world/sluice.ts';
 
 const folder = fileURLToPath(new URL('../docs/pictures/', import.meta.url));
-const system = 'library/ubuntu';
 
 await using registry = await startRegistry();
-await pushDebianImage(registry, system);
-await tagAs('24.04');
+await pushDebianImage(registry, 'library/ubuntu', '24.04');
 await using channels = await startCondaChannels({
   'conda-forge': [
     program('procps-ng', '4.0.4'),
@@ -58,12 +55,7 @@ await using sluice = await startSluice({
       'docker.io': { mirrors: [registry.host] },
       [registry.host]: { plainHttp: true },
     },
-    channels: Object.fromEntries(
-      ['conda-forge', 'bioconda'].map(name => [
-        name,
-        { url: `${channels.url}/${name}`, allowPrivateAddress: true },
-      ]),
-    ),
+    channels: channels.settings,
   },
 });
 await using browser = await startBrowser();
@@ -88,14 +80,4 @@ await picture(page, 'build');
 async function picture(of: Page, name: string): Promise<void> {
   await of.screenshot({ path: `${folder}${name}.png`, animations: 'disabled', caret: 'hide' });
   console.log(`${folder}${name}.png`);
-}
-
-/** Gives the image of the registry another tag. */
-async function tagAs(tag: string): Promise<void> {
-  const at = (name: string) => `${registry.url}/v2/${system}/manifests/${name}`;
-  const found = await fetch(at('1'), { headers: { accept: manifestAccept } });
-  const type = found.headers.get('content-type') ?? '';
-  const body = await found.arrayBuffer();
-  const put = await fetch(at(tag), { method: 'PUT', headers: { 'content-type': type }, body });
-  if (!put.ok) throw new Error(`The registry refused a tag: ${put.status}`);
 }

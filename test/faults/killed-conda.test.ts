@@ -5,7 +5,7 @@ import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { digestOf } from '../../src/oci/digest.ts';
-import { startCondaChannels } from '../world/conda-channels.ts';
+import { channelSettings, startCondaChannels } from '../world/conda-channels.ts';
 import { program } from '../world/conda-programs.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
 import { eventually } from '../world/eventually.ts';
@@ -45,12 +45,7 @@ test('kill -9 at any moment loses nothing and leaves nothing half made', async t
   const config = {
     limits: { builds: { anonymous: 'off' } },
     registries: { [registry.host]: { plainHttp: true } },
-    channels: Object.fromEntries(
-      ['conda-forge', 'bioconda'].map(name => [
-        name,
-        { url: `${channel.url}/${name}`, allowPrivateAddress: true },
-      ]),
-    ),
+    channels: channelSettings(channel.url, ['conda-forge', 'bioconda']),
   };
   const ask = async (sluice: Sluice, round: number) =>
     (await sluice.request({

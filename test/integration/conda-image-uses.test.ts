@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { bytesOf } from '../corpus/content.ts';
 import { layerOf } from '../corpus/layer.ts';
-import { startCondaChannels } from '../world/conda-channels.ts';
+import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { library, program } from '../world/conda-programs.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -24,35 +24,29 @@ suite('uses of Conda images', () => {
   let registry: Registry;
   let sluice: Sluice;
   let baseImage: string;
-  let stopChannels: () => Promise<void>;
+  let served: CondaChannels;
 
   before(async () => {
     registry = await startRegistry();
     await pushDebianImage(registry, 'debian');
     baseImage = `${registry.host}/debian:1`;
-    const { url, stop } = await startCondaChannels({
+    served = await startCondaChannels({
       'conda-forge': [program('procps-ng', '4.0'), library('1')],
       bioconda: ['one', 'two', 'three'].map(name =>
         program(name, '1', { depends: ['library >=1'] }),
       ),
     });
-    stopChannels = stop;
     sluice = await startSluice({
       config: {
         limits: { builds: { anonymous: 'off' } },
         registries: { [registry.host]: { plainHttp: true } },
-        channels: Object.fromEntries(
-          ['conda-forge', 'bioconda'].map(name => [
-            name,
-            { url: `${url}/${name}`, allowPrivateAddress: true },
-          ]),
-        ),
+        channels: served.settings,
       },
     });
   });
   after(async () => {
     await sluice?.stop();
-    await stopChannels?.();
+    await served?.stop();
     await registry?.stop();
   });
 

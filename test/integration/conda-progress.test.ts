@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { startCondaChannels } from '../world/conda-channels.ts';
+import { channelSettings, startCondaChannels } from '../world/conda-channels.ts';
 import { nativeSubdir } from '../world/conda-package.ts';
 import { library, program } from '../world/conda-programs.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
@@ -53,9 +53,7 @@ suite('progress of Conda images', () => {
       config: {
         limits: { builds: { anonymous: 'off' } },
         registries: { [registry.host]: { plainHttp: true } },
-        channels: Object.fromEntries(
-          names.map(name => [name, { url: `${channel.url}/${name}`, allowPrivateAddress: true }]),
-        ),
+        channels: channelSettings(channel.url, names),
       },
     });
     options = ['--base-image', `${registry.host}/debian:1`, '--await'];

@@ -65,12 +65,7 @@ suite('native Conda images', () => {
   const configOf = () => ({
     limits: { builds: { anonymous: 'off' } },
     registries: { [registry.host]: { plainHttp: true } },
-    channels: Object.fromEntries(
-      Object.keys(channels).map(name => [
-        name,
-        { url: `${served.url}/${name}`, allowPrivateAddress: true },
-      ]),
-    ),
+    channels: served.settings,
   });
 
   before(async () => {

@@ -43,11 +43,7 @@ suite('the form to ask for a container', () => {
         builds: { conda: 'native' },
         limits: { builds: { anonymous: 'off' } },
         registries: { [registry.host]: { plainHttp: true } },
-        channels: Object.fromEntries(
-          [...['conda-forge', 'bioconda'].map(name => [name, `${served.url}/${name}`])].map(
-            ([name, url]) => [name, { url, allowPrivateAddress: true }],
-          ),
-        ),
+        channels: served.settings,
       },
     });
   });

@@ -1,56 +1,26 @@
 /** The log of a build by its steps, in a real browser while a real BuildKit runs. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { pushCorpus } from '../corpus/corpus.ts';
-import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
-import { type Registry, startRegistry } from '../world/registry.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
-import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+import { checkLooks } from './browser-world.ts';
+import { type BuildWorld, startBuildWorld } from './build-world.ts';
 
 suite('the log of a build by its steps', () => {
-  let registry: Registry;
-  let buildkitd: Buildkitd;
-  let sluice: Sluice;
-  let browser: TestBrowser;
-  let base: string;
+  let world: BuildWorld;
 
   before(async () => {
-    registry = await startRegistry();
-    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
-    [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
-    sluice = await startSluice({
-      config: {
-        buildkit: [buildkitd.address],
-        builds: { syntax: 'builder' },
-        limits: { builds: { anonymous: 'off' } },
-        registries: { [registry.host]: { plainHttp: true } },
-      },
-    });
+    world = await startBuildWorld();
   });
-  after(async () => {
-    await browser?.[Symbol.asyncDispose]();
-    await sluice?.stop();
-    await buildkitd?.stop();
-    await registry?.stop();
-  });
-
-  const request = async (dockerfile: string): Promise<string> => {
-    const containerFile = Buffer.from(dockerfile).toString('base64');
-    const answer = await sluice.request({ containerFile });
-    return (answer as unknown as { buildId: string }).buildId;
-  };
-  const finished = async (id: string) =>
-    (await sluice.fetch(`/v1alpha1/builds/${id}/logs?follow=true`)).text();
+  after(() => world?.stop());
 
   test('the lines of one step follow live, and only they', async () => {
-    const id = await request(
-      `FROM ${base}\nRUN for i in $(seq 1 8); do echo "beat $i"; sleep 1; done\nRUN echo other\n`,
+    const id = await world.build(
+      `FROM ${world.base}\nRUN for i in $(seq 1 8); do echo "beat $i"; sleep 1; done\nRUN echo other\n`,
     );
-    await using tab = await browser.open();
+    await using tab = await world.browser.open();
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     await page.locator('#state .steps a', { hasText: '#5' }).waitFor();
-    await page.goto(`${sluice.url}/view/builds/${id}?step=5`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}?step=5`);
     await page.locator('.line', { hasText: 'beat 2' }).waitFor();
     await page.locator('#state .badge.good', { hasText: 'succeeded' }).waitFor();
     await page.locator('.line', { hasText: '#5 DONE' }).waitFor();
@@ -65,12 +35,12 @@ suite('the log of a build by its steps', () => {
   });
 
   test('running steps unfold themselves and fold when they are done', async () => {
-    const id = await request(
-      `FROM ${base}\nRUN for i in 1 2 3 4; do echo "folded $i"; sleep 1; done\nRUN echo quick\n`,
+    const id = await world.build(
+      `FROM ${world.base}\nRUN for i in 1 2 3 4; do echo "folded $i"; sleep 1; done\nRUN echo quick\n`,
     );
-    await using tab = await browser.open();
+    await using tab = await world.browser.open();
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}?view=steps`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}?view=steps`);
     const fold = (number: number) => page.locator(`details.log-step[data-step="${number}"]`);
     await page.locator('details.log-step[open] .line', { hasText: 'folded 2' }).waitFor();
     await fold(5).locator('.badge.good').waitFor();
@@ -87,17 +57,21 @@ suite('the log of a build by its steps', () => {
     assert.equal(await page.locator('details.log-step[open]').count(), 0);
     await fold(5).locator('summary').click();
     await fold(5).locator('.line', { hasText: 'folded 4' }).waitFor();
-    await checkLooks(browser, `${sluice.url}/view/builds/${id}?view=steps&open=5`, 'build-steps');
+    await checkLooks(
+      world.browser,
+      `${world.sluice.url}/view/builds/${id}?view=steps&open=5`,
+      'build-steps',
+    );
   });
 
   test('without scripts a failed step is unfolded, and links unfold the others', async () => {
-    const id = await request(
-      `FROM ${base}\nRUN for i in $(seq 1 500); do echo "row $i"; done\nRUN echo broken; exit 7\n`,
+    const id = await world.build(
+      `FROM ${world.base}\nRUN for i in $(seq 1 500); do echo "row $i"; done\nRUN echo broken; exit 7\n`,
     );
-    await finished(id);
-    await using tab = await browser.open({ javaScript: false });
+    await world.finished(id);
+    await using tab = await world.browser.open({ javaScript: false });
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     await page.getByRole('link', { name: 'Step by step' }).click();
     const open = page.locator('details.log-step[open]');
     assert.equal(await open.count(), 1);

@@ -4,76 +4,39 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { pushCorpus } from '../corpus/corpus.ts';
 import { assertSuccess } from '../integration/served.ts';
-import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
-import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { hello, library, program } from '../world/conda-programs.ts';
-import { pushDebianImage } from '../world/debian-image.ts';
-import { type Registry, startRegistry } from '../world/registry.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+import { checkLooks } from './browser-world.ts';
+import { type BuildWorld, startBuildWorld } from './build-world.ts';
 
 const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
 const hostile = `<script>alert("1")</script>'"\u202e`;
 
 suite('the page of a build', () => {
-  let registry: Registry;
-  let buildkitd: Buildkitd;
-  let sluice: Sluice;
-  let browser: TestBrowser;
-  let base: string;
-  let channels: CondaChannels;
+  let world: BuildWorld;
 
   before(async () => {
-    registry = await startRegistry();
-    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
-    [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
-    channels = await startCondaChannels({
-      'conda-forge': [program('procps-ng', '4.0'), library('1.3'), hello],
-      bioconda: [program('samtools', '1.20', { depends: ['library >=1.3,<2'] })],
-    });
-    await pushDebianImage(registry, 'debian');
-    const channelOf = (name: string) => ({
-      [name]: { url: `${channels.url}/${name}`, allowPrivateAddress: true },
-    });
-    sluice = await startSluice({
-      config: {
-        channels: { ...channelOf('conda-forge'), ...channelOf('bioconda') },
-        accounts: { admin: 'secret' },
-        buildkit: [buildkitd.address],
-        builds: { syntax: 'builder' },
-        limits: { builds: { anonymous: 'off' } },
-        registries: { [registry.host]: { plainHttp: true } },
+    world = await startBuildWorld({
+      packages: {
+        'conda-forge': [program('procps-ng', '4.0'), library('1.3'), hello],
+        bioconda: [program('samtools', '1.20', { depends: ['library >=1.3,<2'] })],
       },
+      config: { accounts: { admin: 'secret' } },
     });
   });
-  after(async () => {
-    await browser?.[Symbol.asyncDispose]();
-    await sluice?.stop();
-    await channels?.stop();
-    await buildkitd?.stop();
-    await registry?.stop();
-  });
+  after(() => world?.stop());
 
-  const request = async (dockerfile: string): Promise<string> => {
-    const containerFile = Buffer.from(dockerfile).toString('base64');
-    const answer = await sluice.request({ containerFile });
-    return (answer as unknown as { buildId: string }).buildId;
-  };
-  const finished = async (id: string) =>
-    (await sluice.fetch(`/v1alpha1/builds/${id}/logs?follow=true`)).text();
-  const html = async (path: string) => (await sluice.fetch(path, asBrowser)).text();
+  const html = async (path: string) => (await world.sluice.fetch(path, asBrowser)).text();
 
   test('a build is watched from its first step to its image, without a reload', async () => {
-    const id = await request(
-      `FROM ${base} AS one\nRUN sleep 2; echo from one > /one\nFROM ${base}\nRUN sleep 3; echo ${'x'.repeat(30)}\nCOPY --from=one /one /one\nRUN for i in 1 2 3; do echo line $i; sleep 1; done\nCMD ["cat", "/one"]\n`,
+    const id = await world.build(
+      `FROM ${world.base} AS one\nRUN sleep 2; echo from one > /one\nFROM ${world.base}\nRUN sleep 3; echo ${'x'.repeat(30)}\nCOPY --from=one /one /one\nRUN for i in 1 2 3; do echo line $i; sleep 1; done\nCMD ["cat", "/one"]\n`,
     );
-    await using tab = await browser.open();
+    await using tab = await world.browser.open();
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     await page.locator('.steps tr.running').first().waitFor();
     await page.locator('.line', { hasText: 'line 1' }).waitFor();
     await page.locator('#state .badge.good', { hasText: 'succeeded' }).waitFor();
@@ -85,37 +48,37 @@ suite('the page of a build', () => {
     assert.match((await rows.nth(5).textContent()) ?? '', /RUN for.*\d B/);
     const bars = await page.locator('.steps rect.done').count();
     assert.ok(bars >= 5, `${bars} bars`);
-    await checkLooks(browser, `${sluice.url}/view/builds/${id}`, 'build');
+    await checkLooks(world.browser, `${world.sluice.url}/view/builds/${id}`, 'build');
   });
 
   test('a failed build says why first, and marks the line', async () => {
-    const id = await request(
-      `FROM ${base}\nRUN echo fine\nRUN echo '${hostile.replaceAll("'", '')}' >&2; exit 3\n`,
+    const id = await world.build(
+      `FROM ${world.base}\nRUN echo fine\nRUN echo '${hostile.replaceAll("'", '')}' >&2; exit 3\n`,
     );
-    await finished(id);
+    await world.finished(id);
     const path = `/view/builds/${id}`;
-    await using tab = await browser.open();
-    await tab.page.goto(sluice.url + path);
+    await using tab = await world.browser.open();
+    await tab.page.goto(world.sluice.url + path);
     const failure = await tab.page.locator('.failure').textContent();
     assert.match(failure ?? '', /ended with exit code 3 \(Dockerfile, line 3\)/);
     assert.match((await tab.page.locator('.recipe tr.failed').textContent()) ?? '', /^3RUN echo/);
     assert.equal(await tab.page.locator('.steps tr.failed').count(), 1);
     assert.ok(!(await html(path)).includes('<script>alert'));
-    await checkLooks(browser, sluice.url + path, 'build-failed');
+    await checkLooks(world.browser, world.sluice.url + path, 'build-failed');
   });
 
   test('a native build of Conda packages shows its phases, its lock files and bills', async () => {
-    const answer = await sluice.request({
+    const answer = await world.sluice.request({
       packages: {
         ...{ type: 'CONDA', entries: ['samtools'], channels: ['conda-forge', 'bioconda'] },
-        condaOpts: { baseImage: `${registry.host}/debian:1` },
+        condaOpts: { baseImage: `${world.registry.host}/debian:1` },
       },
     });
-    const { buildId: id } = answer as unknown as { buildId: string };
-    await finished(id);
-    await using tab = await browser.open();
+    const { buildId: id = '' } = answer;
+    await world.finished(id);
+    await using tab = await world.browser.open();
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     const steps = await page.locator('.steps .name').allTextContents();
     assert.deepEqual(steps.slice(0, 1), ['#1 Solve the packages']);
     assert.match(steps[1] ?? '', /^#2 Fetch \d packages and make their layers$/);
@@ -126,25 +89,25 @@ suite('the page of a build', () => {
       all.map(link => link.getAttribute('href') ?? ''),
     );
     assert.equal(addresses.length, 5);
-    for (const address of addresses) assert.equal((await sluice.fetch(address)).status, 200);
+    for (const address of addresses) assert.equal((await world.sluice.fetch(address)).status, 200);
     const again = await page.getByRole('link', { name: 'Build again' }).getAttribute('href');
-    assert.equal(new URL(again ?? '', sluice.url).searchParams.get('package'), 'samtools');
+    assert.equal(new URL(again ?? '', world.sluice.url).searchParams.get('package'), 'samtools');
   });
 
   test('a Singularity image shows its definition file as it was sent, and its steps', async () => {
-    const text = `Bootstrap: docker\nFrom: ${base}\n\n%post\n    echo made for {{ WHO }} > /made\n\n%runscript\n    cat /made\n`;
-    const answer = await sluice.request({
+    const text = `Bootstrap: docker\nFrom: ${world.base}\n\n%post\n    echo made for {{ WHO }} > /made\n\n%runscript\n    cat /made\n`;
+    const answer = await world.sluice.request({
       containerFile: Buffer.from(text).toString('base64'),
-      ...{ format: 'sif', freeze: true, buildRepository: `${registry.host}/sif/made` },
+      ...{ format: 'sif', freeze: true, buildRepository: `${world.registry.host}/sif/made` },
       buildArgs: { WHO: 'tests' },
     });
-    const { buildId: id } = answer as unknown as { buildId: string };
-    const log = await finished(id);
+    const { buildId: id = '' } = answer;
+    const log = await world.finished(id);
     assert.match(log, /^#\d+ Make the Singularity image$/m);
     assert.match(log, /^#\d+ [\d.]+ made the SIF file, [\d.]+ \w+, in /m);
-    await using tab = await browser.open();
+    await using tab = await world.browser.open();
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     const names = await page.locator('.steps .name').allTextContents();
     const own = names.slice(-3).map(name => name.replace(/^#\d+ /, ''));
     assert.deepEqual(own, [
@@ -165,25 +128,25 @@ suite('the page of a build', () => {
       names.map((_, at) => at + 1),
       'all steps are counted together',
     );
-    await checkLooks(browser, `${sluice.url}/view/builds/${id}`, 'build-definition');
+    await checkLooks(world.browser, `${world.sluice.url}/view/builds/${id}`, 'build-definition');
   });
 
   test('the files of an uploaded build context are listed for its owner', async () => {
     await using directory = await makeTempDir('context-files');
     const names = ['Dockerfile', '<b>bold', 'a/\u202etxt.exe'];
     await mkdir(directory.join('a'));
-    await writeFile(directory.join(names[0] ?? ''), `FROM ${base}\nCOPY . /c\n`);
+    await writeFile(directory.join(names[0] ?? ''), `FROM ${world.base}\nCOPY . /c\n`);
     for (const name of names.slice(1)) await writeFile(directory.join(name), 'x'.repeat(1500));
     // A smaller context is a part of the request.
     await writeFile(directory.join('large'), randomBytes(9 * 1024 * 1024));
     for (let at = 0; at < 250; at += 1) await writeFile(directory.join(`z${at}`), '');
     const result = await sluiceCommand([
-      ...['build', directory.path, '--server', sluice.url, '--await', '--json'],
+      ...['build', directory.path, '--server', world.sluice.url, '--await', '--json'],
     ]);
     const { buildId: id } = JSON.parse(assertSuccess(result)) as { buildId: string };
-    await using tab = await browser.open();
+    await using tab = await world.browser.open();
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     await page.getByRole('link', { name: 'Files of the build context' }).click();
     await page.getByText(/^1 to 200 of 25\d/).waitFor();
     assert.match(
@@ -195,14 +158,17 @@ suite('the page of a build', () => {
     await page.getByText(/^201 to 25\d of 25\d/).waitFor();
     const admin = `Basic ${Buffer.from('admin:secret').toString('base64')}`;
     const path = `/view/builds/${id}/files`;
-    assert.equal((await sluice.fetch(path, { headers: { authorization: admin } })).status, 200);
+    assert.equal(
+      (await world.sluice.fetch(path, { headers: { authorization: admin } })).status,
+      200,
+    );
   });
 
   test('its asker cancels a build without scripts, and the page loads itself again', async () => {
-    const id = await request(`FROM ${base}\nRUN echo long; sleep 600\n`);
-    await using tab = await browser.open({ javaScript: false });
+    const id = await world.build(`FROM ${world.base}\nRUN echo long; sleep 600\n`);
+    await using tab = await world.browser.open({ javaScript: false });
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     await page.locator('.line', { hasText: 'echo long' }).first().waitFor();
     await page.getByRole('button', { name: 'Cancel the build' }).click();
     await page.getByText('The build was cancelled.').waitFor();
@@ -212,8 +178,8 @@ suite('the page of a build', () => {
 
   test('another caller may neither cancel a build nor see the other builds of its image', async () => {
     const admin = `Basic ${Buffer.from('admin:secret').toString('base64')}`;
-    const containerFile = Buffer.from(`FROM ${base}\nRUN sleep 600\n`).toString('base64');
-    const answer = await sluice.fetch('/v1alpha2/container', {
+    const containerFile = Buffer.from(`FROM ${world.base}\nRUN sleep 600\n`).toString('base64');
+    const answer = await world.sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: admin },
       body: JSON.stringify({ containerFile }),
@@ -222,7 +188,7 @@ suite('the page of a build', () => {
     const path = `/view/builds/${id}`;
     assert.ok(!(await html(path)).includes('Cancel the build'));
     const post = (headers: Record<string, string>) =>
-      sluice.fetch(`${path}/cancel`, {
+      world.sluice.fetch(`${path}/cancel`, {
         ...{ method: 'POST', redirect: 'manual' },
         headers: { ...asBrowser.headers, ...headers },
       });
@@ -231,33 +197,36 @@ suite('the page of a build', () => {
     assert.match(await refused.text(), /Only the caller who requested a build/);
     assert.equal((await post({ origin: 'https://evil.test', authorization: admin })).status, 403);
     assert.equal((await post({ authorization: admin })).status, 303);
-    assert.match(await finished(id), /The build was cancelled/);
+    assert.match(await world.finished(id), /The build was cancelled/);
 
-    const again = await request(`FROM ${base}\nRUN sleep 600\n`);
-    await sluice.fetch(`/view/builds/${again}/cancel`, { method: 'POST', redirect: 'manual' });
-    await finished(again);
+    const again = await world.build(`FROM ${world.base}\nRUN sleep 600\n`);
+    await world.sluice.fetch(`/view/builds/${again}/cancel`, {
+      method: 'POST',
+      redirect: 'manual',
+    });
+    await world.finished(again);
     assert.notEqual(again, id);
     assert.ok(!(await html(`/view/builds/${again}`)).includes(id));
-    const other = await sluice.fetch(`/view/builds/${id}`, {
+    const other = await world.sluice.fetch(`/view/builds/${id}`, {
       headers: { ...asBrowser.headers, authorization: admin },
     });
     assert.ok(!(await other.text()).includes(again));
   });
 
   test('earlier builds of the same image are compared for their owner', async () => {
-    const dockerfile = `FROM ${base}\nRUN echo first; exit 4\n`;
-    const first = await request(dockerfile);
-    await finished(first);
+    const dockerfile = `FROM ${world.base}\nRUN echo first; exit 4\n`;
+    const first = await world.build(dockerfile);
+    await world.finished(first);
     const containerFile = Buffer.from(dockerfile).toString('base64');
-    const answer = await sluice.request({ containerFile, buildOptions: {}, noCache: true });
-    const { buildId: second } = answer as unknown as { buildId: string };
+    const answer = await world.sluice.request({ containerFile, buildOptions: {}, noCache: true });
+    const { buildId: second = '' } = answer;
     assert.notEqual(second, first);
-    await finished(second);
+    await world.finished(second);
     const text = await html(`/view/builds/${second}`);
     assert.match(text, /Builds of the same image/);
     assert.ok(text.includes(`href="/view/builds/${first}"`));
-    await using tab = await browser.open();
-    await tab.page.goto(`${sluice.url}/view/builds/${second}`);
+    await using tab = await world.browser.open();
+    await tab.page.goto(`${world.sluice.url}/view/builds/${second}`);
     await tab.page.getByText('Duration by step').click();
     const row = tab.page.locator('.compared tr', { hasText: 'RUN echo first; exit 4' });
     assert.deepEqual(await row.locator('td').allTextContents(), ['failed', 'failed']);
@@ -267,11 +236,13 @@ suite('the page of a build', () => {
   });
 
   test('the log is read page by page and by step without scripts', async () => {
-    const id = await request(`FROM ${base}\nRUN for i in $(seq 1 900); do echo "row $i"; done\n`);
-    await finished(id);
-    await using tab = await browser.open({ javaScript: false });
+    const id = await world.build(
+      `FROM ${world.base}\nRUN for i in $(seq 1 900); do echo "row $i"; done\n`,
+    );
+    await world.finished(id);
+    await using tab = await world.browser.open({ javaScript: false });
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id.replace('_', '-')}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id.replace('_', '-')}`);
     const visible = (text: string) => page.locator('.line', { hasText: text }).count();
     assert.equal(await visible('row 900'), 1);
     assert.equal(await visible('row 2 '), 0);
@@ -284,9 +255,9 @@ suite('the page of a build', () => {
   });
 
   test('a build without a record of its steps shows what its log says', async () => {
-    const id = await request(`FROM ${base}\nRUN echo old\n`);
-    await finished(id);
-    await rm(join(sluice.data, 'logs/builds', `${id}.steps`));
+    const id = await world.build(`FROM ${world.base}\nRUN echo old\n`);
+    await world.finished(id);
+    await rm(join(world.sluice.data, 'logs/builds', `${id}.steps`));
     const text = await html(`/view/builds/${id}`);
     assert.match(text, /\[2\/2\] RUN echo old<\/span><\/th><td><span class="badge good">done</);
     assert.doesNotMatch(text, /<svg/);
@@ -299,34 +270,34 @@ suite('the page of a build', () => {
     );
     const more =
       '\\033[1mbold\\033[0m \\033[7mreversed\\033[0m \\033[2mdim\\033[0m \\033[38;5;208morange\\033[0m';
-    const id = await request(
-      `FROM ${base}\nRUN printf '${texts.join('\\n')}\\n${more}\\n'; printf '10%%\\r20%%\\r\\033[32mall of it\\033[0m\\n'\n`,
+    const id = await world.build(
+      `FROM ${world.base}\nRUN printf '${texts.join('\\n')}\\n${more}\\n'; printf '10%%\\r20%%\\r\\033[32mall of it\\033[0m\\n'\n`,
     );
-    await finished(id);
-    await using tab = await browser.open();
+    await world.finished(id);
+    await using tab = await world.browser.open();
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     const line = (text: string) => page.locator('.line', { hasText: text }).last();
     assert.equal(await line('text 31').locator('.t-red').textContent(), ' text 31 ');
     assert.equal(await line('text 104').locator('.on-blue').textContent(), ' text 104 ');
     assert.equal(await line('orange').locator('.t-yellow').textContent(), 'orange');
     assert.match((await line('all of it').textContent()) ?? '', /^\d+#5 [\d.]+ all of it$/);
     const api = `/v1alpha1/builds/${id}/logs`;
-    assert.ok(!(await (await sluice.fetch(api)).text()).includes('\u001b'));
-    const coloured = await (await sluice.fetch(`${api}?colors=true`)).text();
+    assert.ok(!(await (await world.sluice.fetch(api)).text()).includes('\u001b'));
+    const coloured = await (await world.sluice.fetch(`${api}?colors=true`)).text();
     assert.ok(coloured.includes('\u001b[0;32mall of it\u001b[0m\n'));
-    await checkLooks(browser, `${sluice.url}/view/builds/${id}`, 'build-colours');
+    await checkLooks(world.browser, `${world.sluice.url}/view/builds/${id}`, 'build-colours');
   });
 
   test('hostile texts in names of steps and in the log stay texts', async () => {
     const script = '<script>document.title="broken"</script><img src=x onerror=alert(1)>';
-    const id = await request(
-      `FROM ${base}\nRUN : '${script}'\nRUN printf '${script}\\033[2J\\033]0;title\\007\\342\\200\\256 \\000 end\\n'; head -c 10000 /dev/zero | tr '\\0' y\n`,
+    const id = await world.build(
+      `FROM ${world.base}\nRUN : '${script}'\nRUN printf '${script}\\033[2J\\033]0;title\\007\\342\\200\\256 \\000 end\\n'; head -c 10000 /dev/zero | tr '\\0' y\n`,
     );
-    await finished(id);
-    await using tab = await browser.open();
+    await world.finished(id);
+    await using tab = await world.browser.open();
     const { page } = tab;
-    await page.goto(`${sluice.url}/view/builds/${id}`);
+    await page.goto(`${world.sluice.url}/view/builds/${id}`);
     await page.locator('.line', { hasText: 'The build succeeded' }).waitFor();
     assert.match(await page.title(), /^Build of builds:/);
     assert.equal(await page.locator('#content img, #content script').count(), 0);

@@ -5,47 +5,22 @@ import { appendFile } from 'node:fs/promises';
 import { get } from 'node:http';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { pushCorpus } from '../corpus/corpus.ts';
-import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { boundMs } from '../world/longest-block.ts';
-import { type Registry, startRegistry } from '../world/registry.ts';
-import { type Sluice, startMeasuredSluice } from '../world/sluice.ts';
-import { startBrowser, type TestBrowser } from './browser-world.ts';
+import { startMeasuredSluice } from '../world/sluice.ts';
+import { type BuildWorld, startBuildWorld } from './build-world.ts';
 
 const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
 
 suite('a large log and many watchers', () => {
-  let registry: Registry;
-  let buildkitd: Buildkitd;
-  let sluice: Sluice;
-  let browser: TestBrowser;
-  let base: string;
+  let world: BuildWorld;
 
   before(async () => {
-    registry = await startRegistry();
-    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
-    [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
-    sluice = await startMeasuredSluice({
-      config: {
-        buildkit: [buildkitd.address],
-        builds: { syntax: 'builder' },
-        limits: { builds: { anonymous: 'off' }, connections: { perAddress: 1000 } },
-        registries: { [registry.host]: { plainHttp: true } },
-      },
+    world = await startBuildWorld({
+      start: startMeasuredSluice,
+      config: { limits: { connections: { perAddress: 1000 } } },
     });
   });
-  after(async () => {
-    await browser?.[Symbol.asyncDispose]();
-    await sluice?.stop();
-    await buildkitd?.stop();
-    await registry?.stop();
-  });
-
-  const request = async (dockerfile: string): Promise<string> => {
-    const containerFile = Buffer.from(dockerfile).toString('base64');
-    const answer = await sluice.request({ containerFile });
-    return (answer as unknown as { buildId: string }).buildId;
-  };
+  after(() => world?.stop());
 
   test('a log of 100,000 lines is shown at once, and any line of it can be reached', async t => {
     const lines = Array.from(
@@ -59,30 +34,30 @@ suite('a large log and many watchers', () => {
     };
     let id = '';
     let path = '';
-    const load = async () => (await sluice.fetch(path, asBrowser)).text();
+    const load = async () => (await world.sluice.fetch(path, asBrowser)).text();
     // User and system time are counted in ticks of 10 ms each, with the work of other threads: the best of some logs.
     let firstMs = Number.POSITIVE_INFINITY;
     let firstCpuMs = Number.POSITIVE_INFINITY;
     for (const word of ['small', 'little', 'tiny', 'short']) {
-      id = await request(`FROM ${base}\nRUN echo ${word}\n`);
+      id = await world.build(`FROM ${world.base}\nRUN echo ${word}\n`);
       path = `/view/builds/${id}`;
-      await (await sluice.fetch(`/v1alpha1/builds/${id}/logs?follow=true`)).text();
+      await (await world.sluice.fetch(`/v1alpha1/builds/${id}/logs?follow=true`)).text();
       // The code of the page is loaded, and the log is not.
       await load();
-      await appendFile(join(sluice.data, 'logs/builds', `${id}.log`), lines.join(''));
+      await appendFile(join(world.sluice.data, 'logs/builds', `${id}.log`), lines.join(''));
       const begin = cpuMs();
       firstMs = Math.min(firstMs, await timed(load));
       firstCpuMs = Math.min(firstCpuMs, cpuMs() - begin);
     }
-    const text = await (await sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
+    const text = await (await world.sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
     const before = text.split('\n').length - 1 - lines.length;
     const againMs = await timed(load);
     assert.ok((await load()).length < 100_000);
 
-    await using tab = await browser.open();
+    await using tab = await world.browser.open();
     const { page } = tab;
     const shownMs = await timed(async () => {
-      await page.goto(sluice.url + path);
+      await page.goto(world.sluice.url + path);
       await page.locator('.line', { hasText: 'line 99999 ' }).waitFor();
     });
     const number = before + 50_001;
@@ -105,8 +80,8 @@ suite('a large log and many watchers', () => {
   });
 
   test('200 watchers of a build cost little more than one', async t => {
-    const id = await request(
-      `FROM ${base}\nRUN i=0; while [ $i -lt 120 ]; do printf '\\033[32mbeat %s\\033[0m\\n' $i; sleep 0.1; i=$((i+1)); done\n`,
+    const id = await world.build(
+      `FROM ${world.base}\nRUN i=0; while [ $i -lt 120 ]; do printf '\\033[32mbeat %s\\033[0m\\n' $i; sleep 0.1; i=$((i+1)); done\n`,
     );
     const single = watch(id);
     const seen = async (watcher: Watcher, beat: number) => {
@@ -143,7 +118,7 @@ suite('a large log and many watchers', () => {
     const ended = Promise.withResolvers<void>();
     let text = '';
     const checks = new Set<() => void>();
-    get(`${sluice.url}/view/builds/${id}/events`, { agent: false }, answer => {
+    get(`${world.sluice.url}/view/builds/${id}/events`, { agent: false }, answer => {
       answer.on('data', piece => {
         text += piece;
         for (const check of checks) check();
@@ -168,7 +143,10 @@ suite('a large log and many watchers', () => {
 
   /** Processor time of the server so far. Source: proc(5), utime and stime in ticks of 10 ms. */
   function cpuMs(): number {
-    const fields = readFileSync(`/proc/${sluice.process.pid}/stat`, 'utf8').replace(/^.*\) /, '');
+    const fields = readFileSync(`/proc/${world.sluice.process.pid}/stat`, 'utf8').replace(
+      /^.*\) /,
+      '',
+    );
     const [user, system] = fields.split(' ').slice(11, 13).map(Number);
     return ((user ?? 0) + (system ?? 0)) * 10;
   }

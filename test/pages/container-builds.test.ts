@@ -1,56 +1,29 @@
 /** The page of a container while its image is built: real builds on a real BuildKit, one at a time. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { pushCorpus } from '../corpus/corpus.ts';
-import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
-import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
-import {
-  checkLooks,
-  type OpenTab,
-  requireAccessible,
-  startBrowser,
-  type TestBrowser,
-} from './browser-world.ts';
+import type { ContainerAnswer } from '../world/sluice.ts';
+import { checkLooks, type OpenTab, requireAccessible } from './browser-world.ts';
+import { type BuildWorld, startBuildWorld } from './build-world.ts';
 
 suite('the page of a container that is built', () => {
-  let registry: Registry;
-  let buildkitd: Buildkitd;
-  let sluice: Sluice;
-  let browser: TestBrowser;
-  let base: string;
+  let world: BuildWorld;
 
   before(async () => {
-    registry = await startRegistry();
-    base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference ?? '';
-    [buildkitd, browser] = await Promise.all([startBuildkitd(), startBrowser()]);
-    sluice = await startSluice({
-      config: {
-        accounts: { admin: 'secret' },
-        buildkit: [buildkitd.address],
-        builds: { syntax: 'builder', concurrent: 1 },
-        limits: { builds: { anonymous: 'off' } },
-        registries: { [registry.host]: { plainHttp: true } },
-      },
+    world = await startBuildWorld({
+      config: { accounts: { admin: 'secret' }, builds: { concurrent: 1 } },
     });
   });
-  after(async () => {
-    await browser?.[Symbol.asyncDispose]();
-    await sluice?.stop();
-    await buildkitd?.stop();
-    await registry?.stop();
-  });
+  after(() => world?.stop());
 
-  const ask = (lines: string): Promise<ContainerAnswer> =>
-    sluice.request({ containerFile: Buffer.from(`FROM ${base}\n${lines}\n`).toString('base64') });
+  const ask = (lines: string) => world.request(`FROM ${world.base}\n${lines}\n`);
   const addressOf = ({ containerToken }: ContainerAnswer) =>
-    `${sluice.url}/view/containers/${containerToken}`;
+    `${world.sluice.url}/view/containers/${containerToken}`;
 
   test('a waiting and a running build become ready on the page, without a reload', async () => {
     const first = await ask('RUN sleep 5 && echo one > /one');
     const second = await ask('RUN sleep 1 && echo two > /two');
-    await using one = await browser.open();
-    await using two = await browser.open();
+    await using one = await world.browser.open();
+    await using two = await world.browser.open();
     await one.page.goto(addressOf(first));
     await two.page.goto(addressOf(second));
     await two.page.locator('#state').getByText('Waiting').waitFor();
@@ -76,14 +49,14 @@ suite('the page of a container that is built', () => {
     const headers = { authorization: `Basic ${btoa('admin:secret')}` };
     const first = await ask('RUN sleep 4 && echo list one > /one');
     const second = await ask('RUN sleep 8 && echo list two > /two');
-    await using live = await browser.open({ headers });
-    await using plain = await browser.open({ headers, javaScript: false });
+    await using live = await world.browser.open({ headers });
+    await using plain = await world.browser.open({ headers, javaScript: false });
     const rowOf = ({ page }: OpenTab, { targetImage }: ContainerAnswer) =>
       page.locator('#builds tbody tr', { hasText: targetImage.split('/').at(-1) ?? '' });
     const states = (tab: OpenTab, answer: ContainerAnswer) => ({
       is: (word: string) => rowOf(tab, answer).locator('.badge', { hasText: word }).waitFor(),
     });
-    const address = `${sluice.url}/view/builds`;
+    const address = `${world.sluice.url}/view/builds`;
     await Promise.all([live.page.goto(address), plain.page.goto(address)]);
     // A loaded page forgets it.
     await live.page.evaluate("document.documentElement.dataset.sameLoad = 'yes'");
@@ -107,7 +80,7 @@ suite('the page of a container that is built', () => {
 
   test('without scripts the page of a running build has its steps, and loads itself again', async () => {
     const answer = await ask('RUN sleep 8 && echo plain > /plain');
-    await using tab = await browser.open({ javaScript: false });
+    await using tab = await world.browser.open({ javaScript: false });
     await tab.page.goto(addressOf(answer));
     await tab.page.locator('#build tr.running', { hasText: 'sleep 8' }).waitFor();
     await tab.page.locator('#state').getByText('Ready').waitFor();
@@ -115,19 +88,19 @@ suite('the page of a container that is built', () => {
 
   test('a failed build says why, with its build, and no command', async () => {
     const answer = await ask('RUN sleep 1 && echo no such thing && exit 3');
-    await using tab = await browser.open();
+    await using tab = await world.browser.open();
     await tab.page.goto(addressOf(answer));
     await tab.page.locator('#state').getByText('Build failed').waitFor();
     await tab.page.locator('#state .failure', { hasText: 'no such thing' }).waitFor();
     assert.equal(await tab.page.getByText('docker run').count(), 0);
     await tab.page.locator('#state').getByRole('link', { name: 'the build' }).click();
     await tab.page.locator('.recipe tr.failed').waitFor();
-    await checkLooks(browser, addressOf(answer), 'container-failed');
+    await checkLooks(world.browser, addressOf(answer), 'container-failed');
   });
 
   test('a running build looks well at every width, light and dark', async () => {
     const answer = await ask('RUN sleep 25 && echo long > /long');
-    await checkLooks(browser, addressOf(answer), 'container-building', page =>
+    await checkLooks(world.browser, addressOf(answer), 'container-building', page =>
       page.locator('#build tr.running').waitFor(),
     );
   });

@@ -86,12 +86,7 @@ export async function startHostileWorld(start = startSluice): Promise<HostileWor
       builds: { conda: 'native' },
       limits: { builds: { anonymous: 'off' } },
       registries: { [registry.host]: { plainHttp: true } },
-      channels: Object.fromEntries(
-        ['conda-forge', 'bioconda'].map(name => [
-          name,
-          { url: `${channels.url}/${name}`, allowPrivateAddress: true },
-        ]),
-      ),
+      channels: channels.settings,
     },
   });
   stack.use(sluice);

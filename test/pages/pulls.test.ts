@@ -10,6 +10,7 @@ import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+import { pageText } from './page-text.ts';
 
 const page = { accept: 'text/html,*/*;q=0.8' };
 const admin = basic('admin', 'secret');
@@ -46,11 +47,8 @@ suite('pulls', { concurrency: 1 }, () => {
     await directory?.remove();
   });
 
-  const textOf = async (path: string, headers: Record<string, string> = admin) => {
-    const answer = await sluice.fetch(path, { headers: { ...page, ...headers } });
-    assert.equal(answer.status, 200, path);
-    return answer.text();
-  };
+  const textOf = (path: string, headers: Record<string, string> = admin) =>
+    pageText(sluice, path, headers);
   /** Gets a manifest, as the client behind a proxy. */
   const get = async (url: string, client: string, method = 'GET', headers = {}) => {
     const answer = await fetch(url, {

@@ -36,14 +36,11 @@ before(async () => {
     'conda-forge': [program('procps-ng', '4.0'), library('1.3')],
     bioconda: [],
   });
-  const channelOf = (name: string) => ({
-    [name]: { url: `${channels.url}/${name}`, allowPrivateAddress: true },
-  });
   const options = {
     data: directory.join('data'),
     config: {
       accounts: { admin: 'secret' },
-      channels: { ...channelOf('conda-forge'), ...channelOf('bioconda') },
+      channels: channels.settings,
       registries: { [registry.host]: { plainHttp: true, blobs: 'cache' } },
       hosted: { maxTotalBytes: '1 GiB', anonymous: ['public/*'] },
     },
@@ -68,7 +65,7 @@ before(async () => {
       condaOpts: { baseImage: `${registry.host}/debian:1` },
     },
   });
-  const { buildId } = answer as unknown as { buildId: string };
+  const { buildId } = answer;
   await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
   // A server looks at its disk when it starts.
   await sluice.stop();

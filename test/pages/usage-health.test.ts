@@ -9,6 +9,7 @@ import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+import { pageText } from './page-text.ts';
 
 const authorization = `Basic ${btoa('admin:secret')}`;
 const headers = { accept: 'text/html', authorization };
@@ -49,11 +50,7 @@ after(async () => {
   await registry?.stop();
 });
 
-const textOf = async (path: string) => {
-  const answer = await sluice.fetch(path, { headers });
-  assert.equal(answer.status, 200, path);
-  return answer.text();
-};
+const textOf = (path: string) => pageText(sluice, path, headers);
 /** Requests a container; returns the status. */
 const request = async (body: object) => {
   const answer = await sluice.fetch('/v1alpha2/container', {
@@ -76,7 +73,7 @@ test('hosts that work are on the page, with builders, versions and platforms', a
   assert.match(await textOf('/view/usage/health'), /None was used since the start/);
   assert.equal(await request({ containerImage: base, towerAccessToken: token }), 200);
   const containerFile = btoa(`FROM ${base}\nRUN echo one > /one\n`);
-  const { buildId } = (await sluice.request({ containerFile })) as unknown as { buildId: string };
+  const { buildId } = await sluice.request({ containerFile });
   await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
   assert.match(await rowOf('Registries', registry.host), /Working\s+\d+\s+0\s+[\d.]+ m?s\s+20\d\d/);
   assert.match(await rowOf('Platforms', platform.host), /Working\s/);
@@ -97,7 +94,7 @@ test('hosts that fail say why, without secrets', async () => {
   );
   await buildkitd.stop();
   const containerFile = btoa(`FROM ${base}\nRUN echo two > /two\n`);
-  const { buildId } = (await sluice.request({ containerFile })) as unknown as { buildId: string };
+  const { buildId } = await sluice.request({ containerFile });
   await eventually('the builder fails', async () =>
     /Failing/.test(await rowOf('Builders', buildkitd.address)),
   );

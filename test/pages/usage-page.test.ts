@@ -13,6 +13,7 @@ import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
+import { pageText } from './page-text.ts';
 
 const authorization = `Basic ${btoa('admin:open sesame')}`;
 const headers = { accept: 'text/html,*/*;q=0.8', authorization };
@@ -57,11 +58,7 @@ after(async () => {
   await directory?.remove();
 });
 
-const textOf = async (path: string) => {
-  const answer = await sluice.fetch(path, { headers });
-  assert.equal(answer.status, 200, path);
-  return answer.text();
-};
+const textOf = (path: string) => pageText(sluice, path, headers);
 
 test('usage can be read at every width, light and dark', async () => {
   const open = async (page: Page) => {

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { manifestAccept } from '../../src/oci/media-type.ts';
 import { assertSuccess } from '../integration/served.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { library, program } from '../world/conda-programs.ts';
@@ -29,8 +28,7 @@ suite('the walk of a newcomer', () => {
       startRegistry(),
       startDocker({ suite: 'trixie' }),
     ]);
-    await pushDebianImage(registry, 'library/ubuntu');
-    await tagAs('24.04');
+    await pushDebianImage(registry, 'library/ubuntu', '24.04');
     served = await startCondaChannels({
       'conda-forge': [program('procps-ng', '4.0'), library('1.3')],
       bioconda: [
@@ -50,12 +48,7 @@ suite('the walk of a newcomer', () => {
           'docker.io': { mirrors: [registry.host] },
           [registry.host]: { plainHttp: true },
         },
-        channels: Object.fromEntries(
-          ['conda-forge', 'bioconda'].map(name => [
-            name,
-            { url: `${served.url}/${name}`, allowPrivateAddress: true },
-          ]),
-        ),
+        channels: served.settings,
       },
     });
   });
@@ -66,15 +59,6 @@ suite('the walk of a newcomer', () => {
     await served?.stop();
     await registry?.stop();
   });
-
-  async function tagAs(tag: string): Promise<void> {
-    const base = `${registry.url}/v2/library/ubuntu/manifests`;
-    const index = await fetch(`${base}/1`, { headers: { accept: manifestAccept } });
-    const type = index.headers.get('content-type') ?? '';
-    const put = { method: 'PUT', headers: { 'content-type': type } };
-    const answer = await fetch(`${base}/${tag}`, { ...put, body: await index.arrayBuffer() });
-    assert.equal(answer.status, 201);
-  }
 
   /** Presses Tab until something with this name has the focus. */
   async function tabTo(page: Page, name: RegExp): Promise<void> {

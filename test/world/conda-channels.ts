@@ -7,7 +7,9 @@ import { type CondaPackage, nativeSubdir, packPackage } from './conda-package.ts
 export interface CondaChannels extends AsyncDisposable {
   /** `http://127.0.0.1:<port>`; a channel is below it by its name. */
   readonly url: string;
-  /** Paths that were asked for so far. */
+  /** The section `channels` of a configuration that knows them by their names. */
+  readonly settings: Readonly<Record<string, object>>;
+  /** Paths that were requested so far. */
   readonly requests: string[];
   /** Every file by its path; added entries are served, pages under paths that end in `/`. */
   readonly files: Map<string, Uint8Array>;
@@ -39,7 +41,18 @@ export async function startCondaChannels(
   };
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;
-  return { url, requests, files, stop, [Symbol.asyncDispose]: stop };
+  const settings = channelSettings(url, Object.keys(channels));
+  return { url, settings, requests, files, stop, [Symbol.asyncDispose]: stop };
+}
+
+/** Returns the section `channels` of a configuration, for channels below an address by their names. */
+export function channelSettings(
+  url: string,
+  names: readonly string[],
+): Readonly<Record<string, object>> {
+  return Object.fromEntries(
+    names.map(name => [name, { url: `${url}/${name}`, allowPrivateAddress: true }]),
+  );
 }
 
 async function fill(

@@ -8,10 +8,14 @@ import { makeTempDir } from './temp-dir.ts';
 import { requireCommand, requireConda } from './tools.ts';
 
 /**
- * Pushes a small Debian without Python as `<repository>:1`, without a builder: an index with this machine's files for amd64
+ * Pushes a small Debian without Python, without a builder: an index with this machine's files for amd64
  * and for arm64.
  */
-export async function pushDebianImage(target: PushTarget, repository: string): Promise<void> {
+export async function pushDebianImage(
+  target: PushTarget,
+  repository: string,
+  tag = '1',
+): Promise<void> {
   await using directory = await makeTempDir('debian');
   const system = join(requireConda(), 'system');
   const options = ['-C', system, '--numeric-owner', '--owner=0', '--group=0', '-c', '.'];
@@ -26,6 +30,6 @@ export async function pushDebianImage(target: PushTarget, repository: string): P
     imageOf({ layers: [layer], architecture }),
   );
   const [one, other] = images as [Image, Image];
-  await pusher.push(indexOf([amd64(one), arm64(other)]), '1');
+  await pusher.push(indexOf([amd64(one), arm64(other)]), tag);
   await pusher.close();
 }

@@ -29,6 +29,8 @@ export interface ContainerAnswer {
   readonly containerToken: string;
   readonly targetImage: string;
   readonly digest: string;
+  /** Only where a build began. */
+  readonly buildId?: string;
   readonly expiration: string;
   readonly warnings?: readonly string[];
 }

@@ -34,7 +34,7 @@ test('a server makes an image of 100 packages, large ones and many files, within
   await using sluice = await startMeasuredSluice({
     config: {
       builds: { conda: 'native' },
-      channels: { memory: { url: `${served.url}/memory`, allowPrivateAddress: true } },
+      channels: served.settings,
       limits: { builds: { anonymous: 'off' } },
       registries: { [registry.host]: { plainHttp: true } },
     },
