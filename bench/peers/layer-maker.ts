@@ -16,7 +16,7 @@ import { openContentDirectory } from '../../src/storage/content/content-director
 import { openRows } from '../../src/storage/rows/rows.ts';
 import { createTransport } from '../../src/upstream/transport/transport.ts';
 
-/** What the program is told. */
+/** The input of the program. */
 export interface MakerOrder {
   /** Base URL of the channel. */
   readonly channel: string;

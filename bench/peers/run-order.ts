@@ -8,7 +8,7 @@ import type { MakerOrder, MakerReport } from './layer-maker.ts';
 /** Compiled code that a server keeps, which its threads load: see `bin/sluice.js`. */
 const compileCache = fileURLToPath(new URL('../../node_modules/.cache/sluice', import.meta.url));
 
-/** Makes the layers of environments in a process of its own, with the options of a server. */
+/** Makes the layers of environments in its own process, with the options of a server. */
 export async function makeLayers(order: MakerOrder): Promise<MakerReport> {
   const program = fileURLToPath(new URL('layer-maker.ts', import.meta.url));
   const args = ['--max-semi-space-size=4', program];

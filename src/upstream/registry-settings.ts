@@ -48,7 +48,7 @@ export function settingsOf(registries: Registries, registry: string): RegistrySe
   return registries.get(canonicalRegistry(registry)) ?? defaultRegistrySettings;
 }
 
-/** Returns the base URL of a registry's API. Docker Hub serves its API under a host of its own. */
+/** Returns the base URL of a registry's API. Docker Hub serves its API under a separate host. */
 export function endpointOf(registries: Registries, registry: string): URL {
   if (registry === 'docker.io' && !registries.get(registry)?.plainHttp) {
     return new URL('https://registry-1.docker.io');

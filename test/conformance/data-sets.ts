@@ -113,7 +113,7 @@ const recipes: readonly Recipe[] = [
   },
 ];
 
-/** Made once: the tests of each file push them into repositories of their own. */
+/** Made once: the tests of each file push them into their own repositories. */
 export const dataSets: readonly DataSet[] = await Promise.all(recipes.map(makeDataSet));
 
 /** Throws if the data set does not exist. */

@@ -7,7 +7,7 @@ const note = contentOf('text/plain', 'an artifact\n');
 
 /** Artifacts that are not container images. */
 export const artifact: Family = {
-  /** The shape of OCI 1.1: a type of its own and the empty configuration. */
+  /** The shape of OCI 1.1: its own type and the empty configuration. */
   oras11: async () => artifactOf(empty, note, { artifactType: 'application/vnd.example.note' }),
   /** The shape that Singularity pushes. */
   sif: async () =>

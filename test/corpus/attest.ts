@@ -14,7 +14,7 @@ export const attest: Family = {
   },
   /** Only the manifests of amd64 are there. */
   sparse: async () => {
-    // Images of its own, or the other tags would lose theirs with them.
+    // Separate images: the other tags would lose theirs together with these.
     const images = await platforms('sparse');
     const missing = attestation(images.arm);
     const index = indexOf([...images.members, attestation(images.amd), missing]);

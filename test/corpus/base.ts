@@ -18,7 +18,7 @@ export function baseLayer(
   return layer;
 }
 
-/** A small layer of its own for each name. */
+/** A different small layer for each name. */
 export function noteLayer(name: string, compression: Compression = 'gzip'): Promise<Layer> {
   return layerOf(
     [{ name: 'notes/' }, { name: `notes/${name}`, content: `${name}\n` }],

@@ -17,7 +17,7 @@ interface Details {
   readonly reason?: string;
 }
 
-/** A server with a builder of its own, and its builds. */
+/** A server with its own builder, and its builds. */
 interface BuildWorld extends AsyncDisposable {
   readonly sluice: Sluice;
   readonly buildkitd: Buildkitd;

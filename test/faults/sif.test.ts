@@ -49,7 +49,7 @@ test('after a crash, the next start removes leftovers of a Singularity image', a
   const left = join(data, 'sif', `${'0a'.repeat(16)}_1`);
   await mkdir(join(left, 'layers'), { recursive: true });
   await writeFile(join(left, 'image.sif'), 'half of it');
-  // The directory may be a disk of its own, with what is on every disk.
+  // The directory may be a separate disk, with what is on every disk.
   await mkdir(join(data, 'sif', 'lost+found'));
   await using sluice = await startSluice({ data });
   assert.equal((await sluice.fetch('/readyz')).status, 200);

@@ -171,7 +171,7 @@ const checks: Readonly<Record<Client, Check>> = {
   async crane({ root, place, name, expected, what }) {
     const digest = await root.exec(['crane', 'digest', '--insecure', name]);
     assert.equal(assertSuccess(digest, what).trim(), expected.answer.digest, what);
-    // The tar of `docker save`, with manifest.json of its own.
+    // The tar of `docker save`, with its own manifest.json.
     const list = await root.exec([
       'tar',
       '-xOf',

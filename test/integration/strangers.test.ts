@@ -52,7 +52,7 @@ async function ask(sluice: Sluice, dockerfile: string, token?: string): Promise<
   return { ...((await answer.json()) as Answer), status: answer.status };
 }
 
-/** The log of a build that is over. */
+/** The log of a finished build. */
 async function logOf(sluice: Sluice, { buildId, message }: Answer): Promise<string> {
   assert.ok(buildId, message);
   return (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();

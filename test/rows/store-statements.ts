@@ -28,7 +28,7 @@ async function statementsOf(file: string, database: Database): Promise<string[]>
       };
     },
   });
-  // Others are threads of their own.
+  // Others are separate threads.
   if (!/export function create\w+Store\(/.test(readFileSync(file, 'utf8'))) return [];
   const module: Record<string, unknown> = await import(file);
   for (const [name, create] of Object.entries(module)) {

@@ -19,7 +19,7 @@ const types: Readonly<Record<number, string>> = {
   [constants.S_IFLNK]: 'symlink',
 };
 
-/** Unpacks the file system in a SIF file, as root, and tells what is in it; names are bytes in Latin-1. */
+/** Unpacks the file system in a SIF file, as root, and returns what is in it; names are bytes in Latin-1. */
 export async function squashedTree(path: string, offset: number): Promise<Tree> {
   await using directory = await makeTempDir('squashed');
   const root = directory.join('root');

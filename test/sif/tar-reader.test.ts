@@ -10,7 +10,7 @@ interface Seen extends TarEntry {
   readonly content?: string;
 }
 
-/** What is told of a tar file that comes in pieces of these sizes, the last one again and again. */
+/** What the reader reports of a tar file that comes in pieces of these sizes, the last one again and again. */
 function seen(tar: Buffer, sizes: readonly number[] = [], wants = true): Seen[] {
   const entries: { entry: TarEntry; parts: Buffer[] }[] = [];
   const reader = new TarReader({

@@ -18,7 +18,7 @@ export interface ApptainerOptions {
   readonly cwd?: string;
 }
 
-/** Real Apptainer with caches, settings and homes of its own. */
+/** Real Apptainer with its own caches, settings and homes. */
 export interface Apptainer extends AsyncDisposable {
   /** A path below its directory, which every user can read. */
   join(...parts: string[]): string;

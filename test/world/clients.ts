@@ -78,7 +78,7 @@ const writeLogins = `
 mkdir -p /root/.docker /run/containers/0
 tee /root/.docker/config.json >/run/containers/0/auth.json`;
 
-/** Runs an image with podman as its configuration tells, or with another command. */
+/** Runs an image with podman as its configuration specifies, or with another command. */
 export function runWithPodman(
   root: Root,
   reference: string,

@@ -29,7 +29,7 @@ export interface Docker extends AsyncDisposable {
   pull(reference: string, options?: ExecOptions): Promise<Result>;
   /** Pushes an image of the engine under another name. */
   push(image: string, reference: string): Promise<Result>;
-  /** Runs an image on the machine's network, as its configuration tells or with a command. */
+  /** Runs an image on the machine's network, as its configuration specifies or with a command. */
   run(reference: string, command?: readonly string[]): Promise<Result>;
   login(host: string, account: { username: string; password: string }): Promise<Result>;
   stop(): Promise<void>;

@@ -19,7 +19,7 @@ export interface ProgramOptions {
 
 const defaultTimeoutMs = 300_000;
 
-/** Starts a program in a process group of its own, its output piped. */
+/** Starts a program in its own process group, its output piped. */
 export function startProgram(
   [command = '', ...args]: readonly string[],
   { env, input, cwd }: ProgramOptions,

@@ -32,7 +32,7 @@ export interface Root extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-// Directories that need a file system of their own: overlayfs cannot lie on overlayfs.
+// Directories that need their own file system: overlayfs cannot lie on overlayfs.
 const plainDirectories = [
   'run',
   'tmp',

@@ -47,7 +47,7 @@ export interface ServedRequest {
   readonly aborted?: boolean;
 }
 
-/** A Sluice server in a process of its own, as `npm start` runs it. */
+/** A Sluice server in its own process, as `npm start` runs it. */
 export interface Sluice extends AsyncDisposable {
   readonly url: string;
   /** `127.0.0.1:<port>` */

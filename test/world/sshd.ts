@@ -37,7 +37,7 @@ export async function startSshd(
   }
 }
 
-// In a mount namespace of its own: the machine's accounts and the folder that a service makes do not matter.
+// In its own mount namespace: the machine's accounts and the folder that a service makes do not matter.
 const script = [
   'mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd',
   'mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/shadow" /etc/shadow',

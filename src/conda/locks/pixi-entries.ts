@@ -8,7 +8,7 @@ export function isPixiLock(text: string): boolean {
   );
 }
 
-// The versions that pixi has written since its packages are in a list of their own.
+// The versions that pixi has written since its packages are in their own list.
 const versions = ['4', '5', '6', '7'];
 
 /** A package that an environment lists: its kind, such as `conda` or `pypi`, and its address. */

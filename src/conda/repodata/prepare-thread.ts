@@ -4,7 +4,7 @@ import type { PrepareAnswer, PrepareOrder } from './prepare-worker.ts';
 import { RepodataError } from './shards/json-records.ts';
 
 /**
- * Prepares downloaded repository data on a thread of its own. Returns the upstream URL of its shards; undefined when the
+ * Prepares downloaded repository data on its own thread. Returns the upstream URL of its shards; undefined when the
  * new file has them all. Throws a {@link RepodataError} when the data is not what it should be.
  */
 export async function prepareRepodata(

@@ -4,7 +4,7 @@ const memorySection = 5;
 
 /**
  * Returns a WebAssembly module whose memory may not grow above `maxBytes`: compilers declare no maximum, and memory that
- * was taken is never given back. Throws an error for a module without a memory of its own.
+ * was taken is never given back. Throws an error for a module that does not define its memory.
  * Source: WebAssembly Core Specification, Binary Format, Modules (sections, memory section, limits).
  */
 export function withMaxMemory(module: Uint8Array, maxBytes: number): Buffer {

@@ -17,7 +17,7 @@ export interface LoadedRattler {
 
 /**
  * Loads the solver with a bound on its memory. The package compiles its module itself, so the constructors are replaced
- * meanwhile. Only for a thread of its own.
+ * meanwhile. Only for a thread that does nothing else.
  */
 export function loadRattler(maxBytes: number): LoadedRattler {
   const parts = (globalThis as unknown as { WebAssembly: WebAssemblyParts }).WebAssembly;

@@ -50,7 +50,7 @@ console.error = (...words: unknown[]) => {
   panic ??= words.join(' ');
 };
 
-// When the solver breaks down in a task of its own, its answer never comes.
+// When the solver breaks down in its own task, its answer never comes.
 process.on('uncaughtException', error => tell(failureOf(current, error, true)));
 
 const { rattler, memoryBytes } = loadRattler(maxBytes);

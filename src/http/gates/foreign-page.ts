@@ -34,7 +34,7 @@ export function refuseForeignPages(
 
 /**
  * Rejects a form that a page of another origin sends. `cors.origins` makes no difference here: it lets pages call the
- * API with a token of their own, and a form brings the session of the person who looks at the page. A form with a
+ * API with their own token, and a form brings the session of the person who looks at the page. A form with a
  * cookie must say which page sent it.
  */
 export function refuseForeignForms(publicUrl: URL): Check {

@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'n
 import { join } from 'node:path';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 
-/** Files of listings, by name, in a directory of their own. They can be made again at any time. */
+/** Files of listings, by name, in their own directory. They can be made again at any time. */
 export interface ListingFiles {
   /** Returns the path of a file that is here and counts it as used; undefined if there is none. */
   use(name: string): Promise<string | undefined>;

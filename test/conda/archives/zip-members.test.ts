@@ -42,7 +42,7 @@ const changes: Readonly<Record<string, [change: (zip: Buffer, at: number) => voi
     (zip, at) => zip.writeUInt32LE(1_000_000, at + 42),
     /damaged zip file/,
   ],
-  'a member without a header of its own': [
+  'a member without its own header': [
     (zip, at) => zip.writeUInt32LE(zip.readUInt32LE(at + 42) + 1, at + 42),
     /damaged zip file/,
   ],

@@ -24,7 +24,7 @@ test('a conflict is explained with the channels, in a bounded number of lines', 
   assert.ok(message.split('\n').length <= 60);
 });
 
-test('a solver that breaks down tells its reason without its stack', () => {
+test('a solver that breaks down reports its reason without its stack', () => {
   const { message } = explained(
     'fault',
     'panicked at crates/resolvo/src/solver.rs:10:5:\nindex out of bounds\n\nStack:\n\nError\n    at wasm://wasm/00b9e906',

@@ -47,7 +47,7 @@ export function groupPackages<P extends GroupedPackage>(packages: readonly P[]):
   return [...sorted.filter(one => alone.has(one)).map(one => [one]), ...groups];
 }
 
-/** The larger and the more popular, the more a layer of its own saves. */
+/** The larger and the more popular, the more a separate layer saves. */
 function worthOf({ name, size }: GroupedPackage): number {
   const rank = ranks.get(name);
   const popularity = rank === undefined ? 0 : rank < mostPopular ? 2 : 1;

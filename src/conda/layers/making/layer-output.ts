@@ -30,7 +30,7 @@ export class LayerOutput implements Disposable {
   /** Ends the layer; returns the digest of its tar file. */
   end(): Digest {
     this.#gzip.end();
-    // A member of its own, which is that of `layerEnd`.
+    // The end of the tar file is a separate gzip member, equal in all layers: `layerEnd`.
     this.write(tarEnd);
     this.#gzip.end();
     return `sha256:${this.#hash.digest('hex')}` as Digest;

@@ -19,7 +19,7 @@ const bufferBytes = 1024 * 1024;
 
 /**
  * Keeps records in a file until all are known: those of one package stand in several places of the repository data.
- * Writes synchronously, so it belongs on a thread of its own.
+ * Writes synchronously, so it belongs on its own thread.
  */
 export class RecordSpill {
   readonly #file: number;

@@ -58,12 +58,12 @@ export class DamagedPack extends Error {
   }
 }
 
-/** Writes the file. Works synchronously, for a thread of its own. */
+/** Writes the file. Blocks its thread. */
 export class ShardPackWriter {
   readonly #file: number;
   /** Names of packages, in the order of their digests. */
   readonly #names: string[] = [];
-  /** Small buffers of their own would each hold a whole slab of Node's pool. */
+  /** Separate small buffers would each hold a whole slab of Node's pool. */
   readonly #digests = new GrowingBytes();
   readonly #entries = new GrowingBytes();
   #size = 0;
@@ -124,7 +124,7 @@ export class ShardPackWriter {
   }
 }
 
-/** Reads the file. Works synchronously, for a thread of its own. */
+/** Reads the file. Blocks its thread. */
 export class ShardPack {
   readonly #file: number;
   readonly #table: Buffer;

@@ -1,6 +1,6 @@
 import { type Instruction, plainWords } from '../../../builds/recipe/dockerfile/instructions.ts';
 
-/** An instruction that is a step of its own. */
+/** An instruction that is a separate step. */
 export interface InstructionPlace {
   /** In upper case. */
   readonly name: string;
