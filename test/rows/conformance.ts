@@ -281,6 +281,23 @@ function testNotes(withRows: WithRows): void {
       assert.deepEqual(await anonymousUse.of('192.0.2.1'), { requests: 0, files: 2, bytes: 10 });
     }));
 
+  test('figures are right at each moment while counts are written', () =>
+    withRows(async ({ pulls }) => {
+      const all = Array.from({ length: 2000 }, (_, at) => `repository ${at}` as PullSubject);
+      pulls.note(all);
+      let isDone = false;
+      const flushed = pulls.flush().finally(() => {
+        isDone = true;
+      });
+      for (let at = 0; !isDone; at = (at + 97) % all.length) {
+        const subject = all[at];
+        assert.ok(subject);
+        assert.equal((await pulls.recent(subject, '2026-01-01')).count, 1, subject);
+        await new Promise(setImmediate);
+      }
+      await flushed;
+    }));
+
   test('pulls are counted by subject and day, and removed after their time', () =>
     withRows(async ({ pulls }) => {
       const [one, other] = ['container 1', `repository ${'x'.repeat(255)}`] as PullSubject[];

@@ -1,6 +1,7 @@
 import type { Tally, TallyKind } from '../../../foundation/telemetry/tally.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
+import { gatherCounts } from './gathered-counts.ts';
 
 /**
  * Counts by kind, day (`yyyy-mm-dd`, UTC) and name. They are gathered in memory and written together. A kind has a
@@ -25,11 +26,9 @@ interface NameCount {
   readonly count: number;
 }
 
-interface Waiting {
+interface Waiting extends NameCount {
   readonly kind: TallyKind;
   readonly day: string;
-  readonly name: string;
-  count: number;
 }
 
 export function createDayCountStore(
@@ -52,10 +51,22 @@ export function createDayCountStore(
   );
   /** The names of today by kind, as far as this process counted them: a flood of new names must not fill the memory. */
   const known = new Map<TallyKind, { readonly day: string; readonly names: Set<string> }>();
-  let waiting = new Map<string, Waiting>();
-  /** What is being written. Queries count it until it is. */
-  let taken: ReadonlyMap<string, Waiting> = new Map();
-  let flushing: Promise<void> | undefined;
+  const gathered = gatherCounts<Waiting>(database, {
+    keyOf: ({ kind, day, name }) => `${kind}\n${day}\n${name}`,
+    merge: (one, other) => ({ ...one, count: one.count + other.count }),
+    *write(counts) {
+      const rows = new Map<string, Set<string>>();
+      for (const { kind, day, name, count } of counts) {
+        const key = `${kind}\n${day}`;
+        const present = rows.get(key) ?? new Set(yield* names.all(kind, day, mostNames));
+        rows.set(key, present);
+        // A flood of new names must not fill the disk. The name of the others is one of the rows, too.
+        const isKept = present.has(name) || present.size < mostNames;
+        if (isKept) present.add(name);
+        yield* insert.run(kind, day, isKept ? name : otherNames, count);
+      }
+    },
+  });
 
   const knownNames = (kind: TallyKind, day: string): Set<string> => {
     let entry = known.get(kind);
@@ -65,36 +76,6 @@ export function createDayCountStore(
     }
     return entry.names;
   };
-  const put = (kind: TallyKind, day: string, name: string, count: number): void => {
-    const key = `${kind}\n${day}\n${name}`;
-    const entry = waiting.get(key);
-    if (entry) entry.count += count;
-    else waiting.set(key, { kind, day, name, count });
-  };
-  const write = async (): Promise<void> => {
-    const written = [...waiting.values()];
-    taken = waiting;
-    waiting = new Map();
-    try {
-      await database.commit(function* () {
-        const rows = new Map<string, Set<string>>();
-        for (const { kind, day, name, count } of written) {
-          const key = `${kind}\n${day}`;
-          const present = rows.get(key) ?? new Set(yield* names.all(kind, day, mostNames));
-          rows.set(key, present);
-          // A flood of new names must not fill the disk. The name of the others is one of the rows, too.
-          const isKept = present.has(name) || present.size < mostNames;
-          if (isKept) present.add(name);
-          yield* insert.run(kind, day, isKept ? name : otherNames, count);
-        }
-      });
-    } catch (error) {
-      for (const { kind, day, name, count } of written) put(kind, day, name, count);
-      throw error;
-    } finally {
-      taken = new Map();
-    }
-  };
 
   return {
     add(kind, name, count = 1) {
@@ -103,26 +84,23 @@ export function createDayCountStore(
       const short = name.slice(0, longestName);
       const isKnown = all.has(short) || all.size < mostNames;
       if (isKnown) all.add(short);
-      put(kind, day, isKnown ? short : otherNames, count);
+      gathered.add({ kind, day, name: isKnown ? short : otherNames, count });
     },
 
-    async ofDay(kind, day, limit) {
-      const rows = await database.read(ofDay.all(kind, day, limit));
-      const found = new Map(rows.map(row => [row.name, row.count]));
-      for (const entry of [...taken.values(), ...waiting.values()]) {
-        if (entry.kind !== kind || entry.day !== day) continue;
-        found.set(entry.name, (found.get(entry.name) ?? 0) + entry.count);
-      }
-      return found;
-    },
+    ofDay: (kind, day, limit) =>
+      gathered.read(
+        () => ofDay.all(kind, day, limit),
+        rows => {
+          const found = new Map(rows.map(row => [row.name, row.count]));
+          for (const entry of gathered.unwritten()) {
+            if (entry.kind !== kind || entry.day !== day) continue;
+            found.set(entry.name, (found.get(entry.name) ?? 0) + entry.count);
+          }
+          return found;
+        },
+      ),
 
-    flush() {
-      if (waiting.size === 0) return Promise.resolve();
-      flushing ??= write().finally(() => {
-        flushing = undefined;
-      });
-      return flushing;
-    },
+    flush: gathered.flush,
 
     purge: (kind, before, signal) =>
       inSmallSteps(database, rows => purge.changes(kind, before, rows), signal),

@@ -62,16 +62,19 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
      (SELECT subject, day FROM pulls WHERE day < ? ORDER BY day LIMIT ?)`,
   );
   const keyOf = ({ subject, day }: Pick<Count, 'subject' | 'day'>) => `${day} ${subject}`;
-  const gathered = gatherCounts<Count>(
-    database,
+  const gathered = gatherCounts<Count>(database, {
     keyOf,
-    (one, other) => ({
+    merge: (one, other) => ({
       ...one,
       count: one.count + other.count,
       lastAt: Math.max(one.lastAt, other.lastAt),
     }),
-    ({ subject, day, count, lastAt }) => insert.run(subject, day, count, lastAt),
-  );
+    *write(counts) {
+      for (const { subject, day, count, lastAt } of counts) {
+        yield* insert.run(subject, day, count, lastAt);
+      }
+    },
+  });
   // Counts of earlier days wait only while the disk refuses writes.
   const unwritten = (subject: PullSubject, from: string): Count[] =>
     [dayOf(now() - dayMs), dayOf(now())]
@@ -84,32 +87,30 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
       const day = dayOf(lastAt);
       for (const subject of subjects) {
         const one = { subject, day, count: 1, lastAt };
-        const key = keyOf(one);
-        if (gathered.size < mostWaiting || gathered.get(key)) gathered.add(key, one);
+        if (gathered.size < mostWaiting || gathered.get(keyOf(one))) gathered.add(one);
       }
     },
 
-    async byDay(subject, from) {
-      const days = new Map<string, number>();
-      const rows = await database.read(byDay.all(subject, from));
-      for (const { day, count } of [...rows, ...unwritten(subject, from)]) {
-        days.set(day, (days.get(day) ?? 0) + count);
-      }
-      return [...days].map(([day, count]) => ({ day, count })).sort(inOrder);
-    },
+    byDay: (subject, from) =>
+      gathered.read(
+        () => byDay.all(subject, from),
+        rows => {
+          const days = new Map<string, number>();
+          for (const { day, count } of [...rows, ...unwritten(subject, from)]) {
+            days.set(day, (days.get(day) ?? 0) + count);
+          }
+          return [...days].map(([day, count]) => ({ day, count })).sort(inOrder);
+        },
+      ),
 
-    async recent(subject, from) {
-      const waiting = unwritten(subject, from);
-      const written = await database.read(last.get(subject));
-      const sumOfWritten = Number(await database.read(sum.get(subject, from)));
-      return {
-        count: waiting.reduce((all, { count }) => all + count, sumOfWritten),
-        lastAt: waiting.reduce<number | undefined>(
-          (latest, { lastAt }) => Math.max(latest ?? lastAt, lastAt),
-          written,
-        ),
-      };
-    },
+    recent: (subject, from) =>
+      gathered.read(
+        function* () {
+          const lastAt = yield* last.get(subject);
+          return { count: Number(yield* sum.get(subject, from)), lastAt };
+        },
+        written => unwritten(subject, from).reduce(joined, written),
+      ),
 
     flush: gathered.flush,
 
@@ -119,6 +120,10 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
 
 function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10);
+}
+
+function joined({ count, lastAt }: RecentPulls, other: Count): RecentPulls {
+  return { count: count + other.count, lastAt: Math.max(lastAt ?? other.lastAt, other.lastAt) };
 }
 
 function inOrder(one: DayPulls, other: DayPulls): number {

@@ -1,5 +1,6 @@
 import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
+import { gatherCounts } from './gathered-counts.ts';
 
 /** The queue of builds in one hour. */
 export interface QueueHour {
@@ -44,57 +45,41 @@ export function createQueueStore(database: RowDatabase): QueueStore {
   const purge = database.sql(
     'DELETE FROM queue_hours WHERE at IN (SELECT at FROM queue_hours WHERE at < ? LIMIT ?)',
   );
-  let pending = new Map<number, QueueHour>();
-  /** What is being written. Queries count it until it is. */
-  let taken: ReadonlyMap<number, QueueHour> = new Map();
-  let flushing: Promise<void> | undefined;
-  const put = (hour: QueueHour) => pending.set(hour.at, joined(pending.get(hour.at), hour));
-  const writeAll = async (): Promise<void> => {
-    const written = pending;
-    taken = written;
-    pending = new Map();
-    try {
-      await database.commit(function* () {
-        for (const hour of written.values()) yield* add.run({ ...hour });
-      });
-    } catch (error) {
-      for (const hour of written.values()) put(hour);
-      throw error;
-    } finally {
-      taken = new Map();
-    }
-  };
+  const gathered = gatherCounts<QueueHour>(database, {
+    keyOf: ({ at }) => String(at),
+    merge: joined,
+    *write(hours) {
+      for (const hour of hours) yield* add.run({ ...hour });
+    },
+  });
 
   return {
     note(at, { running, waiting }) {
       const most = { mostRunning: running, mostWaiting: waiting };
-      put({ at: at - (at % hourMs), samples: 1, queued: waiting > 0 ? 1 : 0, ...most });
+      gathered.add({ at: at - (at % hourMs), samples: 1, queued: waiting > 0 ? 1 : 0, ...most });
     },
 
-    async between(from, to) {
-      const hours = new Map(
-        (await database.read(between.all(from, to))).map(hour => [hour.at, hour]),
-      );
-      for (const hour of [...taken.values(), ...pending.values()]) {
-        if (hour.at >= from && hour.at < to) hours.set(hour.at, joined(hours.get(hour.at), hour));
-      }
-      return [...hours.values()].sort((one, other) => one.at - other.at);
-    },
+    between: (from, to) =>
+      gathered.read(
+        () => between.all(from, to),
+        rows => {
+          const hours = new Map(rows.map(hour => [hour.at, hour]));
+          for (const hour of gathered.unwritten()) {
+            if (hour.at < from || hour.at >= to) continue;
+            const known = hours.get(hour.at);
+            hours.set(hour.at, known ? joined(known, hour) : hour);
+          }
+          return [...hours.values()].sort((one, other) => one.at - other.at);
+        },
+      ),
 
-    flush() {
-      if (pending.size === 0) return Promise.resolve();
-      flushing ??= writeAll().finally(() => {
-        flushing = undefined;
-      });
-      return flushing;
-    },
+    flush: gathered.flush,
 
     purge: (before, signal) => inSmallSteps(database, rows => purge.changes(before, rows), signal),
   };
 }
 
-function joined(one: QueueHour | undefined, other: QueueHour): QueueHour {
-  if (!one) return other;
+function joined(one: QueueHour, other: QueueHour): QueueHour {
   return {
     at: one.at,
     samples: one.samples + other.samples,

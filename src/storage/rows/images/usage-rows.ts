@@ -1,4 +1,5 @@
 import type { RowDatabase } from '../driver/row-database.ts';
+import { gatherCounts } from '../figures/gathered-counts.ts';
 
 export type Metric = 'builds' | 'pulls' | 'mounted';
 
@@ -31,11 +32,9 @@ interface OrgCount {
   readonly count: number;
 }
 
-interface Waiting {
+interface Waiting extends OrgCount {
   readonly metric: Metric;
   readonly day: string;
-  readonly org: string;
-  count: number;
 }
 
 /**
@@ -63,35 +62,15 @@ export function createUsageStore(database: RowDatabase): UsageStore {
     if (day !== undefined) return org === undefined ? ofDay : ofBoth;
     return org === undefined ? all : ofOrg;
   };
-  let waiting = new Map<string, Waiting>();
-  /** What is being written. Queries count it until it is. */
-  let taken: ReadonlyMap<string, Waiting> = new Map();
-  const unwritten = () => [...taken.values(), ...waiting.values()];
-  let flushing: Promise<void> | undefined;
-
-  const add = (metric: Metric, day: string, org: string, count: number): void => {
-    const key = JSON.stringify([metric, day, org]);
-    const entry = waiting.get(key);
-    if (entry) entry.count += count;
-    else waiting.set(key, { metric, day, org, count });
-  };
-  const write = async (): Promise<void> => {
-    const written = [...waiting.values()];
-    taken = waiting;
-    waiting = new Map();
-    try {
-      await database.commit(function* () {
-        for (const { metric, day, org, count } of written) {
-          yield* insert.run(metric, day, org, count);
-        }
-      });
-    } catch (error) {
-      for (const { metric, day, org, count } of written) add(metric, day, org, count);
-      throw error;
-    } finally {
-      taken = new Map();
-    }
-  };
+  const gathered = gatherCounts<Waiting>(database, {
+    keyOf: ({ metric, day, org }) => JSON.stringify([metric, day, org]),
+    merge: (one, other) => ({ ...one, count: one.count + other.count }),
+    *write(counts) {
+      for (const { metric, day, org, count } of counts) {
+        yield* insert.run(metric, day, org, count);
+      }
+    },
+  });
   /** Counts by organisation, including unwritten events. */
   const counts = async (metric: Metric, { day, org }: UsageQuery): Promise<Map<string, number>> => {
     const asked = {
@@ -99,39 +78,43 @@ export function createUsageStore(database: RowDatabase): UsageStore {
       ...(day === undefined ? {} : { day }),
       ...(org === undefined ? {} : { org }),
     };
-    const rows = await database.read(queryOf({ day, org }).all(asked));
-    const found = new Map(rows.map(row => [row.org, row.count]));
-    for (const entry of unwritten()) {
-      if (entry.metric !== metric || (day !== undefined && entry.day !== day)) continue;
-      if (org !== undefined && entry.org !== org) continue;
-      found.set(entry.org, (found.get(entry.org) ?? 0) + entry.count);
-    }
-    return found;
+    return gathered.read(
+      () => queryOf({ day, org }).all(asked),
+      rows => {
+        const found = new Map(rows.map(row => [row.org, row.count]));
+        for (const entry of gathered.unwritten()) {
+          if (entry.metric !== metric || (day !== undefined && entry.day !== day)) continue;
+          if (org !== undefined && entry.org !== org) continue;
+          found.set(entry.org, (found.get(entry.org) ?? 0) + entry.count);
+        }
+        return found;
+      },
+    );
   };
 
   return {
-    add: (metric, day, org = '') => add(metric, day, org, 1),
+    add: (metric, day, org = '') => gathered.add({ metric, day, org, count: 1 }),
     count: async (metric, where) =>
       (await counts(metric, where)).values().reduce((sum, one) => sum + one, 0),
     countByOrg: async (metric, where) =>
       Object.fromEntries((await counts(metric, where)).entries().filter(([org]) => org !== '')),
-    async ofDay(metric, day, mostOrgs) {
-      const rows = await database.read(topOfDay.all(metric, day, mostOrgs));
-      const orgs = new Map(rows.map(row => [row.org, row.count]));
-      let count = Number(await database.read(sumOfDay.get(metric, day)));
-      for (const entry of unwritten()) {
-        if (entry.metric !== metric || entry.day !== day) continue;
-        count += entry.count;
-        orgs.set(entry.org, (orgs.get(entry.org) ?? 0) + entry.count);
-      }
-      return { count, orgs };
-    },
-    flush() {
-      if (waiting.size === 0) return Promise.resolve();
-      flushing ??= write().finally(() => {
-        flushing = undefined;
-      });
-      return flushing;
-    },
+    ofDay: (metric, day, mostOrgs) =>
+      gathered.read(
+        function* () {
+          const top = yield* topOfDay.all(metric, day, mostOrgs);
+          return { top, sum: Number(yield* sumOfDay.get(metric, day)) };
+        },
+        ({ top, sum }) => {
+          const orgs = new Map(top.map(row => [row.org, row.count]));
+          let count = sum;
+          for (const entry of gathered.unwritten()) {
+            if (entry.metric !== metric || entry.day !== day) continue;
+            count += entry.count;
+            orgs.set(entry.org, (orgs.get(entry.org) ?? 0) + entry.count);
+          }
+          return { count, orgs };
+        },
+      ),
+    flush: gathered.flush,
   };
 }
