@@ -27,7 +27,7 @@ import { createSessionStore, type SessionStore } from './people/session-rows.ts'
 import { createTokenPairStore, type TokenPairStore } from './people/token-pair-rows.ts';
 import { createUserStore, type UserStore } from './people/user-rows.ts';
 import { createWorkspaceStore, type WorkspaceStore } from './people/workspace-rows.ts';
-import { openPostgres, type PostgresUse } from './postgres/postgres-database.ts';
+import type { PostgresUse } from './postgres/postgres-database.ts';
 import { postgresUpkeep } from './postgres/postgres-upkeep.ts';
 import { createSealedRowStore, type SealedRowStore } from './secrets/sealed-rows.ts';
 
@@ -88,6 +88,8 @@ export function openRows(path: string, server?: ServerUse): Rows {
  * @throws a `Fault` when the database cannot be reached, or a newer version wrote it
  */
 export async function openPostgresRows(url: string, use?: PostgresUse): Promise<Rows> {
+  // Most servers keep their rows in a file, and never load this client.
+  const { openPostgres } = await import('./postgres/postgres-database.ts');
   return storesOf(await openPostgres(url, use), postgresUpkeep);
 }
 
