@@ -1,20 +1,21 @@
 /**
- * A step of the schema: the functions for JSON read documents with `\u0000` and lone surrogates, which JSON allows and
- * text in PostgreSQL does not. They read U+FFFD in their place. `JSON.stringify` escapes no surrogates but lone ones.
+ * A step of the schema: the functions for JSON that SQLite has. They take the path of a member, such as `$.origin.kind`.
+ * JSON allows `\u0000` and lone surrogates, which text in PostgreSQL does not: they read U+FFFD in their place.
+ * `JSON.stringify` escapes no surrogates but lone ones.
  */
-export const readableJson = String.raw`
+export const functionsForJson = String.raw`
   CREATE FUNCTION readable_json(document text) RETURNS json LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN document ~ '\\u(?:0000|[dD][89a-fA-F])' THEN
       regexp_replace(document, '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1\\ufffd', 'g')
     ELSE document END::json
   $$;
-  CREATE OR REPLACE FUNCTION json_extract(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  CREATE FUNCTION json_extract(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT readable_json(document) #>> string_to_array(substr(path, 3), '.')
   $$;
-  CREATE OR REPLACE FUNCTION json_type(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  CREATE FUNCTION json_type(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT json_typeof(readable_json(document) #> string_to_array(substr(path, 3), '.'))
   $$;
-  CREATE OR REPLACE FUNCTION json_tree(document text) RETURNS TABLE (key text, type text, value text)
+  CREATE FUNCTION json_tree(document text) RETURNS TABLE (key text, type text, value text)
   LANGUAGE sql IMMUTABLE AS $$
     WITH RECURSIVE tree (key, node) AS (
       SELECT NULL::text, readable_json(document)

@@ -1,4 +1,4 @@
-import { readableJson } from './postgres-json.ts';
+import { functionsForJson } from './postgres-json.ts';
 
 /**
  * The schema in PostgreSQL, step by step: the same tables as in SQLite. Never change a released step, add another. A
@@ -260,30 +260,7 @@ export const postgresMigrations: readonly string[] = [
   INSERT INTO sums (name, value) VALUES ('hosted bytes', 0), ('cached bytes', 0), ('users', 0),
     ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0);
   `,
-  // Functions that SQLite has. They take the path of a member, such as `$.origin.kind`.
-  `
-  CREATE FUNCTION json_extract(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT document::json #>> string_to_array(substr(path, 3), '.')
-  $$;
-  CREATE FUNCTION json_type(document text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-    SELECT json_typeof(document::json #> string_to_array(substr(path, 3), '.'))
-  $$;
-  CREATE FUNCTION json_tree(document text) RETURNS TABLE (key text, type text, value text)
-  LANGUAGE sql IMMUTABLE AS $$
-    WITH RECURSIVE tree (key, node) AS (
-      SELECT NULL::text, document::json
-      UNION ALL
-      SELECT child.key, child.node FROM tree, LATERAL (
-        SELECT * FROM json_each(CASE json_typeof(node) WHEN 'object' THEN node ELSE '{}' END)
-        UNION ALL
-        SELECT NULL, element FROM
-          json_array_elements(CASE json_typeof(node) WHEN 'array' THEN node ELSE '[]' END) element
-      ) AS child (key, node)
-    )
-    SELECT key, CASE json_typeof(node) WHEN 'string' THEN 'text' ELSE json_typeof(node) END,
-      node #>> '{}' FROM tree
-  $$;
-  `,
+  functionsForJson,
   // Sums, as the triggers of SQLite keep them.
   `
   CREATE FUNCTION hosted_blobs_added() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -380,5 +357,4 @@ export const postgresMigrations: readonly string[] = [
   CREATE TRIGGER anonymous_content_removed AFTER DELETE ON anonymous_content
     FOR EACH ROW EXECUTE FUNCTION anonymous_content_removed();
   `,
-  readableJson,
 ];
