@@ -1,5 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { type Manifest, parseManifest } from '../../oci/manifest.ts';
@@ -80,7 +81,6 @@ const tagsOfPage = 20;
 const shownReferrers = 5;
 const shownImages = 32;
 const largestConfig = 256 * 1024;
-const dayMs = 24 * 3_600_000;
 /** Pulls are counted for this many days. */
 export const recentDays = 30;
 
@@ -183,7 +183,7 @@ function recentPulls(
   subject: PullSubject,
   pulls: RepositorySources['pulls'],
 ): Promise<RecentPulls> {
-  const from = new Date(Date.now() - recentDays * dayMs).toISOString().slice(0, 10);
+  const from = dayOf(Date.now() - recentDays * dayMs);
   return pulls.recent(subject, from);
 }
 

@@ -1,3 +1,4 @@
+import { dayOf } from '../../foundation/telemetry/utc-day.ts';
 import type { PullCounter } from '../../pull/pull-counter.ts';
 import type { ContainerRequest } from '../../request/container-request.ts';
 import type { UsageStore } from '../../storage/rows/images/usage-rows.ts';
@@ -46,7 +47,7 @@ export function createPullMeter({
       // Take before the pull counts as begun: a pull rejected here must not pass the next time.
       if (limit) limiter.take(limit.key, limit.rate, limit.advice);
       counter.begin(client, request.token);
-      const day = new Date().toISOString().slice(0, 10);
+      const day = dayOf(Date.now());
       usage.add('pulls', day, caller.org);
       if (request.isMounted) usage.add('mounted', day, caller.org);
       record(request);

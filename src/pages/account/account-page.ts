@@ -1,5 +1,6 @@
 import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
+import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import type { Accounts } from '../../hosted/accounts/accounts.ts';
 import { isAccepted, type ValidateDeps } from '../../http/api/validate-credentials.ts';
 import type { NoteDeed } from '../../http/callers/audit-notes.ts';
@@ -26,7 +27,6 @@ interface Call {
 
 const path = '/view/account';
 const back = { location: path };
-const dayMs = 24 * 3_600_000;
 const shownWorkspaces = { limit: 200, offset: 0 };
 
 /** The page of the person who is logged in, and what they change on it. */

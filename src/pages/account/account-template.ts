@@ -1,3 +1,4 @@
+import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
 import type { Account } from '../../hosted/accounts/accounts.ts';
 import type { KeptCredentials } from '../../platform/built-in/vault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
@@ -58,7 +59,6 @@ function newTokenPart({ name, value }: { readonly name: string; readonly value: 
 
 const day = (text: string | null) => (text === null ? 'never' : text);
 
-const dayMs = 24 * 3_600_000;
 const lives = [
   [30, 'in 30 days'],
   [90, 'in 90 days'],
@@ -85,7 +85,7 @@ function tokensPart({ tokens, until }: OwnThings, now: number): Html {
 <input id="token-name" name="name" maxlength="100" required autocomplete="off">
 <label for="token-days">Expires</label>
 <select id="token-days" name="days">
-${offered.map(([days, text]) => html`<option value="${days}">${text}</option>`)}<option value="">${until === null ? 'never' : html`with the token of this login, ${new Date(until).toISOString().slice(0, 10)}`}</option>
+${offered.map(([days, text]) => html`<option value="${days}">${text}</option>`)}<option value="">${until === null ? 'never' : html`with the token of this login, ${dayOf(until)}`}</option>
 </select>
 <p><button>Create</button></p>
 </form></details>`;

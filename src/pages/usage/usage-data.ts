@@ -6,6 +6,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { DiskUse } from '../../foundation/telemetry/disk-figures.ts';
 import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
+import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
 import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 
@@ -79,7 +80,6 @@ export interface UsagePageDeps {
   };
 }
 
-const dayMs = 24 * 3600 * 1000;
 export const usualDays = 30;
 const mostDays = 366;
 const mostOrgsOfDay = 100;
@@ -148,10 +148,6 @@ export async function serverNow(deps: UsagePageDeps): Promise<ServerNow> {
     diskBytes: disk.blocks * disk.bsize,
     freeBytes: disk.bavail * disk.bsize,
   };
-}
-
-function dayOf(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
 }
 
 function dayIn(text: string | undefined): string | undefined {

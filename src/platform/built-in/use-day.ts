@@ -1,3 +1,5 @@
+import { dayOf } from '../../foundation/telemetry/utc-day.ts';
+
 /**
  * Records the day of a use (`yyyy-mm-dd`, UTC), and so writes at most once a day.
  *
@@ -9,6 +11,6 @@ export async function noteUse(
   at: number,
   note: (day: string) => Promise<void>,
 ): Promise<void> {
-  const day = new Date(at).toISOString().slice(0, 10);
+  const day = dayOf(at);
   if (day !== noted) await note(day);
 }

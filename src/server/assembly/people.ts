@@ -1,4 +1,5 @@
 import type { BuildPlaces } from '../../builds/plan/plan.ts';
+import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import { createIdentities } from '../../platform/identities.ts';
 import { createPlatformClient } from '../../platform/platforms.ts';
@@ -10,7 +11,6 @@ import type { State } from './server-state.ts';
 export type People = ReturnType<typeof createPeople>;
 
 // Tokens of a request are valid for the life of its container token; a waiting build may take a little longer.
-const dayMs = 24 * 3_600_000;
 
 export function createPeople(
   { config, publicUrl, log }: AppDeps,

@@ -1,4 +1,5 @@
 import { closeInTurn } from '../../foundation/closing.ts';
+import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import { purgeContexts } from '../../hosted/uploads/purge-contexts.ts';
 import { sessionIdleMs } from '../../pages/account/sessions.ts';
 import { startChores } from '../upkeep/chores.ts';
@@ -22,7 +23,6 @@ const lookMs = 1000;
 const accountsMs = 1000;
 const purgeMs = 3_600_000;
 const longestExpireMs = 60_000;
-const dayMs = 24 * 3_600_000;
 const layersKeptMs = 7 * dayMs;
 // A use dated further in the future comes from a wrong clock.
 const futureMs = 3_600_000;

@@ -1,9 +1,9 @@
 import { tallyKinds } from '../../foundation/telemetry/tally.ts';
+import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 
 type FigureRows = Pick<Rows, 'dayCounts' | 'queue' | 'pulls'>;
 
-const dayMs = 24 * 3_600_000;
 /** How long figures are kept: a little more than a year, so that a month can be compared with that of the last year. */
 const keptDays = 400;
 /** Names of callers are kept for less time than counts: they are about people. */
@@ -17,9 +17,9 @@ export async function purgeFigures(
   const now = Date.now();
   for (const kind of tallyKinds) {
     const days = kind === 'refused callers' ? callersKeptDays : keptDays;
-    await dayCounts.purge(kind, dayBefore(now, days), signal);
+    await dayCounts.purge(kind, dayOf(now - days * dayMs), signal);
   }
-  await pulls.purge(dayBefore(now, keptDays), signal);
+  await pulls.purge(dayOf(now - keptDays * dayMs), signal);
   await queue.purge(now - keptDays * dayMs, signal);
 }
 
@@ -30,8 +30,4 @@ export function flushFigures({ dayCounts, queue, pulls }: FigureRows): () => Pro
     await queue.flush();
     await pulls.flush();
   };
-}
-
-function dayBefore(at: number, days: number): string {
-  return new Date(at - days * dayMs).toISOString().slice(0, 10);
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, stat, unlink, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
 import { type DiskSpace, unlimitedSpace } from '../directory/disk-space.ts';
 import { createDiskSync, type DiskSync } from '../directory/disk-sync.ts';
@@ -31,8 +32,6 @@ export interface ContentDirectoryOptions {
   /** Checks the free space before each write. Default: unlimited. */
   readonly space?: DiskSpace;
 }
-
-const dayMs = 86_400_000;
 
 /** Opens the content store in the directory `root`, and creates it where it is absent. */
 export async function openContentDirectory(

@@ -1,4 +1,5 @@
 import type { ParameterizedContext } from 'koa';
+import { dayOf } from '../../../foundation/telemetry/utc-day.ts';
 import type { Accept, Accepted } from '../../../request/accept.ts';
 import type { Caller } from '../../../request/container-request.ts';
 import type { ApiVersion, Submission } from '../../../request/submission.ts';
@@ -42,7 +43,7 @@ export async function acceptRequest(
     if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
       ctx.set(limitHeaders(builds));
     }
-    usage.add('builds', new Date().toISOString().slice(0, 10), caller.org);
+    usage.add('builds', dayOf(Date.now()), caller.org);
     return () => limit && buildLimiter.giveBack(limit.key, limit.rate);
   };
   space.take(rowBytes);

@@ -1,10 +1,10 @@
+import { dayMs, dayOf } from '../../../foundation/telemetry/utc-day.ts';
 import type { QueueHour, QueueStore } from '../../../storage/rows/figures/queue-rows.ts';
 import { stackedChart } from '../charts/stacked-chart.ts';
 import { type DayRange, daysOf } from '../usage-data.ts';
 import type { Section } from '../usage-tab.ts';
 
 const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
 /** A longer range shows days instead of hours. */
 const mostDaysByHour = 7;
 
@@ -23,8 +23,8 @@ export async function queueSection(
   const hours = await queue.between(from, Date.parse(range.to) + dayMs);
   const isByHour = days.length <= mostDaysByHour;
   const spans: Span[] = isByHour
-    ? spansOf(hours, from, days.length * 24, hourMs, at => `${day(at)} ${clock(at)}`)
-    : spansOf(hours, from, days.length, dayMs, day);
+    ? spansOf(hours, from, days.length * 24, hourMs, at => `${dayOf(at)} ${clock(at)}`)
+    : spansOf(hours, from, days.length, dayMs, dayOf);
   const most = (key: 'mostRunning' | 'mostWaiting') =>
     spans.map(span => Math.max(0, ...span.hours.map(hour => hour[key])));
   const [running, waiting] = [most('mostRunning'), most('mostWaiting')];
@@ -77,10 +77,6 @@ function spansOf(
     name: nameOf(from + at * ms),
     hours: groups.get(at) ?? [],
   }));
-}
-
-function day(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
 }
 
 function clock(at: number): string {

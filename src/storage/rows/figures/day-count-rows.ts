@@ -1,4 +1,5 @@
 import type { Tally, TallyKind } from '../../../foundation/telemetry/tally.ts';
+import { dayOf } from '../../../foundation/telemetry/utc-day.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { gatherCounts } from './gathered-counts.ts';
@@ -79,7 +80,7 @@ export function createDayCountStore(
 
   return {
     add(kind, name, count = 1) {
-      const day = new Date(now()).toISOString().slice(0, 10);
+      const day = dayOf(now());
       const all = knownNames(kind, day);
       const short = name.slice(0, longestName);
       const isKnown = all.has(short) || all.size < mostNames;

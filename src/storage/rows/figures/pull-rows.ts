@@ -1,3 +1,4 @@
+import { dayMs, dayOf } from '../../../foundation/telemetry/utc-day.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { gatherCounts } from './gathered-counts.ts';
@@ -37,7 +38,6 @@ interface Count extends DayPulls {
   readonly lastAt: number;
 }
 
-const dayMs = 24 * 3_600_000;
 // A disk that refuses writes for long must not fill the memory.
 const mostWaiting = 50_000;
 
@@ -116,10 +116,6 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
 
     purge: (before, signal) => inSmallSteps(database, rows => purge.changes(before, rows), signal),
   };
-}
-
-function dayOf(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
 }
 
 function joined({ count, lastAt }: RecentPulls, other: Count): RecentPulls {
