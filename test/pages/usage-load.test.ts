@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import { buildsTab } from '../../src/pages/usage/builds/builds-tab.ts';
 import { limitsTab } from '../../src/pages/usage/limits-tab.ts';
 import { pullsTab } from '../../src/pages/usage/pulls-tab.ts';
+import { tableFile } from '../../src/pages/usage/tables/figure-table.ts';
 import { rangeOf, type UsagePageDeps } from '../../src/pages/usage/usage-data.ts';
 import { tabPage } from '../../src/pages/usage/usage-tab.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
@@ -51,7 +52,8 @@ before(async () => {
       for (let caller = 0; caller < 1000; caller += 1) {
         const text = hostileTexts[caller % hostileTexts.length];
         add.run('refused callers', day, `${caller} ${text}`.padEnd(200, 'x'), 1000 - caller);
-        add.run('pulled images', day, `${caller} ${text}`.padEnd(200, 'x'), 1000 - caller);
+        // Each day has other images, the worst case.
+        add.run('pulled images', day, `${caller} ${at} ${text}`.padEnd(200, 'x'), 1000 - caller);
       }
       for (let at24 = 0; at24 < 24; at24 += 1) hour.run(last - at * dayMs + at24 * 3_600_000);
     }
@@ -87,7 +89,23 @@ test('each page is light, and hostile names are text', async () => {
   const csv = await sluice.fetch(`/view/usage/refused-callers.csv?${range}`, {
     headers: { authorization },
   });
-  assert.equal((await csv.text()).split('\r\n').length, 52);
+  assert.equal((await csv.text()).split('\r\n').length, 1002, 'all callers are in the file');
+});
+
+test('files have all images of a year, and are written in short steps', async () => {
+  for (const [name, rows] of [
+    ['pulled-images', 366_000],
+    ['pulled-images-by-day', 366_000],
+  ] as const) {
+    const csv = await sluice.fetch(`/view/usage/${name}.csv?from=2025-01-30&to=2026-01-30`, {
+      headers: { authorization },
+    });
+    let lines = 0;
+    for await (const piece of (csv.body ?? []) as AsyncIterable<Uint8Array>) {
+      lines += piece.filter(byte => byte === 10).length;
+    }
+    assert.equal(lines, rows + 1, name);
+  }
 });
 
 test('a page of a month takes less than 50 ms, and one of a year never blocks the server for longer', async () => {
@@ -110,7 +128,13 @@ test('a page of a month takes less than 50 ms, and one of a year never blocks th
     await show('2026-01-01');
     const { user, system } = process.threadCpuUsage(before);
     assert.ok((user + system) / 1000 < boundMs(50), `${tab.title}: ${(user + system) / 1000} ms`);
-    const { cpuMs } = await longestBlock(() => show('2025-01-30'));
+    const { cpuMs } = await longestBlock(async () => {
+      await show('2025-01-30');
+      const chosen = rangeOf('2025-01-30', '2026-01-30');
+      for (const { table } of (await tab.read(chosen, deps)).sections) {
+        for await (const piece of tableFile(table)) assert.ok(piece);
+      }
+    });
     assert.ok(cpuMs < boundMs(50), `${tab.title}: ${cpuMs} ms at a time`);
   }
 });

@@ -10,8 +10,12 @@ export interface DayCounts {
   readonly counts: ReadonlyMap<string, number>;
 }
 
+/** The sum of a name. */
+export type NameSum = readonly [name: string, count: number];
+
 const mostNames = 2000;
 const shownSeries = 5;
+const namesAtOnce = 500;
 
 /** Reads counts one day at a time, so that other work runs in between. */
 export async function readDayCounts(
@@ -27,32 +31,57 @@ export async function readDayCounts(
   return days;
 }
 
-/** Returns the sums of all days, the largest first. Other work runs between two days. */
+/** Returns the sums of all days. Other work runs between two days. */
 export async function sumsOf(days: readonly DayCounts[]): Promise<Map<string, number>> {
   const sums = new Map<string, number>();
   for (const { counts } of days) {
     for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
     await pauseTurn();
   }
-  return new Map([...sums].sort(([, one], [, other]) => other - one));
+  return sums;
+}
+
+/**
+ * Returns the sums of all days, the largest first. A year has up to 366,000 names, which cannot be sorted at once: they
+ * are grouped by their sum, and only the sums are sorted.
+ */
+export async function largestFirst(days: readonly DayCounts[]): Promise<NameSum[]> {
+  const bySum = new Map<number, NameSum[]>();
+  let seen = 0;
+  for (const entry of await sumsOf(days)) {
+    const group = bySum.get(entry[1]);
+    if (group) group.push(entry);
+    else bySum.set(entry[1], [entry]);
+    seen += 1;
+    if (seen % namesAtOnce === 0) await pauseTurn();
+  }
+  const ordered: NameSum[] = [];
+  for (const sum of [...bySum.keys()].sort((one, other) => other - one)) {
+    for (const entry of bySum.get(sum) ?? []) {
+      ordered.push(entry);
+      seen += 1;
+      if (seen % namesAtOnce === 0) await pauseTurn();
+    }
+  }
+  return ordered;
 }
 
 /**
  * Returns the counts of the most frequent names, one series each; all other names share the last one. Other work runs
  * between two days.
  *
- * @param sums from {@link sumsOf}
+ * @param sums from {@link largestFirst}
  */
 export async function topSeries(
   days: readonly DayCounts[],
-  sums: ReadonlyMap<string, number>,
+  sums: readonly NameSum[],
   restName: string,
 ): Promise<Series[]> {
-  const names = [...sums.keys()];
-  const shown = names.length > shownSeries ? names.slice(0, shownSeries - 1) : names;
+  const isWhole = sums.length <= shownSeries;
+  const shown = sums.slice(0, isWhole ? shownSeries : shownSeries - 1);
   const of = (name: string) => days.map(({ counts }) => counts.get(name) ?? 0);
-  const series = shown.map(name => ({ name, values: of(name) }));
-  if (shown.length === names.length) return series;
+  const series = shown.map(([name]) => ({ name, values: of(name) }));
+  if (isWhole) return series;
   const others: number[] = [];
   for (const [at, { counts }] of days.entries()) {
     const all = counts.values().reduce((sum, count) => sum + count, 0);
@@ -60,4 +89,11 @@ export async function topSeries(
     await pauseTurn();
   }
   return [...series, { name: restName, values: others }];
+}
+
+/** Yields each count of each day, for the table of a file or, in part, of a page. */
+export function* eachCount(days: readonly DayCounts[]): Generator<[string, string, number]> {
+  for (const { day, counts } of days) {
+    for (const [name, count] of counts) yield [day, name, count];
+  }
 }

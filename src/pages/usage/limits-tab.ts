@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { html } from '../frame/html.ts';
 import { stackedChart } from './charts/stacked-chart.ts';
-import { readDayCounts, sumsOf, topSeries } from './day-counts.ts';
+import { largestFirst, readDayCounts, topSeries } from './day-counts.ts';
 import type { Cell } from './tables/figure-table.ts';
 import type { UsagePageDeps } from './usage-data.ts';
 import type { UsageTab } from './usage-tab.ts';
@@ -18,8 +18,8 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
   async read(range, { figures, metrics }) {
     const days = await readDayCounts('limits', range, figures.dayCounts);
     const refused = await readDayCounts('refused callers', range, figures.dayCounts);
-    const callers = await sumsOf(refused);
-    const limits = await sumsOf(days);
+    const callers = await largestFirst(refused);
+    const limits = await largestFirst(days);
     return {
       sections: [
         {
@@ -37,7 +37,7 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
               { name: 'Limit', kind: 'text' },
               { name: 'Refused requests', kind: 'count' },
             ],
-            rows: [...limits],
+            rows: limits,
           },
         },
         {
@@ -66,7 +66,8 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
               { name: 'Caller', kind: 'text' },
               { name: 'Refused requests', kind: 'count' },
             ],
-            rows: [...callers].slice(0, shownCallers),
+            rows: callers.slice(0, shownCallers),
+            all: { count: callers.length, rows: () => callers },
           },
         },
         {

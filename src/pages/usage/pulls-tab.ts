@@ -1,6 +1,14 @@
 import { html } from '../frame/html.ts';
 import { stackedChart } from './charts/stacked-chart.ts';
-import { readDayCounts, sumsOf, topSeries } from './day-counts.ts';
+import {
+  type DayCounts,
+  eachCount,
+  largestFirst,
+  type NameSum,
+  readDayCounts,
+  topSeries,
+} from './day-counts.ts';
+import { mostRows } from './tables/figure-table.ts';
 import type { UsagePageDeps } from './usage-data.ts';
 import type { UsageTab } from './usage-tab.ts';
 
@@ -14,9 +22,11 @@ export const pullsTab: UsageTab<UsagePageDeps> = {
   tables: ['pulled-images', 'pulled-images-by-day'],
   async read(range, { figures }) {
     const days = await readDayCounts('pulled images', range, figures.dayCounts);
-    const sums = await sumsOf(days);
-    const images = [...sums];
-    const total = images.reduce((sum, [, count]) => sum + count, 0);
+    const images = await largestFirst(days);
+    const countOfDay = ({ counts }: DayCounts) =>
+      counts.values().reduce((sum, one) => sum + one, 0);
+    const total = days.reduce((sum, day) => sum + countOfDay(day), 0);
+    const rowOf = ([name, count]: NameSum) => [name, count, count / total];
     return {
       sections: [
         {
@@ -25,7 +35,7 @@ export const pullsTab: UsageTab<UsagePageDeps> = {
           chart: stackedChart({
             title: 'Pulls by day and image',
             places: days.map(({ day }) => day),
-            series: await topSeries(days, sums, 'Other images'),
+            series: await topSeries(days, images, 'Other images'),
           }),
           table: {
             name: 'pulled-images',
@@ -35,7 +45,8 @@ export const pullsTab: UsageTab<UsagePageDeps> = {
               { name: 'Pulls', kind: 'count' },
               { name: 'Share', kind: 'share' },
             ],
-            rows: images.slice(0, shownImages).map(([name, count]) => [name, count, count / total]),
+            rows: images.slice(0, shownImages).map(rowOf),
+            all: { count: images.length, rows: () => images.values().map(rowOf) },
           },
         },
         {
@@ -48,9 +59,11 @@ export const pullsTab: UsageTab<UsagePageDeps> = {
               { name: 'Image', kind: 'text' },
               { name: 'Pulls', kind: 'count' },
             ],
-            rows: days.flatMap(({ day, counts }) =>
-              [...counts].slice(0, shownImages).map(([name, count]) => [day, name, count]),
-            ),
+            rows: [...eachCount(days).take(mostRows)],
+            all: {
+              count: days.reduce((sum, { counts }) => sum + counts.size, 0),
+              rows: () => eachCount(days),
+            },
           },
           isFolded: true,
         },

@@ -24,38 +24,48 @@ export interface FigureTable {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly rows: ReadonlyArray<readonly Cell[]>;
+  /** All rows, if {@link rows} are the first of them. A file has all. */
+  readonly all?: { readonly count: number; readonly rows: () => Iterable<readonly Cell[]> };
 }
 
 const longestText = 400;
 /** A page of all images by day would have megabytes. */
-const mostRows = 400;
+export const mostRows = 400;
 const rowsAtOnce = 1000;
 const dayForm = /^\d{4}-\d\d-\d\d(?: \d\d:\d\d)?$/;
 
 /** Returns a table as a page shows it. */
 export function tableHtml(
-  { title, columns, rows }: FigureTable,
+  { title, columns, rows, all }: FigureTable,
   empty = 'None in this range.',
 ): Html {
+  const shown = rows.slice(0, mostRows);
+  const count = all?.count ?? rows.length;
   if (rows.length === 0) return html`<p class="minor">${empty}</p>`;
   return html`<div class="wide" tabindex="0" role="region" aria-label="${title}"><table class="figures">
 <thead><tr>${columns.map(({ name, kind }) => html`<th scope="col"${!isText(kind) && html` class="number"`}>${name}</th>`)}</tr></thead>
-<tbody>${rows.slice(0, mostRows).map(row => html`<tr>${row.map((cell, at) => cellHtml(cell, columns[at]?.kind ?? 'text'))}</tr>`)}</tbody></table></div>
-${rows.length > mostRows && html`<p class="minor">These are the first ${countText(mostRows)} of ${countText(rows.length)} rows. The file has all of them.</p>`}`;
+<tbody>${shown.map(row => html`<tr>${row.map((cell, at) => cellHtml(cell, columns[at]?.kind ?? 'text'))}</tr>`)}</tbody></table></div>
+${count > shown.length && html`<p class="minor">These are the first ${countText(shown.length)} of ${countText(count)} rows. The file has all of them.</p>`}`;
 }
 
 /**
  * Yields a table as the text of a CSV file, a thousand rows at a time: other work runs in between. Units stand in its
  * head, and moments are in ISO 8601.
  */
-export async function* tableFile({ columns, rows }: FigureTable): AsyncGenerator<string> {
+export async function* tableFile({ columns, rows, all }: FigureTable): AsyncGenerator<string> {
   const units: Partial<Record<ColumnKind, string>> = { ms: ' (ms)', bytes: ' (bytes)' };
+  const textOf = (some: readonly (readonly Cell[])[]) =>
+    csvText(some.map(row => row.map((cell, column) => plain(cell, columns[column]?.kind))));
   yield csvText([columns.map(({ name, kind }) => `${name}${units[kind] ?? ''}`)]);
-  for (let at = 0; at < rows.length; at += rowsAtOnce) {
-    const some = rows.slice(at, at + rowsAtOnce);
-    yield csvText(some.map(row => row.map((cell, column) => plain(cell, columns[column]?.kind))));
+  let some: (readonly Cell[])[] = [];
+  for (const row of all?.rows() ?? rows) {
+    some.push(row);
+    if (some.length < rowsAtOnce) continue;
+    yield textOf(some);
+    some = [];
     await pauseTurn();
   }
+  if (some.length > 0) yield textOf(some);
 }
 
 function isText(kind: ColumnKind): boolean {
