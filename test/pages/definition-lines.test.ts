@@ -35,3 +35,15 @@ test('a section of which there are several has no times: they could be those of 
   const text = 'Bootstrap: docker\nFrom: a\n%post\n one\nBootstrap: docker\nFrom: b\n%post\n two\n';
   assert.ok(definitionLines(text, steps).every(line => line.step === undefined));
 });
+
+test('lines inside sections are not headers, whatever they look like', () => {
+  const text = 'Bootstrap: docker\nFrom: a\n%labels\n  From: here\n%post\n  cat <<E\nFrom: b\nE\n';
+  const lines = definitionLines(text, steps);
+  assert.deepEqual(
+    lines.flatMap(({ text: line, step: own }) => (own ? [[line, own.spentMs]] : [])),
+    [
+      ['From: a', 5],
+      ['%post', 900],
+    ],
+  );
+});

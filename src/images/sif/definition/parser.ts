@@ -65,13 +65,9 @@ export function parseStage(lines: readonly Line[]): DefinitionStage {
   const headerLines = start < 0 ? lines : lines.slice(0, start);
   const sections: { name: string; argument: string; line: number; body: Line[] }[] = [];
   for (const line of start < 0 ? [] : lines.slice(start)) {
-    if (!isSectionStart(line)) {
-      sections.at(-1)?.body.push(line);
-      continue;
-    }
-    const [, name = '', rest = ''] = /^\s*%+(\S*)(.*)$/.exec(line.text) ?? [];
-    const argument = (rest.split('#', 1)[0] ?? '').trim();
-    sections.push({ name: name.toLowerCase(), argument, line: line.number, body: [] });
+    const begun = sectionAt(line);
+    if (begun) sections.push({ ...begun, line: line.number, body: [] });
+    else sections.at(-1)?.body.push(line);
   }
   return { line: lines[0]?.number ?? 1, headers: parseHeaders(headerLines), sections };
 }
@@ -107,6 +103,13 @@ function linesOf(text: string): readonly Line[] {
   const lines = text.replace(/^\ufeff/, '').split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();
   return lines.map((line, position) => ({ text: line, number: position + 1 }));
+}
+
+/** Returns the section that a line begins; undefined for any other line. */
+export function sectionAt({ text }: Line): Pick<Section, 'name' | 'argument'> | undefined {
+  const [, name, rest = ''] = /^\s*%+(\S*)(.*)$/.exec(text) ?? [];
+  if (name === undefined) return undefined;
+  return { name: name.toLowerCase(), argument: (rest.split('#', 1)[0] ?? '').trim() };
 }
 
 function isSectionStart({ text }: Line): boolean {

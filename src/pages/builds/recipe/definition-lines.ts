@@ -1,4 +1,5 @@
 import { recipeKindNamed } from '../../../builds/recipe/recipe-kinds.ts';
+import { sectionAt, splitStages } from '../../../images/sif/definition/parser.ts';
 import type { ShownStep } from '../shown-step.ts';
 import type { RecipeLine } from './recipe-line.ts';
 
@@ -10,14 +11,7 @@ const definition = recipeKindNamed('definition');
  */
 export function definitionLines(text: string, steps: readonly ShownStep[]): readonly RecipeLine[] {
   const lines = text.replace(/\n$/, '').split('\n');
-  const headers = new Map<string, number[]>();
-  for (const [at, line] of lines.entries()) {
-    const name = headerOf(line);
-    if (name === undefined) continue;
-    const places = headers.get(name);
-    if (places) places.push(at);
-    else headers.set(name, [at]);
-  }
+  const headers = headersOf(text);
   const found = new Map<number, ShownStep>();
   for (const step of steps) {
     const places = headers.get(sectionOf(step.name) ?? '') ?? [];
@@ -33,11 +27,23 @@ export function definitionLines(text: string, steps: readonly ShownStep[]): read
   });
 }
 
-/** Returns the name of the section that a line begins, or `from` for the line with the base image. */
-function headerOf(line: string): string | undefined {
-  const [, section] = /^\s*%([a-z]+)\b/i.exec(line) ?? [];
-  if (section !== undefined) return section.toLowerCase();
-  return /^\s*from\s*:/i.test(line) ? 'from' : undefined;
+/** Returns where each section begins, by its name; `from` is the line with the base image. Positions begin at 0. */
+function headersOf(text: string): ReadonlyMap<string, readonly number[]> {
+  const headers = new Map<string, number[]>();
+  for (const stage of splitStages(text)) {
+    let isInSection = false;
+    for (const line of stage) {
+      const section = sectionAt(line);
+      isInSection ||= section !== undefined;
+      const isBase = !isInSection && /^\s*from\s*:/i.test(line.text);
+      const name = section?.name ?? (isBase ? 'from' : undefined);
+      if (name === undefined) continue;
+      const places = headers.get(name);
+      if (places) places.push(line.number - 1);
+      else headers.set(name, [line.number - 1]);
+    }
+  }
+  return headers;
 }
 
 function sectionOf(step: string): string | undefined {
