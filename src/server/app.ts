@@ -226,7 +226,7 @@ function noRoute(list: string): never {
 function operationOf(config: AppDeps['config']) {
   const { data, disk, builds, hosted, anonymous, conda } = config;
   return {
-    ...{ directory: data, lowBytes: disk.minFreeBytes },
+    ...{ directory: data, minFreeBytes: disk.minFreeBytes },
     ...{ maxRunning: builds.concurrent, maxWaiting: builds.maxWaiting },
     limits: {
       cacheBytes: config.cacheBytes,

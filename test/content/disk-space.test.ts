@@ -6,8 +6,10 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { pino } from 'pino';
 import { convertToSif } from '../../src/images/sif/convert.ts';
+import { overviewTab } from '../../src/pages/usage/overview-tab.ts';
+import type { UsagePageDeps } from '../../src/pages/usage/usage-data.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
-import { createDiskSpace } from '../../src/storage/directory/disk-space.ts';
+import { createDiskSpace, diskState } from '../../src/storage/directory/disk-space.ts';
 import { optionsFor, sourceOf } from '../sif/conversion.ts';
 import { layerOfTar, tarOf } from '../sif/tar-file.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
@@ -83,4 +85,18 @@ test('a conversion to SIF does not use the reserve', async () => {
   await assert.rejects(convert('full'), full);
   others.end();
   await convert('enough');
+});
+
+test('the page of operators has the reserve in force, and does not call a small disk low', async () => {
+  const operation = { directory: directory.path, minFreeBytes: 1024 * mebibyte };
+  assert.equal((await diskState(directory.path, operation.minFreeBytes)).isLow, false);
+  const limits = { maxRunning: 1, maxWaiting: 1 };
+  const page = await overviewTab.read({ from: '2026-01-01', to: '2026-01-01' }, {
+    operation: { ...operation, ...limits },
+    builds: { load: () => ({ running: 0, waiting: 0 }) },
+    readiness: { forAll: async () => {} },
+    usage: { ofDay: async () => ({ count: 0, orgs: new Map() }) },
+  } as unknown as UsagePageDeps);
+  const text = String(page.now);
+  assert.ok(text.includes('Writes stop below 2.1 MB.') && !text.includes('Low'), text);
 });

@@ -125,10 +125,10 @@ test('health can be read at every width, light and dark', async () => {
 
 test('hosts of callers take bounded memory, and an hour later only their last times are left', () => {
   const clock = { now: Date.parse('2026-01-01') };
-  const health = createRemoteHealth(() => clock.now);
+  const health = createRemoteHealth({ now: () => clock.now });
   for (let at = 0; at < 10_000; at += 1)
     health.failure('registry', `host-${at}`, 'x'.repeat(10_000));
-  assert.equal(health.list().length, 300);
+  assert.equal(health.list().length, 100);
   assert.ok(health.list().every(({ failure }) => failure?.length === 400));
   for (let ms = 1; ms <= 1000; ms += 1) health.success('registry', 'host-9999', ms);
   const [first] = health.list();
@@ -139,4 +139,37 @@ test('hosts of callers take bounded memory, and an hour later only their last ti
   const [later] = health.list();
   assert.deepEqual([later?.requests, later?.medianMs], [0, undefined]);
   assert.equal(later?.succeededAt, Date.parse('2026-01-01'));
+});
+
+test('a clock that jumps does not turn a working host into a failing one', () => {
+  const start = Date.parse('2026-01-01');
+  const clock = { now: start };
+  const health = createRemoteHealth({ now: () => clock.now });
+  health.failure('registry', 'one', 'down');
+  for (const jumpMs of [-2 * 3_600_000, 48 * 3_600_000, -24 * 3_600_000]) {
+    clock.now += jumpMs;
+    health.success('registry', 'one', 5);
+    assert.equal(health.list()[0]?.isFailing, false);
+    health.failure('registry', 'one', 'down');
+    assert.equal(health.list()[0]?.isFailing, true);
+    assert.equal(health.list()[0]?.requests, 2, 'requests of the future are not of the last hour');
+  }
+});
+
+test('hosts that strangers name never take the places of the hosts of the operator', () => {
+  const health = createRemoteHealth({ registries: ['registry.example'] });
+  health.failure('registry', 'registry.example', 'down');
+  health.success('registry', 'in-use.example', 5);
+  health.success('builder', 'tcp://builder', 5);
+  for (let at = 0; at < 1000; at += 1) {
+    health.failure('registry', `silent-${at}.example`, 'unknown');
+    if (at < 250) health.success('registry', `stranger-${at}.example`, 5);
+  }
+  health.success('registry', 'in-use.example', 5);
+  const names = health.list().map(({ name }) => name);
+  assert.deepEqual(names.slice(0, 2), ['registry.example', 'in-use.example']);
+  assert.ok(names.includes('tcp://builder'));
+  assert.ok(names.length <= 1 + 300 + 100 + 1);
+  for (let at = 0; at < 1000; at += 1) health.success('registry', `other-${at}.example`, 5);
+  assert.equal(health.list()[0]?.name, 'registry.example');
 });

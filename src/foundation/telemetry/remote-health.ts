@@ -1,3 +1,4 @@
+import type { LRUCache } from 'lru-cache';
 import { boundedCache } from '../bounded-cache.ts';
 import { bucketOf, quantile } from './time-buckets.ts';
 
@@ -9,6 +10,8 @@ export interface RemoteState {
   readonly name: string;
   readonly succeededAt: number | undefined;
   readonly failedAt: number | undefined;
+  /** True when the last request failed, whatever the clock says. */
+  readonly isFailing: boolean;
   /** The sentence of the last failure. */
   readonly failure: string | undefined;
   /** Requests of the last hour, rounded up to ten minutes. */
@@ -25,11 +28,13 @@ export interface RemoteHealth {
   success(kind: RemoteKind, name: string, ms: number): void;
   /** @param sentence shown to operators: without secrets */
   failure(kind: RemoteKind, name: string, sentence: string): void;
-  /** Returns the hosts, the most recently used first. */
+  /** Returns the hosts: those of the configuration first, and then those with the most successes. */
   list(): readonly RemoteState[];
 }
 
-const mostRemotes = 300;
+// Callers may name hosts that have never answered. They take no place of those that have.
+const mostAnswering = 300;
+const mostSilent = 100;
 const slotMs = 600_000;
 const slots = 7;
 const mostWords = 400;
@@ -49,6 +54,7 @@ interface Remote {
   readonly name: string;
   readonly slots: Slot[];
   readonly total: { successes: number; failures: number };
+  isFailing: boolean;
   succeededAt?: number;
   failedAt?: number;
   failure?: string;
@@ -57,8 +63,23 @@ interface Remote {
 /** For commands and tests, which remember nothing. */
 export const noRemoteHealth: RemoteHealth = { success() {}, failure() {}, list: () => [] };
 
-export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
-  const remotes = boundedCache<string, Remote>(mostRemotes);
+export interface RemoteHealthOptions {
+  /** Names of the registries of the configuration: other ones never take their places. */
+  readonly registries?: readonly string[];
+  readonly now?: () => number;
+}
+
+export function createRemoteHealth({
+  registries = [],
+  now = Date.now,
+}: RemoteHealthOptions = {}): RemoteHealth {
+  const configured = new Set(registries);
+  const own = new Map<string, Remote>();
+  const places = {
+    registry: placesOf(),
+    builder: placesOf(),
+    platform: placesOf(),
+  } satisfies Record<RemoteKind, Places>;
 
   const slotOf = (remote: Remote): Slot => {
     const number = Math.floor(now() / slotMs);
@@ -69,20 +90,27 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
     remote.slots[at] = fresh;
     return fresh;
   };
-  const remoteOf = (kind: RemoteKind, name: string): Remote => {
-    const key = `${kind} ${name}`;
-    const remote = remotes.get(key) ?? {
-      ...{ kind, name: name.slice(0, longestName), slots: [] },
-      total: { successes: 0, failures: 0 },
-    };
-    remotes.set(key, remote);
+  const remoteOf = (kind: RemoteKind, given: string, isAnswer: boolean): Remote => {
+    const name = given.slice(0, longestName);
+    const { answering, silent } = places[kind];
+    const fresh = () => newRemote(kind, name);
+    if (kind === 'registry' && configured.has(name)) {
+      const remote = own.get(name) ?? fresh();
+      own.set(name, remote);
+      return remote;
+    }
+    const remote = answering.get(name) ?? silent.get(name) ?? fresh();
+    const isAnswering = isAnswer || remote.succeededAt !== undefined;
+    (isAnswering ? answering : silent).set(name, remote);
+    if (isAnswering) silent.delete(name);
     return remote;
   };
 
   return {
     success(kind, name, ms) {
-      const remote = remoteOf(kind, name);
+      const remote = remoteOf(kind, name, true);
       remote.succeededAt = now();
+      remote.isFailing = false;
       remote.total.successes += 1;
       const slot = slotOf(remote);
       slot.requests += 1;
@@ -91,8 +119,9 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
     },
 
     failure(kind, name, sentence) {
-      const remote = remoteOf(kind, name);
+      const remote = remoteOf(kind, name, false);
       remote.failedAt = now();
+      remote.isFailing = true;
       remote.total.failures += 1;
       remote.failure = sentence.slice(0, mostWords);
       const slot = slotOf(remote);
@@ -101,18 +130,24 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
     },
 
     list() {
-      const since = Math.floor(now() / slotMs) - slots + 1;
-      return [...remotes.values()].map(({ kind, name, slots: all, total, ...last }) => {
-        const recent = all.filter(slot => slot !== undefined && slot.number >= since);
+      const last = Math.floor(now() / slotMs);
+      const others = Object.values(places)
+        .flatMap(({ answering, silent }) => [...answering.values(), ...silent.values()])
+        .sort((one, other) => other.total.successes - one.total.successes);
+      return [...own.values(), ...others].map(({ slots: all, total, ...remote }) => {
+        // After the clock was set back, there are slots of the future.
+        const recent = all.filter(
+          slot => slot !== undefined && slot.number > last - slots && slot.number <= last,
+        );
         const times = new Map<number, number>();
         for (const slot of recent) {
           for (const [bucket, count] of slot.times) {
             times.set(bucket, (times.get(bucket) ?? 0) + count);
           }
         }
-        const { succeededAt, failedAt, failure } = last;
+        const { succeededAt, failedAt, failure } = remote;
         return {
-          ...{ kind, name, succeededAt, failedAt, failure },
+          ...{ ...remote, succeededAt, failedAt, failure },
           requests: recent.reduce((sum, { requests }) => sum + requests, 0),
           failures: recent.reduce((sum, { failures }) => sum + failures, 0),
           medianMs: quantile(times, 0.5),
@@ -121,4 +156,19 @@ export function createRemoteHealth(now: () => number = Date.now): RemoteHealth {
       });
     },
   };
+}
+
+/** Hosts of one kind, the least recently used of which are forgotten. */
+interface Places {
+  readonly answering: LRUCache<string, Remote>;
+  readonly silent: LRUCache<string, Remote>;
+}
+
+function placesOf(): Places {
+  return { answering: boundedCache(mostAnswering), silent: boundedCache(mostSilent) };
+}
+
+function newRemote(kind: RemoteKind, name: string): Remote {
+  const total = { successes: 0, failures: 0 };
+  return { kind, name, slots: [], total, isFailing: false };
 }

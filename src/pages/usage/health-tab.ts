@@ -94,8 +94,7 @@ function hostsSection(
 }
 
 function cellsOf(remote: RemoteState): Cell[] {
-  const { succeededAt, failedAt, failure, requests, failures, medianMs } = remote;
-  const isFailing = failedAt !== undefined && failedAt > (succeededAt ?? 0);
+  const { isFailing, succeededAt, failedAt, failure, requests, failures, medianMs } = remote;
   const state = isFailing ? 'Failing' : failures > 0 ? 'Working, failed lately' : 'Working';
   return [state, requests, failures, medianMs, succeededAt, failedAt, failure];
 }

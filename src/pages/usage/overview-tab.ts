@@ -32,12 +32,12 @@ export const overviewTab: UsageTab<UsagePageDeps> = {
 
 function serverPart(now: ServerNow): Html {
   const { running, waiting, maxRunning, maxWaiting, trouble } = now;
-  const { diskBytes, freeBytes, lowBytes } = now;
+  const { diskBytes, freeBytes, reserveBytes, isLow } = now.disk;
   return html`<h2>Now</h2>
 <dl class="facts">
 <dt>Server</dt><dd>${trouble === undefined ? html`<span class="badge good">Ready</span>` : html`<span class="badge bad">Not ready</span> ${visibleText(trouble)}`}</dd>
 <dt>Builds</dt><dd>${countText(running)} running (at most ${countText(maxRunning)}), ${countText(waiting)} waiting (at most ${countText(maxWaiting)} in all)</dd>
-<dt>Disk</dt><dd>${byteText(freeBytes)} free of ${byteText(diskBytes)}${freeBytes < lowBytes && html` <span class="badge bad">Low</span>`}. Writes stop below ${byteText(lowBytes)}.</dd>
+<dt>Disk</dt><dd>${byteText(freeBytes)} free of ${byteText(diskBytes)}${isLow && html` <span class="badge bad">Low</span>`}. Writes stop below ${byteText(reserveBytes)}.</dd>
 </dl>`;
 }
 

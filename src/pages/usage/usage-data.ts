@@ -1,4 +1,3 @@
-import { statfs } from 'node:fs/promises';
 import type { Registry } from 'prom-client';
 import type { BuildService } from '../../builds/build-service.ts';
 import type { Builds } from '../../builds/builds.ts';
@@ -7,6 +6,7 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { DiskUse } from '../../foundation/telemetry/disk-figures.ts';
 import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
+import { type DiskState, diskState } from '../../storage/directory/disk-space.ts';
 import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 
@@ -42,9 +42,7 @@ export interface ServerNow {
   readonly waiting: number;
   readonly maxRunning: number;
   readonly maxWaiting: number;
-  readonly diskBytes: number;
-  readonly freeBytes: number;
-  readonly lowBytes: number;
+  readonly disk: DiskState;
   /** Why the server is not ready; undefined if it is. */
   readonly trouble: string | undefined;
 }
@@ -73,7 +71,7 @@ export interface UsagePageDeps {
   readonly diskUse: () => DiskUse | undefined;
   readonly operation: {
     readonly directory: string;
-    readonly lowBytes: number;
+    readonly minFreeBytes: number;
     readonly maxRunning: number;
     readonly maxWaiting: number;
     readonly limits: StorageLimits;
@@ -134,20 +132,15 @@ export async function usageOf(
 /** Returns the state of the server now. */
 export async function serverNow(deps: UsagePageDeps): Promise<ServerNow> {
   const { builds, readiness, operation } = deps;
-  const { directory, limits: _, ...limits } = operation;
+  const { directory, minFreeBytes, maxRunning, maxWaiting } = operation;
   const [disk, trouble] = await Promise.all([
-    statfs(directory),
+    diskState(directory, minFreeBytes),
     readiness.forAll().then(
       () => undefined,
       (error: unknown) => (error instanceof Fault ? error.message : 'The server is not ready'),
     ),
   ]);
-  return {
-    ...builds.load(),
-    ...{ ...limits, trouble },
-    diskBytes: disk.blocks * disk.bsize,
-    freeBytes: disk.bavail * disk.bsize,
-  };
+  return { ...builds.load(), maxRunning, maxWaiting, disk, trouble };
 }
 
 function dayIn(text: string | undefined): string | undefined {

@@ -9,6 +9,7 @@ import { createRemoteHealth } from '../../foundation/telemetry/remote-health.ts'
 import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
 import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
 import { openListingFiles } from '../../images/listing/listing-files.ts';
+import { canonicalRegistry } from '../../oci/reference.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
 import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
@@ -19,6 +20,7 @@ import { makePrivate } from '../../storage/directory/private-modes.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
 import { isSqlite, openSiteRows } from '../../storage/site-rows.ts';
 import { requireContent, requireSecretsKey } from '../../storage/whole-data.ts';
+import type { Config } from '../config/settings-schema.ts';
 import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
 import type { AppDeps } from './app-deps.ts';
@@ -92,7 +94,7 @@ export async function openState(
     listings,
     // The stores that most parts use.
     usage: rows.usage,
-    remotes: createRemoteHealth(),
+    remotes: createRemoteHealth({ registries: namedRegistries(config) }),
     tally: withMetrics(rows.dayCounts, metrics),
     cachedBlobs: rows.cachedBlobs,
     hosted: rows.hosted,
@@ -147,4 +149,11 @@ async function makeDirectory(path: string): Promise<void> {
     await makeDirectory(parent);
     await mkdir(path, { mode: 0o700 });
   }
+}
+
+/** Returns the registries of the configuration, and their mirrors. */
+function namedRegistries({ registries }: Config): string[] {
+  return Object.entries(registries)
+    .flatMap(([host, { mirrors }]) => [host, ...mirrors])
+    .map(canonicalRegistry);
 }

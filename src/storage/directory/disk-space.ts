@@ -48,6 +48,39 @@ const largestInodeShare = 0.01;
 // repeatedly.
 const enough = 1.1;
 
+/** The free space of a disk, and how much of it is kept free. */
+export interface DiskState {
+  readonly diskBytes: number;
+  readonly freeBytes: number;
+  readonly reserveBytes: number;
+  readonly freeInodes: number;
+  /** True when writes must stop. */
+  readonly isLow: boolean;
+}
+
+/**
+ * Returns the state of the disk of a directory.
+ *
+ * @param reserveBytes bytes to keep free, at most 5 % of the disk
+ * @param wasLow writes have stopped: they resume with more free space than the reserve
+ */
+export async function diskState(
+  directory: string,
+  reserveBytes: number,
+  wasLow = false,
+): Promise<DiskState> {
+  const { bsize, blocks, bavail, files, ffree } = await statfs(directory);
+  const reserve = Math.min(reserveBytes, blocks * bsize * largestShare);
+  const inodes = reserveBytes === 0 ? 0 : Math.min(reservedInodes, files * largestInodeShare);
+  const factor = wasLow ? enough : 1;
+  const freeBytes = bavail * bsize;
+  const isLow = freeBytes < reserve * factor || (files > 0 && ffree < inodes * factor);
+  return {
+    ...{ diskBytes: blocks * bsize, freeBytes, reserveBytes: Math.round(reserve) },
+    ...{ freeInodes: ffree, isLow },
+  };
+}
+
 /** @param reserveBytes bytes to keep free, at most 5 % of the disk */
 export async function createDiskSpace(
   directory: string,
@@ -65,18 +98,17 @@ export async function createDiskSpace(
 
   const lookNow = async (): Promise<void> => {
     const before = written;
-    const { bsize, blocks, bavail, files, ffree } = await statfs(directory);
-    const reserve = Math.min(reserveBytes, blocks * bsize * largestShare);
-    const inodes = reserveBytes === 0 ? 0 : Math.min(reservedInodes, files * largestInodeShare);
-    const factor = isLow ? enough : 1;
-    const freeBytes = bavail * bsize;
     const wasLow = isLow;
-    isLow = freeBytes < reserve * factor || (files > 0 && ffree < inodes * factor);
-    found = freeBytes - reserve;
+    const {
+      diskBytes: _,
+      isLow: isLowNow,
+      ...figures
+    } = await diskState(directory, reserveBytes, wasLow);
+    isLow = isLowNow;
+    found = figures.freeBytes - figures.reserveBytes;
     // The result may or may not include bytes that were written during the look.
     written -= before;
     if (isLow === wasLow) return;
-    const figures = { freeBytes, reserveBytes: Math.round(reserve), freeInodes: ffree };
     if (isLow) log.error(figures, 'disk space is low: writes are refused (507), reads continue');
     else log.warn(figures, 'disk space is available again: writes continue');
   };

@@ -1,5 +1,5 @@
-import { statfs } from 'node:fs/promises';
 import type { DiskUse } from '../../../foundation/telemetry/disk-figures.ts';
+import { type DiskState, diskState } from '../../../storage/directory/disk-space.ts';
 import { byteText, durationText, timeElement } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import type { Cell } from '../tables/figure-table.ts';
@@ -16,9 +16,9 @@ export const diskTab: UsageTab<UsagePageDeps> = {
   async read(_, deps) {
     const { operation, diskUse } = deps;
     const use = diskUse();
-    const disk = await statfs(operation.directory);
+    const disk = await diskState(operation.directory, operation.minFreeBytes);
     return {
-      now: nowPart(disk.bavail * disk.bsize, disk.blocks * disk.bsize, operation.lowBytes),
+      now: nowPart(disk),
       sections: [
         {
           title: 'Content of the disk',
@@ -34,7 +34,7 @@ export const diskTab: UsageTab<UsagePageDeps> = {
             ],
             rows: use ? contentRows(use) : [],
           },
-          empty: 'The server is looking at the disk: reload the page in a moment.',
+          empty: 'The server is still measuring the disk. Reload the page in a moment.',
         },
         {
           title: 'Limits in force',
@@ -56,8 +56,8 @@ export const diskTab: UsageTab<UsagePageDeps> = {
   },
 };
 
-function nowPart(freeBytes: number, diskBytes: number, lowBytes: number): Html {
-  return html`<p><strong>${byteText(freeBytes)}</strong> of ${byteText(diskBytes)} are free.${freeBytes < lowBytes && html` <span class="badge bad">Low</span>`} Writes stop below ${byteText(lowBytes)}, or 5 % of the disk if that is less (<code>disk.minFreeBytes</code>).</p>`;
+function nowPart({ freeBytes, diskBytes, reserveBytes, isLow }: DiskState): Html {
+  return html`<p><strong>${byteText(freeBytes)}</strong> of ${byteText(diskBytes)} are free.${isLow && html` <span class="badge bad">Low</span>`} Writes stop below ${byteText(reserveBytes)}: <code>disk.minFreeBytes</code>, but at most 5 % of the disk.</p>`;
 }
 
 function measuredPart({ at, tookMs, figures }: DiskUse): Html {
