@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
+import { boundMs } from '../world/longest-block.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const never = new AbortController().signal;
@@ -49,4 +50,55 @@ test('only the logs of known builds stay', async () => {
   }
   await logs.retain(async id => id === 'b_1');
   assert.deepEqual(await readdir(directory.join('below')), ['b_1.log']);
+});
+
+test('the colour of a log, or of a line, that is cut ends there', async () => {
+  await using directory = await makeTempDir('logs');
+  const logs = createBuildLogs(directory.path);
+  const writer = logs.begin('key_1');
+  writer.write(`#1 0.1 \u001b[31m${'x'.repeat(11 * 1024 * 1024)}\u001b[0m\n`);
+  await writer.end();
+  const text = (await logs.read('key_1', { hasColours: true })) ?? '';
+  assert.ok(text.slice(-100).includes('x\u001b[0m\n[the log exceeds 10 MiB'));
+  assert.ok(!(await logs.read('key_1'))?.includes('\u001b'));
+  const [line] = (await (await logs.lines('key_1'))?.read(0, 1)) ?? [];
+  assert.ok(line?.isCut && line.coloured.endsWith('x\u001b[0m'), line?.coloured.slice(-20));
+});
+
+test('the lines of a step are found at once in a log of 100,000 lines of eight parallel steps', async () => {
+  await using directory = await makeTempDir('logs');
+  const logs = createBuildLogs(directory.path);
+  const writer = logs.begin('key_1');
+  let text = '';
+  // Blocks of six lines, as many blocks as can be found by their steps.
+  for (let at = 0; at < 100_000; at += 1) {
+    text += `#${1 + (Math.floor(at / 6) % 8)} 1.5 line ${at} ${'x'.repeat(60)}\n`;
+  }
+  writer.write(text);
+  await writer.end();
+  const lines = await logs.lines('key_1');
+  assert.equal(lines?.countOf(3), 12_502);
+  for (const from of [0, 6000, 12_102]) {
+    const before = process.cpuUsage();
+    const found = (await lines?.read(from, from + 400, 3)) ?? [];
+    const { user, system } = process.cpuUsage(before);
+    assert.equal(found.length, 400);
+    assert.ok(found.every(line => line.text.startsWith('#3 1.5 line ')));
+    const numbers = found.map(({ number }) => number);
+    assert.deepEqual(
+      numbers,
+      [...new Set(numbers)].sort((one, other) => one - other),
+    );
+    assert.ok((user + system) / 1000 < boundMs(50), `${(user + system) / 1000} ms from ${from}`);
+  }
+  // All blocks of a step cost no more than the whole log.
+  const cpuOf = async (work: () => Promise<unknown> | undefined) => {
+    const before = process.cpuUsage();
+    await work();
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1000;
+  };
+  const whole = await cpuOf(() => lines?.read(0, 100_000));
+  const ofStep = await cpuOf(() => lines?.read(0, 12_502, 3));
+  assert.ok(ofStep < 1.5 * whole, `${ofStep} ms for a step, ${whole} ms for the log`);
 });

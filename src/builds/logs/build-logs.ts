@@ -5,7 +5,7 @@ import type { StepRecord, StepWriter } from './build-step.ts';
 import { createLogIndexes } from './log-indexes.ts';
 import type { LogLines } from './log-lines.ts';
 import { LogText, type Mask } from './log-text.ts';
-import { plainPieces, withoutUnfinished } from './plain-pieces.ts';
+import { closedCut, plainPieces } from './plain-pieces.ts';
 import { readSteps, recordSteps, removeSteps, type StepRecorder } from './step-record.ts';
 
 /** The log of one build while it is being written. */
@@ -50,7 +50,8 @@ export interface BuildLogs {
 
 const maxBytes = 10 * 1024 * 1024;
 const cutMark = '\n[the log exceeds 10 MiB: the rest is not kept]\n';
-const lostMark = '\n[part of the log is missing because it could not be written]\n';
+// A colour of the line before may be open.
+const lostMark = '\u001b[0m\n[part of the log is missing because it could not be written]\n';
 const suffix = '.log';
 const stepsSuffix = '.steps';
 const pieceBytes = 64 * 1024;
@@ -118,8 +119,7 @@ export function createBuildLogs(directory: string): BuildLogs {
         const room = maxBytes - size;
         if (bytes.length === 0 || room < 0) return;
         const cut = bytes.subarray(0, room);
-        const kept =
-          cut.length < bytes.length ? withoutUnfinished(cut.toString()) + cutMark : bytes;
+        const kept = cut.length < bytes.length ? closedCut(cut.toString()) + cutMark : bytes;
         await appendFile(pathOf(id), kept, { mode: 0o600 });
         size += bytes.length;
         isLost = false;

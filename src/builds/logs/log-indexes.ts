@@ -2,7 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { LogLine, LogLines } from './log-lines.ts';
-import { withoutColours, withoutUnfinished } from './plain-pieces.ts';
+import { closedCut, withoutColours } from './plain-pieces.ts';
 import { StepLines } from './step-lines.ts';
 
 // Logs whose lines can be found without reading them again.
@@ -10,6 +10,8 @@ const keptIndexes = 32;
 const pieceBytes = 256 * 1024;
 /** Lines between two of which the position is known. */
 const stride = 128;
+/** Lines between two of which all are read: the next one is not looked up. */
+const farLines = 2048;
 /** Bytes of a line that are read. */
 const maxLineBytes = 4096;
 
@@ -64,13 +66,20 @@ class LogIndex implements LogLines {
     const end = Math.min(to, this.#total);
     const ranges = step === undefined ? [{ from, to: end }] : this.#found.rangesOf(step, from, to);
     const lines: LogLine[] = [];
-    for (const range of ranges) {
-      const start = Math.floor(range.from / stride);
-      await this.#each(start * stride, this.#marks[start] ?? 0, (number, line) => {
-        if (number >= range.to) return false;
-        if (number >= range.from) lines.push(line());
-        return number + 1 < range.to;
+    const left = ranges.filter(range => range.from < range.to);
+    await using file = await open(this.#path);
+    while (left[0]) {
+      const start = Math.floor(left[0].from / stride);
+      let isFar = false;
+      await eachLineFrom(file, start * stride, this.#marks[start] ?? 0, (number, line) => {
+        const [range, next] = left;
+        if (range && number >= range.from) lines.push(line());
+        if (range && number + 1 < range.to) return true;
+        left.shift();
+        isFar = next !== undefined && next.from - number > farLines;
+        return next !== undefined && !isFar;
       });
+      if (!isFar) break;
     }
     return lines;
   }
@@ -79,7 +88,8 @@ class LogIndex implements LogLines {
     const wanted = text.toLowerCase();
     const lines: LogLine[] = [];
     if (wanted === '') return lines;
-    await this.#each(0, 0, (_, lineAt) => {
+    await using file = await open(this.#path);
+    await eachLineFrom(file, 0, 0, (_, lineAt) => {
       const line = lineAt();
       if (line.text.toLowerCase().includes(wanted)) lines.push(line);
       return lines.length < most;
@@ -107,21 +117,21 @@ class LogIndex implements LogLines {
       return false;
     }
   }
+}
 
-  /** Visits lines from a position on, until the visitor returns false. */
-  async #each(
-    first: number,
-    position: number,
-    visit: (number: number, line: () => LogLine) => boolean,
-  ): Promise<void> {
-    await using file = await open(this.#path);
-    let number = first;
-    await eachLine(file, position, (bytes, start, end) => {
-      const at = number;
-      number += 1;
-      return visit(at, () => lineOf(at, bytes, start, end));
-    });
-  }
+/** Visits the lines of a file from a line on, whose position is known, until the visitor returns false. */
+async function eachLineFrom(
+  file: FileHandle,
+  first: number,
+  position: number,
+  visit: (number: number, line: () => LogLine) => boolean,
+): Promise<void> {
+  let number = first;
+  await eachLine(file, position, (bytes, start, end) => {
+    const at = number;
+    number += 1;
+    return visit(at, () => lineOf(at, bytes, start, end));
+  });
 }
 
 /**
@@ -168,6 +178,6 @@ function nextLineEnd(bytes: Buffer, from: number): number {
 function lineOf(number: number, bytes: Buffer, start: number, end: number): LogLine {
   const isCut = end - start > maxLineBytes;
   const text = bytes.toString('utf8', start, isCut ? start + maxLineBytes : end);
-  const coloured = isCut ? withoutUnfinished(text) : text.replace(/\r$/, '');
+  const coloured = isCut ? closedCut(text) : text.replace(/\r$/, '');
   return { number: number + 1, text: withoutColours(coloured), coloured, isCut };
 }

@@ -3,6 +3,7 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 // Logs have no other sequences, see log-text.ts.
 const introducer = '\u001b';
 const escapeByte = 0x1b;
+const reset = `${introducer}[0m`;
 const colours = new RegExp(`${introducer}\\[[\\d;]*m`, 'g');
 const unfinished = new RegExp(`${introducer}(?:\\[[\\d;]*)?$`);
 
@@ -11,9 +12,14 @@ export function withoutColours(text: string): string {
   return text.includes(introducer) ? text.replace(colours, '') : text;
 }
 
-/** Returns a text of a log that was cut, without the sequence at its end that is not whole. */
-export function withoutUnfinished(text: string): string {
-  return text.replace(unfinished, '');
+/**
+ * Returns a text of a log that was cut, without the sequence at its end that is not whole. Its last colour does not
+ * reach into what follows.
+ */
+export function closedCut(text: string): string {
+  const whole = text.replace(unfinished, '');
+  const last = whole.lastIndexOf(introducer);
+  return last < 0 || whole.startsWith(reset, last) ? whole : whole + reset;
 }
 
 /** Yields pieces of a log without colours. */
