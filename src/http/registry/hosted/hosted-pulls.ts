@@ -29,23 +29,30 @@ export interface HostedPullsDeps {
 
 const windowMs = 30_000;
 const mostLooks = 10_000;
+const mostTagsOfLook = 8;
 
 /**
  * Returns a function that counts pulls, not requests: one client pulls a tag or a digest once within half a minute.
- * Clients that ask for a tag with HEAD and then get its digest pull the tag. A further manifest by digest, within half a
- * minute, is part of the same pull.
+ * Clients that ask for a tag with HEAD and then get its digest pull the tag. When they asked for several tags of the
+ * digest, each further request for it pulls another one. A further manifest by digest, within half a minute, is part of
+ * the same pull.
  */
 export function countHostedPulls({ counter, trustedProxies, record }: HostedPullsDeps) {
-  /** The tags that clients have looked at. */
-  const looks = boundedCache<string, string>(mostLooks, { ttl: windowMs });
+  /** The tags of a digest that a client has looked at. */
+  const looks = boundedCache<string, readonly string[]>(mostLooks, { ttl: windowMs });
   return (req: IncomingMessage, { repository, reference, digest }: AnsweredManifest): void => {
     const client = callerAddress(req, trustedProxies);
     const look = `${client} ${repository}@${digest}`;
+    const seen = looks.get(look) ?? [];
     if (req.method === 'HEAD') {
-      if (!isDigest(reference)) looks.set(look, reference);
+      if (isDigest(reference)) return;
+      const others = seen.filter(tag => tag !== reference);
+      looks.set(look, [...others, reference].slice(-mostTagsOfLook));
       return;
     }
-    const tag = isDigest(reference) ? looks.get(look) : reference;
+    const isCounted = (tag: string) => counter.isRunning(client, `${repository} ${tag}`);
+    const looked = seen.find(tag => !isCounted(tag)) ?? seen.at(-1);
+    const tag = isDigest(reference) ? looked : reference;
     const isPart = tag === undefined && counter.isRunning(client, repository);
     const pulled = `${repository} ${tag ?? digest}`;
     if (counter.isRunning(client, pulled)) return;
