@@ -1,4 +1,5 @@
 import type { ContentStore } from '../storage/content/content-store.ts';
+import type { PullStore } from '../storage/rows/figures/pull-rows.ts';
 import type { HostedLimits, HostedStore } from '../storage/rows/hosted/hosted-store.ts';
 import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
@@ -30,6 +31,7 @@ export interface Hosted {
 export interface HostedOptions {
   readonly content: ContentStore;
   readonly store: HostedStore;
+  readonly pulls: Pick<PullStore, 'remove'>;
   readonly accounts: Accounts;
   readonly accountCheck: Pick<AccountCheck, 'find'>;
   readonly hasAccountFiles: boolean;
@@ -45,11 +47,11 @@ export interface HostedOptions {
 }
 
 export function createHosted(options: HostedOptions): Hosted {
-  const { content, store } = options;
+  const { content, store, pulls } = options;
   const quota = createQuota(store, options.limits, options.contexts);
   const tokens = createRegistryTokens(options.signingKey, options.host);
   const keeper = createKeeper({ ...options, tokens });
-  const manifests = createHostedManifests({ content, store, quota });
+  const manifests = createHostedManifests({ content, store, pulls, quota });
   const blobs = createHostedBlobs({ content, store, quota });
   const listings = createHostedListings(store);
   const uploads = createUploads({ content, blobs, quota });

@@ -13,12 +13,14 @@ import { type Manifest, manifestType, parseManifest } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
 import { bareMediaType, isElsewhere, isManifestLikeType, mediaTypes } from '../oci/media-type.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
+import type { PullStore } from '../storage/rows/figures/pull-rows.ts';
 import type {
   HostedManifest,
   HostedStore,
   ManifestPushed,
   NeededPart,
 } from '../storage/rows/hosted/hosted-store.ts';
+import { removePulls } from './listings/pulled-names.ts';
 import type { Quota } from './uploads/quota.ts';
 
 /** The manifests and tags of hosted repositories. */
@@ -53,6 +55,7 @@ export interface StoredManifest {
 export interface HostedManifestsDeps {
   readonly content: ContentStore;
   readonly store: HostedStore;
+  readonly pulls: Pick<PullStore, 'remove'>;
   readonly quota: Quota;
 }
 
@@ -61,6 +64,7 @@ const memoryBytes = 32 * 1024 * 1024;
 export function createHostedManifests({
   content,
   store,
+  pulls,
   quota,
 }: HostedManifestsDeps): HostedManifests {
   const memory = new LRUCache<Digest, Buffer>({
@@ -119,6 +123,9 @@ export function createHostedManifests({
         ? store.removeManifest(repository, reference)
         : store.removeTag(repository, reference));
       if (!isThere) throw unknown(repository, reference);
+      const [left] = await store.manifestsOf(repository, '', 1);
+      // The next owner of the name learns nothing. A sweep repeats it, should it fail.
+      if (!left) await removePulls(repository, pulls).catch(() => {});
     },
 
     removeAll: store.removeManifests,

@@ -23,6 +23,7 @@ import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createPullStore } from '../../src/storage/rows/figures/pull-rows.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
@@ -47,6 +48,7 @@ async function open() {
   };
   const accounts = new Map();
   const hosted = createHosted({
+    pulls: createPullStore(database),
     ...{ content, store, cachedBlobs, limits, anonymous: ['*'] },
     contexts: { maxContextBytes: undefined, maxNetworkBytes: undefined, maxBytes: undefined },
     ...{ accounts, accountCheck: createAccountCheck(accounts), hasAccountFiles: false },

@@ -117,6 +117,42 @@ suite('pulls', { concurrency: 1 }, () => {
     await checkLooks(asAdmin, sluice.url + path, 'repository-pulls');
   });
 
+  test('a client that looks at two tags of one digest, and then gets it twice, pulls both tags', async () => {
+    const repository = new Repository(sluice, 'team/tags');
+    const manifests = `${repository.url}/manifests`;
+    const digest = await repository.pushImage('a', [Buffer.from('tags')]);
+    // This counts, too.
+    const { body } = await repository.get('manifests/a');
+    const type = { 'content-type': 'application/vnd.oci.image.manifest.v1+json' };
+    assert.equal((await repository.send('PUT', 'manifests/b', body, type)).status, 201);
+    const client = '10.0.0.9';
+    for (const tag of ['a', 'b']) await get(`${manifests}/${tag}`, client, 'HEAD', reader);
+    for (let at = 0; at < 3; at += 1) await get(`${manifests}/${digest}`, client, 'GET', reader);
+    const path = '/view/repositories/content?name=team/tags';
+    const text = await textOf(path, reader);
+    const counts = ['a', 'b'].map(
+      tag =>
+        new RegExp(`>${tag}</code>.*?<td class="number">(\\d+)</td><td><time`, 's').exec(text)?.[1],
+    );
+    assert.deepEqual(counts, ['2', '1']);
+    assert.match(text, /3 pulls in the last 30 days/);
+  });
+
+  test('the next owner of the name of a deleted repository sees no pulls of it', async () => {
+    const repository = new Repository(sluice, 'team/old');
+    const digest = await repository.pushImage('1', [Buffer.from('old')]);
+    const neighbour = new Repository(sluice, 'team/old-2');
+    await neighbour.pushImage('1', [Buffer.from('neighbour')]);
+    await get(`${repository.url}/manifests/1`, '10.0.0.1', 'GET', reader);
+    await get(`${neighbour.url}/manifests/1`, '10.0.0.1', 'GET', reader);
+    const path = '/view/repositories/content?name=team/old';
+    assert.match(await textOf(path, reader), /1 pull in the last 30 days/);
+    assert.equal((await repository.send('DELETE', `manifests/${digest}`)).status, 202);
+    await repository.pushImage('1', [Buffer.from('old')]);
+    assert.doesNotMatch(await textOf(path, reader), /1 pull in|<time/);
+    assert.match(await textOf(`${path}-2`, reader), /1 pull in the last 30 days/);
+  });
+
   test('a container of a hosted image counts as a pull of that image', async () => {
     const repository = new Repository(sluice, 'public/base');
     await repository.pushImage('1', [Buffer.from('base')]);

@@ -11,6 +11,7 @@ import { enterUnknown } from '../../src/server/upkeep/sweep/unknown-content.ts';
 import { createContentPresence } from '../../src/storage/content/content-presence.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createPullStore } from '../../src/storage/rows/figures/pull-rows.ts';
 import { freeSpace, returnFreePages } from '../../src/storage/rows/file/free-pages.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { firstPlace, type HostedPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
@@ -115,7 +116,7 @@ suite(`${scale / 2} million rows`, () => {
         const anonymousUse = createAnonymousUseStore(database);
         const deps = {
           ...{ content: bare, hosted, contentRows, requests, builds, anonymousUse },
-          packageLayers,
+          ...{ packageLayers, pulls: createPullStore(database) },
         };
         const { removedCount, keptCount } = await sweep(deps, { graceMs: dayMs });
         assert.deepEqual([removedCount, keptCount], [20_000 * scale, 135_000 * scale]);

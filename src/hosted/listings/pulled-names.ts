@@ -1,5 +1,5 @@
 import { type Digest, isDigest } from '../../oci/digest.ts';
-import type { PullSubject } from '../../storage/rows/figures/pull-rows.ts';
+import type { PullStore, PullSubject } from '../../storage/rows/figures/pull-rows.ts';
 
 /** Returns the subject of all pulls from a hosted repository. */
 export function repositorySubject(repository: string): PullSubject {
@@ -23,4 +23,18 @@ export function hostedSubjects(
     referenceSubject(repository, digest),
     ...(tag === undefined ? [] : [referenceSubject(repository, tag)]),
   ];
+}
+
+/** Removes the pulls of a hosted repository, its tags and its manifests: a later repository of the name has none. */
+export async function removePulls(
+  repository: string,
+  pulls: Pick<PullStore, 'remove'>,
+): Promise<void> {
+  const own = repositorySubject(repository);
+  await pulls.remove(own, own);
+  for (const separator of [':', '@']) {
+    const first = `reference ${repository}${separator}`;
+    // All characters of tags and digests come before the tilde.
+    await pulls.remove(first as PullSubject, `${first}~` as PullSubject);
+  }
 }

@@ -29,7 +29,7 @@ const longestRetryMs = 3000;
 
 export function createRegistries(
   { config, publicUrl, dockerAuthConfig, log, proxyFor }: AppDeps,
-  { content, slabs, hosted: store, signingKey, audit, remotes }: State,
+  { content, slabs, hosted: store, rows, signingKey, audit, remotes }: State,
 ) {
   const settings = configuredRegistries(config, publicUrl);
   const credentials = configuredCredentials(settings, config, dockerAuthConfig);
@@ -80,6 +80,7 @@ export function createRegistries(
   const hosted = createHosted({
     content,
     store,
+    pulls: rows.pulls,
     accounts,
     accountCheck,
     hasAccountFiles: config.accountFiles.length > 0,

@@ -1,4 +1,6 @@
+import { removePulls } from '../../../hosted/listings/pulled-names.ts';
 import type { ContentStore, KeptContent } from '../../../storage/content/content-store.ts';
+import type { PullStore } from '../../../storage/rows/figures/pull-rows.ts';
 import type { HostedStore } from '../../../storage/rows/hosted/hosted-store.ts';
 import type { AnonymousUseStore } from '../../../storage/rows/images/anonymous-use.ts';
 import type { BuildStore } from '../../../storage/rows/images/build-rows.ts';
@@ -14,6 +16,7 @@ import { enterUnknown } from './unknown-content.ts';
 export interface SweepDeps {
   readonly content: ContentStore;
   readonly hosted: HostedStore;
+  readonly pulls: Pick<PullStore, 'remove'>;
   readonly contentRows: ContentRowStore;
   readonly requests: Pick<RequestStore, 'endingAfter'>;
   readonly builds: Pick<BuildStore, 'unfinished'>;
@@ -59,12 +62,13 @@ const removedAtOnce = 32;
  * without a row gets one, and stays. Readers that have removed content open continue.
  */
 export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<SweepReport> {
-  const { content, hosted, contentRows, requests, builds, packageLayers } = deps;
+  const { content, hosted, pulls, contentRows, requests, builds, packageLayers } = deps;
   const { signal, isDryRun = false, now = Date.now() } = options;
   const times = { linkedBefore: now - options.graceMs, latest: now + futureMs, now };
   const since = times.linkedBefore;
   const unlinkedCount = await unlinkOrphans(hosted, times, options);
-  if (!isDryRun) await hosted.removeEmpty(signal);
+  const emptied = isDryRun ? [] : hosted.removeEmpty(signal);
+  for await (const name of emptied) await removePulls(name, pulls);
   // This must be durable before the content is removed: a row that a power failure restores would have no content.
   await hosted.settle();
   let keptCount = await enterUnknown(content, contentRows, { isDryRun, signal });

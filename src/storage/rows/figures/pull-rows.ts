@@ -29,6 +29,8 @@ export interface PullStore {
   recent(subject: PullSubject, from: string): Promise<RecentPulls>;
   /** Writes the pulls since the last call. Pulls that cannot be written are kept for the next call. */
   flush(): Promise<void>;
+  /** Removes the pulls of all subjects from one to another, including unwritten ones. Pulls may be added meanwhile. */
+  remove(from: PullSubject, to: PullSubject): Promise<void>;
   /** Removes the pulls before a day; returns how many rows. */
   purge(before: string, signal?: AbortSignal): Promise<number>;
 }
@@ -60,6 +62,10 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
   const purge = database.sql(
     `DELETE FROM pulls WHERE (subject, day) IN
      (SELECT subject, day FROM pulls WHERE day < ? ORDER BY day LIMIT ?)`,
+  );
+  const remove = database.sql(
+    `DELETE FROM pulls WHERE (subject, day) IN
+     (SELECT subject, day FROM pulls WHERE subject >= ? AND subject <= ? ORDER BY subject LIMIT ?)`,
   );
   const keyOf = ({ subject, day }: Pick<Count, 'subject' | 'day'>) => `${day} ${subject}`;
   const gathered = gatherCounts<Count>(database, {
@@ -113,6 +119,11 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
       ),
 
     flush: gathered.flush,
+
+    async remove(from, to) {
+      await gathered.flush();
+      await inSmallSteps(database, rows => remove.changes(from, to, rows));
+    },
 
     purge: (before, signal) => inSmallSteps(database, rows => purge.changes(before, rows), signal),
   };

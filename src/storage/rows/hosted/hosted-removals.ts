@@ -27,9 +27,9 @@ export function createHostedRemovals(
      AND NOT EXISTS (SELECT 1 FROM hosted_parts WHERE repository = r.id)
      AND NOT EXISTS (SELECT 1 FROM hosted_tags WHERE repository = r.id)`,
   );
-  const someRepositories = sql(
-    'SELECT id FROM repositories WHERE id > ? ORDER BY id LIMIT ?',
-  ).pluck<number>();
+  const someRepositories = database.sql<{ readonly id: number; readonly name: string }>(
+    'SELECT id, name FROM repositories WHERE id > ? ORDER BY id LIMIT ?',
+  );
   const removeBlob = sql(`DELETE FROM hosted_blobs WHERE ${inRepository} AND digest = ?`);
   const removeOrphan = sql(
     `DELETE FROM hosted_blobs AS b WHERE repository = ? AND digest = ? AND linked_at < ?
@@ -76,15 +76,16 @@ export function createHostedRemovals(
       }),
     redate: ({ repositoryId, digest }, at) =>
       database.commit(() => redate.run(at, repositoryId, digest)),
-    async removeEmpty(signal) {
+    async *removeEmpty(signal) {
       let afterId = 0;
       const next = async (limit: number) => {
-        const ids = await database.read(someRepositories.all(afterId, limit));
-        afterId = ids.at(-1) ?? afterId;
-        return ids;
+        const found = await database.read(someRepositories.all(afterId, limit));
+        afterId = found.at(-1)?.id ?? afterId;
+        return found;
       };
-      for await (const id of eachRow(next, signal)) {
-        await database.commit(() => removeIfEmpty.run(id));
+      for await (const { id, name } of eachRow(next, signal)) {
+        const removed = await database.commit(() => removeIfEmpty.changes(id));
+        if (removed > 0) yield name;
       }
     },
   };

@@ -100,8 +100,8 @@ export interface HostedRemovals {
   removeOrphans(orphans: readonly HostedRow[], linkedBefore: number): Promise<HostedRow[]>;
   /** Sets the time at which a blob was put into its repository. Does not wait for the disk. */
   redate(row: HostedRow, at: number): Promise<void>;
-  /** Removes empty repositories, a few at a time. */
-  removeEmpty(signal?: AbortSignal): Promise<void>;
+  /** Removes empty repositories, a few at a time, and yields their names. */
+  removeEmpty(signal?: AbortSignal): AsyncGenerator<string>;
 }
 
 /** Bytes; undefined for no limit. */
