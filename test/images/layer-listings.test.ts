@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir, utimes, writeFile } from 'node:fs/promises';
+import { readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -22,16 +22,15 @@ const limits = {
   ...{ maxBytes: 10_000_000, maxUnpackedBytes: 5_000_000, maxEntries: 100, maxNameBytes: 20_000 },
   maxMs: 60_000,
 };
+const storeOptions = { space: unlimitedSpace, maxBytes: 1e9, keepMs: 1e9 };
+const log = { error: (details: object) => assert.fail(JSON.stringify(details)) };
 let directory: TempDir;
 let listings: LayerListings;
 let opened = 0;
 
 before(async () => {
   directory = await makeTempDir('listings');
-  const files = await openListingFiles({
-    ...{ directory: directory.path, space: unlimitedSpace, maxBytes: 1e9, keepMs: 1e9 },
-  });
-  const log = { error: (details: object) => assert.fail(JSON.stringify(details)) };
+  const files = await openListingFiles({ ...storeOptions, directory: directory.path });
   listings = createLayerListings({ files, log, limits });
 });
 after(async () => {
@@ -63,10 +62,13 @@ async function failureOf(layers: readonly ReadableLayer[], at = 0): Promise<stri
 }
 
 /** Returns every path of the last layer with what the layer does to it. */
-async function changesOf(layers: readonly ReadableLayer[]): Promise<Record<string, string>> {
+async function changesOf(
+  layers: readonly ReadableLayer[],
+  from = listings,
+): Promise<Record<string, string>> {
   const changes: Record<string, string> = {};
   await eventually('the layers are compared', async () => {
-    await using look = await listings.look({ layers, at: layers.length - 1, asker: 'me' });
+    await using look = await from.look({ layers, at: layers.length - 1, asker: 'me' });
     assert.equal(look.failure, undefined);
     const { tree } = look;
     if (!tree || look.progress) return false;
@@ -251,4 +253,25 @@ test('what is kept of a layer is not shown by an image that names it as foreign'
 test('a layer with very deep directories is refused', async () => {
   const deep = await layerOf([{ name: `${'d/'.repeat(128)}file`, content: 'x' }]);
   assert.match(await failureOf([deep]), /more than 128 deep/);
+});
+
+test('a list that is removed just before it is read is made again', async () => {
+  await using own = await makeTempDir('removed');
+  const files = await openListingFiles({ ...storeOptions, directory: own.path });
+  let removed = 0;
+  const removing = {
+    ...files,
+    async use(name: string) {
+      const path = await files.use(name);
+      if (path === undefined || !name.endsWith('.entries') || removed > 0) return path;
+      removed += 1;
+      await rm(path);
+      return path;
+    },
+  };
+  const layer = await layerOf([{ name: 'kept', content: 'k' }]);
+  const once = createLayerListings({ files: removing, log, limits });
+  assert.deepEqual(await changesOf([layer], once), { kept: 'added' });
+  assert.equal(removed, 1);
+  await once.close();
 });

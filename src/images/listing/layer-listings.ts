@@ -9,7 +9,7 @@ import type { ListingFiles } from './listing-files.ts';
 import { type ListingLimits, mostComparedLayers, usualListingLimits } from './listing-limits.ts';
 import { runListing } from './reading/listing-thread.ts';
 import { DamagedListing } from './records/byte-codec.ts';
-import { type OpenedTree, openTree } from './records/opened-tree.ts';
+import { createOpenTree, type OpenedTree } from './records/opened-tree.ts';
 
 /** A layer that may be read. */
 export interface ReadableLayer {
@@ -21,7 +21,7 @@ export interface ReadableLayer {
   open(signal: AbortSignal): Promise<ByteSource>;
 }
 
-/** A question about one layer of an image. Whoever asks has the right to pull all of its layers. */
+/** A question about one layer of an image. Its caller has the right to pull all of the layers. */
 export interface ListingQuestion {
   /** The lowest layer first. */
   readonly layers: readonly ReadableLayer[];
@@ -92,6 +92,7 @@ export function createLayerListings({
   const reading = new Map<string, Promise<string>>();
   const failures = boundedCache<string, string>(knownFailures, { ttl: otherFailureMs });
   const queue = new RunQueue(runsAtOnce, { mostWaiting, refusal: tooManyRuns });
+  const openTree = createOpenTree();
   const closing = new AbortController();
 
   /** Returns the path of a file; makes it if it is not here. Callers share the work. */
@@ -319,7 +320,11 @@ function removedMeanwhile(): Fault {
 }
 
 function tooManyRuns(): Fault {
-  return new Fault('unavailable', 'The server reads many layers now: reload the page in a minute', {
-    ...{ phase: 'limit', retryAfterSeconds: 60 },
-  });
+  return new Fault(
+    'unavailable',
+    'The server is reading many layers: reload the page in a minute',
+    {
+      ...{ phase: 'limit', retryAfterSeconds: 60 },
+    },
+  );
 }

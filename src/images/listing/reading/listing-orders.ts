@@ -31,6 +31,7 @@ export type ListingAnswer =
         readonly message: string;
       };
     }
+  /** A listing that the order reads is damaged or absent. */
   | { readonly isDamaged: true }
   | { readonly error: unknown };
 

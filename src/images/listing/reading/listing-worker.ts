@@ -128,6 +128,11 @@ function wrongContent(): Fault {
   );
 }
 
+/** Returns true for a listing that was removed meanwhile. An error loses its code on the way to another thread. */
+function isAbsent(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
 try {
   const file = await make(workerData as ListingOrder);
   // Small files share their memory with others, and cannot be moved.
@@ -137,6 +142,6 @@ try {
   if (error instanceof Fault) {
     const { kind, phase, message } = error;
     answer({ fault: { kind, phase, message } });
-  } else if (error instanceof DamagedListing) answer({ isDamaged: true });
+  } else if (error instanceof DamagedListing || isAbsent(error)) answer({ isDamaged: true });
   else answer({ error });
 }

@@ -1,6 +1,6 @@
-import { type FileHandle, open } from 'node:fs/promises';
-import { zstdDecompressSync } from 'node:zlib';
+import { Fault } from '../../../foundation/fault.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
+import { RunQueue } from '../../../foundation/run-queue.ts';
 import type { LayerChange } from '../comparing/layer-change.ts';
 import { DamagedListing, RecordReader } from './byte-codec.ts';
 import {
@@ -13,6 +13,7 @@ import {
   type TreeIndex,
   treeMagic,
 } from './tree-file.ts';
+import { type PagedFile, PageReader, unpack } from './tree-pages.ts';
 
 export type TreeSort = 'size' | 'name';
 
@@ -48,43 +49,48 @@ export interface OpenedTree extends AsyncDisposable {
   find(names: readonly string[]): Promise<StoredNode | undefined>;
   /** Returns the names of a node and of the directories above it. */
   pathOf(node: StoredNode): Promise<readonly string[]>;
-  /** Finds nodes of the whole tree. */
+  /** Finds nodes of the whole tree. Throws a {@link Fault} (503) when too many searches wait. */
   search(search: TreeSearch, window: TreeWindow): Promise<FoundNodes>;
 }
 
+/** Opens trees. */
+export type OpenTree = (path: string) => Promise<OpenedTree>;
+
 const endBytes = 4 + treeMagic.length;
-const largestIndex = 64 * 1024 * 1024;
-const largestPage = 8 * 1024 * 1024;
-const keptPages = 64;
+const largestIndex = 8 * 1024 * 1024;
+const keptBytes = 24 * 1024 * 1024;
 // The rest of a search is not sorted.
 const mostFound = 2000;
-const spanPages = 64;
+const mostSorted = 255;
+// A search takes some MiB, and a good part of a second of processor time for a large layer.
+const searchesAtOnce = 4;
+const mostWaiting = 100;
 
-/** Opens the file of a tree. */
-export async function openTree(path: string): Promise<OpenedTree> {
-  const file = await open(path, 'r');
-  try {
-    const tree = createTree(file, await readIndex(file));
-    return { ...tree, root: await tree.node(0) };
-  } catch (error) {
-    await file.close();
-    throw error;
-  }
+/** Returns a function that opens trees, which share their memory. It throws {@link DamagedListing} for a damaged file. */
+export function createOpenTree(): OpenTree {
+  const reader = new PageReader(keptBytes);
+  const searches = new RunQueue(searchesAtOnce, { mostWaiting, refusal: tooManySearches });
+  return async path => {
+    const file = await reader.open(path);
+    try {
+      const tree = createTree(file, await readIndex(file), searches);
+      return { ...tree, root: await tree.node(0) };
+    } catch (error) {
+      await file[Symbol.asyncDispose]();
+      throw error;
+    }
+  };
 }
 
-function createTree(file: FileHandle, index: TreeIndex): Omit<OpenedTree, 'root'> {
-  const pages = new Map<string, Buffer>();
-
-  const page = async (kind: 'nodePages' | 'orderPages', number: number): Promise<Buffer> => {
-    const name = `${kind} ${number}`;
-    const kept = pages.get(name);
-    if (kept) return kept;
+function createTree(
+  file: PagedFile,
+  index: TreeIndex,
+  searches: RunQueue,
+): Omit<OpenedTree, 'root'> {
+  const page = (kind: 'nodePages' | 'orderPages', number: number): Promise<Buffer> => {
     const [start, end] = index[kind].slice(number, number + 2);
     if (start === undefined || end === undefined) throw new DamagedListing();
-    const bytes = unpack(await readAt(file, start, end - start), largestPage);
-    if (pages.size >= keptPages) pages.clear();
-    pages.set(name, bytes);
-    return bytes;
+    return file.page(start, end);
   };
   const node = async (number: number): Promise<StoredNode> => {
     if (number >= index.count) throw new DamagedListing();
@@ -143,17 +149,20 @@ function createTree(file: FileHandle, index: TreeIndex): Omit<OpenedTree, 'root'
         if (at.parent >= at.number) throw new DamagedListing();
         names.push(at.name);
       }
+      await pauseTurn();
       return names.reverse();
     },
 
     async search(search, { sort, offset, limit }) {
       let found: Found[] = [];
       let count = 0;
-      for await (const one of matches(file, index, search)) {
-        count += 1;
-        found.push(one);
-        if (found.length >= 4 * mostFound) found = best(found, sort);
-      }
+      await searches.run(async () => {
+        for await (const one of matches(file, index, search)) {
+          count += 1;
+          found.push(one);
+          if (found.length >= 4 * mostFound) found = best(found, sort);
+        }
+      });
       const nodes: StoredNode[] = [];
       for (const { number } of best(found, sort).slice(offset, offset + limit)) {
         nodes.push(await node(number));
@@ -161,7 +170,7 @@ function createTree(file: FileHandle, index: TreeIndex): Omit<OpenedTree, 'root'
       return { nodes, count, shown: Math.min(count, mostFound) };
     },
 
-    [Symbol.asyncDispose]: () => file.close(),
+    [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
   };
 }
 
@@ -178,31 +187,31 @@ function best(found: readonly Found[], sort: TreeSort): Found[] {
   return found.toSorted(sort === 'size' ? bySize : byName).slice(0, mostFound);
 }
 
-/** Yields the nodes that a search finds. Reads the pages of nodes in larger pieces, and yields to the event loop. */
+/** Yields the nodes that a search finds, and gives other work its turn in between. */
 async function* matches(
-  file: FileHandle,
+  file: PagedFile,
   { nodePages, count }: TreeIndex,
   { text, change }: TreeSearch,
 ): AsyncGenerator<Found> {
-  for (let first = 0; first < nodePages.length - 1; first += spanPages) {
-    const places = nodePages.slice(first, first + spanPages + 1);
-    const start = places[0] ?? 0;
-    const span = await readAt(file, start, (places.at(-1) ?? start) - start);
-    for (let at = 0; at + 1 < places.length; at += 1) {
-      const [from = 0, to = 0] = places.slice(at, at + 2);
-      const bytes = unpack(span.subarray(from - start, to - start), largestPage);
-      const base = (first + at) * nodesInPage;
-      for (let number = base; number < Math.min(count, base + nodesInPage); number += 1) {
-        const node = nodeIn(bytes, base, number, count);
-        if (number === 0 || (change !== undefined && node.change !== change)) continue;
-        // A directory that was there already matches by its name only.
-        if (text === '' && node.isImplicit) continue;
-        if (!textOf(node.name).includes(text)) continue;
-        yield { number, name: node.name, size: sizeToSort(node) };
-      }
-      await pauseTurn();
+  let first = 0;
+  for await (const bytes of file.each(nodePages)) {
+    for (let number = first; number < Math.min(count, first + nodesInPage); number += 1) {
+      const node = nodeIn(bytes, first, number, count);
+      if (number === 0 || (change !== undefined && node.change !== change)) continue;
+      // A directory that was there already matches by its name only.
+      if (text === '' && node.isImplicit) continue;
+      if (!textOf(node.name).includes(text)) continue;
+      yield { number, name: shortened(node.name), size: sizeToSort(node) };
     }
+    first += nodesInPage;
   }
+}
+
+/** Returns the start of a name, by which it is sorted; nodes of one directory are in order already. */
+function shortened(name: string): string {
+  if (name.length <= mostSorted) return name;
+  // A part of a string would keep the whole string in memory.
+  return Buffer.from(name.slice(0, mostSorted), 'latin1').toString('latin1');
 }
 
 function textOf(name: string): string {
@@ -216,26 +225,18 @@ function nodeIn(page: Buffer, first: number, number: number, count: number): Sto
   return readNode(new RecordReader(page, inPage * 4 + page.readUInt32LE(at)), number);
 }
 
-async function readIndex(file: FileHandle): Promise<TreeIndex> {
-  const { size } = await file.stat();
-  if (size < endBytes) throw new DamagedListing();
-  const end = await readAt(file, size - endBytes, endBytes);
+async function readIndex(file: PagedFile): Promise<TreeIndex> {
+  if (file.size < endBytes) throw new DamagedListing();
+  const end = await file.bytes(file.size - endBytes, endBytes);
   const length = end.readUInt32LE();
-  if (!end.subarray(4).equals(treeMagic) || length > size - endBytes) throw new DamagedListing();
-  const packed = await readAt(file, size - endBytes - length, length);
+  if (!end.subarray(4).equals(treeMagic) || length > file.size - endBytes)
+    throw new DamagedListing();
+  const packed = await file.bytes(file.size - endBytes - length, length);
   return JSON.parse(unpack(packed, largestIndex).toString()) as TreeIndex;
 }
 
-async function readAt(file: FileHandle, position: number, length: number): Promise<Buffer> {
-  const { bytesRead, buffer } = await file.read(Buffer.alloc(length), 0, length, position);
-  if (bytesRead !== length) throw new DamagedListing();
-  return buffer;
-}
-
-function unpack(packed: Buffer, maxOutputLength: number): Buffer {
-  try {
-    return zstdDecompressSync(packed, { maxOutputLength });
-  } catch (error) {
-    throw new DamagedListing({ cause: error });
-  }
+function tooManySearches(): Fault {
+  return new Fault('unavailable', 'The server is searching many layers: try again in a minute', {
+    ...{ phase: 'limit', retryAfterSeconds: 60 },
+  });
 }

@@ -6,8 +6,15 @@ import { type Html, html } from '../../frame/html.ts';
 import { shownText } from '../../frame/shown-text.ts';
 import { shareBar } from '../share-bar.ts';
 import { modeText, rightsIn } from './file-mode.ts';
-import { addressText, layerAddress, layerPath, listedAddress, nameText } from './layer-address.ts';
-import { directoryOf, type LayerContents, type LayerData, type LayerRow } from './layer-data.ts';
+import {
+  addressText,
+  belowAddress,
+  layerAddress,
+  layerPath,
+  listedAddress,
+  nameText,
+} from './layer-address.ts';
+import type { LayerContents, LayerData, LayerRow, RowDirectory } from './layer-data.ts';
 
 const mostName = 160;
 
@@ -16,7 +23,11 @@ const changes: Readonly<
   Record<Exclude<LayerChange, 'kept'>, { name: string; mark: string; about: string }>
 > = {
   added: { name: 'added', mark: '+', about: 'The layers below do not have it.' },
-  changed: { name: 'changed', mark: '±', about: 'It replaces another content of a layer below.' },
+  changed: {
+    name: 'changed',
+    mark: '±',
+    about: 'It replaces a file with other content in a layer below.',
+  },
   attributes: {
     ...{ name: 'mode or owner', mark: '±' },
     about:
@@ -97,7 +108,7 @@ function searchSummary({ address }: LayerData, { count, isCut, pages }: LayerCon
 }
 
 function emptyText({ directory }: LayerContents): Html {
-  if (!directory) return html`<p class="empty">The layer has nothing like this.</p>`;
+  if (!directory) return html`<p class="empty">No file of the layer matches.</p>`;
   if (directory.number === 0)
     return html`<p class="empty">The layer has no files. It may come from a step that changed nothing.</p>`;
   if (directory.change === 'removed') {
@@ -121,28 +132,30 @@ function fileRow(data: LayerData, row: LayerRow, isFound: boolean, largest: numb
 }
 
 function nameCell({ address }: LayerData, row: LayerRow, isFound: boolean): Html {
-  const { node, names } = row;
+  const { node, directory } = row;
   const { image, platform, layer, sort } = address;
   const isDirectory = node.kind === 'directory' && node.change !== 'removed';
   const name = html`${shownText(nameText(node.name), mostName)}${node.kind === 'directory' && '/'}`;
-  const href = listedAddress({ image, platform, layer, path: directoryOf(row), sort });
-  const own =
-    href && isDirectory
-      ? html`<a href="${href}#files">${name}</a>`
-      : node.change === 'removed'
-        ? html`<del>${name}</del>`
-        : name;
+  const linkTo = (path: string) => listedAddress({ image, platform, layer, path, sort });
+  const href = isDirectory && linkTo(belowAddress(directory.address, node.name));
+  const own = href
+    ? html`<a href="${href}#files">${name}</a>`
+    : node.change === 'removed'
+      ? html`<del>${name}</del>`
+      : name;
   const link =
     node.link !== '' &&
     html`<br><span class="minor">${node.kind === 'link' ? 'same file as' : '→'} ${shownText(nameText(node.link), mostName)}</span>`;
-  const above = names.slice(0, -1);
-  const aboveText = shownText(`/${above.map(nameText).join('/')}`, mostName);
-  const aboveHref =
-    isFound && listedAddress({ image, platform, layer, path: addressText(above), sort });
-  const place =
-    isFound &&
-    html`<br><span class="minor">in ${aboveHref ? html`<a href="${aboveHref}#files">${aboveText}</a>` : aboveText}</span>`;
-  return html`<code>${own}</code>${link}${place}`;
+  return html`<code>${own}</code>${link}${isFound && html`<br><span class="minor">in ${placeOf(directory, linkTo)}</span>`}`;
+}
+
+function placeOf(
+  { names, address }: RowDirectory,
+  linkTo: (path: string) => string | undefined,
+): Html {
+  const text = shownText(`/${names.map(nameText).join('/')}`, mostName);
+  const href = linkTo(address);
+  return href ? html`<a href="${href}#files">${text}</a>` : html`${text}`;
 }
 
 function changeCell({ change, kind, counts, isImplicit }: StoredNode): Html | false {

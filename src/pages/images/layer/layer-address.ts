@@ -46,6 +46,11 @@ export function addressText(names: readonly string[]): string {
   return names.map(textOfName).join('/');
 }
 
+/** Returns the address of something in a directory. */
+export function belowAddress(directory: string, name: string): string {
+  return directory === '' ? textOfName(name) : `${directory}/${textOfName(name)}`;
+}
+
 /** Reads the path of an address. */
 export function namesIn(text: string): readonly string[] {
   return text

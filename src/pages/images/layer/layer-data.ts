@@ -49,8 +49,15 @@ export interface LayerContents {
 
 export interface LayerRow {
   readonly node: StoredNode;
+  readonly directory: RowDirectory;
+}
+
+/** The directory of a row. */
+export interface RowDirectory {
   /** Names from the root to it. */
   readonly names: readonly string[];
+  /** The same, as an address names it. */
+  readonly address: string;
 }
 
 export interface LayerPageDeps {
@@ -143,10 +150,11 @@ async function contentsOf(
   }
   const nodes = await tree.children(directory, window);
   const names = await tree.pathOf(directory);
+  const above = { names, address: addressText(names) };
   const { childCount: count } = directory;
   return {
     ...{ root, index, directory, names, count, isCut: false },
-    rows: nodes.map(node => ({ node, names: [...names, node.name] })),
+    rows: nodes.map(node => ({ node, directory: above })),
     ...{ page: wanted, pages: Math.max(1, Math.ceil(count / rowsOfPage)) },
   };
 }
@@ -161,12 +169,16 @@ async function search(
   const window = { sort, offset: (page - 1) * rowsOfPage, limit: rowsOfPage };
   const { nodes, count, shown } = await tree.search({ text: name.toLowerCase(), change }, window);
   const rows: LayerRow[] = [];
-  for (const node of nodes) rows.push({ node, names: await tree.pathOf(node) });
+  const directories = new Map<number, RowDirectory>();
+  for (const node of nodes) {
+    let directory = directories.get(node.parent);
+    if (!directory) {
+      const names = await tree.pathOf(await tree.node(node.parent));
+      directory = { names, address: addressText(names) };
+      directories.set(node.parent, directory);
+    }
+    rows.push({ node, directory });
+  }
   const pages = Math.max(1, Math.ceil(shown / rowsOfPage));
   return { rows, count, isCut: shown < count, page, pages };
-}
-
-/** Returns the directory of a row, as an address names it. */
-export function directoryOf({ node, names }: LayerRow): string {
-  return addressText(node.kind === 'directory' ? names : names.slice(0, -1));
 }

@@ -74,7 +74,7 @@ function progressOf({ progress, digests, layer, contents }: LayerData): Html | f
   const isOwn = read === layer.number - 1 && !contents;
   const share = isOwn && layer.size > 0 ? bytes / layer.size : layersDone / digests.length;
   const what = isWaiting
-    ? 'Waiting: the server reads other layers first.'
+    ? 'Waiting for the layers of other requests.'
     : isOwn
       ? `Reading the layer: ${byteText(bytes)} of ${byteText(layer.size)}.`
       : read === undefined
