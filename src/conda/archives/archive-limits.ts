@@ -33,6 +33,6 @@ export const maxWindowLog = 27;
 export const usualNeeds = {
   /** Bytes of a zstd window: those of level 19, which is the usual one. */
   windowBytes: 8 * mebibyte,
-  /** Bytes of `info/paths.json`: about 15,000 files. */
-  listBytes: 4 * mebibyte,
+  /** Files, links and directories: they take about 200 bytes each. */
+  entries: 25_000,
 };

@@ -4,35 +4,10 @@ import type { TarEntry } from '../../images/sif/tar/tar-entry.ts';
 import { TarReader } from '../../images/sif/tar/tar-reader.ts';
 import { type ArchiveLimits, usualNeeds } from './archive-limits.ts';
 import { readBzip2Tar, readCondaParts, type TarSink } from './archive-parts.ts';
-import { checkedPath, textOf } from './archive-path.ts';
+import { checkedPath, checkTarget, textOf } from './archive-path.ts';
 import { ArchiveProblem, LargeArchive, showPath } from './archive-problem.ts';
+import { EntryTable, type UnpackedContent, type UnpackedEntries } from './entries/entry-table.ts';
 import { ScratchBytes } from './scratch-bytes.ts';
-
-/** An entry of an unpacked archive. */
-export interface UnpackedEntry {
-  /** Path in the archive, checked: relative, without `..`. */
-  readonly path: string;
-  readonly kind: 'file' | 'symlink' | 'directory';
-  /** Seconds since the epoch. */
-  readonly mtime: number;
-  /** Target of a symbolic link; empty for other kinds. */
-  readonly link: string;
-  /** Content of a file; hard links of one file share it. */
-  readonly content?: UnpackedContent;
-}
-
-export interface UnpackedContent {
-  /** Bytes. */
-  readonly size: number;
-  /** Where it is in the scratch bytes. */
-  readonly position: number;
-  /** Permissions, without setuid, setgid and sticky. */
-  readonly mode: number;
-  /** Seconds since the epoch. Of hard links, the last one's. */
-  mtime: number;
-  /** SHA-256, in hex. */
-  sha256: string;
-}
 
 export interface UnpackOptions {
   readonly limits: ArchiveLimits;
@@ -45,7 +20,7 @@ export interface UnpackOptions {
 
 /** The files of an archive, with those of its metadata below `info/`. */
 export interface UnpackedArchive extends Disposable {
-  readonly entries: ReadonlyMap<string, UnpackedEntry>;
+  readonly entries: UnpackedEntries;
   /** Returns a part of a content. Up to 1 MiB of it are a view that is valid until the next call. */
   read(content: UnpackedContent, offset: number, length: number): Buffer;
 }
@@ -79,11 +54,12 @@ const readers = { '.conda': readCondaParts, '.tar.bz2': readBzip2Tar } as const;
 export type ArchiveFormat = keyof typeof readers;
 
 const permissionBits = 0o777;
+const nothing = Buffer.alloc(0);
 /** A file up to this size is hashed at once. */
 const wholeBytes = 256 * 1024;
 
 class Unpacking implements UnpackedArchive, TarSink {
-  readonly entries = new Map<string, UnpackedEntry>();
+  readonly entries: EntryTable;
   readonly #limits: ArchiveLimits;
   readonly #maxBytes: number;
   readonly #scratch: ScratchBytes;
@@ -91,7 +67,7 @@ class Unpacking implements UnpackedArchive, TarSink {
   #tarBytes = 0;
   #reader = this.#open();
   #current:
-    | { content: UnpackedContent; rest: number; hash?: ReturnType<typeof createHash> }
+    | { row: number; size: number; rest: number; hash?: ReturnType<typeof createHash> }
     | undefined;
 
   constructor(archiveBytes: number, { limits, scratch, isShared = false }: UnpackOptions) {
@@ -100,6 +76,7 @@ class Unpacking implements UnpackedArchive, TarSink {
     const byRatio = Math.max(limits.freeBytes, archiveBytes * limits.ratio);
     this.#maxBytes = Math.min(limits.unpackedBytes, byRatio);
     this.#scratch = new ScratchBytes(scratch);
+    this.entries = EntryTable.open(limits.entries);
   }
 
   write(bytes: Buffer): void {
@@ -124,6 +101,7 @@ class Unpacking implements UnpackedArchive, TarSink {
 
   [Symbol.dispose](): void {
     this.#scratch[Symbol.dispose]();
+    this.entries[Symbol.dispose]();
   }
 
   #open(): TarReader {
@@ -142,12 +120,16 @@ class Unpacking implements UnpackedArchive, TarSink {
     if (this.entries.size >= this.#limits.entries) {
       throw new ArchiveProblem(`has more than ${this.#limits.entries} entries`);
     }
+    if (this.#isShared && this.entries.size >= usualNeeds.entries) throw new LargeArchive();
     const { mtime } = entry;
     switch (entry.kind) {
       case 'directory':
+        this.entries.directory(path, mtime);
+        return false;
       case 'symlink': {
         const link = textOf(entry.link);
-        this.entries.set(path, { path, kind: entry.kind, mtime, link });
+        checkTarget(path, link);
+        this.entries.symlink(path, mtime, link);
         return false;
       }
       case 'link':
@@ -167,20 +149,16 @@ class Unpacking implements UnpackedArchive, TarSink {
         `has a hard link ${showPath(path)} whose target is not an earlier file, ${showPath(link)}`,
       );
     }
-    if (target.content) target.content.mtime = mtime;
-    this.entries.set(path, { ...target, path });
+    this.entries.hardLink(path, target, mtime);
   }
 
   #file(path: string, { size, mode, mtime, isSparse }: TarEntry): boolean {
     if (isSparse) throw new ArchiveProblem(`has a sparse file, ${showPath(path)}`);
     if (this.#scratch.size + size > this.#maxBytes) throw this.#tooLarge();
-    const isLarge = path === 'info/paths.json' && size > usualNeeds.listBytes;
-    if (this.#isShared && isLarge) throw new LargeArchive();
     const position = this.#scratch.size;
-    const content = { size, position, mode: mode & permissionBits, mtime, sha256: '' };
-    this.entries.set(path, { path, kind: 'file', mtime, link: '', content });
-    if (size === 0) content.sha256 = hash('sha256', Buffer.alloc(0), 'hex');
-    else this.#current = { content, rest: size };
+    const row = this.entries.file(path, { size, position, mode: mode & permissionBits, mtime });
+    if (size === 0) this.entries.setDigest(row, hash('sha256', nothing, 'buffer'));
+    else this.#current = { row, size, rest: size };
     return size > 0;
   }
 
@@ -193,9 +171,8 @@ class Unpacking implements UnpackedArchive, TarSink {
     if (current === undefined) return;
     const own = bytes.subarray(0, current.rest);
     this.#scratch.append(own);
-    const { content } = current;
-    if (own.length === content.size && own.length <= wholeBytes) {
-      content.sha256 = hash('sha256', own, 'hex');
+    if (own.length === current.size && own.length <= wholeBytes) {
+      this.entries.setDigest(current.row, hash('sha256', own, 'buffer'));
       this.#current = undefined;
       return;
     }
@@ -203,7 +180,7 @@ class Unpacking implements UnpackedArchive, TarSink {
     current.hash.update(own);
     current.rest -= own.length;
     if (current.rest > 0) return;
-    content.sha256 = current.hash.digest('hex');
+    this.entries.setDigest(current.row, current.hash.digest());
     this.#current = undefined;
   }
 }

@@ -7,7 +7,6 @@ import { type ArchiveFormat, unpackArchive } from '../archives/unpacked-archive.
 import type { CondaPackage } from '../conda-package.ts';
 import type { InstalledPackage, InstallPlace } from './installed-package.ts';
 import { LayerWriter, type TarOutput } from './layer-writer.ts';
-import { linkScriptsOf } from './link-scripts.ts';
 import { documentsOf } from './metadata/package-documents.ts';
 import {
   type ArchiveSums,
@@ -17,7 +16,9 @@ import {
 } from './metadata/package-record.ts';
 import { listedPaths } from './metadata/path-list.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
-import { type PlannedPath, planPaths } from './planned-path.ts';
+import { RecordedPaths } from './metadata/recorded-paths.ts';
+import { LinkScripts } from './planning/link-scripts.ts';
+import { planPaths } from './planning/plan-paths.ts';
 
 const sumBytes = 128 * 1024;
 const archiveFormats = ['.conda', '.tar.bz2'] as const satisfies readonly ArchiveFormat[];
@@ -30,6 +31,11 @@ export interface InstallOptions {
   readonly limits?: ArchiveLimits;
   /** Called when the archive is unpacked, with the bytes of the files that are installed. */
   readonly onSize?: (bytes: number) => void;
+  /**
+   * Called with the path of each file and link relative to the prefix, in the order of the tar entries. `conda-meta` is not
+   * one of them.
+   */
+  readonly onPath?: (path: string) => void;
   /** True when others are installed at the same time: `LargeArchive` is thrown for one that needs much memory. */
   readonly isShared?: boolean;
 }
@@ -72,7 +78,7 @@ async function install(
   it: CondaPackage,
   place: InstallPlace,
   sink: TarOutput,
-  { signal, scratch, limits = archiveLimits, onSize, isShared = false }: InstallOptions,
+  { signal, scratch, limits = archiveLimits, onSize, onPath, isShared = false }: InstallOptions,
 ): Promise<InstalledPackage> {
   const sums = sumsOf(archivePath);
   checkSums(it, sums);
@@ -87,23 +93,19 @@ async function install(
     listed: listedPaths(documents, archive),
     entryPoints: python ? entryPointsOf(documents) : [],
   });
-  onSize?.(bytesOf(planned));
-  const writer = new LayerWriter({ archive, place, python, limits, sink, signal });
-  for (const path of planned) await writer.path(path);
-  await writer.textFile(recordPath(index), () =>
-    packageRecord(index, it.url, sums, writer.recorded),
-  );
-  return {
-    ...{ index, about },
-    paths: planned.filter(({ source }) => source.kind !== 'directory').map(({ path }) => path),
-    variables: writer.variables,
-    linkScripts: linkScriptsOf(it.name, planned, archive),
-  };
-}
-
-function bytesOf(planned: readonly PlannedPath[]): number {
-  const sizes = planned.map(({ source }) => (source.kind === 'file' ? source.content.size : 0));
-  return sizes.reduce((sum, size) => sum + size, 0);
+  onSize?.(planned.bytes);
+  const scripts = new LinkScripts(it.name);
+  const recorded = new RecordedPaths(planned);
+  const writer = new LayerWriter({ archive, place, python, limits, recorded, sink, signal });
+  for (const one of planned) {
+    await writer.path(one);
+    const { path, originalPath = path, source } = one;
+    scripts.see(originalPath);
+    if (source.kind !== 'directory') onPath?.(path);
+  }
+  await writer.textFile(recordPath(index), () => packageRecord(index, it.url, sums, recorded));
+  const linkScripts = scripts.found(archive);
+  return { index, about, variables: writer.variables, linkScripts };
 }
 
 function pythonOf({ python }: InstallPlace) {

@@ -21,8 +21,6 @@ export interface PythonPlace {
 
 /** What the installation of a package has shown. */
 export interface InstalledPackage {
-  /** Paths of files and links relative to the prefix, in the order of the tar entries, without `conda-meta`. */
-  readonly paths: readonly string[];
   /** The package's own `info/index.json`. */
   readonly index: Readonly<Record<string, unknown>>;
   /** The package's own `info/about.json`: license, home page, summary. */

@@ -1,13 +1,14 @@
 import { createHash, hash } from 'node:crypto';
 import type { ArchiveLimits } from '../archives/archive-limits.ts';
 import { ArchiveProblem } from '../archives/archive-problem.ts';
-import type { UnpackedArchive, UnpackedContent } from '../archives/unpacked-archive.ts';
+import type { UnpackedContent } from '../archives/entries/entry-table.ts';
+import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
 import { isVariableFile, readVariables } from './environment-variables.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';
 import { type LayerTarEntry, layerTarHeader, layerTarPadding } from './installed-tar.ts';
-import type { RecordedPath } from './metadata/package-record.ts';
 import { entryPointScript } from './metadata/python-command.ts';
-import type { PlannedFile, PlannedPath } from './planned-path.ts';
+import type { RecordedPaths, WrittenFile } from './metadata/recorded-paths.ts';
+import type { PlannedFile, PlannedPath } from './planning/planned-path.ts';
 import { binaryPatches } from './prefix/binary-patches.ts';
 import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';
 import { textPatches } from './prefix/text-patches.ts';
@@ -23,6 +24,8 @@ export interface LayerWriterInput {
   readonly place: InstallPlace;
   readonly python: PythonPlace | undefined;
   readonly limits: ArchiveLimits;
+  /** Is told what was written otherwise than the archive contains it. */
+  readonly recorded: RecordedPaths;
   readonly sink: TarOutput;
   readonly signal: AbortSignal;
 }
@@ -33,6 +36,8 @@ const firstTime = 315_532_800;
 const lastTime = 2 ** 32 - 1;
 const directoryMode = 0o755;
 const fileMode = 0o644;
+/** A text up to this size is made once. */
+const wholeTextBytes = 2 * 1024 * 1024;
 /** They become part of the config of the image. */
 const maxVariableBytes = 64 * 1024;
 /** As rattler sets it. */
@@ -40,20 +45,23 @@ const scriptMode = 0o775;
 
 /** Writes the tar entries of a package, each directory before what is in it. */
 export class LayerWriter {
-  /** What the record of the package says about its paths. */
-  readonly recorded: RecordedPath[] = [];
   /** What the package sets when the environment is activated. */
   readonly variables: Record<string, string> = {};
   readonly #input: LayerWriterInput;
   readonly #root: string;
-  readonly #directories = new Set<string>();
-  /** Where the content of a file was written first. */
-  readonly #written = new Map<UnpackedContent, string>();
+  readonly #metadata: string;
+  /** The directory that was written last, or that has the last entry: those above it were written as well. */
+  #last = '';
+  #directories = 0;
+  #hasMetadata = false;
+  /** Where content with several names was written first. */
+  readonly #written = new Map<number, string>();
   readonly #patchedTime: number;
 
   constructor(input: LayerWriterInput) {
     this.#input = input;
     this.#root = input.place.prefix.replace(/^\/+/, '');
+    this.#metadata = this.#full('conda-meta');
     const aboutTime = input.archive.entries.get('info/about.json')?.mtime;
     // Python would take the byte code that was compiled before the prefix was replaced.
     this.#patchedTime = aboutTime === undefined ? firstTime : timeOf(aboutTime) + 1;
@@ -66,18 +74,12 @@ export class LayerWriter {
     await this.#parents(path);
     switch (source.kind) {
       case 'directory':
-        this.#directories.add(this.#full(path));
+        this.#enter(this.#full(path));
         await this.#entry({ path, kind: 'directory', mode: directoryMode });
-        this.recorded.push({ ...start(planned), path_type: 'directory', size_in_bytes: 0 });
         return;
       case 'symlink': {
-        const { link, mtime, listed } = source;
+        const { link, mtime } = source;
         await this.#entry({ path, kind: 'symlink', mode: 0o777, mtime: timeOf(mtime), link });
-        this.recorded.push({
-          ...{ ...start(planned), path_type: 'softlink' },
-          ...recordedSums(listed.sha256, hash('sha256', link, 'hex')),
-          size_in_bytes: listed.size ?? Buffer.byteLength(link),
-        });
         return;
       }
       case 'script':
@@ -99,62 +101,52 @@ export class LayerWriter {
   /** Writes a file of the installer whose text comes in pieces, the same each time that it is asked for. */
   async textFile(path: string, pieces: () => Iterable<string>): Promise<void> {
     let size = 0;
-    for (const piece of pieces()) size += Buffer.byteLength(piece);
+    let first: Buffer[] = [];
+    for (const piece of pieces()) {
+      const bytes = Buffer.from(piece);
+      size += bytes.length;
+      if (size <= wholeTextBytes) first.push(bytes);
+      else first = [];
+    }
     await this.#parents(path);
     await this.#entry({ path, kind: 'file', mode: fileMode, size });
-    for (const piece of pieces()) await this.#write(Buffer.from(piece));
+    if (size <= wholeTextBytes) for (const bytes of first) await this.#write(bytes);
+    else for (const piece of pieces()) await this.#write(Buffer.from(piece));
     await this.#write(layerTarPadding(size));
   }
 
   async #script(planned: PlannedPath, entryPoint: Parameters<typeof entryPointScript>[0]) {
-    const { place, python } = this.#input;
+    const { place, python, recorded } = this.#input;
     if (python === undefined) return;
     const bytes = entryPointScript(entryPoint, place.prefix, python);
     await this.file(planned.path, bytes, scriptMode);
-    this.recorded.push({
-      ...{ ...start(planned), path_type: 'unix_python_entry_point' },
-      ...{ sha256: hash('sha256', bytes, 'hex'), size_in_bytes: bytes.length },
-    });
+    recorded.note(planned, { sha256: hash('sha256', bytes, 'hex'), size: bytes.length });
   }
 
   async #file(planned: PlannedPath, { listed, content }: PlannedFile): Promise<void> {
     const { path } = planned;
-    const { placeholder, noLink, sha256, size, type } = listed;
-    const isLink = type === 'softlink';
-    const { mode, mtime } = content;
-    const isShared = placeholder === undefined && !noLink;
-    const first = isShared ? this.#written.get(content) : undefined;
-    let written = { sha256: content.sha256, size: content.size };
+    const { placeholder, noLink } = listed;
+    const { mode, mtime, row } = content;
+    const isShared = placeholder === undefined && !noLink && content.isShared;
+    const first = isShared ? this.#written.get(row) : undefined;
     if (first !== undefined) {
-      await this.#entry({
-        path,
-        kind: 'link',
-        mode,
-        mtime: timeOf(mtime),
-        link: this.#full(first),
-      });
-    } else {
-      if (isShared) this.#written.set(content, path);
-      written = await this.#content(planned, content, {
-        ...{ mode, listed, mtime: placeholder ? this.#patchedTime : timeOf(mtime) },
-      });
+      const link = this.#full(first);
+      await this.#entry({ path, kind: 'link', mode, mtime: timeOf(mtime), link });
+      return;
     }
-    this.recorded.push({
-      ...{ ...start(planned), path_type: type },
-      ...(noLink ? { no_link: true } : {}),
-      // Rattler does not look at what a copied link led to.
-      ...recordedSums(sha256, isLink ? (sha256 ?? written.sha256) : written.sha256),
-      size_in_bytes: isLink ? (size ?? written.size) : written.size,
-      ...(placeholder ? { file_mode: placeholder.mode, prefix_placeholder: placeholder.text } : {}),
+    if (isShared) this.#written.set(row, path);
+    const written = await this.#content(planned, content, {
+      ...{ mode, listed, mtime: placeholder ? this.#patchedTime : timeOf(mtime) },
     });
+    if (written) this.#input.recorded.note(planned, written);
   }
 
-  /** Writes a file with its prefix replaced. Returns its digest and size as written. */
+  /** Writes a file with its prefix replaced. Returns its digest and size as written; undefined if nothing was replaced. */
   async #content(
     { path, originalPath = path }: PlannedPath,
     content: UnpackedContent,
     { mode, mtime, listed }: { mode: number; mtime: number; listed: PlannedFile['listed'] },
-  ): Promise<{ sha256: string; size: number }> {
+  ): Promise<WrittenFile | undefined> {
     const { archive, place, limits } = this.#input;
     const source = readOnce({
       size: content.size,
@@ -174,7 +166,7 @@ export class LayerWriter {
     }
     await this.#write(layerTarPadding(size));
     if (isVariableFile(originalPath)) this.#variables(source, patches, size);
-    return { sha256: sum?.digest('hex') ?? content.sha256, size };
+    return sum && { sha256: sum.digest('hex'), size };
   }
 
   #variables(source: ByteSource, patches: Parameters<typeof patchedChunks>[1], size: number): void {
@@ -190,17 +182,29 @@ export class LayerWriter {
     const missing: string[] = [];
     for (let at = full.lastIndexOf('/'); at > 0; at = full.lastIndexOf('/', at - 1)) {
       const directory = full.slice(0, at);
-      if (this.#directories.has(directory)) break;
-      this.#directories.add(directory);
+      if (this.#isWritten(directory)) break;
       missing.push(directory);
     }
-    const most = this.#input.limits.entries;
-    if (this.#directories.size > most) {
-      throw new ArchiveProblem(`has more than ${most} directories`);
-    }
     for (const directory of missing.reverse()) {
+      this.#enter(directory);
       await this.#write(layerTarHeader(entryOf(directory, 'directory', directoryMode)));
     }
+    const end = full.lastIndexOf('/');
+    if (end > 0) this.#last = full.slice(0, end);
+  }
+
+  /** Paths come sorted, but for the record of the package at the end. */
+  #isWritten(directory: string): boolean {
+    if (directory === this.#last || this.#last.startsWith(`${directory}/`)) return true;
+    return directory === this.#metadata && this.#hasMetadata;
+  }
+
+  #enter(directory: string): void {
+    this.#last = directory;
+    if (directory === this.#metadata) this.#hasMetadata = true;
+    this.#directories += 1;
+    const most = this.#input.limits.entries;
+    if (this.#directories > most) throw new ArchiveProblem(`has more than ${most} directories`);
   }
 
   #full(path: string): string {
@@ -221,18 +225,6 @@ export class LayerWriter {
 
 function entryOf(path: string, kind: LayerTarEntry['kind'], mode: number): LayerTarEntry {
   return { path, kind, mode, mtime: firstTime, size: 0, link: '' };
-}
-
-function start({ path, originalPath }: PlannedPath) {
-  return { _path: path, ...(originalPath === undefined ? {} : { original_path: originalPath }) };
-}
-
-/** @param listed by the package; @param inPrefix of the file as it is installed, of a link its target's name */
-function recordedSums(listed: string | undefined, inPrefix: string) {
-  return {
-    ...(listed === undefined ? {} : { sha256: listed }),
-    ...(listed === inPrefix ? {} : { sha256_in_prefix: inPrefix }),
-  };
 }
 
 function timeOf(mtime: number): number {

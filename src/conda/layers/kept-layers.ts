@@ -26,7 +26,7 @@ export interface KeptLayers {
     signal: AbortSignal,
     written?: Float64Array,
   ): Promise<PackageLayerRow>;
-  /** Returns the paths of a package, as {@link packPaths} has packed them. */
+  /** Returns the paths of a package, as a `PathPacker` has packed them. */
   paths(key: string): Promise<Buffer | undefined>;
   /** Makes a layer known by another key also. */
   alias(key: string, other: string): Promise<void>;

@@ -15,6 +15,8 @@ import type { TempDir } from '../../world/temp-dir.ts';
 /** An installed package, and its tar entries. */
 export interface Installation extends InstalledPackage {
   readonly tar: Buffer;
+  /** Paths of files and links. */
+  readonly paths: readonly string[];
 }
 
 export type InstallExtras = Partial<InstallPlace> &
@@ -34,13 +36,15 @@ export async function installPacked(
   const url = `https://conda.example.org/channel/${subdir}/${fileName}`;
   const it = { name, version, build, buildNumber: 0, subdir, fileName, url, sha256, depends: [] };
   const parts: Buffer[] = [];
+  const paths: string[] = [];
+  const onPath = (one: string) => void paths.push(one);
   const sink = { write: (part: Uint8Array) => void parts.push(Buffer.from(part)) };
   const installed = await installPackage(
     path,
     { ...it, ...change },
     { prefix: '/opt/conda', ...place },
     sink,
-    { signal, scratch: directory.path, ...(limits ? { limits } : {}) },
+    { signal, scratch: directory.path, onPath, ...(limits ? { limits } : {}) },
   );
-  return { ...installed, tar: Buffer.concat(parts) };
+  return { ...installed, paths, tar: Buffer.concat(parts) };
 }

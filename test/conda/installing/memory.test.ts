@@ -5,9 +5,10 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tarOf } from '../../corpus/layer.ts';
+import type { PackedPackage } from '../../world/conda-package.ts';
 import { placeholder } from '../../world/conda-package.ts';
-import { makeTempDir } from '../../world/temp-dir.ts';
-import { listed, madeArchive } from '../archives/made-archive.ts';
+import { makeTempDir, type TempDir } from '../../world/temp-dir.ts';
+import { listed, madeArchive, rawTar } from '../archives/made-archive.ts';
 
 const mebibyte = 1024 * 1024;
 const program = join(import.meta.dirname, 'measured-install.ts');
@@ -18,13 +19,31 @@ test('a program of 300 MB is installed with a fraction of that in memory', async
   block.write(`${placeholder}/lib\0`, 1000);
   const content = Buffer.concat(Array.from({ length: 300 }, () => block));
   const patch = { prefix_placeholder: placeholder, file_mode: 'binary' };
-  const { bytes, fileName } = await madeArchive({
+  const archive = await madeArchive({
     files: await tarOf([{ name: 'bin/large', content }]),
     paths: [listed('bin/large', 'hardlink', patch)],
   });
+  assertSmall(archive, directory);
+});
+
+test('a package of 100,000 files is installed with some hundred bytes of memory for each', async () => {
+  await using directory = await makeTempDir('conda-memory');
+  const names = Array.from({ length: 100_000 }, (_, at) => {
+    return `lib/python3.12/site-packages/package_${at % 100}/module_${at % 7}/file_${at}.py`;
+  });
+  const sha256 = '2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881';
+  const archive = await madeArchive({
+    files: rawTar(names.map(name => ({ name, body: 'x' }))),
+    paths: names.map(name => listed(name, 'hardlink', { sha256, size_in_bytes: 1 })),
+  });
+  assertSmall(archive, directory);
+});
+
+/** Checks how much memory an installation takes, and that it leaves nothing. */
+function assertSmall({ bytes, fileName }: PackedPackage, directory: TempDir): void {
   const path = directory.join(fileName);
   writeFileSync(path, bytes);
   const growth = Number(execFileSync(process.execPath, [program, path, directory.path]));
   assert.ok(growth > 0 && growth < 120 * mebibyte, `${growth / mebibyte} MiB`);
   assert.deepEqual(readdirSync(directory.path), [fileName]);
-});
+}

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import { usualNeeds } from '../../../src/conda/archives/archive-limits.ts';
 import type { LayerOrder } from '../../../src/conda/layers/making/layer-orders.ts';
 import {
   createLayerThreads,
@@ -11,7 +12,7 @@ import {
 import { digestOf } from '../../../src/oci/digest.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
-import { madeArchive } from '../archives/made-archive.ts';
+import { madeArchive, rawTar } from '../archives/made-archive.ts';
 
 const never = new AbortController().signal;
 const madePackage = {
@@ -117,16 +118,17 @@ suite('threads that make layers', () => {
   test('a package that needs much memory is made while no other is', () =>
     withThreads(async threads => {
       await using directory = await makeTempDir('large');
-      const list = JSON.stringify({ paths: [], paths_version: 1 });
-      const large = [{ name: 'info/paths.json', content: list + ' '.repeat(5_000_000) }];
-      const shapes = [{}, { info: large }, {}, { info: large }, {}];
+      const files = rawTar(
+        Array.from({ length: usualNeeds.entries + 1 }, (_, at) => ({ name: `${at}` })),
+      );
+      const shapes = [{}, { files }, {}, { files }, {}];
       let running = 0;
       const made = await Promise.all(
         shapes.map(async (shape, at) => {
           const { bytes, fileName } = await madeArchive(shape);
           const archive = directory.join(`${at}-${fileName}`);
           await writeFile(archive, bytes);
-          const limits = { maxUnpackedBytes: 2 ** 30, maxFiles: 1000 };
+          const limits = { maxUnpackedBytes: 2 ** 30, maxFiles: 100_000 };
           const subject = {
             package: { ...madePackage, fileName },
             place: { prefix: '/opt/conda' },
@@ -134,7 +136,7 @@ suite('threads that make layers', () => {
           const take = async () => {
             running += 1;
             await new Promise(resolve => setTimeout(resolve, 50));
-            if ('info' in shape) assert.equal(running, 1);
+            if ('files' in shape) assert.equal(running, 1);
             running -= 1;
           };
           const order: LayerOrder = { kind: 'package', subject, archive, limits };

@@ -1,3 +1,5 @@
+import type { UnpackedEntry } from '../../archives/entries/entry-table.ts';
+
 /** A path that a package installs, as the package lists it. */
 export interface ListedPath {
   /** Checked. */
@@ -16,4 +18,10 @@ export interface ListedPath {
 export interface Placeholder {
   readonly text: string;
   readonly mode: 'text' | 'binary';
+}
+
+/** A listed path, and what the archive contains there. */
+export interface ListedEntry {
+  readonly listed: ListedPath;
+  readonly entry: UnpackedEntry | undefined;
 }

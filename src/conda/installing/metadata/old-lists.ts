@@ -1,7 +1,7 @@
 import { checkedPath } from '../../archives/archive-path.ts';
 import { ArchiveProblem, showPath } from '../../archives/archive-problem.ts';
 import type { UnpackedArchive } from '../../archives/unpacked-archive.ts';
-import type { ListedPath, Placeholder } from './listed-path.ts';
+import type { ListedEntry, Placeholder } from './listed-path.ts';
 import type { PackageDocuments } from './package-documents.ts';
 
 // Older packages were built there.
@@ -9,31 +9,39 @@ const oldPlaceholder = '/opt/anaconda1anaconda2anaconda3';
 // A text in quotes with backslashes before quotes, or one without blanks.
 const word = String.raw`(?:"((?:\\.|[^"\\])*)"|(\S+))`;
 const fullPattern = new RegExp(String.raw`^${word}\s+(text|binary)\s+${word}$`, 'i');
+const types = { file: 'hardlink', symlink: 'softlink', directory: 'directory' } as const;
 const pathPattern = new RegExp(`^${word}$`);
 
 /**
- * Returns the paths of a package without `paths.json`: `info/files` lists them, `info/has_prefix` those with the path
+ * Yields the paths of a package without `paths.json`: `info/files` lists them, `info/has_prefix` those with the path
  * where the package was built, `info/no_link` and `info/no_softlink` those that are copied.
  */
-export function listedInOldFiles(
+export function* listedInOldFiles(
   documents: PackageDocuments,
-  archive: UnpackedArchive,
-): ListedPath[] {
+  { entries }: UnpackedArchive,
+): Generator<ListedEntry> {
   const files = documents.lines('files');
   if (files === undefined) throw new ArchiveProblem('has neither info/paths.json nor info/files');
   const copied = new Set([
     ...(documents.lines('no_link') ?? []),
     ...(documents.lines('no_softlink') ?? []),
   ]);
-  const placeholders = new Map(documents.lines('has_prefix')?.map(readPlaceholder));
-  return [...new Set(files)].map(line => {
+  const placeholders = new Map([...(documents.lines('has_prefix') ?? [])].map(readPlaceholder));
+  for (const line of files) {
     const path = checkedPath(line);
-    const kind = archive.entries.get(path)?.kind;
-    if (kind === undefined) throw new ArchiveProblem(`does not contain ${showPath(path)}`);
-    const type = ({ file: 'hardlink', symlink: 'softlink', directory: 'directory' } as const)[kind];
+    const entry = entries.get(path);
+    if (entry === undefined) throw new ArchiveProblem(`does not contain ${showPath(path)}`);
+    if (!entries.mark(entry.row)) continue;
+    const type = types[entry.kind];
     const placeholder = placeholders.get(line);
-    return { path, type, noLink: copied.has(line), ...(placeholder ? { placeholder } : {}) };
-  });
+    const listed = {
+      path,
+      type,
+      noLink: copied.has(line),
+      ...(placeholder ? { placeholder } : {}),
+    };
+    yield { listed, entry };
+  }
 }
 
 function readPlaceholder(line: string): [path: string, placeholder: Placeholder] {

@@ -2,19 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { ArchiveProblem } from '../../archives/archive-problem.ts';
 import type { CondaPackage } from '../../conda-package.ts';
 import type { JsonObject } from './package-documents.ts';
-
-/** A path in the record of an installed package. Members as in rattler, in its order. */
-export interface RecordedPath {
-  readonly _path: string;
-  readonly original_path?: string;
-  readonly path_type: 'hardlink' | 'softlink' | 'directory' | 'unix_python_entry_point';
-  readonly no_link?: true;
-  readonly sha256?: string;
-  readonly sha256_in_prefix?: string;
-  readonly size_in_bytes?: number;
-  readonly file_mode?: 'text' | 'binary';
-  readonly prefix_placeholder?: string;
-}
+import type { RecordedPath, RecordedPaths } from './recorded-paths.ts';
 
 /** Digests and size of an archive. */
 export interface ArchiveSums {
@@ -72,7 +60,7 @@ export function* packageRecord(
   index: JsonObject,
   url: string,
   sums: ArchiveSums,
-  paths: readonly RecordedPath[],
+  paths: Pick<RecordedPaths, 'isEmpty' | 'paths'> & Iterable<RecordedPath>,
 ): Generator<string> {
   const [, channel = '', subdir = '', fileName = url] = urlPattern.exec(url) ?? [];
   const known: Record<string, unknown> = { depends: [], subdir, ...index, ...sums };
@@ -88,14 +76,14 @@ export function* packageRecord(
     url,
     channel,
     requested_specs: [],
-    files: paths.length === 0 ? [] : [files],
-    paths_data: { paths_version: 1, paths: paths.length === 0 ? [] : [pathsData] },
+    files: paths.isEmpty ? [] : [files],
+    paths_data: { paths_version: 1, paths: paths.isEmpty ? [] : [pathsData] },
     link: { source: '', type: 1 },
   };
   const [start = '', rest = ''] = JSON.stringify(record, null, 2).split(`"${files}"`);
   const [middle = '', end = ''] = rest.split(`"${pathsData}"`);
   yield start;
-  yield* listed(paths, ({ _path }) => JSON.stringify(_path), '    ');
+  yield* listed(paths.paths(), path => JSON.stringify(path), '    ');
   yield middle;
   yield* listed(paths, path => JSON.stringify(path, null, 2), '      ');
   yield end;
@@ -103,16 +91,21 @@ export function* packageRecord(
 
 /** Yields members of a list in an indented document, many at once. */
 function* listed<T>(
-  members: readonly T[],
+  members: Iterable<T>,
   textOf: (member: T) => string,
   indent: string,
 ): Generator<string> {
-  for (let at = 0; at < members.length; at += pieceMembers) {
-    const texts = members
-      .slice(at, at + pieceMembers)
-      .map(member => textOf(member).replaceAll('\n', `\n${indent}`));
-    yield (at === 0 ? '' : `,\n${indent}`) + texts.join(`,\n${indent}`);
+  let texts: string[] = [];
+  let start = '';
+  const piece = () => start + texts.join(`,\n${indent}`);
+  for (const member of members) {
+    texts.push(textOf(member).replaceAll('\n', `\n${indent}`));
+    if (texts.length < pieceMembers) continue;
+    yield piece();
+    start = `,\n${indent}`;
+    texts = [];
   }
+  if (texts.length > 0) yield piece();
 }
 
 function recorded(key: string, value: unknown): unknown {

@@ -1,7 +1,7 @@
 import { checkedPath } from '../../archives/archive-path.ts';
 import { ArchiveProblem, showPath } from '../../archives/archive-problem.ts';
 import type { UnpackedArchive } from '../../archives/unpacked-archive.ts';
-import type { ListedPath, Placeholder } from './listed-path.ts';
+import type { ListedEntry, ListedPath, Placeholder } from './listed-path.ts';
 import { listedInOldFiles } from './old-lists.ts';
 import { isObject, type PackageDocuments } from './package-documents.ts';
 
@@ -9,21 +9,29 @@ const types: ReadonlySet<unknown> = new Set(['hardlink', 'softlink', 'directory'
 const modes: ReadonlySet<unknown> = new Set(['text', 'binary']);
 
 /**
- * Returns the paths that a package installs: those of `info/paths.json`, in older packages those of `info/files`. What is
- * in the archive and not listed is not installed. Throws `ArchiveProblem` for a damaged list.
+ * Yields the paths that a package installs, each once: those of `info/paths.json`, in older packages those of `info/files`.
+ * What is in the archive and not listed is not installed. Throws `ArchiveProblem` for a damaged list.
  */
-export function listedPaths(documents: PackageDocuments, archive: UnpackedArchive): ListedPath[] {
-  const document = documents.json('paths.json');
-  if (document === undefined) return listedInOldFiles(documents, archive);
-  const { paths = [] } = document;
-  if (!Array.isArray(paths)) throw damaged('');
-  const listed = paths.map(readPath);
-  const seen = new Set<string>();
-  for (const { path } of listed) {
-    if (seen.has(path)) throw new ArchiveProblem(`lists ${showPath(path)} twice`);
-    seen.add(path);
+export function listedPaths(
+  documents: PackageDocuments,
+  archive: UnpackedArchive,
+): Iterable<ListedEntry> {
+  const items = documents.items('paths.json', 'paths');
+  return items ? readPaths(items, archive) : listedInOldFiles(documents, archive);
+}
+
+function* readPaths(
+  items: Iterable<unknown>,
+  { entries }: UnpackedArchive,
+): Generator<ListedEntry> {
+  for (const item of items) {
+    const listed = readPath(item);
+    const entry = entries.get(listed.path);
+    if (entry && !entries.mark(entry.row)) {
+      throw new ArchiveProblem(`lists ${showPath(listed.path)} twice`);
+    }
+    yield { listed, entry };
   }
-  return listed;
 }
 
 function readPath(value: unknown): ListedPath {

@@ -3,7 +3,7 @@ import { archiveLimits } from '../../archives/archive-limits.ts';
 import { installPackage } from '../../installing/install-package.ts';
 import type { MadeLayer, PackageOrder } from './layer-orders.ts';
 import { LayerOutput, type PutPiece } from './layer-output.ts';
-import { hashPaths, type PackageFacts, packPaths } from './package-facts.ts';
+import { type PackageFacts, PathPacker } from './package-facts.ts';
 
 /**
  * Installs a package as a layer. Throws a `Fault` for an archive that is damaged or harmful, and `LargeArchive` before the
@@ -20,33 +20,29 @@ export async function packPackage(
     written[0] = output.tarBytes;
     put(piece);
   });
-  const { paths, ...facts } = await installPackage(
-    archive,
-    subject.package,
-    subject.place,
-    output,
-    {
-      // The main thread ends this one when nobody waits for the layer.
-      signal: new AbortController().signal,
-      scratch: dirname(archive),
-      isShared,
-      onSize: bytes => {
-        written[1] = bytes;
-      },
-      limits: {
-        ...archiveLimits,
-        unpackedBytes: limits.maxUnpackedBytes,
-        entries: limits.maxFiles,
-      },
+  const paths = new PathPacker();
+  const facts = await installPackage(archive, subject.package, subject.place, output, {
+    // The main thread ends this one when nobody waits for the layer.
+    signal: new AbortController().signal,
+    scratch: dirname(archive),
+    isShared,
+    onPath: path => paths.add(path),
+    onSize: bytes => {
+      written[1] = bytes;
     },
-  );
+    limits: {
+      ...archiveLimits,
+      unpackedBytes: limits.maxUnpackedBytes,
+      entries: limits.maxFiles,
+    },
+  });
   const tarDigest = output.end();
   return {
     ...{ tarDigest, tarBytes: output.tarBytes },
     about: {
       facts: JSON.stringify(facts satisfies PackageFacts),
-      pathHashes: hashPaths(paths),
-      paths: packPaths(paths),
+      pathHashes: paths.hashes(),
+      paths: paths.paths(),
     },
   };
 }

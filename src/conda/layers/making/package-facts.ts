@@ -1,14 +1,9 @@
 import { hash } from 'node:crypto';
-import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { constants, deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { InstalledPackage } from '../../installing/installed-package.ts';
 
 /** What is kept about a package whose layer was made. Its paths are kept apart: they are read seldom. */
 export type PackageFacts = Pick<InstalledPackage, 'index' | 'about' | 'variables' | 'linkScripts'>;
-
-/** Packs paths for a row. Takes some milliseconds for a large package: for a thread. */
-export function packPaths(paths: readonly string[]): Buffer {
-  return deflateRawSync(paths.join('\0'));
-}
 
 /** Returns packed paths. */
 export function unpackPaths(packed: Uint8Array): string[] {
@@ -16,30 +11,75 @@ export function unpackPaths(packed: Uint8Array): string[] {
   return text === '' ? [] : text.split('\0');
 }
 
-/** Bytes of a hash in {@link hashPaths}. */
+/** Bytes of a hash in {@link PathPacker.hashes}. */
 export const pathHashBytes = 6;
 
-/**
- * Returns six bytes for each path, in their order, and then for each directory above them. Paths that differ rarely have
- * the same ones. The last bit is 1 for a directory.
- */
-export function hashPaths(paths: readonly string[]): Buffer {
-  const directories = new Set<string>();
-  for (const path of paths) {
+const pieceBytes = 1024 * 1024;
+
+/** Packs the paths of a package for a row, as they come. Takes some milliseconds for a large package: for a thread. */
+export class PathPacker {
+  readonly #files = new HashList();
+  readonly #directories = new HashList();
+  readonly #packed: Buffer[] = [];
+  #texts: string[] = [];
+  #bytes = 0;
+  #count = 0;
+  #last = '';
+
+  /** Takes the next path; all that are in one directory come together. */
+  add(path: string): void {
+    this.#files.add(path, 0);
     for (let at = path.lastIndexOf('/'); at > 0; at = path.lastIndexOf('/', at - 1)) {
       const directory = path.slice(0, at);
-      if (directories.has(directory)) break;
-      directories.add(directory);
+      if (this.#last.startsWith(`${directory}/`)) break;
+      this.#directories.add(directory, 1);
     }
+    this.#last = path;
+    this.#texts.push(this.#count === 0 ? path : `\0${path}`);
+    this.#count += 1;
+    this.#bytes += path.length;
+    if (this.#bytes >= pieceBytes) this.#pack(constants.Z_FULL_FLUSH);
   }
-  const hashes = Buffer.alloc((paths.length + directories.size) * pathHashBytes);
-  let position = 0;
-  const add = (path: string, lastBit: 0 | 1) => {
-    hash('sha256', path, 'buffer').copy(hashes, position, 0, pathHashBytes);
-    position += pathHashBytes;
-    hashes[position - 1] = ((hashes[position - 1] ?? 0) & 0xfe) | lastBit;
-  };
-  for (const path of paths) add(path, 0);
-  for (const directory of directories) add(directory, 1);
-  return hashes;
+
+  /** Returns what {@link unpackPaths} reads. */
+  paths(): Buffer {
+    this.#pack(constants.Z_FINISH);
+    return Buffer.concat(this.#packed);
+  }
+
+  /**
+   * Returns six bytes for each path, in their order, and then for each directory above them. Paths that differ rarely
+   * have the same ones. The last bit is 1 for a directory.
+   */
+  hashes(): Buffer {
+    return Buffer.concat([this.#files.bytes, this.#directories.bytes]);
+  }
+
+  /** A piece ends at a whole byte, and refers to no other: together they are one stream. */
+  #pack(finishFlush: number): void {
+    this.#packed.push(deflateRawSync(this.#texts.join(''), { finishFlush }));
+    this.#texts = [];
+    this.#bytes = 0;
+  }
+}
+
+class HashList {
+  #bytes = Buffer.alloc(0);
+  #size = 0;
+
+  get bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#size);
+  }
+
+  add(path: string, lastBit: 0 | 1): void {
+    const end = this.#size + pathHashBytes;
+    if (end > this.#bytes.length) {
+      const larger = Buffer.alloc(Math.max(4096, 2 * this.#bytes.length));
+      this.#bytes.copy(larger, 0, 0, this.#size);
+      this.#bytes = larger;
+    }
+    hash('sha256', path, 'buffer').copy(this.#bytes, this.#size, 0, pathHashBytes);
+    this.#bytes[end - 1] = ((this.#bytes[end - 1] ?? 0) & 0xfe) | lastBit;
+    this.#size = end;
+  }
 }
