@@ -1,5 +1,5 @@
 import type { ListedEntry } from '../records/listed-entry.ts';
-import type { PlacedEntry } from './merge-layers.ts';
+import type { PlacedEntry } from './layer-heads.ts';
 
 /**
  * What a layer does to a path of the layers below. `again`: the same file is stored once more. `attributes`: only its mode,
