@@ -1,6 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
 import { runTask } from '../threads/one-task.ts';
+import { inRoom, threadNeeds } from '../threads/thread-room.ts';
 import { billOf } from './bill.ts';
 import { type DocumentForm, type DocumentName, documentForms } from './document-form.ts';
 import type { DocumentOrder } from './document-worker.ts';
@@ -59,5 +60,6 @@ export async function writeDocument(kept: Uint8Array, name: DocumentName): Promi
 /** Writes on another thread: the libraries of the forms take 75 ms to load. */
 function write(kept: Uint8Array, names: readonly DocumentName[]): Promise<readonly string[]> {
   const worker = new URL('./document-worker.ts', import.meta.url);
-  return runTask(worker, { kept, names } satisfies DocumentOrder);
+  const order: DocumentOrder = { kept, names };
+  return inRoom(threadNeeds.documents, () => runTask(worker, order));
 }

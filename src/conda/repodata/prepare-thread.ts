@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { makeRoom } from '../threads/idle-threads.ts';
+import { inRoom, threadNeeds } from '../threads/thread-room.ts';
 import type { PrepareAnswer, PrepareOrder } from './prepare-worker.ts';
 import { RepodataError } from './shards/json-records.ts';
 
@@ -7,10 +8,14 @@ import { RepodataError } from './shards/json-records.ts';
  * Prepares downloaded repository data on its own thread. Returns the upstream URL of its shards; undefined when the
  * new file has them all. Throws a {@link RepodataError} when the data is not what it should be.
  */
-export async function prepareRepodata(
+export function prepareRepodata(
   order: PrepareOrder,
   signal: AbortSignal,
 ): Promise<string | undefined> {
+  return inRoom(threadNeeds.repodata, () => prepareOn(order, signal));
+}
+
+async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<string | undefined> {
   await makeRoom();
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<PrepareAnswer>();

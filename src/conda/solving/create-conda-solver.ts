@@ -7,6 +7,7 @@ import type { CondaPackage } from '../conda-package.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
 import { makeRoom, noteIdle } from '../threads/idle-threads.ts';
+import { inRoom, threadNeeds } from '../threads/thread-room.ts';
 import type { CondaSolver, SolveOptions, SolveWish } from './conda-solver.ts';
 import { faultOfUnsolved } from './explanation.ts';
 import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';
@@ -32,8 +33,8 @@ export interface SolveLimits {
 
 /** A thread that is not used ends, and gives its memory back. */
 const idleMs = 20_000;
-/** A thread ends after a solve when it has this share of its memory: it never gives any back. */
-const largeShare = 0.5;
+/** A thread ends after a solve when it has taken more memory than this: it never gives any back. */
+const mostKeptBytes = 64 * 1024 * 1024;
 const retrySeconds = 30;
 /** A disk that damages data each time is not asked for ever. */
 const damagesTaken = 3;
@@ -91,7 +92,7 @@ export function createCondaSolver({
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', leave);
-      if (own.memoryBytes > limits.memory * largeShare) void end('The solver has grown');
+      if (own.memoryBytes > mostKeptBytes) void end('The solver has grown');
       rest();
     }
   };
@@ -123,7 +124,7 @@ export function createCondaSolver({
           ...locked.map(lockedRecord),
         ],
       };
-      const work = queue.run(() => solve(order, signal));
+      const work = queue.run(() => inRoom(threadNeeds.solve, () => solve(order, signal)));
       return sorted(await unlessAborted(work, signal), locked);
     } catch (error) {
       if (!(error instanceof Unsolved) || error.reason !== 'disk') throw error;

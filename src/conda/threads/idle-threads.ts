@@ -19,7 +19,11 @@ export function noteIdle(end: () => Promise<unknown>): () => void {
  * those of documents are not in memory together. Call it before a thread starts.
  */
 export async function makeRoom(): Promise<void> {
-  if (idle.size === 0 || process.memoryUsage.rss() < roomyBytes) return;
+  if (idle.size > 0 && process.memoryUsage.rss() >= roomyBytes) await endIdleThreads();
+}
+
+/** Ends all threads that have nothing to do. */
+export async function endIdleThreads(): Promise<void> {
   const ends = [...idle];
   idle.clear();
   await Promise.all(ends.map(end => end()));

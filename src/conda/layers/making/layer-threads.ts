@@ -3,7 +3,8 @@ import { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { RunQueue } from '../../../foundation/run-queue.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
-import { makeRoom, noteIdle } from '../../threads/idle-threads.ts';
+import { endIdleThreads, makeRoom, noteIdle } from '../../threads/idle-threads.ts';
+import { inRoom, threadNeeds } from '../../threads/thread-room.ts';
 import { mostMemberBytes } from '../gzip/deflate-instance.ts';
 import {
   type LayerAnswer,
@@ -161,27 +162,30 @@ export function createLayerThreads(
       throw error;
     }
   };
-  /** Runs while no other thread works, on a thread that ends, and gives back its memory. */
+  /** Runs while no other thread works, the solver's neither, on a thread that ends, and gives back its memory. */
   const runAlone = (order: LayerOrder, ...rest: RunParameters): Promise<MadeLayer> =>
     alone.run(() =>
-      withTurns(size, async () => {
-        await endIdle();
-        try {
-          return await runOne(order, ...rest);
-        } finally {
-          await endIdle();
-        }
-      }),
+      withTurns(size, () =>
+        inRoom(threadNeeds.large, async () => {
+          await endIdleThreads();
+          try {
+            return await runOne(order, ...rest);
+          } finally {
+            await endIdleThreads();
+          }
+        }),
+      ),
     );
   const withTurns = <T>(count: number, work: () => Promise<T>): Promise<T> =>
     count === 0 ? work() : turns.run(() => withTurns(count - 1, work));
-  const endIdle = () => Promise.all(idle.map(({ thread }) => thread.worker.terminate()));
 
   return {
     async run(order, ...rest) {
-      if (order.kind !== 'package') return turns.run(() => runOne(order, ...rest));
+      const run = (one: LayerOrder) =>
+        turns.run(() => inRoom(threadNeeds.layer, () => runOne(one, ...rest)));
+      if (order.kind !== 'package') return run(order);
       try {
-        return await turns.run(() => runOne({ ...order, isShared: true }, ...rest));
+        return await run({ ...order, isShared: true });
       } catch (error) {
         if (!(error instanceof LargeArchive)) throw error;
         return runAlone(order, ...rest);

@@ -1,0 +1,45 @@
+/** Memory for all threads together, in MiB: what a server of 300 MiB has beside the main thread. */
+const allRoom = 130;
+
+/**
+ * What work on a thread takes, in MiB, as it was measured with large environments. A package that needs much takes all.
+ */
+export const threadNeeds = { solve: 60, repodata: 80, layer: 40, documents: 30, large: allRoom };
+
+interface Waiting {
+  readonly need: number;
+  readonly begin: () => void;
+}
+
+const waiting: Waiting[] = [];
+let free = allRoom;
+
+/**
+ * Runs work on a thread when there is room for it beside the work of others, in the order in which it came. The work must
+ * not wait for room itself.
+ *
+ * @param need one of {@link threadNeeds}
+ */
+export async function inRoom<T>(need: number, work: () => Promise<T>): Promise<T> {
+  if (waiting.length > 0 || need > free) {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    waiting.push({ need, begin: resolve });
+    await promise;
+  } else {
+    free -= need;
+  }
+  try {
+    return await work();
+  } finally {
+    free += need;
+    beginNext();
+  }
+}
+
+function beginNext(): void {
+  for (let [next] = waiting; next !== undefined && next.need <= free; [next] = waiting) {
+    waiting.shift();
+    free -= next.need;
+    next.begin();
+  }
+}
