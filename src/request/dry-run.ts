@@ -159,7 +159,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const mayHave = inIt.every(({ canPull }) => canPull);
     // An image that exists has its packages already.
     const isCached = missing === undefined && mayHave;
-    // What requires a builder is in the request: nothing is pulled to tell it.
+    // What requires a builder is in the request: nothing is pulled to find out.
     const isTold = recipe?.builderReasons !== undefined;
     const maySolve = isTold || bases.every((_, at) => inIt[at]?.canPull);
     const solution = isCached || !maySolve ? undefined : await solve(plan, caller, signal);

@@ -79,7 +79,7 @@ test('steps that Sluice began do not count when BuildKit makes the image', async
   );
 });
 
-test('progress is told by packages and by bytes, and a name from a channel stays within its line', () => {
+test('progress counts packages and bytes, and a name from a channel stays within its line', () => {
   const part = { kind: 'download', name: 'a\n#1 DONE 1s', tookMs: 1500, isDone: false } as const;
   const lines = progressLines({
     ...{ done: 1, total: 3, fetched: 4_000_000, fetchedTotal: 12_500_000 },

@@ -7,7 +7,7 @@ import { retyped } from './layer.ts';
 export const busybox: Family = {
   v2s2: async () => imageOf({ kind: 'docker', layers: [await baseLayer()] }),
   oci: async () => imageOf({ layers: [await baseLayer()] }),
-  /** An OCI manifest that does not tell its own type. */
+  /** An OCI manifest without its media type. */
   'oci-nomt': async () => imageOf({ layers: [await baseLayer()], manifest: without('mediaType') }),
   'oci-tar': async () => imageOf({ layers: [await baseLayer('amd64', 'none')] }),
   'oci-zstd': async () => imageOf({ layers: [await baseLayer('amd64', 'zstd')] }),

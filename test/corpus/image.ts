@@ -64,7 +64,7 @@ export function imageOf(options: ImageOptions): Image {
   };
 }
 
-/** An entry of an index: an image and what its descriptor says besides, `platform` as a rule. */
+/** An entry of an index: an image and the other members of its descriptor, usually `platform`. */
 export interface Member {
   readonly image: Image;
   readonly more?: object;

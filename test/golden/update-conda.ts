@@ -1,6 +1,7 @@
 /**
  * Writes the digests of what is installed from the archives of packages: `node test/golden/update-conda.ts`. A changed
- * digest changes layers of all images: count `layerVersion` up. `--pack` packs the archives anew: other Node, other bytes.
+ * digest changes layers of all images: increase `layerVersion`. `--pack` packs the archives again: another version of
+ * Node writes other bytes.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -200,6 +200,6 @@ test('an ended container says when it ended, and shows no commands', async () =>
   });
   const { status, text } = await pageOf(ended);
   assert.equal(status, 200);
-  assert.match(text, /Ended<\/span> The name can no longer be pulled since <time/);
+  assert.match(text, /Ended<\/span> The name ended at <time/);
   assert.doesNotMatch(text, /docker run|class="stack"/);
 });

@@ -77,7 +77,7 @@ test('hosts that work are on the page, with builders, versions and platforms', a
   await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
   assert.match(await rowOf('Registries', registry.host), /Working\s+\d+\s+0\s+[\d.]+ m?s\s+20\d\d/);
   assert.match(await rowOf('Platforms', platform.host), /Working\s/);
-  await eventually('the builder has told its version', async () =>
+  await eventually('the version of the builder is known', async () =>
     /v\d+\.\d+\.\d+\s+linux\/\w+/.test(await rowOf('Builders', buildkitd.address)),
   );
   assert.match(await textOf('/view/usage/health'), /All checks succeed/);

@@ -5,7 +5,7 @@ import { createNames } from '../../src/upstream/transport/names.ts';
 const address = (last: number) => [{ address: `192.0.2.${last}`, family: 4 }];
 const silent = () => new Promise<never>(() => {});
 
-/** Names with a clock that is set by hand, and a name server that answers as told. */
+/** Names with a clock that is set by hand, and a name server with given answers. */
 function world(patienceMs = 10_000) {
   const asked: string[] = [];
   const answers = new Map<string, () => Promise<ReturnType<typeof address>>>();

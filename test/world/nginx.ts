@@ -13,7 +13,7 @@ export interface Nginx extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** What stands in nginx's `server` block besides `listen`, and in `http` before it. */
+/** What stands in nginx's `server` block after `listen`, and in `http` before it. */
 export interface NginxSite {
   readonly server: string;
   readonly http?: string;

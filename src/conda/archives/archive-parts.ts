@@ -12,7 +12,7 @@ export interface TarSink {
   write(bytes: Buffer): void;
   /** Ends one tar file; another one may follow. */
   end(): void;
-  /** Is told the window of a compressed tar file before its bytes. */
+  /** Called with the window size of a compressed tar file, before its bytes. */
   window(bytes: number): void;
 }
 

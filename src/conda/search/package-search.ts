@@ -233,7 +233,7 @@ export function createPackageSearch({
         ({ found }) => {
           for (const { channel } of found) summaries.prepare(channels.baseUrl(channel));
         },
-        // Those who search are told.
+        // A search reports the failure.
         () => {},
       );
     },

@@ -51,7 +51,7 @@ export const serviceRoutes = [
     id: 'getLiveness',
     path: '/healthz',
     summary: 'The process is alive',
-    answers: ok(stateSchema, 'It is', { status: 'ok' }),
+    answers: ok(stateSchema, 'The process is alive', { status: 'ok' }),
     run: (_, __: object) => ({ status: 'ok' }),
   }),
   apiRoute({
@@ -59,7 +59,7 @@ export const serviceRoutes = [
     id: 'getHealth',
     path: '/health',
     summary: 'The same, in the form that health checks of Wave expect',
-    answers: ok(stateSchema, 'It is', { status: 'UP' }),
+    answers: ok(stateSchema, 'The process is alive', { status: 'UP' }),
     run: (_, __: object) => ({ status: 'UP' }),
   }),
   apiRoute({
@@ -68,7 +68,7 @@ export const serviceRoutes = [
     path: '/readyz',
     summary: 'The server can serve requests',
     query: readyQuery,
-    answers: ok(stateSchema, 'They can', { status: 'ready' }),
+    answers: ok(stateSchema, 'The server can serve them', { status: 'ready' }),
     faults: ['unavailable', 'storage-full'],
     async run({ query }, { isStopping, readiness }: ServiceDeps) {
       if (isStopping()) throw new Fault('unavailable', 'The server is stopping');

@@ -33,7 +33,7 @@ export function pullsPart({ days, count, lastAt }: ContainerPulls): Html {
     return html`<h2>Pulls</h2><p class="minor">Nobody has pulled it yet.</p>`;
   }
   return html`<h2>Pulls</h2>
-<p><strong>${countText(count)}</strong> in the last ${days.length} days, the last one at ${timeElement(lastAt)}</p>
+<p><strong>${countText(count)}</strong> in the last ${days.length} days; the last pull was at ${timeElement(lastAt)}</p>
 ${
   count > 0 &&
   html`${dayChart('Pulls', days)}

@@ -17,14 +17,14 @@ export function statePart({ state, request }: ContainerData): Html {
       const isWaiting = state.build.state === 'queued';
       const use = isFrozen
         ? 'The name can be pulled when the build has finished. It does not expire.'
-        : html`You can use the name now: a pull waits for the build. The name ends ${timeElement(expiresAt)}.`;
+        : html`You can use the name now: a pull waits for the build. The name expires at ${timeElement(expiresAt)}.`;
       return html`<p><span class="badge wait">${isWaiting ? 'Waiting' : 'Building'}</span> ${use}</p>`;
     }
     case 'failed':
       return html`<p><span class="badge bad">Build failed</span> Its name cannot be pulled${build && html`: see ${build}`}.</p>
 <p class="failure">${visibleLines(state.reason)}</p>`;
     case 'ended':
-      return html`<p><span class="badge bad">Ended</span> The name can no longer be pulled since ${timeElement(expiresAt)}. Make a new container request to get a new name. To keep an image, freeze it.</p>`;
+      return html`<p><span class="badge bad">Ended</span> The name ended at ${timeElement(expiresAt)} and can no longer be pulled. Make a new container request to get a new name. To keep an image, freeze it.</p>`;
   }
 }
 

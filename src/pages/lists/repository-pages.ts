@@ -110,7 +110,7 @@ function pullCells({ count, lastAt }: RecentPulls): Html {
 
 function pullWords({ count, lastAt }: RecentPulls): Html {
   if (lastAt === undefined) return html`no recorded pull`;
-  return html`${countText(count)} ${count === 1 ? 'pull' : 'pulls'} in the last ${recentDays} days, the last one at ${timeElement(lastAt)}`;
+  return html`${countText(count)} ${count === 1 ? 'pull' : 'pulls'} in the last ${recentDays} days; the last pull was at ${timeElement(lastAt)}`;
 }
 
 function imageCells({ platforms, artifactType, bytes }: ShownManifest): Html {

@@ -54,15 +54,15 @@ export function startRegularWork(
       { name: 'write figures', everyMs: figuresMs, run: rows.dayCounts.flush },
       { name: 'write pulls', everyMs: figuresMs, run: rows.pulls.flush },
       {
-        name: 'look at the queue of builds',
+        name: 'sample the queue of builds',
         everyMs: sampleMs,
         run: () => rows.queue.note(Date.now(), building.builds.load()),
       },
-      { name: 'write what the queue was', everyMs: samplesMs, run: rows.queue.flush },
+      { name: 'write samples of the queue', everyMs: samplesMs, run: rows.queue.flush },
       { name: 'check the account files', everyMs: accountsMs, run: accountFiles.look },
       { name: 'check the disk space', everyMs: lookMs, run: space.look },
       {
-        ...{ name: 'look what takes the disk', everyMs: diskUseMs, atStart: true },
+        ...{ name: 'measure what takes the disk', everyMs: diskUseMs, atStart: true },
         run: state.diskUse.look,
       },
       {

@@ -19,7 +19,7 @@ const sha256 = createHash('sha256').update(bytes).digest('hex');
 const md5 = createHash('md5').update(bytes).digest('hex');
 const never = new AbortController().signal;
 
-/** Fetches from a server that answers as told. */
+/** Fetches from a server with given answers. */
 async function worldOf(
   t: TestContext,
   answer: RequestListener,
