@@ -1,5 +1,8 @@
+import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { Accounts } from '../hosted/accounts/accounts.ts';
+import { tokenName } from '../hosted/keeper.ts';
+import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
 import type { CredentialSource, Credentials } from '../upstream/auth/credentials.ts';
 import { isWithin, parseScope } from './credentials/registry-match.ts';
@@ -52,6 +55,11 @@ export interface Identities {
   credentialsOf(grant: SealedGrant | undefined): CredentialSource;
   /** Returns the same for builds: the repositories of the service are used with the service's own credentials. */
   serviceCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
+  /**
+   * Returns what {@link credentialsOf} does, for a caller who only looks at an image. An account of this server also has
+   * its own rights to the hosted repositories.
+   */
+  viewCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
   /** True for the repositories that the service uses when a request names none, and for those below them. */
   isOfService(registry: string, repository: string): boolean;
   /** Returns what {@link credentialsOf} finds, and its name; undefined if there are none. */
@@ -79,6 +87,8 @@ export interface IdentitiesDeps {
   /** The ones of them that serve callers without a login. */
   readonly anonymous: CredentialSource;
   readonly accounts: Accounts;
+  /** The hosted repositories: their host, and the tokens that they accept. */
+  readonly hosted: { readonly host: string; readonly tokens: Pick<RegistryTokens, 'issue'> };
   /** `registry/path` of the repositories that the service uses when a request names none. */
   readonly serviceRepositories: readonly string[];
 }
@@ -91,10 +101,17 @@ interface AccountGrant {
   readonly account: string;
 }
 
+const viewTokenMs = 10 * 60_000;
+const knownViewTokens = 1000;
+
 type KeptGrant = PlatformGrant | AccountGrant;
 
 export function createIdentities(deps: IdentitiesDeps): Identities {
-  const { platform, endpoints, selection, box, service, accounts } = deps;
+  const { platform, endpoints, selection, box, service, accounts, hosted } = deps;
+  // One token for some time: what is known about an image is remembered for its credentials.
+  const viewTokens = boundedCache<string, Promise<string>>(knownViewTokens, {
+    ttl: viewTokenMs / 2,
+  });
   const own = deps.serviceRepositories.map(parseScope);
 
   const open = (grant: SealedGrant): KeptGrant => {
@@ -137,6 +154,17 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     async (registry, repository) =>
       (await find(sealed, registry, repository))?.credentials;
 
+  /** Returns a token that lets an account pull, as long as the account itself may. */
+  const viewToken = (account: string, name: string): Promise<string> => {
+    const key = `${account} ${name}`;
+    const known = viewTokens.get(key);
+    if (known) return known;
+    const access = [{ type: 'repository', name, actions: ['pull'] }] as const;
+    const issued = hosted.tokens.issue({ account, access }, viewTokenMs);
+    viewTokens.set(key, issued);
+    return issued;
+  };
+
   return {
     find,
 
@@ -178,6 +206,19 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
 
     credentialsOf,
     isOfService: isOwn,
+
+    viewCredentialsOf(sealed) {
+      const theirs = credentialsOf(sealed);
+      return async (registry, repository) => {
+        const grant = sealed === undefined ? undefined : open(sealed);
+        const isHeld = grant && 'account' in grant && accounts.has(grant.account);
+        if (!isHeld || registry !== hosted.host || repository === undefined) {
+          return theirs(registry, repository);
+        }
+        const password = await viewToken(grant.account, repository);
+        return { kind: 'password', username: tokenName, password };
+      };
+    },
 
     serviceCredentialsOf(grant) {
       const theirs = credentialsOf(grant);

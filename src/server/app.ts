@@ -100,7 +100,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     rates: config.limits.requests,
     buildLimiter: createLimiter('builds'),
     buildRates: config.limits.builds,
-    credentialsOf: identities.credentialsOf,
+    credentialsOf: identities.viewCredentialsOf,
     reportVersion: config.reportVersion,
     isStopping: () => isDraining,
     openapi: describeJsonApi(version.version),

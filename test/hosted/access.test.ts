@@ -126,3 +126,35 @@ test('an account for repositories cannot administer anything else', async () => 
     assert.equal(reply.status, status, reply.body.toString());
   }
 });
+
+test('an account looks into the images that it may pull, and into no others', async () => {
+  const look = async (name: string, headers: Readonly<Record<string, string>>) => {
+    const containerImage = `${sluice.host}/${name}:1`;
+    const inspected = await call(`${sluice.url}/v1alpha1/inspect`, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: Buffer.from(JSON.stringify({ containerImage })),
+    });
+    const query = new URLSearchParams({ image: containerImage });
+    const image = await call(`${sluice.url}/view/inspect?${query}`, { headers: { ...headers } });
+    query.set('layer', digestOf(layer));
+    const page = await call(`${sluice.url}/view/inspect/layer?${query}`, {
+      headers: { ...headers },
+    });
+    return [inspected.status, image.status, page.status];
+  };
+  const sees = [200, 200, 200];
+  const refused = [403, 403, 403];
+  for (const [name, headers, statuses] of [
+    ['secret/app', admin, sees],
+    ['team/app', ci, sees],
+    ['team/app', reader, sees],
+    ['public/app', reader, sees],
+    ['secret/app', reader, refused],
+    ['secret/none', reader, refused],
+    ['team/app', {}, refused],
+    ['public/app', {}, sees],
+  ] as const) {
+    assert.deepEqual(await look(name, headers), statuses, `${name} ${JSON.stringify(headers)}`);
+  }
+});

@@ -41,6 +41,7 @@ export function createPeople(
     service: registries.credentials,
     anonymous: registries.anonymousCredentials,
     accounts: registries.accounts,
+    hosted: { host: registries.ownHost, tokens: registries.hosted.tokens },
     serviceRepositories: [places.repository, places.cache, ...Object.values(places.frozen)].filter(
       name => name !== undefined,
     ),
