@@ -151,7 +151,10 @@ test('names are searched in the whole layer, and sorted', async () => {
   assert.match(rowOf(text, 'two'), /in <a [^>]*><bdi>\/var\/cache\/deep</);
   const sorted = await read(pageOf('usual', usual, 0, { name: 'o', sort: 'name' }));
   assert.deepEqual(namesIn(sorted), ['hosts', 'one', 'two']);
-  assert.match(await read(pageOf('usual', usual, 0, { name: 'nothing' })), /No file of the layer matches/);
+  assert.match(
+    await read(pageOf('usual', usual, 0, { name: 'nothing' })),
+    /No file of the layer matches/,
+  );
 });
 
 test('a layer is readable at every width, light and dark', async () => {
