@@ -35,7 +35,7 @@ export async function openSiteRows(place: RowsPlace, server?: ServerUse): Promis
   if (existsSync(join(data, 'sluice.db'))) {
     throw new Fault(
       'internal',
-      `The rows of ${data} are in its sluice.db, and cannot be moved to PostgreSQL yet: name another, empty data directory with SLUICE_DATA, or set SLUICE_DATABASE to sqlite`,
+      `The rows of ${data} are in its sluice.db: move them with 'sluice migrate --from sqlite:${data} --to postgres://...', or set SLUICE_DATABASE to sqlite`,
       { phase: 'store' },
     );
   }

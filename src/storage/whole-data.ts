@@ -92,6 +92,16 @@ export async function requireSecretsKey(
   );
 }
 
+/** Throws a {@link Fault} when the directory has the content of another database than that with this id. */
+export async function requireContentOf(data: string, id: string | undefined): Promise<void> {
+  const root = join(data, 'content');
+  if (readId(root) === id && id !== undefined) return;
+  if (!(await hasContent(root)) && id === undefined) return;
+  throw incomplete(
+    `${root} is not the content of these rows: name the data directory of the server that wrote them`,
+  );
+}
+
 function readId(root: string): string | undefined {
   try {
     return readFileSync(join(root, 'id'), 'utf8').trim();

@@ -77,7 +77,7 @@ function linesOf(rotation: Rotation): string[] {
           neededUntil === undefined
             ? `Nothing requires the previous key. To remove it: ${removal}`
             : `${requests} container requests require the previous key until ${neededUntil}. To remove it then: ${removal}`,
-          'Back up secrets.key now, separately from sluice.db.',
+          'Back up secrets.key now, separately from the database.',
         ]),
   ];
 }

@@ -62,23 +62,27 @@ export function faultOf(error: unknown): unknown {
   );
 }
 
-/** Returns the same for the start of a server or command, where a wrong login is a wrong setting. */
-export function startFaultOf(error: unknown): unknown {
+/**
+ * Returns the same for the start of a server or command, where a wrong login is a wrong setting.
+ *
+ * @param where names the setting, or the database
+ */
+export function startFaultOf(error: unknown, where = 'SLUICE_DATABASE'): unknown {
   const fault = faultOf(error);
   const cause = fault instanceof Fault ? (fault.cause ?? fault) : fault;
-  const why = wrongSetting(codeOf(cause));
+  const why = wrongSetting(codeOf(cause), where);
   return why === undefined ? fault : new Fault('internal', why, { phase: 'store', cause });
 }
 
-function wrongSetting(code: string): string | undefined {
+function wrongSetting(code: string, where: string): string | undefined {
   if (code === '3D000') {
-    return 'The database in SLUICE_DATABASE does not exist (3D000): create it, or correct its name';
+    return `The database in ${where} does not exist (3D000): create it, or correct its name`;
   }
   if (/^28\w{3}$/.test(code)) {
-    return `PostgreSQL rejects the login in SLUICE_DATABASE (${code}): correct the user and the password, and look at pg_hba.conf`;
+    return `PostgreSQL rejects the login in ${where} (${code}): correct the user and the password, and look at pg_hba.conf`;
   }
   if (code === '25006') {
-    return 'The PostgreSQL server in SLUICE_DATABASE accepts no changes (25006): name the primary server';
+    return `The PostgreSQL server in ${where} accepts no changes (25006): name the primary server`;
   }
   return undefined;
 }

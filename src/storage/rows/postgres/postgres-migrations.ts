@@ -1,4 +1,4 @@
-import type { PoolClient } from 'pg';
+import type { ClientBase } from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
 import { postgresMigrations } from './postgres-schema.ts';
 
@@ -6,7 +6,7 @@ import { postgresMigrations } from './postgres-schema.ts';
 const migratorLock = 7_583_190_233;
 
 /** Brings the schema up to date, in one transaction. One process at a time does so: the others wait, and find it done. */
-export async function migratePostgres(client: PoolClient): Promise<void> {
+export async function migratePostgres(client: ClientBase): Promise<void> {
   await client.query('BEGIN');
   try {
     await client.query('SELECT pg_advisory_xact_lock($1)', [migratorLock]);

@@ -22,10 +22,15 @@ const retryAfterSeconds = 5;
 // PostgreSQL ends the session of a silent host after 35 seconds. The host knows after 20 seconds that it has lost it.
 const endSilent =
   'SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4';
-const tryLock = 'SELECT pg_try_advisory_lock($1) AS locked';
+const tryLock = 'SELECT pg_try_advisory_lock($1)::int AS locked';
 const holder = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32) + objid::bigint = $1`;
+
+/** Takes the lock for a connection, until it ends. Returns false when another one has it. */
+export async function tryServerLock(client: pg.ClientBase): Promise<boolean> {
+  return (await client.query(tryLock, [key])).rows[0]?.locked === 1;
+}
 
 /**
  * Takes the lock, and takes it again whenever its connection ends.
@@ -59,7 +64,7 @@ export async function takeServerLock(
       const before = new Set(own);
       own.add(pid);
       await next.query(endSilent);
-      if ((await next.query(tryLock, [key])).rows[0]?.locked === 1) {
+      if (await tryServerLock(next)) {
         client = next;
         void isEnded.then(lost);
         return 'locked';

@@ -1,10 +1,10 @@
 import { join, resolve } from 'node:path';
-import { backup } from '../../server/upkeep/backup.ts';
-import { openContentDirectory } from '../../storage/content/content-directory.ts';
-import { isSqlite } from '../../storage/site-rows.ts';
-import { CommandError, type Values } from '../command/command.ts';
-import { print } from '../command/output.ts';
-import { withLocalData } from './data.ts';
+import { backup } from '../../../server/upkeep/backup.ts';
+import { openContentDirectory } from '../../../storage/content/content-directory.ts';
+import { isSqlite } from '../../../storage/site-rows.ts';
+import { CommandError, type Values } from '../../command/command.ts';
+import { print } from '../../command/output.ts';
+import { withLocalData } from '../data.ts';
 
 /** Copies the data directory into the given one. Returns the exit code. Throws {@link CommandError}. */
 export async function runBackup(values: Values, directory: string): Promise<number> {

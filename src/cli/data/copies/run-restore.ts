@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { restore } from '../../server/upkeep/restore.ts';
-import { openContentDirectory } from '../../storage/content/content-directory.ts';
-import { isSqlite } from '../../storage/site-rows.ts';
-import { CommandError, type Values } from '../command/command.ts';
-import { print } from '../command/output.ts';
-import { withoutData } from './data.ts';
+import { restore } from '../../../server/upkeep/restore.ts';
+import { openContentDirectory } from '../../../storage/content/content-directory.ts';
+import { isSqlite } from '../../../storage/site-rows.ts';
+import { CommandError, type Values } from '../../command/command.ts';
+import { print } from '../../command/output.ts';
+import { withoutData } from '../data.ts';
 
 /** Makes a data directory from the backup in the given one. Returns the exit code. Throws `CommandError`. */
 export async function runRestore(values: Values, directory: string): Promise<number> {

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import { type Command, only } from '../command/command.ts';
-import { dataOptions, dataVariables, jsonOption } from '../command/common-options.ts';
+import { type Command, only } from '../../command/command.ts';
+import { dataOptions, dataVariables, jsonOption } from '../../command/common-options.ts';
 
 /** `sluice restore`: makes a data directory from a backup. */
 export const restoreCommand: Command = {
