@@ -16,14 +16,16 @@ import { openTerminal } from '../world/terminal.ts';
 import { assertSuccess } from './served.ts';
 
 const command = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url));
-/** Its archive is sent in two halves, with a wait in between. */
+/** They are sent in two halves, with a wait in between. */
 const slow = /\/(?:big|large)-1-0\.conda$/;
+const slowData = '/conda-forge/noarch/repodata.json';
 
 suite('progress of Conda images', () => {
   let registry: Registry;
   let channel: ScriptedChannel;
   let sluice: Sluice;
   let goOn: PromiseWithResolvers<void>;
+  const dataGoesOn = Promise.withResolvers<void>();
   let options: string[];
   const closers: (() => Promise<void>)[] = [];
 
@@ -43,9 +45,9 @@ suite('progress of Conda images', () => {
       const bytes = files.get(url);
       if (!bytes) return void response.writeHead(404).end();
       response.writeHead(200, { 'content-length': bytes.length });
-      if (!slow.test(url)) return void response.end(bytes);
+      if (!slow.test(url) && url !== slowData) return void response.end(bytes);
       response.write(bytes.subarray(0, bytes.length / 2));
-      await goOn.promise;
+      await (url === slowData ? dataGoesOn : goOn).promise;
       response.end(bytes.subarray(bytes.length / 2));
     });
     const names = ['conda-forge', 'bioconda'];
@@ -66,19 +68,25 @@ suite('progress of Conda images', () => {
 
   const environment = () => ({ SLUICE_SERVER: sluice.url });
 
-  test('a terminal shows a bar for a download and one for all packages', async () => {
+  test('a terminal shows a bar for repository data, one for a download and one for all packages', async () => {
     const words = [process.execPath, command, 'build', '--conda', 'big', ...options];
     const terminal = openTerminal(words, environment(), 100);
-    const shown = [
+    const screenShows = (shown: readonly RegExp[]) =>
+      eventually('the bars are on the screen', () => {
+        const screen = terminal.screen().join('\n');
+        return shown.every(line => line.test(screen));
+      }).catch(error => assert.fail(`${error.message}\n${terminal.screen().join('\n')}`));
+    await screenShows([
+      /^ => Solve the packages/m,
+      /^ => => repodata conda-forge\/noarch +\[=+> +\] +\d+B \/ \d+B$/m,
+    ]);
+    dataGoesOn.resolve();
+    await screenShows([
       /^ => Solve the packages/m,
       /^ => Fetch 3 packages and make their layers/m,
       /^ => => download big-1-0 +\[=+> +\] +1\.5\dMB \/ 3\.\d\dMB$/m,
       /^ => => 2 \/ 3 packages +\[=+> +\] +1\.5\dMB \/ 3\.\d\dMB$/m,
-    ];
-    await eventually('the bars are on the screen', () => {
-      const screen = terminal.screen().join('\n');
-      return shown.every(line => line.test(screen));
-    }).catch(error => assert.fail(`${error.message}\n${terminal.screen().join('\n')}`));
+    ]);
     goOn.resolve();
     assert.equal(await terminal.exitCode, 0, terminal.output());
     const screen = terminal.screen();

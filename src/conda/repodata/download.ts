@@ -9,6 +9,7 @@ export async function download(
   path: string,
   limit: number,
   space: DiskSpace,
+  onReceived: (bytes: number) => void,
 ): Promise<void> {
   try {
     const promise = space.promise(Math.min(contentLength, limit));
@@ -21,6 +22,7 @@ export async function download(
           if (size > limit) throw new RepodataError(`has more than ${limit} bytes`);
           promise.spend(chunk.bytes.length);
           await writeAll(file, chunk.bytes);
+          onReceived(size);
         } finally {
           chunk.release();
         }

@@ -11,6 +11,7 @@ import { download } from './download.ts';
 import { prepareRepodata } from './prepare-thread.ts';
 import type { PrepareOrder } from './prepare-worker.ts';
 import type { RepodataEntry } from './repodata-entry.ts';
+import type { RepodataDownload } from './repodata-progress.ts';
 import { RepodataError } from './shards/json-records.ts';
 
 export interface RepodataFetchDeps {
@@ -33,6 +34,7 @@ export interface RepodataFetch {
   readonly signal: AbortSignal;
   readonly note: (line: string) => void;
   readonly turns: PrepareTurns;
+  readonly progress: RepodataDownload;
 }
 
 // In the order of preference: the least bytes for one solve first. Source: CEP 16, and conda, Repodata format.
@@ -114,7 +116,7 @@ async function fetchFile(
 /** Downloads a file that changed. The answer is 304 for one that did not. */
 async function downloadTo(
   { channels, maxFileBytes, space }: RepodataFetchDeps,
-  { channel, subdir, signal }: RepodataFetch,
+  { channel, subdir, signal, progress }: RepodataFetch,
   path: string,
   url: string,
   headers: Readonly<Record<string, string>>,
@@ -126,7 +128,9 @@ async function downloadTo(
       return answer;
     }
     try {
-      await download(answer, path, maxFileBytes, space);
+      await download(answer, path, maxFileBytes, space, bytes =>
+        progress.received(bytes, answer.contentLength),
+      );
       return answer;
     } catch (error) {
       await rm(path, { force: true });

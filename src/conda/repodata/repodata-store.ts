@@ -8,6 +8,7 @@ import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import { ChannelFault, isPassing } from '../channels/channel-fault.ts';
 import { fetchRepodata, type RepodataFetchDeps } from './fetch-repodata.ts';
 import { type RepodataEntry, readEntry, writeEntry } from './repodata-entry.ts';
+import { RepodataDownload, type ReportRepodata, repodataName } from './repodata-progress.ts';
 import { keepWithin, removeLeftovers } from './repodata-space.ts';
 
 export interface RepodataStoreDeps extends RepodataFetchDeps {
@@ -45,6 +46,7 @@ export interface RepodataStore {
 export interface OpenRepodata {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
+  readonly report?: ReportRepodata | undefined;
 }
 
 /** The result of a fetch, and notes for the logs of all callers that wait for it. */
@@ -55,6 +57,12 @@ interface Found {
   readonly until: number;
 }
 
+/** A fetch that callers wait for. */
+interface UnderWay {
+  readonly found: Promise<Found>;
+  readonly progress: RepodataDownload;
+}
+
 // A channel that is down is not asked again at once: each try may take as long as a timeout.
 const downMs = 30_000;
 const knownSubdirectories = 2000;
@@ -63,7 +71,7 @@ const fetchesAtOnce = 4;
 export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
   const { directory, freshMs, timeoutMs, maxBytes, log } = deps;
   const known = boundedCache<string, Found>(knownSubdirectories);
-  const underWay = new Map<string, Promise<Found>>();
+  const underWay = new Map<string, UnderWay>();
   const inUse = new Map<string, number>();
   const outdated = new Set<string>();
   const queue = new RunQueue(fetchesAtOnce);
@@ -75,7 +83,11 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
   const directoryOf = (url: string) =>
     join(directory, createHash('sha256').update(url).digest('hex').slice(0, 32));
 
-  const refresh = async (channel: string, subdir: string): Promise<Found> => {
+  const refresh = async (
+    channel: string,
+    subdir: string,
+    progress: RepodataDownload,
+  ): Promise<Found> => {
     const url = `${channel}/${subdir}`;
     const own = directoryOf(url);
     const kept = known.get(url)?.entry ?? (await readEntry(own));
@@ -89,7 +101,7 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
     try {
       await mkdir(own, { recursive: true, mode: 0o700 });
       const entry = await fetchRepodata(deps, {
-        ...{ channel, subdir, kept, signal, note, turns },
+        ...{ channel, subdir, kept, signal, note, turns, progress },
         directory: own,
       });
       if (entry) await writeEntry(own, entry);
@@ -118,23 +130,25 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
     else await rm(path, { force: true });
   };
 
-  const found = (channel: string, subdir: string): Promise<Found> => {
+  const found = (channel: string, subdir: string): Pick<UnderWay, 'found'> & Partial<UnderWay> => {
     const url = `${channel}/${subdir}`;
     const last = known.get(url);
-    if (last && last.until > Date.now()) return Promise.resolve(last);
+    if (last && last.until > Date.now()) return { found: Promise.resolve(last) };
     const running = underWay.get(url);
     if (running) return running;
+    const progress = new RepodataDownload(repodataName(channel, subdir));
     const fetch = queue
       .run(async () => {
         await ready;
         closing.signal.throwIfAborted();
-        const found = await refresh(channel, subdir);
+        const found = await refresh(channel, subdir, progress);
         known.set(url, found);
         return found;
       })
       .finally(() => underWay.delete(url));
-    underWay.set(url, fetch);
-    return fetch;
+    const started = { found: fetch, progress };
+    underWay.set(url, started);
+    return started;
   };
 
   const isThere = ({ url, pack }: RepodataEntry): Promise<boolean> =>
@@ -163,11 +177,15 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
   };
 
   return {
-    async open(channel, subdir, { signal, log }) {
+    async open(channel, subdir, { signal, log, report }) {
       const last = known.get(`${channel}/${subdir}`)?.entry;
       // Kept data may be gone from the disk.
       if (last && !(await isThere(last))) known.delete(last.url);
-      const { entry, notes } = await unlessAborted(found(channel, subdir), signal);
+      const fetch = found(channel, subdir);
+      const watch = report && fetch.progress?.watch(report);
+      const { entry, notes } = await unlessAborted(fetch.found, signal).finally(() =>
+        watch?.[Symbol.dispose](),
+      );
       for (const note of notes) log(note);
       if (entry === undefined) return undefined;
       const own = directoryOf(entry.url);
@@ -186,7 +204,7 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
     },
     async close() {
       closing.abort(new Fault('unavailable', 'The server is stopping', { phase: 'build' }));
-      await Promise.allSettled(underWay.values());
+      await Promise.allSettled([...underWay.values()].map(one => one.found));
     },
   };
 }

@@ -22,8 +22,14 @@ export interface ShardStore {
    * sends something else.
    *
    * @param base upstream URL of the shards, with a slash at the end
+   * @param onFetched is told the bytes that came from the channel
    */
-  read(base: string, hex: string, signal: AbortSignal): Promise<Buffer>;
+  read(
+    base: string,
+    hex: string,
+    signal: AbortSignal,
+    onFetched?: (bytes: number) => void,
+  ): Promise<Buffer>;
 }
 
 const fetchesAtOnce = 32;
@@ -91,7 +97,12 @@ export function createShardStore({ channels, directory, maxBytes }: ShardStoreDe
     return older;
   };
 
-  const fetch = async (base: string, hex: string, signal: AbortSignal): Promise<Buffer> => {
+  const fetch = async (
+    base: string,
+    hex: string,
+    signal: AbortSignal,
+    onFetched: (bytes: number) => void,
+  ): Promise<Buffer> => {
     const url = `${base}${hex}.msgpack.zst`;
     const shown = `${plainBase(base)}/${hex}.msgpack.zst`;
     const { body } = await channels.open(url, { signal });
@@ -102,18 +113,19 @@ export function createShardStore({ channels, directory, maxBytes }: ShardStoreDe
         undefined,
       );
     }
+    onFetched(bytes.length);
     await keep(hex, bytes).catch(() => {});
     return bytes;
   };
 
   return {
-    async read(base, hex, signal) {
+    async read(base, hex, signal, onFetched = () => {}) {
       await ready.catch(() => {});
       const running = underWay.get(hex);
       // The one who began may give up.
-      if (running) return running.catch(() => fetch(base, hex, signal));
+      if (running) return running.catch(() => fetch(base, hex, signal, onFetched));
       const reading = queue
-        .run(async () => (await kept(hex)) ?? (await fetch(base, hex, signal)))
+        .run(async () => (await kept(hex)) ?? (await fetch(base, hex, signal, onFetched)))
         .finally(() => underWay.delete(hex));
       underWay.set(hex, reading);
       return reading;

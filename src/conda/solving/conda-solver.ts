@@ -1,4 +1,5 @@
 import type { CondaPackage } from '../conda-package.ts';
+import type { ReportRepodata } from '../repodata/repodata-progress.ts';
 
 /** An environment to solve. */
 export interface SolveWish {
@@ -25,6 +26,8 @@ export interface SolveOptions {
   readonly signal: AbortSignal;
   /** Receives lines for the log, such as a channel that is down and whose kept data is used. */
   readonly log: (line: string) => void;
+  /** Receives how far the downloads of repository data are. */
+  readonly report?: ReportRepodata | undefined;
 }
 
 /** Solves environments. */

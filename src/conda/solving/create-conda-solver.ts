@@ -4,6 +4,7 @@ import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { ChannelFault } from '../channels/channel-fault.ts';
 import type { CondaPackage } from '../conda-package.ts';
+import { RepodataDownload } from '../repodata/repodata-progress.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
 import { makeRoom, noteIdle } from '../threads/idle-threads.ts';
@@ -72,7 +73,10 @@ export function createCondaSolver({
   };
 
   /** Solves on the thread, which ends when it takes too long or when the caller leaves. */
-  const solve = async (order: Omit<SolveOrder, 'solve'>, signal: AbortSignal) => {
+  const solve = async (
+    order: Omit<SolveOrder, 'solve'>,
+    { signal, report }: Pick<SolveOptions, 'signal' | 'report'>,
+  ) => {
     work();
     if (thread === undefined) await makeRoom();
     signal.throwIfAborted();
@@ -85,11 +89,18 @@ export function createCondaSolver({
     const leave = () => stop(signal.reason);
     signal.addEventListener('abort', leave, { once: true });
     lastId += 1;
+    let fetched = 0;
+    const progress = new RepodataDownload('shards');
+    const watch = report && progress.watch(report);
     try {
       return await own.solve({ ...order, solve: lastId }, (base, hex) =>
-        shards.read(base, hex, signal),
+        shards.read(base, hex, signal, bytes => {
+          fetched += bytes;
+          progress.received(fetched);
+        }),
       );
     } finally {
+      watch?.[Symbol.dispose]();
       clearTimeout(timer);
       signal.removeEventListener('abort', leave);
       if (own.memoryBytes > mostKeptBytes) void end('The solver has grown');
@@ -102,7 +113,7 @@ export function createCondaSolver({
     wish: SolveWish,
     specs: readonly string[],
     wanted: readonly WantedChannel[],
-    { signal, log }: SolveOptions,
+    { signal, log, report }: SolveOptions,
   ): Promise<readonly CondaPackage[] | undefined> => {
     const opened: OpenedRepodata[] = [];
     const inUse = new DisposableStack();
@@ -112,7 +123,7 @@ export function createCondaSolver({
       else opened.push(inUse.use(one));
     };
     try {
-      const subdirs = await openSubdirs(repodata, wanted, { signal, log }, take);
+      const subdirs = await openSubdirs(repodata, wanted, { signal, log, report }, take);
       const locked = wish.locked ?? [];
       const order = {
         subdirs,
@@ -124,7 +135,9 @@ export function createCondaSolver({
           ...locked.map(lockedRecord),
         ],
       };
-      const work = queue.run(() => inRoom(threadNeeds.solve, () => solve(order, signal)));
+      const work = queue.run(() =>
+        inRoom(threadNeeds.solve, () => solve(order, { signal, report })),
+      );
       return sorted(await unlessAborted(work, signal), locked);
     } catch (error) {
       if (!(error instanceof Unsolved) || error.reason !== 'disk') throw error;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { RepodataProgress } from '../../../src/conda/repodata/repodata-progress.ts';
 import { startScriptedChannel } from '../../world/scripted-channel.ts';
 import { listed, solverFor } from '../solving/solver-world.ts';
 import { repodataOf, shardedFiles } from './sharded.ts';
@@ -69,6 +70,43 @@ test('data that is in use stays while newer data takes its place', async t => {
   version = '3.0';
   await open();
   assert.equal(await packs(), 1);
+});
+
+test('all who wait for repository data are told how far its download is', async t => {
+  const text = Buffer.from(repodataOf('noarch', ['tool 1.0']));
+  const goOn = Promise.withResolvers<void>();
+  const channel = await startScriptedChannel(t, async ({ url }, response) => {
+    if (url !== '/c/noarch/repodata.json') return void response.writeHead(404).end();
+    response.writeHead(200, { 'content-length': text.length });
+    response.write(text.subarray(0, 100));
+    await goOn.promise;
+    response.end(text.subarray(100));
+  });
+  const { repodata } = await solverFor(t, [listed(channel.url)]);
+  const ask = async () => {
+    const told: RepodataProgress[] = [];
+    const half = Promise.withResolvers<void>();
+    const report = (progress: RepodataProgress) => {
+      told.push(progress);
+      half.resolve();
+    };
+    const opened = repodata.open(`${channel.url}/c`, 'noarch', { ...options, report });
+    await half.promise;
+    return { told, opened };
+  };
+  const both = await Promise.all([ask(), ask()]);
+  goOn.resolve();
+  for (const { told, opened } of both) {
+    (await opened)?.[Symbol.dispose]();
+    const shown = told.map(({ tookMs, ...progress }) => progress);
+    const size = { name: 'c/noarch', totalBytes: text.length };
+    assert.deepEqual(shown[0], { ...size, bytes: 100, isDone: false });
+    assert.deepEqual(shown.at(-1), { ...size, bytes: text.length, isDone: true });
+  }
+  const later: RepodataProgress[] = [];
+  const report = (progress: RepodataProgress) => void later.push(progress);
+  (await repodata.open(`${channel.url}/c`, 'noarch', { ...options, report }))?.[Symbol.dispose]();
+  assert.deepEqual(later, []);
 });
 
 test('shards are fetched once, also for those who ask at once, and survive a restart', async t => {

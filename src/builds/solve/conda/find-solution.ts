@@ -1,4 +1,5 @@
 import type { CondaPackage } from '../../../conda/conda-package.ts';
+import type { ReportRepodata } from '../../../conda/repodata/repodata-progress.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../../../oci/platform.ts';
 import { parseReference } from '../../../oci/reference.ts';
@@ -44,13 +45,14 @@ export type FindSolution = (
 export interface FindOptions {
   /** Receives lines. */
   readonly log: (line: string) => void;
+  readonly report?: ReportRepodata | undefined;
   readonly signal: AbortSignal;
 }
 
 export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, ImageSystemDeps {}
 
 export function createFindSolution(deps: FindSolutionDeps): FindSolution {
-  return async ({ native, platforms }, rights, { log, signal }) => {
+  return async ({ native, platforms }, rights, { log, report, signal }) => {
     const reference = parseReference(native.options.baseImage);
     const source = await rights.access(reference);
     const parsed = platforms.map(parsePlatform);
@@ -65,7 +67,7 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       const virtualPackages = await virtualPackagesOf(image, deps, { cuda, log, signal });
       const subdir = subdirOf(platform);
       const system = { subdir, virtualPackages };
-      const packages = await findCondaPackages(native, system, deps, { log, signal }).catch(
+      const packages = await findCondaPackages(native, system, deps, { log, report, signal }).catch(
         error => {
           throw parsed.length > 1 && error instanceof Fault
             ? error.retold(`${formatPlatform(platform)}: ${error.message}`)

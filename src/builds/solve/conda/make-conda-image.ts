@@ -19,7 +19,7 @@ import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
 import { BuilderRequired } from './builder-required.ts';
 import { type FindSolution, type NativeOrigin, specsOf } from './find-solution.ts';
-import { progressLines } from './progress-lines.ts';
+import { partLine, progressLines } from './progress-lines.ts';
 
 /** An image of Conda packages: a base image, and the change that adds the packages. */
 export interface CondaImage {
@@ -52,8 +52,11 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   const { findSolution, layers: packageLayers, documents } = deps;
   return async ({ step, signal, onSolved }, rights, recipe) => {
     const { native } = recipe;
-    const { source, base, platforms } = await step('Solve the packages', ({ write }) =>
-      findSolution(recipe, rights, { log: write, signal }),
+    const { source, base, platforms } = await step('Solve the packages', ({ write, progress }) =>
+      findSolution(recipe, rights, {
+        ...{ log: write, signal },
+        report: now => progress(partLine({ kind: 'repodata', ...now })),
+      }),
     );
     onSolved?.();
     const requested = specsOf(native);

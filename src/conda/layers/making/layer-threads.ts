@@ -65,6 +65,8 @@ export function createLayerThreads(
   size: number = Math.min(usualThreads, availableParallelism()),
 ): LayerThreads {
   const turns = new RunQueue(size);
+  // An operator who sets more threads gives them more memory.
+  const need = threadNeeds.layer * Math.min(1, usualThreads / size);
   const alone = new RunQueue(1);
   const idle: Idle[] = [];
   const all = new Set<Worker>();
@@ -181,8 +183,7 @@ export function createLayerThreads(
 
   return {
     async run(order, ...rest) {
-      const run = (one: LayerOrder) =>
-        turns.run(() => inRoom(threadNeeds.layer, () => runOne(one, ...rest)));
+      const run = (one: LayerOrder) => turns.run(() => inRoom(need, () => runOne(one, ...rest)));
       if (order.kind !== 'package') return run(order);
       try {
         return await run({ ...order, isShared: true });
