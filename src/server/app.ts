@@ -105,6 +105,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     isStopping: () => isDraining,
     openapi: describeJsonApi(version.version),
     remoteMetrics: createRemoteMetrics(state.remotes),
+    dayCounts: state.rows.dayCounts,
     ...{ noteDeed, usage, space, urlOf, checkLogin, logins, metrics, version, readiness },
   };
 

@@ -169,6 +169,16 @@ suite('pulls', { concurrency: 1 }, () => {
     assert.ok(text.includes(`${new URL(sluice.url).host}/team/app`));
     const csv = await textOf('/view/usage/pulled-images.csv');
     assert.ok(csv.includes(`${registry.host}/tools/app,2,`), csv);
+    const figures = (headers = {}) => sluice.fetch('/v1alpha1/figures/pulled-images', { headers });
+    const { counts } = (await (await figures(admin)).json()) as { counts: object[] };
+    assert.deepEqual(
+      counts.find(one => 'name' in one && one.name === `${registry.host}/tools/app`),
+      { name: `${registry.host}/tools/app`, count: 2 },
+    );
+    assert.equal((await figures()).status, 401);
+    assert.equal((await figures(reader)).status, 403);
+    const unknown = await sluice.fetch('/v1alpha1/figures/unknown', { headers: admin });
+    assert.equal(unknown.status, 400);
     const strangers = await sluice.fetch('/view/usage/pulls', { headers: page });
     assert.equal(strangers.status, 401);
     const asAdmin = { ...browser, open: (view = {}) => browser.open({ ...view, headers: admin }) };

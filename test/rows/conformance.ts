@@ -311,6 +311,11 @@ function testNotes(withRows: WithRows): void {
       const { count, lastAt } = await pulls.recent(one, '2026-01-01');
       assert.deepEqual([count, typeof lastAt], [6, 'number']);
       assert.equal((await pulls.byDay(other, '2026-01-01'))[0]?.count, 1);
+      pulls.note([other]);
+      await pulls.remove(other, other);
+      assert.deepEqual(await pulls.byDay(other, '2026-01-01'), []);
+      pulls.note([other]);
+      await pulls.flush();
       assert.equal(await pulls.purge('2026-01-01'), 0);
       assert.ok((await pulls.purge('9999-01-01')) >= 2);
       assert.deepEqual(await pulls.byDay(one, '2026-01-01'), []);

@@ -8,6 +8,7 @@ import { buildDocumentRoutes } from './builds/build-documents.ts';
 import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
+import { type FigureDeps, figureRoutes } from './figure-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
 import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
 import { type RepositoryRoutesDeps, repositoryRoutes } from './repository-list-routes.ts';
@@ -22,6 +23,7 @@ export type JsonApiDeps = ApiBasis &
   InspectDeps &
   ValidateDeps &
   MetricsDeps &
+  FigureDeps &
   RepositoryRoutesDeps &
   ServiceDeps;
 
@@ -33,6 +35,7 @@ const routes: readonly ApiRoute<JsonApiDeps>[] = [
   ...inspectRoutes,
   ...validateRoutes,
   ...metricsRoutes,
+  ...figureRoutes,
   ...repositoryRoutes,
   ...serviceRoutes,
   ...viewRoutes,

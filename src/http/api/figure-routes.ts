@@ -1,0 +1,49 @@
+import { z } from 'zod';
+import { tallyKinds } from '../../foundation/telemetry/tally.ts';
+import { dayOf } from '../../foundation/telemetry/utc-day.ts';
+import { type DayCountStore, mostNames } from '../../storage/rows/figures/day-count-rows.ts';
+import { ok } from '../route/declaration.ts';
+import { apiRoute } from './api-route.ts';
+
+export interface FigureDeps {
+  readonly dayCounts: Pick<DayCountStore, 'ofDay'>;
+}
+
+/** By the name in the address: `pulled-images` for `pulled images`. */
+const kinds = new Map(tallyKinds.map(kind => [kind.replaceAll(' ', '-'), kind]));
+
+/** The counts that the pages of usage show, for programs: one day of one kind, so that an answer is bounded. */
+export const figureRoutes = [
+  apiRoute({
+    id: 'getFigures',
+    method: 'get',
+    path: '/v1alpha1/figures/{kind}',
+    tag: 'Metrics',
+    summary: 'Counts of one day by name, such as pulls by image',
+    access: 'administrator',
+    params: { kind: z.enum([...kinds.keys()]).describe('What is counted') },
+    query: z.object({
+      date: z.iso.date().optional().describe('Day, yyyy-mm-dd (UTC). Default: today'),
+    }),
+    answers: ok(
+      z.object({
+        date: z.iso.date(),
+        counts: z
+          .array(z.object({ name: z.string(), count: z.number().int() }))
+          .describe(
+            `The largest first. A day has at most ${mostNames} names; the others share the name \`(others)\``,
+          ),
+      }),
+      'The counts of the day',
+      { date: '2026-01-31', counts: [{ name: 'docker.io/library/alpine', count: 7 }] },
+    ),
+    async run({ params, query }, { dayCounts }: FigureDeps) {
+      const { date = dayOf(Date.now()) } = query;
+      const kind = kinds.get(params.kind) ?? 'pulled images';
+      // While counts wait to be written, a day has a few more names.
+      const found = await dayCounts.ofDay(kind, date, 2 * mostNames);
+      const counts = [...found].map(([name, count]) => ({ name, count }));
+      return { date, counts: counts.sort((one, other) => other.count - one.count) };
+    },
+  }),
+];
