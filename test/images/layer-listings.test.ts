@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -274,4 +275,33 @@ test('a list that is removed just before it is read is made again', async () => 
   assert.deepEqual(await changesOf([layer], once), { kept: 'added' });
   assert.equal(removed, 1);
   await once.close();
+});
+
+test('an image whose lists do not fit into the store is refused, and its layers are not read again', async () => {
+  await using own = await makeTempDir('small');
+  const files = await openListingFiles({
+    ...{ ...storeOptions, directory: own.path, maxBytes: 10_000 },
+  });
+  const layers = await Promise.all(
+    [1, 2, 3, 4].map(() =>
+      layerOf(
+        Array.from({ length: 30 }, () => ({
+          ...{ name: randomBytes(50).toString('hex'), content: '' },
+        })),
+      ),
+    ),
+  );
+  const small = createLayerListings({ files, log, limits });
+  opened = 0;
+  for (let round = 0; round < 3; round += 1) {
+    await eventually('the comparison is refused', async () => {
+      await using look = await small.look({ layers, at: 3, asker: 'me' });
+      if (look.progress) return false;
+      assert.match(look.failure ?? '', /lists of files of the image take more than 5000 bytes/);
+      assert.ok(look.tree, 'the layer itself is shown');
+      return true;
+    });
+  }
+  assert.ok(opened <= layers.length, `${opened} layers were read`);
+  await small.close();
 });

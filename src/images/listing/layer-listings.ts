@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { stat } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
@@ -95,6 +96,12 @@ export function createLayerListings({
   const openTree = createOpenTree();
   const closing = new AbortController();
 
+  /** Throws for an image whose files would remove each other. */
+  const checkRoom = (bytes: number): void => {
+    const { mostOfImage } = files;
+    if (bytes > mostOfImage) throw tooManyBytes(mostOfImage);
+  };
+
   /** Returns the path of a file; makes it if it is not here. Callers share the work. */
   const kept = async (name: string, make: () => Promise<Uint8Array>): Promise<string> => {
     const here = await files.use(name);
@@ -102,7 +109,9 @@ export function createLayerListings({
     const running = reading.get(name);
     if (running) return running;
     const made = (async () => {
-      await files.write(name, await make());
+      const bytes = await make();
+      checkRoom(bytes.length);
+      await files.write(name, bytes);
       const path = await files.use(name);
       if (path === undefined) throw removedMeanwhile();
       return path;
@@ -148,14 +157,17 @@ export function createLayerListings({
     // A file of an earlier layer may have been removed or damaged.
     for (let tried = 1; ; tried += 1) {
       const paths: string[] = [];
+      let taken = 0;
       for (const [at, layer] of layers.entries()) {
-        if (layer.problem === undefined && (await files.use(nameOf('entries', [layer])))) {
-          paths.push(await entriesOf(layer, run));
-          continue;
-        }
-        Object.assign(run, { layer: layers.length === 1 ? run.layer : at, bytes: 0 });
-        paths.push(await inLayer(at, layers.length, entriesOf(layer, run)));
-        run.layersDone += 1;
+        const isHere =
+          layer.problem === undefined &&
+          (await files.use(nameOf('entries', [layer]))) !== undefined;
+        if (!isHere) Object.assign(run, { layer: layers.length === 1 ? run.layer : at, bytes: 0 });
+        const path = await inLayer(at, layers.length, entriesOf(layer, run));
+        if (!isHere) run.layersDone += 1;
+        paths.push(path);
+        taken += await sizeOf(path);
+        checkRoom(taken);
       }
       run.layer = undefined;
       const late = AbortSignal.timeout(limits.maxMs);
@@ -307,6 +319,19 @@ function isLost(error: unknown): boolean {
 function sentenceOf(error: unknown): string {
   if (error instanceof Fault) return error.message;
   return 'The layer cannot be listed because of an error of this server: its log has the reason';
+}
+
+/** Returns the bytes of a file; 0 for one that was removed, which its reader finds out. */
+async function sizeOf(path: string): Promise<number> {
+  return (await stat(path).catch(() => undefined))?.size ?? 0;
+}
+
+function tooManyBytes(most: number): Fault {
+  return new Fault(
+    'too-large',
+    `The lists of files of the image take more than ${most} bytes, half of what the server keeps of all images: its layers are not compared`,
+    { phase: 'layer' },
+  );
 }
 
 function problemFault(problem: string): Fault {

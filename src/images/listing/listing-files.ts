@@ -4,6 +4,8 @@ import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 
 /** Files of listings, by name, in their own directory. They can be made again at any time. */
 export interface ListingFiles {
+  /** Bytes that the files about one image may take together: others keep the rest. */
+  readonly mostOfImage: number;
   /** Returns the path of a file that is here and counts it as used; undefined if there is none. */
   use(name: string): Promise<string | undefined>;
   /** Returns the content of a small file. */
@@ -77,6 +79,7 @@ export async function openListingFiles(options: ListingFilesOptions): Promise<Li
   };
 
   return {
+    mostOfImage: Math.floor(maxBytes / 2),
     tidy,
     use,
 
