@@ -58,6 +58,8 @@ export async function startBrowser(): Promise<TestBrowser> {
         extraHTTPHeaders: { ...headers },
         reducedMotion: 'reduce',
       });
+      // Long, so that a busy machine causes no failure.
+      context.setDefaultTimeout(120_000);
       const page = await context.newPage();
       const problems: string[] = [];
       page.on('pageerror', error => problems.push(String(error)));

@@ -11,6 +11,7 @@ import { Pusher } from '../corpus/push.ts';
 import { eventually } from '../world/eventually.ts';
 import { boundMs } from '../world/longest-block.ts';
 import { newAccessToken } from '../world/platform-user.ts';
+import { mainThreadMs } from '../world/processor-time.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -105,9 +106,9 @@ test('a layer of 200,000 files is read beside all else, and shown at once', asyn
   ]) {
     const times: number[] = [];
     for (let time = 0; time < 5; time += 1) {
-      const began = performance.now();
+      const before = mainThreadMs(sluice.process.pid);
       await read(sluice, pageOf(registry, layers[1], more));
-      times.push(performance.now() - began);
+      times.push(mainThreadMs(sluice.process.pid) - before);
     }
     assert.ok(Math.min(...times) < boundMs(mostMs), `${more}: ${times.join(', ')} ms`);
     const { bytes } = await loadFirstView(sluice.url, pageOf(registry, layers[1], more));

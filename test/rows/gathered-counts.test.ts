@@ -7,6 +7,7 @@ import { createDayCountStore } from '../../src/storage/rows/figures/day-count-ro
 import { createPullStore, type PullSubject } from '../../src/storage/rows/figures/pull-rows.ts';
 import { createQueueStore } from '../../src/storage/rows/figures/queue-rows.ts';
 import { createUsageStore } from '../../src/storage/rows/images/usage-rows.ts';
+import { boundMs } from '../world/longest-block.ts';
 
 const day = '2026-01-01';
 const now = () => Date.parse(day);
@@ -35,16 +36,16 @@ test('50,000 waiting counts are written in steps that leave the event loop free'
   });
   let turns = 0;
   let longestMs = 0;
-  for (let before = process.cpuUsage(); !isDone; before = process.cpuUsage()) {
+  for (let before = process.threadCpuUsage(); !isDone; before = process.threadCpuUsage()) {
     await new Promise(setImmediate);
-    const { user, system } = process.cpuUsage(before);
+    const { user, system } = process.threadCpuUsage(before);
     longestMs = Math.max(longestMs, (user + system) / 1000);
     turns += 1;
   }
   await flushed;
   assert.equal(database.prepare('SELECT SUM(count) FROM pulls').pluck().get(), 50_000);
   assert.ok(turns >= 10, `${turns} turns`);
-  assert.ok(longestMs < 50, `a step of ${longestMs} ms`);
+  assert.ok(longestMs < boundMs(50), `a step of ${longestMs} ms`);
 });
 
 test('an error between two steps neither loses a count nor writes it twice', async () => {

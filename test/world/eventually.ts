@@ -10,7 +10,7 @@ const intervalMs = 10;
 export async function eventually(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  withinMs = 30_000,
+  withinMs = 120_000,
 ): Promise<void> {
   const began = performance.now();
   while (!(await holds())) {
