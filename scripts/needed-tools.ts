@@ -12,6 +12,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireCondaReaders: ['conda-readers'],
   buildkitDirectory: ['buildkit'],
   requireNode: ['node'],
+  requireObjectStore: ['object-store'],
 };
 
 const imports = /(?:^|\n)(?:import|export)\s(?!type\s)([^;'"]*?)from\s+'(\.[^']+)'/g;

@@ -1,6 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
- * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node` or a Debian suite. Without names it installs all of them. Skips installed
+ * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
+ * `object-store` or a Debian suite. Without names it installs all of them. Skips installed
  * programs. Requires Debian and root, and starts no service.
  */
 import { existsSync } from 'node:fs';
@@ -23,6 +24,7 @@ import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
 import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildNode, hasNode } from './tools/node.ts';
+import { buildObjectStore, hasObjectStore } from './tools/object-store.ts';
 import { buildRoot } from './tools/root.ts';
 
 const names = [
@@ -33,6 +35,7 @@ const names = [
   'conda-readers',
   'buildkit',
   'node',
+  'object-store',
   ...suites,
 ];
 const wanted = process.argv.slice(2);
@@ -51,11 +54,13 @@ const needsConda = isWanted('conda') && !hasConda();
 const needsReaders = isWanted('conda-readers') && !hasCondaReaders();
 const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
 const needsNode = isWanted('node') && !hasNode();
+const needsStore = isWanted('object-store') && !hasObjectStore();
 const needsHost =
   missingCommands.length > 0 &&
   (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders);
 const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
-if (!needsHost && !needsBuildkit && !needsNode && !needsReaders && !needsFiles) {
+const needsCompilers = needsBuildkit || needsStore;
+if (!needsHost && !needsCompilers && !needsNode && !needsReaders && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
 }
@@ -73,6 +78,7 @@ Object.assign(process.env, goCaches());
   if (needsBuildkit) await buildBuildkit(buildkitDirectory());
 }
 if (needsNode) await buildNode();
+if (needsStore) await buildObjectStore();
 if (needsReaders) await buildCondaReaders();
 const mirror = needsFiles ? await findMirror() : undefined;
 if (mirror !== undefined) {

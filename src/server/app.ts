@@ -33,6 +33,7 @@ import { createSessions } from '../pages/account/sessions.ts';
 import { createViewerOf } from '../pages/account/viewer.ts';
 import { pages } from '../pages/pages.ts';
 import type { Pairing } from '../platform/pairing/pairing.ts';
+import { localContent } from '../storage/site-content.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
 import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
@@ -76,7 +77,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   addLoadMetric(metrics, building.builds.load);
 
   let isDraining = false;
-  const readiness = createReadiness({ ...state, directory: state.pathOf('content') });
+  const readiness = createReadiness({ ...state, directory: localContent(config) });
 
   const { bodyBytes: maxBodyBytes } = config.limits;
   const logins = createLoginLimit(config.limits.logins, config.trustedProxies);

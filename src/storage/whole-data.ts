@@ -26,6 +26,37 @@ export function requireRestored(data: string): void {
   );
 }
 
+/** Where content is, as far as it must belong to the rows. */
+export interface ContentPlace {
+  /** For messages. */
+  readonly name: string;
+  /** What to do when it is missing. */
+  readonly remedy: string;
+  /** True when rows without an id may take over content: that of earlier versions in the data directory. */
+  readonly isOwn: boolean;
+  hasContent(): Promise<boolean>;
+  readId(): Promise<string | undefined>;
+  /** Writes the id, unless there is one. */
+  writeId(id: string): Promise<void>;
+}
+
+/** Returns the place of content in the data directory. */
+export function contentOfData(data: string): ContentPlace {
+  const root = join(data, 'content');
+  return {
+    name: root,
+    remedy: 'mount it, or restore it from a backup',
+    isOwn: true,
+    hasContent: () => hasContent(root),
+    readId: async () => readId(root),
+    async writeId(id) {
+      mkdirSync(root, { recursive: true, mode: 0o700 });
+      writeOnce(join(root, 'id'), id);
+      syncDirectoriesNow(data, undefined);
+    },
+  };
+}
+
 /** Throws a {@link Fault} when there is content without a database. Call it before the database is opened. */
 export async function requireDatabase(data: string): Promise<void> {
   requireRestored(data);
@@ -44,39 +75,41 @@ export async function requireDatabase(data: string): Promise<void> {
  * @param adopt accepts any content as that of the database
  */
 export async function requireContent(
-  data: string,
+  place: ContentPlace,
   { identity }: Pick<Rows, 'identity'>,
   adopt = false,
 ): Promise<void> {
-  const root = join(data, 'content');
   const idOfRows = await identity.id();
-  const idOfContent = readId(root);
+  const idOfContent = await place.readId();
   if (idOfRows !== undefined && idOfRows === idOfContent) return;
-  if (!adopt) await requireMatch(data, identity, idOfRows, idOfContent);
-  mkdirSync(root, { recursive: true, mode: 0o700 });
+  if (!adopt) await requireMatch(place, identity, idOfRows, idOfContent);
   const id = adopt || idOfRows === undefined ? randomUUID() : idOfRows;
-  writeOnce(join(root, 'id'), id);
-  syncDirectoriesNow(data, undefined);
-  // The file comes first: rows with an id have had content with it.
-  await identity.setId(readId(root) ?? id, { replaces: adopt });
+  await place.writeId(id);
+  // The content comes first: rows with an id have had content with it.
+  await identity.setId((await place.readId()) ?? id, { replaces: adopt });
 }
 
 async function requireMatch(
-  data: string,
+  place: ContentPlace,
   identity: Rows['identity'],
   idOfRows: string | undefined,
   idOfContent: string | undefined,
 ): Promise<void> {
-  const isFilled = await hasContent(join(data, 'content'));
+  const isFilled = await place.hasContent();
   if (idOfRows !== undefined && idOfContent !== undefined) {
     throw incomplete(
-      `${data}/content belongs to another database than ${data}/sluice.db: restore both from the same backup. To use them together all the same, ${adoption}`,
+      `${place.name} belongs to another database than that of this server: use both as they belong together, or restore both from the same backup. To use them together all the same, ${adoption}`,
+    );
+  }
+  if (isFilled && idOfRows === undefined && !place.isOwn) {
+    throw incomplete(
+      `The database is empty, but ${place.name} holds content, which an empty server would remove: name the database of this content, or an empty place for content. To use them together all the same, ${adoption}`,
     );
   }
   if (idOfContent !== undefined || (isFilled && idOfRows === undefined)) return;
   if (!isFilled && !(await identity.needsContent())) return;
   throw incomplete(
-    `${data}/content is missing, or is not what ${data}/sluice.db refers to: mount it, or restore it from a backup. To continue without the missing content, ${adoption}`,
+    `${place.name} is missing, or is not what the database refers to: ${place.remedy}. To continue without the missing content, ${adoption}`,
   );
 }
 

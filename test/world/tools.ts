@@ -69,6 +69,8 @@ export const nodeVersions = { 20: '20.20.2', 22: '22.23.3' } as const;
 
 /** The version of BuildKit that `npm run buildkit` installs. */
 export const buildkitVersion = '0.32.2';
+/** The version of versitygw, an S3-compatible object store. */
+export const objectStoreVersion = '1.8.0';
 // Raised when the way a root is made changes though its packages do not.
 const recipeVersion = 1;
 const installCommand = 'npm run tools';
@@ -120,6 +122,18 @@ export function condaReadersDirectory(): string {
 /** Returns the directory with older versions of Node. */
 export function nodeDirectory(): string {
   return join(toolsDirectory(), `node-${Object.values(nodeVersions).join('-')}`);
+}
+
+/** Where the object store is. */
+export function objectStoreDirectory(): string {
+  return join(toolsDirectory(), `versitygw-${objectStoreVersion}`);
+}
+
+/** Returns the path of the object store. Throws an `Error` when it is not installed. */
+export function requireObjectStore(): string {
+  const path = join(objectStoreDirectory(), 'versitygw');
+  if (!existsSync(path)) throw missing('The object store versitygw is missing');
+  return path;
 }
 
 function postgresFolders(): string[] {

@@ -4,11 +4,11 @@ import { Fault } from '../../foundation/fault.ts';
 import { ConfigError } from '../../server/config/config-error.ts';
 import { type LoadedConfig, loadConfig } from '../../server/config/load.ts';
 import type { Config } from '../../server/config/settings-schema.ts';
-import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
+import { openSiteContent } from '../../storage/site-content.ts';
 import { isSqlite, openSiteRows, type RowsPlace } from '../../storage/site-rows.ts';
-import { requireContent, requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
+import { requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { environmentWith } from '../command/common-options.ts';
 
@@ -42,12 +42,13 @@ export async function withLocalData<T>(
       );
     }
     return withRows(config, async rows => {
-      await requireContent(config.data, rows, adoptContent);
       await requireSecretsKey(config.data, rows);
-      const content = await openContentDirectory(join(config.data, 'content'), {
-        uses: rows.contentRows,
-      });
-      return work({ config, content, rows });
+      const content = await openSiteContent(config, rows, { adopt: adoptContent });
+      try {
+        return await work({ config, content, rows });
+      } finally {
+        await content.close();
+      }
     });
   });
 }

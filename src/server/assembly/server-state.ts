@@ -11,15 +11,15 @@ import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
 import { openListingFiles } from '../../images/listing/listing-files.ts';
 import { canonicalRegistry } from '../../oci/reference.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
-import { openContentDirectory } from '../../storage/content/content-directory.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import { createDiskSpace } from '../../storage/directory/disk-space.ts';
 import { readKeyFile } from '../../storage/directory/key-file.ts';
 import { makePrivate } from '../../storage/directory/private-modes.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
+import { openSiteContent } from '../../storage/site-content.ts';
 import { isSqlite, openSiteRows } from '../../storage/site-rows.ts';
-import { requireContent, requireSecretsKey } from '../../storage/whole-data.ts';
+import { requireSecretsKey } from '../../storage/whole-data.ts';
 import type { Config } from '../config/settings-schema.ts';
 import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
@@ -58,11 +58,9 @@ export async function openState(
       log.error({ reason }, 'cannot copy the write-ahead log into the database: the log grows'),
     onLock: news => logLock(log, news),
   });
-  await requireContent(config.data, rows);
   await requireSecretsKey(config.data, rows);
   const slabs = new SlabPool();
-  content = await openContentDirectory(pathOf('content'), {
-    uses: rows.contentRows,
+  content = await openSiteContent(config, rows, {
     isOwner: true,
     wasKilled,
     space,
@@ -71,7 +69,7 @@ export async function openState(
     onDamaged: digest =>
       log.error(
         { digest },
-        'content is damaged on the disk and was moved to content/damaged. Cached content is downloaded again; push or request other content again',
+        'content is damaged and was moved to damaged/ in its store. Cached content is downloaded again; push or request other content again',
       ),
   });
   const opened = content;

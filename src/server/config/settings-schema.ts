@@ -10,6 +10,7 @@ import { cors } from './sections/cors-schema.ts';
 import { disk, sweep } from './sections/disk-schema.ts';
 import { address, connections, tls } from './sections/listening-schema.ts';
 import { platform } from './sections/platform-schema.ts';
+import { content, s3 } from './sections/s3-schema.ts';
 import { sif } from './sections/sif-schema.ts';
 import { upstream } from './sections/upstream-schema.ts';
 import { duration, limit, list, positiveRate, rate, size } from './units.ts';
@@ -219,6 +220,8 @@ export const configSchema = z.strictObject({
       'Where rows live: `sqlite`, a file in the data directory, or a PostgreSQL database of version 15 or later, `postgres://user:password@host:port/database`, in UTF-8. `sluice migrate` moves the rows of a site from one to the other. One server at a time uses the database. `sluice backup` and `sluice restore` do not copy PostgreSQL',
     )
     .meta({ secret: true }),
+  content,
+  s3: s3.prefault({}).describe('How the bucket of `content` is reached'),
   prefix: z
     .string()
     .regex(/^[a-z0-9]+(?:[._-][a-z0-9]+)*$/, 'expected one path segment of an image name')

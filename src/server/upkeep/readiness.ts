@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
+import { digestOf } from '../../oci/digest.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 
@@ -14,8 +16,10 @@ export interface Readiness {
 }
 
 export interface ReadinessDeps {
-  /** Directory of the content. */
+  /** Directory of the content, or of its copies on this machine. */
   readonly directory: string;
+  /** Where content lives; asked for content that does not exist. Absent: the directory alone is asked. */
+  readonly content?: Pick<ContentStore, 'size'>;
   readonly rows: Pick<Rows, 'identity'>;
   readonly space: DiskSpace;
   /** How long a proof is valid (ms). */
@@ -24,14 +28,16 @@ export interface ReadinessDeps {
   readonly limitMs?: number;
 }
 
+const neverKept = digestOf('asked by the readiness check, and never kept');
 const probeBytes = Buffer.alloc(4096, 'ready ');
 
 export function createReadiness(deps: ReadinessDeps): Readiness {
-  const { directory, rows, space, believedMs = 1000, limitMs = 3000 } = deps;
+  const { directory, content, rows, space, believedMs = 1000, limitMs = 3000 } = deps;
 
   const read = async (): Promise<void> => {
     await rows.identity.proveRead();
     await readdir(join(directory, 'tmp'));
+    await content?.size(neverKept);
   };
   const readAndWrite = async (): Promise<void> => {
     await read();

@@ -1,18 +1,14 @@
-import type { Stats } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import { createFlowHash } from '../hashing/create-flow-hash.ts';
-import type { SlabPool } from './buffers.ts';
 import type { ByteSource } from './byte-source.ts';
 import { checkedSource, DamagedContent } from './checked-source.ts';
-import { fileSource } from './file-source.ts';
 
 /**
  * Reads kept content so that no reader takes damaged content for complete. Content without a recent check is hashed
  * while it flows, and its last chunk waits for the digest.
  */
-export interface Checks {
+export interface Checks<V> {
   /** Returns the bytes from `start` to `end`, both included. For damaged content `read` rejects with {@link DamagedContent}. */
   source(digest: Digest, start: number, end: number): ByteSource;
   /** Reads all bytes, unless a recent check has succeeded and nothing casts doubt on it. Simultaneous calls share a read. */
@@ -22,12 +18,9 @@ export interface Checks {
   /**
    * Reads all bytes, also after a recent check, and leaves damaged content where it is.
    *
-   * @param onDamage called with damaged content and the number of the file that was read
+   * @param onDamage called with damaged content and the version of its bytes that was read
    */
-  examine(
-    digest: Digest,
-    onDamage?: (digest: Digest, file: number) => Promise<void>,
-  ): Promise<Proof>;
+  examine(digest: Digest, onDamage?: (digest: Digest, version: V) => Promise<void>): Promise<Proof>;
   /** Notes that content was hashed on its way in. */
   note(digest: Digest): void;
   /** Returns true after a recent successful check. */
@@ -36,29 +29,34 @@ export interface Checks {
 
 export type Proof = 'right' | 'damaged' | 'absent';
 
-export interface ChecksOptions {
-  readonly pathOf: (digest: Digest) => string;
-  /** Moves damaged content out of the way; `file` is the number of the file that was read. */
-  readonly setAside: (digest: Digest, file: number) => Promise<void>;
-  readonly slabs: SlabPool;
+/** Kept bytes. `version` tells them from bytes that were put in their place. */
+export interface KeptBytes<V> {
+  readonly size: number;
+  readonly version: V;
+}
+
+export interface ChecksOptions<V> {
+  /** Returns undefined for absent content. */
+  readonly find: (digest: Digest) => Promise<KeptBytes<V> | undefined>;
+  /** Returns the bytes from `start` to `end`, both included, without a check. */
+  readonly plain: (digest: Digest, start: number, end: number) => ByteSource;
+  /** Moves damaged content out of the way; `version` is that of the bytes that were read. */
+  readonly setAside: (digest: Digest, version: V) => Promise<void>;
   /** How long a check counts (ms). After a restart all content is checked again. */
   readonly trustMs: number;
 }
 
 const maxNoted = 100_000;
 
-export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions): Checks {
+export function createChecks<V>({ find, plain, setAside, trustMs }: ChecksOptions<V>): Checks<V> {
   const fresh = boundedCache<Digest, true>(maxNoted, { ttl: trustMs });
   const proofs = new Map<Digest, Promise<Proof>>();
   /** Content that is being checked while a reader reads all of it. */
   const flowing = new Set<Digest>();
 
-  const plain = (digest: Digest, start: number, end: number): ByteSource =>
-    fileSource({ open: () => open(pathOf(digest), 'r'), start, end, slabs });
-
-  const settle = async (digest: Digest, file: number, isRight: boolean): Promise<void> => {
+  const settle = async (digest: Digest, version: V, isRight: boolean): Promise<void> => {
     if (isRight) fresh.set(digest, true);
-    else await setAside(digest, file);
+    else await setAside(digest, version);
   };
 
   const readAll = async (
@@ -66,9 +64,9 @@ export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions
     pace?: (bytes: number) => Promise<void>,
     onDamage = setAside,
   ): Promise<Proof> => {
-    const found = await statOf(pathOf(digest));
+    const found = await find(digest);
     if (!found) return 'absent';
-    const { size, ino } = found;
+    const { size, version } = found;
     const { algorithm, hex } = splitDigest(digest);
     const hash = createFlowHash(algorithm, size);
     const source = plain(digest, 0, size - 1);
@@ -80,14 +78,14 @@ export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions
       }
     } catch (error) {
       hash.abort();
-      if (!(await statOf(pathOf(digest)))) return 'absent';
+      if (!(await find(digest))) return 'absent';
       throw error;
     } finally {
       source.destroy();
     }
     const isRight = (await hash.digest()) === hex;
     if (isRight) fresh.set(digest, true);
-    else await onDamage(digest, ino);
+    else await onDamage(digest, version);
     return isRight ? 'right' : 'damaged';
   };
 
@@ -101,13 +99,13 @@ export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions
     return proof;
   };
 
-  const checkedWhole = (digest: Digest, { size, ino }: Stats): ByteSource => {
+  const checkedWhole = (digest: Digest, { size, version }: KeptBytes<V>): ByteSource => {
     flowing.add(digest);
     const source = checkedSource({
       source: plain(digest, 0, size - 1),
       size,
       ...splitDigest(digest),
-      onVerdict: isRight => settle(digest, ino, isRight),
+      onVerdict: isRight => settle(digest, version, isRight),
     });
     return {
       read: source.read,
@@ -144,7 +142,7 @@ export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions
 
   const choose = async (digest: Digest, start: number, end: number): Promise<ByteSource> => {
     if (fresh.has(digest) || end < start) return plain(digest, start, end);
-    const found = await statOf(pathOf(digest));
+    const found = await find(digest);
     const isWhole = start === 0 && found?.size === end + 1;
     return isWhole && !flowing.has(digest)
       ? checkedWhole(digest, found)
@@ -162,7 +160,7 @@ export function createChecks({ pathOf, setAside, slabs, trustMs }: ChecksOptions
 }
 
 /** Returns a source that is chosen at its first read. */
-function chosenLater(choose: () => Promise<ByteSource>): ByteSource {
+export function chosenLater(choose: () => Promise<ByteSource>): ByteSource {
   let chosen: Promise<ByteSource> | undefined;
   let stopped: Error | undefined;
   return {
@@ -179,13 +177,4 @@ function chosenLater(choose: () => Promise<ByteSource>): ByteSource {
       chosen?.then(source => source.destroy(reason)).catch(() => {});
     },
   };
-}
-
-async function statOf(path: string): Promise<Stats | undefined> {
-  try {
-    return await stat(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }

@@ -10,6 +10,7 @@ import { createChecks } from './checks.ts';
 import { createContentPresence } from './content-presence.ts';
 import type { ContentStore } from './content-store.ts';
 import { type ContentUses, withoutRows } from './content-uses.ts';
+import { fileSource } from './file-source.ts';
 import { type Draft, startIngest } from './ingest.ts';
 import { openJournal } from './journal.ts';
 import { scratchFile } from './scratch-file.ts';
@@ -173,7 +174,16 @@ export async function openContentDirectory(
     const isSame = async () => (await stat(pathOf(digest)).catch(absent))?.ino === file;
     await presence.remove(digest, async () => (await isSame()) && uses.condemn(digest));
   };
-  const checks = createChecks({ pathOf, setAside, slabs, trustMs });
+  const checks = createChecks<number>({
+    async find(digest) {
+      const found = await stat(pathOf(digest)).catch(absent);
+      return found && { size: found.size, version: found.ino };
+    },
+    plain: (digest, start, end) =>
+      fileSource({ open: () => open(pathOf(digest), 'r'), start, end, slabs }),
+    setAside,
+    trustMs,
+  });
   const journal = isOwner
     ? await openJournal(join(root, 'journal'), { restore, sync: syncOne })
     : undefined;

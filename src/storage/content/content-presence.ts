@@ -78,7 +78,8 @@ export function createContentPresence(uses: ContentUses, bytes: ContentBytes): C
   };
 }
 
-function removedMeanwhile(digest: Digest): Fault {
+/** Returns the error for content that was removed while it was brought. */
+export function removedMeanwhile(digest: Digest): Fault {
   return new Fault('unavailable', `${digest} is being removed from the store: send it again`, {
     phase: 'store',
     retryAfterSeconds: 1,

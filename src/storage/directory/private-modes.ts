@@ -9,6 +9,7 @@ const directories = [
   'content/blobs',
   'content/tmp',
   'content/journal',
+  'bucket',
   'logs',
   'logs/builds',
   'sif',

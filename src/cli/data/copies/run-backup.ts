@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path';
 import { backup } from '../../../server/upkeep/backup.ts';
 import { openContentDirectory } from '../../../storage/content/content-directory.ts';
+import { isDirectory } from '../../../storage/site-content.ts';
 import { isSqlite } from '../../../storage/site-rows.ts';
 import { CommandError, type Values } from '../../command/command.ts';
 import { print } from '../../command/output.ts';
@@ -13,6 +14,11 @@ export async function runBackup(values: Values, directory: string): Promise<numb
     if (!isSqlite(config)) {
       throw new CommandError(
         'The rows are in PostgreSQL, and sluice backup does not copy them. Stop the server, copy the data directory, and copy the database with pg_dump',
+      );
+    }
+    if (!isDirectory(config)) {
+      throw new CommandError(
+        'The content is in an object store, and sluice backup does not copy it. Stop the server, copy the data directory, and copy the bucket with the tools of the store',
       );
     }
     const own = resolve(config.data);

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { restore } from '../../../server/upkeep/restore.ts';
 import { openContentDirectory } from '../../../storage/content/content-directory.ts';
+import { isDirectory } from '../../../storage/site-content.ts';
 import { isSqlite } from '../../../storage/site-rows.ts';
 import { CommandError, type Values } from '../../command/command.ts';
 import { print } from '../../command/output.ts';
@@ -13,6 +14,11 @@ export async function runRestore(values: Values, directory: string): Promise<num
     if (!isSqlite(config)) {
       throw new CommandError(
         'sluice restore restores into SQLite only. Set SLUICE_DATABASE to sqlite, or restore PostgreSQL with its own tools',
+      );
+    }
+    if (!isDirectory(config)) {
+      throw new CommandError(
+        'sluice restore restores content into a directory only. Set SLUICE_CONTENT to directory, or restore the bucket with the tools of the store',
       );
     }
     const data = resolve(config.data);

@@ -1,0 +1,42 @@
+import { z } from 'zod';
+import { size } from '../units.ts';
+import { flag } from '../values.ts';
+
+/** Where content is kept: a word, or the address of a bucket. */
+export const content = z
+  .string()
+  .regex(
+    /^(?:directory|s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:\/[\w.-]+)*\/?)$/,
+    'expected directory, or s3://bucket/prefix',
+  )
+  .default('directory')
+  .describe(
+    'Where content lives: `directory`, below `data`, or `s3://bucket/prefix`, a bucket of an S3-compatible object store. Credentials come from where the AWS SDK finds them, such as `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. A server with a bucket begins empty: existing content is not moved. One server at a time uses a prefix. `sluice backup` and `sluice restore` do not copy a bucket',
+  );
+
+/** How the bucket of `content` is reached. */
+export const s3 = z.strictObject({
+  endpoint: z
+    .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
+    .optional()
+    .describe(
+      "URL of the object store. Default: that of AWS, unless the SDK's variable `AWS_ENDPOINT_URL_S3` names another",
+    ),
+  region: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Region of the bucket. Default: `AWS_REGION`, or `us-east-1` with an endpoint. Most other stores take any',
+    ),
+  pathStyle: flag
+    .default(false)
+    .describe(
+      '`true`: the name of the bucket is in the path of URLs, not in the host. Most stores other than AWS require it',
+    ),
+  cacheBytes: size
+    .prefault('10 GiB')
+    .describe(
+      'Copies of content on the disk of `data`, for programs that need files. The least recently used are removed',
+    ),
+});

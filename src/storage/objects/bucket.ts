@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto';
+import type { Readable } from 'node:stream';
+import type { CompletedPart, S3Client } from '@aws-sdk/client-s3';
+import { faultOf, isAbsent, startFaultOf } from './store-faults.ts';
+
+/** Where content is: `s3://bucket/prefix`, and how it is reached. */
+export interface BucketPlace {
+  readonly address: string;
+  /** Default: that of AWS, or what the SDK's variables say. */
+  readonly endpoint?: string | undefined;
+  readonly region?: string | undefined;
+  /** The bucket is in the path of addresses, not in their host. */
+  readonly pathStyle: boolean;
+}
+
+export interface FoundObject {
+  readonly size: number;
+  /** Changes with the bytes. */
+  readonly etag: string;
+}
+
+export interface ListedObject {
+  readonly key: string;
+  readonly size: number;
+  readonly modified: number;
+}
+
+/** An S3 bucket, below a prefix. All failures are faults (503); every call ends in time. */
+export interface Bucket {
+  head(key: string): Promise<FoundObject | undefined>;
+  /** Returns all bytes of a small object. */
+  read(key: string): Promise<Buffer | undefined>;
+  /** Begins to read a range, both ends included. Errors are those of the SDK. */
+  fetch(key: string, start: number, end: number, signal: AbortSignal): Promise<Readable>;
+  put(key: string, bytes: Buffer): Promise<void>;
+  /** Puts bytes of any number there; the object appears after the last. Aborts the upload when a part or `parts` fails. */
+  upload(key: string, parts: AsyncIterable<Buffer>): Promise<void>;
+  copy(from: string, to: string): Promise<void>;
+  remove(key: string): Promise<void>;
+  /** Lists objects in the order of their keys, a page at a time. */
+  list(prefix: string, after?: string): AsyncIterable<ListedObject>;
+  /** Ends uploads that began before the moment; returns their number. */
+  endUploads(before: number): Promise<number>;
+  close(): void;
+}
+
+const callMs = 30_000;
+// For a part, through a slow connection.
+const sendMs = 300_000;
+const connectMs = 5000;
+const attempts = 4;
+// A slow client holds a connection while it pulls.
+const connections = 4096;
+
+/**
+ * Opens a bucket. Loads the SDK.
+ *
+ * @throws {@link Fault} that names the setting when there is no such bucket, or it refuses the credentials
+ */
+export async function openBucket(place: BucketPlace): Promise<Bucket> {
+  const sdk = await import('@aws-sdk/client-s3');
+  const { hostname: Bucket, pathname } = new URL(place.address);
+  const prefix = pathname.replace(/^\/+|\/+$/g, '');
+  const pathOf = (key: string) => (prefix === '' ? key : `${prefix}/${key}`);
+  const own = (key: string) => ({ Bucket, Key: pathOf(key) });
+  const agent = { keepAlive: true, maxSockets: connections };
+  const client: S3Client = new sdk.S3Client({
+    ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint }),
+    ...(place.region === undefined ? {} : { region: place.region }),
+    forcePathStyle: place.pathStyle,
+    maxAttempts: attempts,
+    // Stores of others do not know the checksums that AWS prefers. Sluice names SHA-256 itself.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    requestHandler: { connectionTimeout: connectMs, httpAgent: agent, httpsAgent: agent },
+  });
+  const inTime = (ms = callMs) => ({ abortSignal: AbortSignal.timeout(ms) });
+  const unlessAbsent = (error: unknown): undefined => {
+    if (!isAbsent(error)) throw faultOf(error);
+  };
+  const orFault = (error: unknown): never => {
+    throw faultOf(error);
+  };
+
+  const fetch = async (key: string, range: string | undefined, signal: AbortSignal) => {
+    // Limits the time to the beginning of the answer. A reader may take its time for the rest.
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), callMs);
+    const abort = () => late.abort();
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      const command = new sdk.GetObjectCommand({ ...own(key), Range: range });
+      const { Body } = await client.send(command, { abortSignal: late.signal });
+      return Body as Readable;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
+    }
+  };
+
+  const sendParts = async (key: string, UploadId: string, parts: AsyncIterable<Buffer>) => {
+    const sent: CompletedPart[] = [];
+    let underWay: Promise<unknown> = Promise.resolve();
+    for await (const bytes of parts) {
+      // One part is read while the one before is sent.
+      await underWay;
+      const PartNumber = sent.length + 1;
+      const part: CompletedPart = { PartNumber, ChecksumSHA256: sha256Of(bytes) };
+      sent.push(part);
+      const command = new sdk.UploadPartCommand({
+        ...{ ...own(key), UploadId, PartNumber, Body: bytes },
+        ChecksumSHA256: part.ChecksumSHA256,
+      });
+      underWay = client.send(command, inTime(sendMs)).then(({ ETag }) => {
+        part.ETag = ETag;
+      });
+      underWay.catch(() => {});
+    }
+    await underWay;
+    return sent;
+  };
+
+  const begin = new sdk.ListObjectsV2Command({ Bucket, MaxKeys: 1 });
+  await client.send(begin, inTime()).catch(error => {
+    client.destroy();
+    throw startFaultOf(error);
+  });
+
+  return {
+    async head(key) {
+      const found = await client
+        .send(new sdk.HeadObjectCommand(own(key)), inTime())
+        .catch(unlessAbsent);
+      return found && { size: found.ContentLength ?? 0, etag: found.ETag ?? '' };
+    },
+
+    async read(key) {
+      const signal = AbortSignal.timeout(callMs);
+      try {
+        const body = await fetch(key, undefined, signal);
+        signal.addEventListener('abort', () => body.destroy(new Error('silence')));
+        return Buffer.concat(await body.toArray());
+      } catch (error) {
+        return unlessAbsent(error);
+      }
+    },
+
+    fetch: (key, start, end, signal) => fetch(key, `bytes=${start}-${end}`, signal),
+
+    async put(key, bytes) {
+      const ChecksumSHA256 = sha256Of(bytes);
+      const command = new sdk.PutObjectCommand({ ...own(key), Body: bytes, ChecksumSHA256 });
+      await client.send(command, inTime(sendMs)).catch(orFault);
+    },
+
+    async upload(key, parts) {
+      const begun = await client
+        .send(
+          new sdk.CreateMultipartUploadCommand({ ...own(key), ChecksumAlgorithm: 'SHA256' }),
+          inTime(),
+        )
+        .catch(orFault);
+      const UploadId = begun.UploadId ?? '';
+      try {
+        const Parts = await sendParts(key, UploadId, parts);
+        const end = { ...own(key), UploadId, MultipartUpload: { Parts } };
+        await client.send(new sdk.CompleteMultipartUploadCommand(end), inTime(sendMs));
+      } catch (error) {
+        const abort = new sdk.AbortMultipartUploadCommand({ ...own(key), UploadId });
+        // Where the store is away, the next sweep ends it.
+        await client.send(abort, inTime()).catch(() => {});
+        throw faultOf(error);
+      }
+    },
+
+    async copy(from, to) {
+      const CopySource = [Bucket, ...pathOf(from).split('/')].map(encodeURIComponent).join('/');
+      await client
+        .send(new sdk.CopyObjectCommand({ ...own(to), CopySource }), inTime(sendMs))
+        .catch(orFault);
+    },
+
+    async remove(key) {
+      await client.send(new sdk.DeleteObjectCommand(own(key)), inTime()).catch(orFault);
+    },
+
+    async *list(below, after) {
+      let ContinuationToken: string | undefined;
+      do {
+        const command = new sdk.ListObjectsV2Command({
+          ...{ Bucket, Prefix: pathOf(below), ContinuationToken },
+          ...(after === undefined ? {} : { StartAfter: pathOf(after) }),
+        });
+        const page = await client.send(command, inTime()).catch(orFault);
+        for (const { Key = '', Size = 0, LastModified } of page.Contents ?? []) {
+          const key = Key.slice(pathOf('').length);
+          yield { key, size: Size, modified: LastModified?.getTime() ?? 0 };
+        }
+        ContinuationToken = page.NextContinuationToken;
+      } while (ContinuationToken !== undefined);
+    },
+
+    async endUploads(before) {
+      let ended = 0;
+      let from: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } = {};
+      for (;;) {
+        const command = new sdk.ListMultipartUploadsCommand({
+          Bucket,
+          Prefix: pathOf(''),
+          ...from,
+        });
+        const page = await client.send(command, inTime()).catch(orFault);
+        for (const { Key, UploadId, Initiated } of page.Uploads ?? []) {
+          if ((Initiated?.getTime() ?? 0) >= before) continue;
+          const abort = new sdk.AbortMultipartUploadCommand({ Bucket, Key, UploadId });
+          await client.send(abort, inTime()).catch(orFault);
+          ended += 1;
+        }
+        if (!page.IsTruncated) return ended;
+        from = { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker };
+      }
+    },
+
+    close: () => client.destroy(),
+  };
+}
+
+function sha256Of(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('base64');
+}

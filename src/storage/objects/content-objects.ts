@@ -1,0 +1,283 @@
+import { Fault } from '../../foundation/fault.ts';
+import { RunQueue } from '../../foundation/run-queue.ts';
+import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
+import type { ByteSource } from '../content/byte-source.ts';
+import { chosenLater, createChecks } from '../content/checks.ts';
+import { createContentPresence, removedMeanwhile } from '../content/content-presence.ts';
+import type { ContentStore } from '../content/content-store.ts';
+import { type ContentUses, withoutRows } from '../content/content-uses.ts';
+import type { LocalFile } from '../content/scratch-file.ts';
+import type { Bucket } from './bucket.ts';
+import { digestOfKey, keyOf, listFrom } from './content-keys.ts';
+import { knownSizes } from './known-sizes.ts';
+import { createLocalCopies } from './local-copies.ts';
+import { objectSource } from './object-source.ts';
+import { sendFile } from './send-file.ts';
+import { isAbsent } from './store-faults.ts';
+
+export interface ContentObjectsOptions {
+  /** A store on this machine, without rows: for content on its way in, and for programs that need files. */
+  readonly local: ContentStore;
+  /** Bytes of copies that `local` keeps. Absent: it removes none, because the server uses it as well. */
+  readonly cacheBytes?: number;
+  /** The rows of the content. Absent: the store has none, and nobody sweeps it. */
+  readonly uses?: ContentUses;
+  /** How long a check of content counts (ms). Default: a day. */
+  readonly trustMs?: number;
+  /** Called when content was found damaged and set aside. */
+  readonly onDamaged?: (digest: Digest) => void;
+}
+
+const dayMs = 86_400_000;
+// Each holds two parts of 8 MiB in memory.
+const sendsAtOnce = 4;
+// A copy takes one request up to this size. Larger damaged content is removed without one.
+const largestCopy = 5 * 1024 ** 3;
+
+/** Returns the content store in a bucket. What it has acknowledged is in the bucket. */
+export async function openContentObjects(
+  bucket: Bucket,
+  options: ContentObjectsOptions,
+): Promise<ContentStore> {
+  const { local, uses = withoutRows, trustMs = dayMs, onDamaged } = options;
+  const copies = createLocalCopies(local, options.cacheBytes ?? Number.POSITIVE_INFINITY);
+  for await (const { digest, size } of local.list()) copies.add(digest, size);
+  const sizes = knownSizes(bucket);
+  const sends = new RunQueue(sendsAtOnce);
+
+  const setAside = async (digest: Digest, etag: string): Promise<void> => {
+    // Nothing can refer to it from now on. It is removed even when the mark cannot be written.
+    const isMarked = await uses.condemn(digest).catch(() => false);
+    const found = await sizes.ask(digest);
+    // Another process may have put the right bytes in its place in the meantime.
+    if (found?.etag === etag) {
+      if (found.size <= largestCopy) {
+        await bucket.copy(keyOf(digest), `damaged/${digest.replace(':', '-')}`);
+      }
+      await bucket.remove(keyOf(digest));
+      sizes.forget(digest);
+      onDamaged?.(digest);
+    }
+    if (isMarked) await uses.forget(digest).catch(() => {});
+  };
+  const discardVersion = async (digest: Digest, etag: string): Promise<void> => {
+    const isSame = async () => (await sizes.ask(digest))?.etag === etag;
+    await presence.remove(digest, async () => (await isSame()) && uses.condemn(digest));
+  };
+  const checks = createChecks<string>({
+    async find(digest) {
+      const found = await sizes.ask(digest);
+      return found && { size: found.size, version: found.etag };
+    },
+    plain: (digest, start, end) =>
+      objectSource(
+        async (from, to, signal) => {
+          try {
+            return await bucket.fetch(keyOf(digest), from, to, signal);
+          } catch (error) {
+            if (isAbsent(error)) sizes.forget(digest);
+            throw error;
+          }
+        },
+        start,
+        end,
+      ),
+    setAside,
+    trustMs,
+  });
+  const presence = createContentPresence(uses, {
+    size: async digest => (await sizes.ask(digest))?.size,
+    async remove(digest) {
+      const isThere = (await sizes.ask(digest)) !== undefined;
+      await copies.drop(digest);
+      if (isThere) await bucket.remove(keyOf(digest));
+      sizes.forget(digest);
+      return isThere;
+    },
+  });
+
+  /** Notes the arrival in the rows, and makes sure that no removal came between the bytes and that note. */
+  const confirm = async (digest: Digest, arrive: () => Promise<void>): Promise<void> => {
+    try {
+      await arrive();
+    } finally {
+      sizes.forget(digest);
+    }
+    if (!(await sizes.ask(digest))) throw removedMeanwhile(digest);
+  };
+  /** Sends a local copy to the bucket, unless the same content is there and was checked. */
+  const send = (digest: Digest, size: number): Promise<void> =>
+    sends.run(async () => {
+      if (checks.isFresh(digest) && (await sizes.ask(digest))?.size === size) return;
+      const file = await local.lease(digest);
+      if (!file) throw brokenCopy(digest);
+      await sendFile(bucket, keyOf(digest), file.path, size, digest);
+      // Its digest was computed from the bytes that were sent.
+      checks.note(digest);
+    });
+  const keepDocument = async (digest: Digest, bytes: Buffer): Promise<void> => {
+    const arrive = await presence.enter(digest, bytes.length);
+    await bucket.put(keyOf(digest), bytes);
+    checks.note(digest);
+    await confirm(digest, arrive);
+  };
+  const isLocal = async (digest: Digest): Promise<boolean> => {
+    if (!copies.has(digest)) return false;
+    if ((await local.size(digest)) !== undefined) return true;
+    copies.forget(digest);
+    return false;
+  };
+  /** Makes a local copy; undefined when the content is absent or damaged. */
+  const bring = async (digest: Digest): Promise<LocalFile | undefined> => {
+    const found = await sizes.ask(digest);
+    if (!found) return undefined;
+    const ingest = await local.ingest(splitDigest(digest).algorithm, found.size);
+    try {
+      const source = checks.source(digest, 0, found.size - 1);
+      try {
+        for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+          await ingest.write(chunk.bytes).finally(chunk.release);
+        }
+      } finally {
+        source.destroy();
+      }
+      if (ingest.digest() !== digest) {
+        await checks.prove(digest, true);
+        return undefined;
+      }
+      await ingest.commit();
+      copies.add(digest, found.size);
+      return await local.lease(digest);
+    } catch (error) {
+      if ((error as Error).name === 'DamagedContent' || isAbsent((error as Error).cause)) return;
+      throw error;
+    } finally {
+      await ingest.abort();
+    }
+  };
+  const bringing = new Map<Digest, Promise<LocalFile | undefined>>();
+
+  return {
+    size: sizes.size,
+
+    async read(digest) {
+      if (await isLocal(digest)) {
+        const copy = await local.read(digest);
+        if (copy) return copy;
+      }
+      const bytes = await bucket.read(keyOf(digest));
+      if (bytes && digestOf(bytes, splitDigest(digest).algorithm) === digest) return bytes;
+      if (bytes) await checks.prove(digest, true);
+      else sizes.forget(digest);
+      return undefined;
+    },
+
+    open(digest, start, end): ByteSource {
+      return chosenLater(async () =>
+        (await isLocal(digest))
+          ? local.open(digest, start, end)
+          : checks.source(digest, start, end),
+      );
+    },
+    prove: digest => checks.prove(digest),
+    scrub: checks.scrub,
+    examine: digest => checks.examine(digest),
+    isFresh: checks.isFresh,
+
+    async lease(digest) {
+      const pin = copies.pin(digest);
+      try {
+        let file = (await isLocal(digest)) ? await local.lease(digest) : undefined;
+        if (!file) {
+          let brought = bringing.get(digest);
+          if (!brought) {
+            brought = bring(digest).finally(() => bringing.delete(digest));
+            bringing.set(digest, brought);
+          }
+          file = await brought;
+        }
+        if (file)
+          return { path: file.path, [Symbol.asyncDispose]: () => pin[Symbol.asyncDispose]() };
+      } catch (error) {
+        await pin[Symbol.asyncDispose]();
+        throw error;
+      }
+      await pin[Symbol.asyncDispose]();
+      return undefined;
+    },
+
+    async write(digest, bytes) {
+      await keepDocument(digest, bytes);
+    },
+
+    async settle() {},
+
+    async close() {
+      await local.close();
+      bucket.close();
+    },
+
+    async ingest(algorithm = 'sha256', expected = 0) {
+      const draft = await local.ingest(algorithm, expected);
+      return {
+        openToRead: draft.openToRead,
+        get size() {
+          return draft.size;
+        },
+        write: draft.write,
+        digest: draft.digest,
+        hashWith: draft.hashWith,
+        abort: draft.abort,
+        async commit() {
+          const { size } = draft;
+          const digest = draft.digest();
+          await using _pin = copies.pin(digest);
+          const arrive = await presence.enter(digest, size);
+          await draft.commit();
+          copies.add(digest, size);
+          await send(digest, size);
+          await confirm(digest, arrive);
+          return digest;
+        },
+      };
+    },
+
+    scratch: local.scratch,
+    claim: presence.claim,
+    remove: presence.remove,
+    discard: digest => presence.remove(digest, () => uses.condemn(digest)),
+    discardDamaged: digest => checks.examine(digest, discardVersion),
+
+    async *list(begin = 0) {
+      for await (const { key, size } of listFrom(bucket, begin)) {
+        const digest = digestOfKey(key);
+        if (digest) yield { digest, size };
+      }
+    },
+
+    async removeLeftovers(since) {
+      return (await local.removeLeftovers(since)) + (await bucket.endUploads(since));
+    },
+
+    async removeDamaged(before) {
+      let removed = await local.removeDamaged(before);
+      for await (const { key, modified } of bucket.list('damaged/')) {
+        if (modified >= before) continue;
+        await bucket.remove(key);
+        removed += 1;
+      }
+      return removed;
+    },
+  };
+}
+
+function brokenCopy(digest: Digest): Fault {
+  return new Fault(
+    'unavailable',
+    `The disk lost ${digest} on its way to the store: send it again`,
+    {
+      phase: 'store',
+      retryAfterSeconds: 1,
+    },
+  );
+}

@@ -1,0 +1,111 @@
+import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ByteSource, Chunk } from '../content/byte-source.ts';
+import { faultOf, isAbsent } from './store-faults.ts';
+
+/** Begins to read an object at a position, up to and including the last byte wanted. */
+export type Fetch = (start: number, end: number, signal: AbortSignal) => Promise<Readable>;
+
+// A store that sends nothing for this long (ms), while a reader waits, has lost the connection.
+const silenceMs = 30_000;
+const attempts = 4;
+const firstPauseMs = 100;
+const mostLent = 2;
+
+/**
+ * Returns a range of an object as a source. It reads on only when its reader does, so that a slow reader holds the
+ * connection and two chunks. Where an answer breaks off, it goes on with another request from that byte.
+ */
+export function objectSource(fetch: Fetch, start: number, end: number): ByteSource {
+  return new ObjectSource(fetch, start, end);
+}
+
+class ObjectSource implements ByteSource {
+  readonly #fetch: Fetch;
+  readonly #end: number;
+  readonly #stop = new AbortController();
+  #position: number;
+  #body: Readable | undefined;
+  #chunks: AsyncIterator<Buffer> | undefined;
+  #lent = 0;
+  #released: (() => void) | undefined;
+  #failure: Error | undefined;
+
+  constructor(fetch: Fetch, start: number, end: number) {
+    this.#fetch = fetch;
+    this.#position = start;
+    this.#end = end;
+  }
+
+  async read(): Promise<Chunk | null> {
+    while (this.#lent >= mostLent && !this.#failure) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#released = resolve;
+      await promise;
+    }
+    if (this.#failure) throw this.#failure;
+    if (this.#position > this.#end) {
+      this.destroy();
+      return null;
+    }
+    return this.#lend(await this.#next());
+  }
+
+  destroy(reason = new Error('the source was closed')): void {
+    if (this.#failure) return;
+    this.#failure = reason;
+    this.#stop.abort();
+    this.#body?.destroy();
+    this.#released?.();
+  }
+
+  /** Returns the next bytes, from another request when one has broken off. */
+  async #next(): Promise<Buffer> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const bytes = await this.#receive();
+        if (this.#failure) throw this.#failure;
+        this.#position += bytes.length;
+        return bytes;
+      } catch (error) {
+        this.#body?.destroy();
+        this.#body = undefined;
+        if (this.#failure) throw this.#failure;
+        if (isAbsent(error) || attempt === attempts) throw faultOf(error);
+        await sleep(firstPauseMs * 2 ** attempt, undefined, { signal: this.#stop.signal }).catch(
+          () => {},
+        );
+      }
+    }
+  }
+
+  async #receive(): Promise<Buffer> {
+    if (!this.#body) {
+      this.#body = await this.#fetch(this.#position, this.#end, this.#stop.signal);
+      // The iterator reports errors; one that comes after the last read must not end the process.
+      this.#body.on('error', () => {});
+      this.#chunks = this.#body[Symbol.asyncIterator]();
+    }
+    const body = this.#body;
+    const timer = setTimeout(() => body.destroy(new Error('silence')), silenceMs);
+    try {
+      const next = await this.#chunks?.next();
+      if (!next || next.done) throw new Error('the answer is shorter than it should be');
+      return next.value.subarray(0, this.#end - this.#position + 1);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #lend(bytes: Buffer): Chunk {
+    let isLent = true;
+    this.#lent += 1;
+    const release = () => {
+      if (!isLent) return;
+      isLent = false;
+      this.#lent -= 1;
+      this.#released?.();
+    };
+    return { bytes, release };
+  }
+}
