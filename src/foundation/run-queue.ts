@@ -25,6 +25,11 @@ export class RunQueue {
     this.#options = options;
   }
 
+  /** Pieces of work that wait for their turn. */
+  get waiting(): number {
+    return this.#waiting.length - this.#first;
+  }
+
   /**
    * Runs the work when its turn comes. Rejects with the error of the work, or with the refusal
    * when the queue is full.
@@ -32,7 +37,7 @@ export class RunQueue {
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running >= this.#limit) {
       const { mostWaiting = Number.POSITIVE_INFINITY, refusal } = this.#options;
-      if (refusal && this.#waiting.length - this.#first >= mostWaiting) throw refusal();
+      if (refusal && this.waiting >= mostWaiting) throw refusal();
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#waiting.push(resolve);
       await promise;

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import {
   createLayerListings,
@@ -21,7 +22,7 @@ import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
 const limits = {
   ...{ maxBytes: 10_000_000, maxUnpackedBytes: 5_000_000, maxEntries: 100, maxNameBytes: 20_000 },
-  maxMs: 60_000,
+  ...{ maxMs: 60_000, awaitedMs: 60_000 },
 };
 const storeOptions = { space: unlimitedSpace, maxBytes: 1e9, keepMs: 1e9 };
 const log = { error: (details: object) => assert.fail(JSON.stringify(details)) };
@@ -304,4 +305,37 @@ test('an image whose lists do not fit into the store is refused, and its layers 
   }
   assert.ok(opened <= layers.length, `${opened} layers were read`);
   await small.close();
+});
+
+test('slow registries do not keep others waiting', async () => {
+  await using own = await makeTempDir('slow');
+  const files = await openListingFiles({ ...storeOptions, directory: own.path });
+  const impatient = createLayerListings({ files, log, limits: { ...limits, awaitedMs: 200 } });
+  const look = async (layer: ReadableLayer) => {
+    await using found = await impatient.look({ layers: [layer], at: 0, asker: 'me' });
+    return { failure: found.failure, progress: found.progress, isRead: found.tree !== undefined };
+  };
+  const slow = ['one', 'two'].map((name): ReadableLayer => {
+    const ended = Promise.withResolvers<null>();
+    ended.promise.catch(() => {});
+    const read = () => ended.promise;
+    const destroy = (reason?: unknown) => ended.reject(reason ?? new Error('destroyed'));
+    return { ...layerOfBytes(Buffer.from(name)), open: async () => ({ read, destroy }) };
+  });
+  for (const layer of slow) await look(layer);
+  await eventually('both are read', async () => {
+    const looks = await Promise.all(slow.map(look));
+    return looks.every(({ progress }) => progress?.isWaiting === false);
+  });
+  // Nobody waits: they may take their time.
+  await sleep(1000);
+  for (const layer of slow) assert.equal((await look(layer)).failure, undefined);
+
+  const quick = await layerOf([{ name: 'quick', content: 'q' }]);
+  await eventually('the third is read', async () => (await look(quick)).isRead);
+  const failures = await Promise.all(slow.map(async layer => (await look(layer)).failure));
+  assert.ok(
+    failures.some(failure => /registry is slow, and other images wait/.test(failure ?? '')),
+  );
+  await impatient.close();
 });

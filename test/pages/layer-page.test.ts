@@ -234,6 +234,29 @@ test('a layer that a request has added is opened from the page of the container'
   await tab.page.getByRole('heading', { name: 'Wasted in the whole image' }).waitFor();
 });
 
+test('two equal layers of an image have a page each', async () => {
+  const one = await layerOf([{ name: 'one', content: '1' }]);
+  const gone = await layerOf([{ name: '.wh.one', content: '' }]);
+  const image = await pushed('equal', [one, gone, one]);
+  const name = `${registry.host}/layers:equal`;
+  const text = await read(`/view/inspect?${new URLSearchParams({ image: name })}`);
+  const links = [...text.matchAll(/href="(\/view\/inspect\/layer\?[^"]*)"/g)].map(([, href = '']) =>
+    href.replaceAll('&amp;', '&'),
+  );
+  assert.equal(new Set(links).size, 3);
+  const third = links.find(link => link.endsWith(encodeURIComponent('@3'))) ?? '';
+  const found = await readWhole(third);
+  assert.match(found, /Layer 3 of 3/);
+  assert.doesNotMatch(found, /replace or remove these files/);
+  assert.match(found, new RegExp(`href="${third.replaceAll('&', '&amp;').replaceAll('?', '\\?')}`));
+  // The digest alone names the lowest one.
+  assert.match(await readWhole(pageOf('equal', image, 0)), /replace or remove these files/);
+  for (const wrong of ['@2', '@4', '@0', '@x', '@']) {
+    const layer = `${digestOf(image, 0)}${wrong}`;
+    await read(`/view/inspect/layer?${new URLSearchParams({ image: name, layer })}`, 404);
+  }
+});
+
 test('a layer of another image is not shown', async () => {
   const other = await pushed('other', [await layerOf([{ name: 'other', content: 'o' }])]);
   assert.match(await read(pageOf('usual', other, 0), 404), /The image has no such layer/);

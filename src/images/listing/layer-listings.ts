@@ -9,6 +9,7 @@ import { type ImageWaste, imageWasteSchema } from './comparing/image-waste.ts';
 import type { ListingFiles } from './listing-files.ts';
 import { type ListingLimits, mostComparedLayers, usualListingLimits } from './listing-limits.ts';
 import { runListing } from './reading/listing-thread.ts';
+import { ImageTime, LayerTime } from './reading-time.ts';
 import { DamagedListing } from './records/byte-codec.ts';
 import { createOpenTree, type OpenedTree } from './records/opened-tree.ts';
 
@@ -68,6 +69,7 @@ export interface LayerListingsDeps {
 }
 
 interface Run {
+  readonly time: ImageTime;
   isWaiting: boolean;
   layer: number | undefined;
   bytes: number;
@@ -77,9 +79,6 @@ interface Run {
 const runsAtOnce = 2;
 const mostWaiting = 50;
 const knownFailures = 2000;
-// A registry that sends less would keep others waiting.
-const shortestMs = 60_000;
-const slowestBytesPerMs = 100;
 // Content does not get better by itself.
 const contentFailureMs = 3_600_000;
 const otherFailureMs = 20_000;
@@ -95,6 +94,8 @@ export function createLayerListings({
   const queue = new RunQueue(runsAtOnce, { mostWaiting, refusal: tooManyRuns });
   const openTree = createOpenTree();
   const closing = new AbortController();
+
+  const isAwaited = () => queue.waiting > 0;
 
   /** Throws for an image whose files would remove each other. */
   const checkRoom = (bytes: number): void => {
@@ -126,9 +127,9 @@ export function createLayerListings({
     if (layer.problem !== undefined) throw problemFault(layer.problem);
     return kept(nameOf('entries', [layer]), async () => {
       if (size > limits.maxBytes) throw problemFault(`It has more than ${limits.maxBytes} bytes.`);
-      const mostMs = Math.min(limits.maxMs, shortestMs + Math.ceil(size / slowestBytesPerMs));
-      const late = AbortSignal.timeout(mostMs);
-      const signal = AbortSignal.any([closing.signal, late]);
+      run.bytes = 0;
+      using time = new LayerTime(size, limits, () => run.bytes, isAwaited);
+      const signal = AbortSignal.any([closing.signal, time.signal]);
       try {
         return await runListing(
           { kind: 'entries', digest, size, limits },
@@ -141,9 +142,7 @@ export function createLayerListings({
           },
         );
       } catch (error) {
-        if (late.aborted)
-          throw problemFault(`It cannot be read within ${Math.ceil(mostMs / 1000)} s.`);
-        throw error;
+        throw time.signal.aborted ? time.signal.reason : error;
       }
     });
   };
@@ -159,6 +158,7 @@ export function createLayerListings({
       const paths: string[] = [];
       let taken = 0;
       for (const [at, layer] of layers.entries()) {
+        if (at > 0) run.time.check();
         const isHere =
           layer.problem === undefined &&
           (await files.use(nameOf('entries', [layer]))) !== undefined;
@@ -208,11 +208,16 @@ export function createLayerListings({
 
   const start = (key: string, failureKey: string, question: ListingQuestion): Run => {
     const running = runs.get(key);
-    if (running) return running.run;
-    const run: Run = { isWaiting: true, layer: question.at, bytes: 0, layersDone: 0 };
+    if (running) {
+      running.run.time.look();
+      return running.run;
+    }
+    const time = new ImageTime(limits, isAwaited);
+    const run: Run = { time, isWaiting: true, layer: question.at, bytes: 0, layersDone: 0 };
     const done = queue
       .run(async () => {
         closing.signal.throwIfAborted();
+        time.begin();
         run.isWaiting = false;
         await work(question, run);
       })
@@ -267,7 +272,7 @@ export function createLayerListings({
       return {
         ...{ tree, waste, failure: isWhole ? undefined : failure },
         isCompared: compared !== undefined,
-        progress: run && { ...run },
+        progress: run && progressOf(run),
         async [Symbol.asyncDispose]() {
           await tree?.[Symbol.asyncDispose]();
         },
@@ -284,6 +289,10 @@ export function createLayerListings({
       await Promise.allSettled([...runs.values()].map(({ done }) => done));
     },
   };
+}
+
+function progressOf({ isWaiting, layer, bytes, layersDone }: Run): ListingProgress {
+  return { isWaiting, layer, bytes, layersDone };
 }
 
 /** Returns the name of the file about some layers; the order of the layers matters. */

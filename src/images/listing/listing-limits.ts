@@ -10,6 +10,8 @@ export interface ListingLimits {
   readonly maxNameBytes: number;
   /** Time to fetch and read one layer (ms). */
   readonly maxMs: number;
+  /** Time that a slow layer has while others wait (ms); a whole image has six times as much. */
+  readonly awaitedMs: number;
 }
 
 export const usualListingLimits: ListingLimits = {
@@ -18,6 +20,7 @@ export const usualListingLimits: ListingLimits = {
   maxEntries: 300_000,
   maxNameBytes: 64 * 1024 ** 2,
   maxMs: 15 * 60_000,
+  awaitedMs: 10_000,
 };
 
 /** No more layers of an image are compared. */

@@ -4,7 +4,7 @@ import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoom } from '../frame/page-room.ts';
 import { shownText, visibleLines, visibleText } from '../frame/shown-text.ts';
-import { layerAddress } from '../images/layer/layer-address.ts';
+import { layerAddress, layerName } from '../images/layer/layer-address.ts';
 import { configTable } from './config-table.ts';
 import type { ContainerData, ContainerImage } from './container-data.ts';
 import { factsPart } from './container-facts.ts';
@@ -59,8 +59,11 @@ function contents(token: string, image: ContainerImage): Html {
   );
   const room = pageRoom();
   const choice = platforms.length > 0 ? { platform } : {};
-  const addressOf = (layer: string) =>
-    name === undefined ? undefined : layerAddress({ image: name, ...choice, layer });
+  const digests = layers.map(({ digest }) => digest);
+  const addressOf = (at: number) =>
+    name === undefined
+      ? undefined
+      : layerAddress({ image: name, ...choice, layer: layerName(digests, at) });
   return html`<h2 id="layers">Layers</h2>
 ${platforms.length > 1 && html`<nav aria-label="Platforms"><ul class="choices">${choices}</ul></nav>`}
 ${layerStack(layers, room, addressOf)}

@@ -27,12 +27,12 @@ const mostSlabs = 24;
 /**
  * Returns the stack of layers as a picture, the top layer first, its sums, and a table with the same.
  *
- * @param addressOf returns the address of the page of a layer
+ * @param addressOf returns the address of the page of a layer; takes its position, the lowest layer first
  */
 export function layerStack(
   layers: readonly StackedLayer[],
   room: PageRoom,
-  addressOf: (digest: string) => string | undefined,
+  addressOf: (at: number) => string | undefined,
 ): Html {
   const total = layers.reduce((sum, { size }) => sum + size, 0);
   if (layers.length === 0) return html`<p class="minor">The image has no layers.</p>`;
@@ -48,7 +48,7 @@ export function layerStack(
   });
   const numbered = layers.map((layer, at) => ({ layer, number: at + 1 })).reverse();
   const { shown, left } = room.list(numbered, ({ layer, number }) =>
-    row(layer, number, addressOf(layer.digest)),
+    row(layer, number, addressOf(number - 1)),
   );
   return html`<p>${countOf(layers.length)}, ${byteText(total)} compressed. The top layer is the first.</p>
 <ul class="legend">${sums}</ul>

@@ -6,7 +6,7 @@ import { visibleText } from '../frame/shown-text.ts';
 import type { ConfigView, HistoryStep } from './image-config-view.ts';
 import type { Referrers, ReferrerView } from './image-referrers.ts';
 import type { ImageView, LayerView } from './image-view.ts';
-import { layerAddress } from './layer/layer-address.ts';
+import { layerAddress, layerName } from './layer/layer-address.ts';
 import { shareBar, shareText } from './share-bar.ts';
 
 export const inspectPath = '/view/inspect';
@@ -144,9 +144,11 @@ function layerTable(
 ): Html {
   const largest = Math.max(1, ...layers.map(({ size }) => size));
   const platform = platforms.find(({ isChosen }) => isChosen)?.name;
+  const digests = layers.map(({ digest }) => digest);
   const { shown, left } = room.list(history, step => {
     const layer = step.layer === undefined ? undefined : layers[step.layer - 1];
-    const address = layer && layerAddress({ image, platform, layer: layer.digest });
+    const address =
+      layer && layerAddress({ image, platform, layer: layerName(digests, layer.number - 1) });
     return stepRow(step, layer, address, layerBytes, largest);
   });
   return html`<h2 id="layers">History and layers</h2>

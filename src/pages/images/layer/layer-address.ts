@@ -6,7 +6,7 @@ export const layerPath = '/view/inspect/layer';
 export interface LayerAddress {
   readonly image: string;
   readonly platform?: string | undefined;
-  /** Digest. */
+  /** As {@link layerName} names it. */
   readonly layer: string;
   /** A directory, as {@link addressText} writes it. Default: the root. */
   readonly path?: string | undefined;
@@ -20,6 +20,24 @@ export interface LayerAddress {
 
 // A layer of a stranger has as many long names as it likes, and a page stays small.
 const longestLink = 800;
+
+/**
+ * Returns how an address names a layer: by its digest, and by its number where the image has the digest more than once.
+ *
+ * @param at position in the digests, the lowest layer first
+ */
+export function layerName(digests: readonly string[], at: number): string {
+  const digest = digests[at] ?? '';
+  const isAlone = digests.indexOf(digest) === digests.lastIndexOf(digest);
+  return isAlone ? digest : `${digest}@${at + 1}`;
+}
+
+/** Returns the position of the layer that an address names; undefined when the image has no such layer. */
+export function layerAt(digests: readonly string[], name: string): number | undefined {
+  const [digest = '', number] = name.split('@');
+  const at = number === undefined ? digests.indexOf(digest) : Number(number) - 1;
+  return at >= 0 && digests[at] === digest ? at : undefined;
+}
 
 /** Returns the address for a link in a list; undefined for one that is too long for a list. */
 export function listedAddress(address: LayerAddress): string | undefined {

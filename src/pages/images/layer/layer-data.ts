@@ -14,7 +14,7 @@ import type { OpenLayers } from '../../../request/inspect/inspected-layers.ts';
 import type { OpenInspected } from '../../../request/inspect/open-inspected.ts';
 import { type CredentialSource, credentialKey } from '../../../upstream/auth/credentials.ts';
 import { chooseImage, type LayerView, viewImage } from '../image-view.ts';
-import { addressText, type LayerAddress, namesIn } from './layer-address.ts';
+import { addressText, type LayerAddress, layerAt, namesIn } from './layer-address.ts';
 
 /** What the page of a layer shows. */
 export interface LayerData {
@@ -75,9 +75,9 @@ export async function layerData(
   { openInspected, openLayers, layerListings }: LayerPageDeps,
 ): Promise<LayerData> {
   const chosen = await chooseImage(openInspected, address.image, address.platform, credentials);
-  const at = chosen.manifest.layers.findIndex(({ digest }) => digest === address.layer);
-  const descriptor = chosen.manifest.layers[at];
-  if (!descriptor) {
+  const digests = chosen.manifest.layers.map(({ digest }) => digest);
+  const at = layerAt(digests, address.layer);
+  if (at === undefined) {
     throw new Fault(
       'not-found',
       'The image has no such layer: choose one on the page of the image',
@@ -92,7 +92,7 @@ export async function layerData(
   ]);
   const layer = view.layers[at] as LayerView;
   const common = {
-    ...{ address, layer, digests: view.layers.map(({ digest }) => digest) },
+    ...{ address, layer, digests },
     createdBy: view.history.find(step => step.layer === layer.number)?.createdBy ?? '',
   };
   const { access } = chosen.opened;

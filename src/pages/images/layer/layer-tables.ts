@@ -7,7 +7,13 @@ import { byteText, countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { shownText } from '../../frame/shown-text.ts';
 import { shareBar, shareText } from '../share-bar.ts';
-import { directoryOfKey, keyText, layerAddress, listedAddress } from './layer-address.ts';
+import {
+  directoryOfKey,
+  keyText,
+  layerAddress,
+  layerName,
+  listedAddress,
+} from './layer-address.ts';
 import type { LayerContents, LayerData } from './layer-data.ts';
 
 const mostPath = 160;
@@ -53,7 +59,7 @@ export function wasteOfImage(data: LayerData, { bytes, wasted, top, layers }: Im
 ${wasted > 0 && wasteTable(top, ({ key }) => html`<code>${shownText(keyText(key), mostPath)}</code>`, 'Wasted in the whole image')}
 <details class="table"><summary>Every layer</summary><div class="wide" tabindex="0" role="region" aria-label="Waste of every layer"><table class="files">
 <thead><tr><th scope="col">Layer</th><th scope="col" class="number">Unpacked</th><th scope="col" class="number">Wasted</th><td></td></tr></thead>
-<tbody>${layers.map((layer, at) => html`<tr><th scope="row"><a href="${layerAddress({ image, platform, layer: data.digests[at] ?? '' })}">Layer ${at + 1}</a></th><td class="number">${byteText(layer.bytes)}</td><td class="number">${byteText(layer.wasted)}</td><td class="bar">${shareBar(layer.wasted / largest)}</td></tr>`)}</tbody></table></div></details></section>`;
+<tbody>${layers.map((layer, at) => html`<tr><th scope="row"><a href="${layerAddress({ image, platform, layer: layerName(data.digests, at) })}">Layer ${at + 1}</a></th><td class="number">${byteText(layer.bytes)}</td><td class="number">${byteText(layer.wasted)}</td><td class="bar">${shareBar(layer.wasted / largest)}</td></tr>`)}</tbody></table></div></details></section>`;
 }
 
 function wasteTable(

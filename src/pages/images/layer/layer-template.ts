@@ -5,11 +5,12 @@ import { shownText, visibleText } from '../../frame/shown-text.ts';
 import { inspectPath } from '../image-template.ts';
 import { shareBar } from '../share-bar.ts';
 import { fileTable, layerChangeLinks } from './file-table.ts';
-import { layerAddress } from './layer-address.ts';
+import { layerAddress, layerName } from './layer-address.ts';
 import type { LayerContents, LayerData } from './layer-data.ts';
 import { biggestFiles, privilegedFiles, wasteOfImage, wasteOfLayer } from './layer-tables.ts';
 
 const refreshSeconds = 3;
+const mostLinks = 300;
 
 /** Returns the page of a layer. */
 export function layerPage(data: LayerData): Page {
@@ -43,12 +44,12 @@ function withoutShell(command: string): string {
 function otherLayers({ digests, layer, address }: LayerData): Html | false {
   if (digests.length < 2) return false;
   const { image, platform } = address;
-  const links = digests.map((digest, at) => {
-    const href = layerAddress({ image, platform, layer: digest });
+  const links = digests.slice(0, mostLinks).map((digest, at) => {
+    const href = layerAddress({ image, platform, layer: layerName(digests, at) });
     const isShown = at + 1 === layer.number;
     return html`<a href="${href}" title="${shortDigest(digest)}"${isShown && html` aria-current="true"`}><span class="unseen">Layer </span>${at + 1}</a>`;
   });
-  return html`<nav aria-label="Layers of the image, the lowest first" class="choices">${links.slice(0, 300)}</nav>`;
+  return html`<nav aria-label="Layers of the image, the lowest first" class="choices">${links}</nav>`;
 }
 
 /** Returns the part of the page that changes while the layer is read. */
