@@ -50,7 +50,7 @@ suite('PostgreSQL and the network', () => {
   test('a connection that the network loses silently is an outage', async () => {
     const url = await postgres.createDatabase();
     await using proxy = await startSilentProxy(url);
-    const database = await openPostgres(proxy.url, { statementMs: 600 });
+    const database = await openPostgres(proxy.url, { statementMs: 3000 });
     const one = database.sql('SELECT 1 AS one');
     const count = database.sql('UPDATE sums SET value = 1 WHERE name = ?');
     try {
