@@ -86,7 +86,7 @@ test('a damaged hosted blob is never delivered completely, is unknown afterwards
     assert.deepEqual(expect(await repository.get(route), 200).body, blob);
   }
   assert.equal((await setAside()).length, blobs.length);
-  assert.match(sluice.output(), /content is damaged on the disk/);
+  assert.match(sluice.output(), /content is damaged and was moved to damaged/);
 });
 
 test('a range of a damaged blob is not delivered completely either', async () => {
@@ -108,8 +108,11 @@ test('many simultaneous requests for a damaged blob: no client gets it completel
   await rotAll([digestOf(blob)]);
   const repository = new Repository(sluice, 'public/rot');
   const route = `blobs/${digestOf(blob)}`;
-  const replies = await Promise.all(Array.from({ length: 20 }, () => repository.get(route)));
-  for (const { status, isWhole } of replies) assert.ok(status === 404 || !isWhole, `${status}`);
+  // A connection that breaks off before the head was sent is an error here.
+  const get = () => repository.get(route).catch(() => undefined);
+  for (const reply of await Promise.all(Array.from({ length: 20 }, get))) {
+    assert.ok(reply?.status === 404 || !reply?.isWhole, `${reply?.status}`);
+  }
 });
 
 test('intact content is read again after a restart, and delivered', async () => {

@@ -333,6 +333,8 @@ function testNotes(withRows: WithRows): void {
       assert.equal(await tokenPairs.find(grant), 'three');
       assert.deepEqual(await sealed.after(found.at(-1)?.place, 10), []);
       clockReadings.write({ wallMs: 1, uptimeMs: 2, steadyFromMs: 3 });
+      // Readings are minutes apart.
+      await settle();
       clockReadings.write({ wallMs: 4, uptimeMs: 5, steadyFromMs: 6 });
       await identity.setId('first');
       await identity.setId('second');
