@@ -9,6 +9,7 @@ import { call } from '../test/faults/http-client.ts';
 import { startHostileWorld } from '../test/pages/hostile-world.ts';
 import { loadFirstView } from '../test/pages/page-files.ts';
 import { startBuildkitd } from '../test/world/buildkitd.ts';
+import { eventually } from '../test/world/eventually.ts';
 import { startRegistry } from '../test/world/registry.ts';
 import { startMeasuredSluice } from '../test/world/sluice.ts';
 import type { Part, Row } from './report.ts';
@@ -52,6 +53,13 @@ async function firstViews(): Promise<Row[]> {
     const at = world.pathOf(path);
     if (world.paths.includes(at)) await measure(`\`${path}\``, at);
   }
+  for (const at of world.paths.filter(path => path.includes('?'))) {
+    await eventually('nothing of the page is under way', async () => {
+      const { html } = await loadFirstView(url, at, { authorization });
+      return !html.includes('data-moving');
+    });
+    await measure(`\`${at.slice(0, at.indexOf('?'))}\` of an image`, at);
+  }
   const page = '/view/builds/{buildId}';
   const lines = Array.from({ length: logLines }, (_, at) => `#7 0.1 line ${at} of a long log\n`);
   await writeFile(join(data, 'logs/builds', `${world.pathOf('{buildId}')}.log`), lines.join(''));
@@ -71,8 +79,9 @@ async function watching(): Promise<Row> {
     },
   });
   const recipe = `FROM ${base}\nRUN for i in $(seq 300); do echo line $i; sleep 0.1; done\n`;
-  const answer = await sluice.request({ containerFile: Buffer.from(recipe).toString('base64') });
-  const { buildId } = answer as unknown as { buildId: string };
+  const { buildId } = await sluice.request({
+    containerFile: Buffer.from(recipe).toString('base64'),
+  });
   const watch = () =>
     new Promise<void>((resolve, reject) => {
       const events = `${sluice.url}/view/builds/${buildId}/events`;

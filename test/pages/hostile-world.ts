@@ -106,7 +106,7 @@ export async function startHostileWorld(start = startSluice): Promise<HostileWor
       condaOpts: { baseImage: `${registry.host}/debian:1` },
     },
   });
-  const { buildId } = built as typeof built & { buildId: string };
+  const { buildId = '' } = built;
   const known: Readonly<Record<string, string>> = {
     token: served.containerToken,
     buildId,
