@@ -12,7 +12,7 @@ export interface ClockReading {
 
 export interface ClockReadingStore {
   read(): Promise<ClockReading | undefined>;
-  /** Drops a reading that cannot be written. */
+  /** Drops a reading that cannot be written, and one that a later reading overtakes while it waits. */
   write(reading: ClockReading): void;
 }
 
@@ -24,11 +24,28 @@ export function createClockReadingStore(database: RowDatabase): ClockReadingStor
     `INSERT INTO clock_reading (id, wall, uptime, steady_from) VALUES (1, ?, ?, ?)
      ON CONFLICT (id) DO UPDATE SET wall = excluded.wall, uptime = excluded.uptime, steady_from = excluded.steady_from`,
   );
+  let waiting: ClockReading | undefined;
+  let isWriting = false;
+  // One after the other: of two changes at once, a database across the network may make the first one last.
+  const writeAll = async (): Promise<void> => {
+    isWriting = true;
+    while (waiting !== undefined) {
+      const { wallMs, uptimeMs, steadyFromMs } = waiting;
+      waiting = undefined;
+      const row = [wallMs, uptimeMs, steadyFromMs].map(Math.round);
+      try {
+        await database.commit(() => write.run(...row));
+      } catch {
+        // The next reading is at most minutes away.
+      }
+    }
+    isWriting = false;
+  };
   return {
     read: () => database.read(read.get()),
-    write({ wallMs, uptimeMs, steadyFromMs }) {
-      const row = [wallMs, uptimeMs, steadyFromMs].map(Math.round);
-      database.commit(() => write.run(...row)).catch(() => {});
+    write(reading) {
+      waiting = reading;
+      if (!isWriting) void writeAll();
     },
   };
 }
