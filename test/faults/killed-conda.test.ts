@@ -79,18 +79,26 @@ test('kill -9 at any moment loses nothing and leaves nothing half made', async t
       const moment = `round ${round}: killed ${delayMs} ms after request ${requests}`;
       const before = channel.requests.length;
       const asked = ask(sluice, round).catch(() => undefined);
-      await Promise.race([
-        eventually('the channel is asked', () => channel.requests.length >= before + requests),
-        // The packages may be known, so that there are fewer requests.
-        asked.then(answer => answer && logOf(sluice, answer.buildId)).catch(() => undefined),
-      ]);
+      // The packages may be known, so that there are fewer requests.
+      let hasEnded = false;
+      const ended = asked
+        .then(answer => answer && logOf(sluice, answer.buildId))
+        .catch(() => undefined)
+        .finally(() => {
+          hasEnded = true;
+        });
+      await eventually(
+        'the channel is asked',
+        () => hasEnded || channel.requests.length >= before + requests,
+      );
       await sleep(delayMs);
       await sluice.kill();
       const answered = await asked;
+      await ended;
       sluice = await startSluice(options);
       // The build of an answered request goes on by itself.
-      const ended = answered && (await logOf(sluice, answered.buildId));
-      if (ended !== undefined) assert.match(ended, /The build succeeded/, moment);
+      if (answered)
+        assert.match(await logOf(sluice, answered.buildId), /The build succeeded/, moment);
       const again = await ask(sluice, round);
       assert.match(await logOf(sluice, again.buildId), /The build succeeded/, moment);
       const first = await ask(reference, round);
