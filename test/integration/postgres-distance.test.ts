@@ -70,6 +70,7 @@ suite('round trips to PostgreSQL', () => {
       const begin = proxy.trips();
       await work(attempt);
       counts.push(proxy.trips() - begin);
+     
     }
     assert.ok(Math.min(...counts) <= limit, `${row}: ${counts}, and the table says ${limit}`);
   };

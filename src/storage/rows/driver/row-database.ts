@@ -9,11 +9,15 @@ export type Values = readonly Value[] | readonly [Readonly<Record<string, Value 
  * {@link RowDatabase.read} does.
  */
 export interface Call<T> {
-  [Symbol.iterator](): Iterator<Sent, T, Answer>;
+  [Symbol.iterator](): Iterator<Sent, T, Answers>;
 }
 
-/** What a call hands to a database across the network, and what it gets back. SQLite answers without either. */
-export type Sent = object;
+/**
+ * What calls hand to a database across the network in one round trip, and what they get back in the same order. SQLite
+ * answers without either.
+ */
+export type Sent = readonly object[];
+export type Answers = readonly Answer[];
 export interface Answer {
   readonly rows: readonly Record<string, unknown>[];
   readonly changes: number;
@@ -27,19 +31,21 @@ export interface Statement<Row> {
   run(...values: Values): Call<void>;
   /** Returns the number of changed rows. */
   changes(...values: Values): Call<number>;
+  /** Returns true when a row was changed. */
+  hasChanged(...values: Values): Call<boolean>;
   /** Returns the same statement with the first column in place of a row. */
   pluck<T>(): Pick<Statement<T>, 'get' | 'all'>;
 }
 
 /**
- * The work of a transaction: a generator that calls statements, or a single call. It may run more than once, and other
- * work may run between two of its statements. So it reads nothing that changes meanwhile, and leaves nothing behind but
+ * The work of a transaction: a generator that calls statements, or a single call, which costs the fewest round trips. It
+ * may run more than once, and other work may run between two of its statements. So it reads nothing that changes meanwhile, and leaves nothing behind but
  * its result.
  */
 export type Change<T> = () => Call<T>;
 
 /** A part of a change, as a generator. */
-export type RowsWork<T> = Generator<Sent, T, Answer>;
+export type RowsWork<T> = Generator<Sent, T, Answers>;
 
 /** A database for the stores. `sql` is the same text for all databases, see docs/adr/0046-one-set-of-statements.md. */
 export interface RowDatabase {

@@ -37,6 +37,7 @@ function statementOf<Row>(database: Sqlite, text: string): Statement<Row> {
     all: (...values: Values) => new SqliteCall(() => statement.all(...values) as Row[]),
     run: (...values: Values) => new SqliteCall(() => void statement.run(...values)),
     changes: (...values: Values) => new SqliteCall(() => statement.run(...values).changes),
+    hasChanged: (...values: Values) => new SqliteCall(() => statement.run(...values).changes > 0),
     pluck<T>() {
       statement.pluck();
       return this as unknown as Statement<T>;

@@ -1,5 +1,6 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { RowDatabase, RowsWork } from '../driver/row-database.ts';
+import { together } from '../driver/together.ts';
 import { claimSql } from '../images/content-rows.ts';
 import type { HostedQueries } from './hosted-queries.ts';
 import type {
@@ -36,8 +37,11 @@ export function createHostedPushes(database: RowDatabase, queries: HostedQueries
   const claimContent = sql(claimSql);
 
   function* idOf(repository: string) {
-    yield* addRepository.run(repository);
-    return Number(yield* queries.repositoryId(repository));
+    const [, id] = yield* together([
+      addRepository.run(repository),
+      queries.repositoryId(repository),
+    ]);
+    return Number(id);
   }
 
   function* limitFor(
@@ -49,14 +53,17 @@ export function createHostedPushes(database: RowDatabase, queries: HostedQueries
     const isOver = (bytes: number, limit: number | undefined) =>
       limit !== undefined && bytes > limit;
     if (isOver(size, maxBlobBytes)) return 'maxBlobBytes' satisfies HostedLimit;
-    const bytes = Number((yield* queries.repositoryBytes(repository)) ?? 0);
-    if (isOver(bytes + size, maxRepositoryBytes)) {
+    const [bytes, isHeld, total] = yield* together([
+      queries.repositoryBytes(repository),
+      queries.isHeld({ digest }),
+      queries.totalBytes(),
+    ]);
+    if (isOver(Number(bytes ?? 0) + size, maxRepositoryBytes)) {
       return 'maxRepositoryBytes' satisfies HostedLimit;
     }
     // Content that another repository has takes no additional space.
-    if (maxTotalBytes === undefined || (yield* queries.isHeld({ digest })) === 1) return undefined;
-    const total = Number(yield* queries.totalBytes());
-    return isOver(total + size, maxTotalBytes)
+    if (isHeld === 1) return undefined;
+    return isOver(Number(total) + size, maxTotalBytes)
       ? ('maxTotalBytes' satisfies HostedLimit)
       : undefined;
   }
@@ -68,16 +75,19 @@ export function createHostedPushes(database: RowDatabase, queries: HostedQueries
     const isNew = !(yield* queries.manifest(repository, digest));
     const limit = isNew ? yield* limitFor(repository, digest, size, limits) : undefined;
     if (limit) return { kind: 'limit', limit };
-    for (const part of blobs) {
-      const kept = yield* queries.blobSize(repository, part.digest);
+    const sizes = yield* together(blobs.map(({ digest }) => queries.blobSize(repository, digest)));
+    for (const [at, part] of blobs.entries()) {
+      const kept = sizes[at];
       if (kept === undefined && !part.isOptional) return { kind: 'missing-blob', part };
       if (kept !== undefined && kept !== part.size) return { kind: 'blob-size', part, kept };
     }
-    for (const part of manifests) {
+    const [known, others] = yield* together([
+      together(manifests.map(part => queries.manifest(repository, part.digest))),
       // BuildKit keeps caches as an index of layers.
-      const kept =
-        (yield* queries.manifest(repository, part.digest))?.size ??
-        (yield* queries.blobSize(repository, part.digest));
+      together(manifests.map(part => queries.blobSize(repository, part.digest))),
+    ]);
+    for (const [at, part] of manifests.entries()) {
+      const kept = known[at]?.size ?? others[at];
       if (kept === undefined) return { kind: 'missing-manifest', part };
       if (kept !== part.size) return { kind: 'manifest-size', part, kept };
     }
@@ -90,11 +100,11 @@ export function createHostedPushes(database: RowDatabase, queries: HostedQueries
     if (refusal) return refusal;
     const { digest, mediaType, size, subject, artifactType, annotations } = push.manifest;
     const id = yield* idOf(push.repository);
-    yield* putManifest.run(id, digest, mediaType, size, subject, artifactType, annotations);
-    for (const part of [...push.blobs, ...push.manifests]) {
-      yield* putPart.run(id, digest, part.digest);
-    }
-    for (const tag of push.tags) yield* putTag.run(id, tag, digest);
+    yield* together([
+      putManifest.run(id, digest, mediaType, size, subject, artifactType, annotations),
+      ...[...push.blobs, ...push.manifests].map(part => putPart.run(id, digest, part.digest)),
+      ...push.tags.map(tag => putTag.run(id, tag, digest)),
+    ]);
     return { kind: 'put' };
   }
 
@@ -105,8 +115,8 @@ export function createHostedPushes(database: RowDatabase, queries: HostedQueries
     if (limit) return limit;
     const claimed = yield* claimContent.changes({ digest, at: Date.now() });
     if (claimed === 0) return 'gone';
-    yield* putBlob.run(yield* idOf(repository), digest, size, at);
-    yield* forgetCopy.run(digest);
+    const id = yield* idOf(repository);
+    yield* together([putBlob.run(id, digest, size, at), forgetCopy.run(digest)]);
     return undefined;
   }
 

@@ -118,7 +118,7 @@ export function createImageRemoval(database: RowDatabase, queries: HostedQueries
     return removed > 0;
   }
   function* removeTag(repository: string, tag: string) {
-    return (yield* removeTagRow.changes(repository, tag)) > 0;
+    return yield* removeTagRow.hasChanged(repository, tag);
   }
 
   /** Removes a manifest that no tag and no index names, and then the manifests that it named. */

@@ -79,7 +79,7 @@ export function createAnonymousShare(
   };
 
   const requireWithin = async (network: string, checked: readonly What[]): Promise<void> => {
-    const [own, all] = await Promise.all([store.of(network), store.of(undefined)]);
+    const [own, all] = await store.ofBoth(network);
     const coming = incoming.get(network) ?? { files: 0, bytes: 0 };
     const ownUse = { ...own, files: own.files + coming.files, bytes: own.bytes + coming.bytes };
     const allUse = { ...all, files: all.files + incomingFiles, bytes: all.bytes + incomingBytes };

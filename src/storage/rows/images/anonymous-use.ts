@@ -1,5 +1,6 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
+import { together } from '../driver/together.ts';
 
 /** Container requests and content kept for callers without an access token. */
 export interface AnonymousUse {
@@ -14,6 +15,8 @@ export interface AnonymousUse {
 export interface AnonymousUseStore {
   /** Returns the use of one network, or of all. */
   of(network: string | undefined): Promise<AnonymousUse>;
+  /** Returns the use of one network, and of all. */
+  ofBoth(network: string): Promise<readonly [own: AnonymousUse, all: AnonymousUse]>;
   /** Enters content that was not here before. */
   enter(digest: Digest, network: string, size: number): Promise<void>;
   /** Subtracts content that was removed. */
@@ -39,6 +42,10 @@ export function createAnonymousUseStore(database: RowDatabase): AnonymousUseStor
     .pluck<Digest>();
   return {
     of: async network => (await database.read(of.get(network ?? allNetworks))) ?? nothing,
+    async ofBoth(network) {
+      const [own, all] = await database.read(together([of.get(network), of.get(allNetworks)]));
+      return [own ?? nothing, all ?? nothing];
+    },
     enter: (digest, network, size) => database.commit(() => enter.run(digest, network, size)),
     forget: digest => database.commit(() => forget.run(digest)),
     digestsAfter: (digest, limit) => database.read(digestsAfter.all(digest, limit)),

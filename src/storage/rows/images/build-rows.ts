@@ -174,7 +174,7 @@ export function createBuildStore(database: RowDatabase): BuildStore {
     if (last && last.finishedAt !== null && isNews(last, seen)) return { row: last, isNew: false };
     const number = randomInt(1, numbers);
     const values = [`${key}_${number}`, key, number, target, plan, owner, isTrusted ? 1 : 0, grant];
-    const isNew = (yield* insert.changes(...values, at)) > 0;
+    const isNew = yield* insert.hasChanged(...values, at);
     return { row: (yield* latest(target)) as BuildRow, isNew };
   }
 
@@ -215,7 +215,7 @@ export function createBuildStore(database: RowDatabase): BuildStore {
     expired: async (at, limit) => (await database.read(expired.all(at, limit))).map(rowOf),
     remove: (id, at, image) =>
       database.commit(function* () {
-        const isRemoved = (yield* remove.changes(id, at)) > 0;
+        const isRemoved = yield* remove.hasChanged(id, at);
         if (isRemoved && image) yield* removeImage(image);
         return isRemoved;
       }),

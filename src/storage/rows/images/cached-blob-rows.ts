@@ -112,7 +112,7 @@ export function createCachedBlobStore(database: RowDatabase): CachedBlobStore {
         const isMere = (yield* isMereCopy.get(digest)) !== undefined;
         yield* forget.run(digest);
         if (!isMere || (yield* isHeld.get({ digest })) === 1 || adopted.has(digest)) return false;
-        return (yield* condemn.changes({ digest, at: Date.now() })) > 0;
+        return yield* condemn.hasChanged({ digest, at: Date.now() });
       }),
     async adopt(digest) {
       adopted.set(digest, true);

@@ -5,7 +5,8 @@ import {
   type ContentState,
   type ContentUses,
 } from '../../content/content-uses.ts';
-import type { Change, RowDatabase, RowsWork } from '../driver/row-database.ts';
+import type { RowDatabase, RowsWork } from '../driver/row-database.ts';
+import { together } from '../driver/together.ts';
 
 /** Records which content is here and when it was used last, and answers the queries of a sweep. */
 export interface ContentRowStore extends ContentUses {
@@ -85,39 +86,27 @@ export function createContentRowStore(database: RowDatabase): ContentRowStore {
   );
   const redate = sql('UPDATE contents SET used_at = ? WHERE digest = ?');
 
-  // One read for all: a promise for each would keep the garbage collector busy.
   function* findUnknown(digests: readonly Digest[]): RowsWork<Digest[]> {
-    const unknown: Digest[] = [];
-    for (const digest of digests) {
-      if ((yield* isKnown.get(digest)) === undefined) unknown.push(digest);
-    }
-    return unknown;
+    const known = yield* together(digests.map(digest => isKnown.get(digest)));
+    return digests.filter((_, at) => known[at] === undefined);
   }
 
-  /** Runs a statement; true when it changed a row. */
-  const changed = (change: Change<number>) =>
-    database.commit(function* () {
-      return (yield* change()) > 0;
-    });
-
   return {
-    announce: (digest, size) =>
-      database.commit(function* () {
-        return (yield* announce.get({ digest, size, at: Date.now() })) ?? 'going';
-      }),
+    announce: async (digest, size) =>
+      (await database.commit(() => announce.get({ digest, size, at: Date.now() }))) ?? 'going',
     isHere: async digest => (await database.read(isHere.get(digest))) !== undefined,
-    arrive: digest => changed(() => arrive.changes({ digest, at: Date.now() })),
-    claim: digest => changed(() => claim.changes({ digest, at: Date.now() })),
-    condemn: digest => changed(() => condemn.changes({ digest, at: Date.now() })),
+    arrive: digest => database.commit(() => arrive.hasChanged({ digest, at: Date.now() })),
+    claim: digest => database.commit(() => claim.hasChanged({ digest, at: Date.now() })),
+    condemn: digest => database.commit(() => condemn.hasChanged({ digest, at: Date.now() })),
     takeOver: digest =>
-      changed(() => {
+      database.commit(() => {
         const at = Date.now();
-        return takeOver.changes({ digest, at, markedBefore: at - abandonedRemovalMs });
+        return takeOver.hasChanged({ digest, at, markedBefore: at - abandonedRemovalMs });
       }),
     forget: digest =>
       database.commit(function* () {
         // Content of callers without a login takes none of their room any more.
-        if ((yield* forget.changes(digest)) > 0) yield* forgetShare.run(digest);
+        if (yield* forget.hasChanged(digest)) yield* forgetShare.run(digest);
       }),
 
     async after(digest, limit, linkedBefore) {
@@ -126,10 +115,10 @@ export function createContentRowStore(database: RowDatabase): ContentRowStore {
     },
     unknown: digests => database.read(findUnknown(digests)),
     markUnused: (digest, usedBefore) =>
-      database.write(function* () {
+      database.write(() => {
         const at = Date.now();
         const announcedBefore = at - abandonedArrivalMs;
-        return (yield* markUnused.changes({ digest, at, usedBefore, announcedBefore })) > 0;
+        return markUnused.hasChanged({ digest, at, usedBefore, announcedBefore });
       }),
     redate: digest => database.commit(() => redate.run(Date.now(), digest)),
   };

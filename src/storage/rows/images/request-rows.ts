@@ -1,4 +1,5 @@
 import type { Call, RowDatabase } from '../driver/row-database.ts';
+import { together } from '../driver/together.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { allNetworks } from './anonymous-use.ts';
 
@@ -97,6 +98,10 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   // Requests that arrive while the previous group is being flushed are written together: a separate change for each
   // costs more than the rows.
   let group: Group | undefined;
+  const callsFor = ({ tokenHash, createdAt, expiresAt, body, network, buildId }: InsertedRow) => {
+    const row = insert.run(tokenHash, createdAt, expiresAt, body, network ?? null);
+    return buildId === undefined ? [row] : [row, keepBuild.run({ until: expiresAt, id: buildId })];
+  };
   const openGroup = (): Group => {
     const opened: Group = {
       rows: [],
@@ -109,11 +114,7 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     };
     opened.written = database.write(function* () {
       close();
-      for (const { tokenHash, createdAt, expiresAt, body, network, buildId } of opened.rows) {
-        yield* insert.run(tokenHash, createdAt, expiresAt, body, network ?? null);
-        if (buildId !== undefined) yield* keepBuild.run({ until: expiresAt, id: buildId });
-      }
-      yield* addUse(opened.rows);
+      yield* together([...opened.rows.flatMap(callsFor), ...addUse(opened.rows)]);
     });
     opened.written.catch(close);
     return opened;
@@ -132,10 +133,7 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   return {
     insert: (tokenHash, row) => add({ tokenHash, ...row }),
     find: tokenHash => database.read(find.get(tokenHash)),
-    revoke: (tokenHash, at) =>
-      database.write(function* () {
-        return (yield* revoke.changes(at, tokenHash)) > 0;
-      }),
+    revoke: (tokenHash, at) => database.write(() => revoke.hasChanged(at, tokenHash)),
     endingAfter: ({ expiresAt, id }, limit) => database.read(endingAfter.all(expiresAt, id, limit)),
     purge: (endedBefore, signal) =>
       inSmallSteps(database, rows => purge.changes(endedBefore, rows), signal),
@@ -148,13 +146,13 @@ export function createRequestStore(database: RowDatabase): RequestStore {
  * Adds requests to the sums of anonymous use, one network at a time: a trigger would change the same two rows for
  * each request. Their removal does have a trigger.
  */
-function useOfRequests(database: RowDatabase): (rows: readonly InsertedRow[]) => Call<void> {
+function useOfRequests(database: RowDatabase): (rows: readonly InsertedRow[]) => Call<void>[] {
   const add = database.sql(
     `INSERT INTO anonymous_use (network, requests, files, bytes) VALUES (?, ?, 0, ?)
      ON CONFLICT (network) DO UPDATE SET requests = anonymous_use.requests + excluded.requests,
        bytes = anonymous_use.bytes + excluded.bytes`,
   );
-  return function* (rows) {
+  return rows => {
     const sums = new Map<string, { requests: number; bytes: number }>();
     for (const { body, network } of rows) {
       if (network === undefined) continue;
@@ -165,6 +163,6 @@ function useOfRequests(database: RowDatabase): (rows: readonly InsertedRow[]) =>
         sums.set(key, sum);
       }
     }
-    for (const [network, { requests, bytes }] of sums) yield* add.run(network, requests, bytes);
+    return Array.from(sums, ([network, { requests, bytes }]) => add.run(network, requests, bytes));
   };
 }

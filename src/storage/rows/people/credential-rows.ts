@@ -95,10 +95,7 @@ export function createCredentialStore(database: RowDatabase): CredentialStore {
     },
     touch: (id, day) =>
       database.commit(() => touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),
-    remove: id =>
-      database.write(function* () {
-        return (yield* remove.changes(id)) > 0;
-      }),
+    remove: id => database.write(() => remove.hasChanged(id)),
   };
 }
 

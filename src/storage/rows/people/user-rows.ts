@@ -42,9 +42,6 @@ export function createUserStore(database: RowDatabase): UserStore {
       entries: await database.read(list.all(limit, offset)),
       total: Number(await database.read(count.get())),
     }),
-    remove: id =>
-      database.write(function* () {
-        return (yield* remove.changes(id)) > 0;
-      }),
+    remove: id => database.write(() => remove.hasChanged(id)),
   };
 }

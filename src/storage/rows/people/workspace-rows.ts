@@ -80,10 +80,7 @@ export function createWorkspaceStore(database: RowDatabase): WorkspaceStore {
         total: Number(await database.read(isOfAll ? countAll.get() : count.get(member))),
       };
     },
-    remove: id =>
-      database.write(function* () {
-        return (yield* remove.changes(id)) > 0;
-      }),
+    remove: id => database.write(() => remove.hasChanged(id)),
     hasMember: async (id, user) => (await database.read(hasMember.get(id, user))) !== undefined,
     members: async (id, { limit, offset }) => ({
       entries: await database.read(members.all(id, limit, offset)),
@@ -94,9 +91,6 @@ export function createWorkspaceStore(database: RowDatabase): WorkspaceStore {
         yield* addMember.run(id, user);
         return (yield* hasMember.get(id, user)) !== undefined;
       }),
-    removeMember: (id, user) =>
-      database.write(function* () {
-        return (yield* removeMember.changes(id, user)) > 0;
-      }),
+    removeMember: (id, user) => database.write(() => removeMember.hasChanged(id, user)),
   };
 }

@@ -1,6 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import type { Answer, Call, Change, RowDatabase, WriteOptions } from '../driver/row-database.ts';
+import type {
+  Answers,
+  Call,
+  Change,
+  RowDatabase,
+  Sent,
+  WriteOptions,
+} from '../driver/row-database.ts';
 import { faultOf, isBroken, isConflict, isUnavailable, startFaultOf } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
@@ -57,6 +64,8 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     keepAliveInitialDelayMillis: keepAliveMs,
     idle_in_transaction_session_timeout: statementMs,
     application_name: 'sluice',
+    // What does not wait for an answer is sent at once.
+    pipeline: true,
     types: { getTypeParser: parserOf },
   };
   const pool = new pg.Pool({ ...config, max: mostConnections });
@@ -79,7 +88,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   const read = async <T>(call: Call<T>): Promise<T> => {
     const client = await connect();
     try {
-      const result = await follow(client, call);
+      const result = await follow(call, calls => send(client, calls));
       client.release();
       return result;
     } catch (error) {
@@ -92,9 +101,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     lock?.require();
     const client = await connect();
     try {
-      await client.query(first);
-      const result = await follow(client, change());
-      await client.query('COMMIT');
+      const result = await transaction(client, change(), first);
       client.release();
       return result;
     } catch (error) {
@@ -173,21 +180,57 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   };
 }
 
-/** Runs a change, statement by statement. */
-async function follow<T>(client: pg.PoolClient, change: Call<T>): Promise<T> {
-  const work = change[Symbol.iterator]();
+/** Runs a change from its beginning to its end. A single statement costs one round trip. */
+async function transaction<T>(client: pg.PoolClient, change: Call<T>, first: string): Promise<T> {
+  if (change instanceof PostgresCall) {
+    return follow(change, calls => send(client, calls, { first, last: 'COMMIT' }));
+  }
+  let isBegun = false;
+  const result = await follow(change, calls => {
+    const before = isBegun ? {} : { first };
+    isBegun = true;
+    return send(client, calls, before);
+  });
+  if (isBegun) await client.query('COMMIT');
+  return result;
+}
+
+/** Runs a change, or reads, step by step. */
+async function follow<T>(call: Call<T>, answer: (calls: Sent) => Promise<Answers>): Promise<T> {
+  const work = call[Symbol.iterator]();
   let step = work.next();
-  while (step.done !== true) {
-    const call = step.value;
+  while (step.done !== true) step = work.next(await answer(step.value));
+  return step.value;
+}
+
+interface Around {
+  /** Statements before and after the calls, whose answers nobody needs. */
+  readonly first?: string;
+  readonly last?: string;
+}
+
+/**
+ * Sends calls, and what stands around them, in one round trip. Resolves or rejects when all have been answered, with the
+ * first error: in a transaction, the others follow from it.
+ */
+async function send(
+  client: pg.PoolClient,
+  calls: Sent,
+  { first, last }: Around = {},
+): Promise<Answers> {
+  const queries = calls.map(call => {
     if (!(call instanceof PostgresCall)) {
       throw new Error('This statement belongs to another database');
     }
     const { name, text, values } = call;
-    const { rows, rowCount } = await client.query({ name, text, values: values.map(storable) });
-    const answer: Answer = { rows, changes: rowCount ?? 0 };
-    step = work.next(answer);
-  }
-  return step.value;
+    return { name, text, values: values.map(storable) };
+  });
+  const before = first === undefined ? [] : [client.query(first)];
+  const sent = queries.map(query => client.query(query));
+  const after = last === undefined ? [] : [client.query(last)];
+  const results = await Promise.allSettled([...before, ...sent, ...after]);
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+  return (await Promise.all(sent)).map(({ rows, rowCount }) => ({ rows, changes: rowCount ?? 0 }));
 }
 
 async function undo(client: pg.PoolClient): Promise<boolean> {

@@ -1,5 +1,15 @@
-import type { Answer, Call, Sent, Statement, Value, Values } from '../driver/row-database.ts';
+import type {
+  Answer,
+  Answers,
+  Call,
+  Sent,
+  Statement,
+  Value,
+  Values,
+} from '../driver/row-database.ts';
 import { postgresText } from './postgres-text.ts';
+
+const nothing: Answer = { rows: [], changes: 0 };
 
 /** A call on its way to PostgreSQL. */
 export class PostgresCall<T> implements Call<T> {
@@ -19,8 +29,9 @@ export class PostgresCall<T> implements Call<T> {
     this.#resultOf = resultOf;
   }
 
-  *[Symbol.iterator](): Generator<Sent, T, Answer> {
-    return this.#resultOf(yield this);
+  *[Symbol.iterator](): Generator<Sent, T, Answers> {
+    const [answer = nothing] = yield [this];
+    return this.#resultOf(answer);
   }
 }
 
@@ -38,6 +49,7 @@ export function postgresStatement<Row>(statement: string): Statement<Row> {
     all: (...values: Values) => call(values, ({ rows }) => [...rows] as Row[]),
     run: (...values: Values) => call(values, () => {}),
     changes: (...values: Values) => call(values, ({ changes }) => changes),
+    hasChanged: (...values: Values) => call(values, ({ changes }) => changes > 0),
     pluck<First>(): Pick<Statement<First>, 'get' | 'all'> {
       return {
         get: (...values) =>

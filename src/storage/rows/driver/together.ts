@@ -1,0 +1,29 @@
+import type { Answers, Call, RowsWork } from './row-database.ts';
+
+type ResultsOf<Calls extends readonly Call<unknown>[]> = {
+  [At in keyof Calls]: Calls[At] extends Call<infer Result> ? Result : never;
+};
+
+/**
+ * Runs calls, or parts of a change, that do not need each other's results. A database across the network gets their
+ * first statements in one round trip, then their second ones, and so on. SQLite runs one after the other.
+ *
+ * @returns their results, in the same order
+ */
+export function* together<const Calls extends readonly Call<unknown>[]>(
+  calls: Calls,
+): RowsWork<ResultsOf<Calls>> {
+  const works = calls.map(call => call[Symbol.iterator]());
+  const steps = works.map(work => work.next());
+  while (steps.some(({ done }) => !done)) {
+    const sent = steps.map(({ done, value }) => (done ? [] : (value as readonly object[])));
+    const answers: Answers = yield sent.flat();
+    let taken = 0;
+    for (const [at, { length }] of sent.entries()) {
+      if (steps[at]?.done) continue;
+      steps[at] = works[at]?.next(answers.slice(taken, taken + length)) as (typeof steps)[number];
+      taken += length;
+    }
+  }
+  return steps.map(({ value }) => value) as ResultsOf<Calls>;
+}
