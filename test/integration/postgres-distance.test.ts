@@ -70,7 +70,6 @@ suite('round trips to PostgreSQL', () => {
       const begin = proxy.trips();
       await work(attempt);
       counts.push(proxy.trips() - begin);
-     
     }
     assert.ok(Math.min(...counts) <= limit, `${row}: ${counts}, and the table says ${limit}`);
   };

@@ -42,9 +42,7 @@ for (const [name, open] of databases) {
         yield* put.run(name, before + 1);
         return before;
       }
-      function* nothing(): RowsWork<string> {
-        return 'nothing';
-      }
+      const nothing = () => together([]);
       const change = () =>
         together([
           put.run('one', 1),
@@ -53,11 +51,11 @@ for (const [name, open] of databases) {
           put.hasChanged('four', 4),
           together([]),
         ]);
-      const results = [undefined, [0, 'nothing', 0], undefined, true, []];
+      const results = [undefined, [0, [], 0], undefined, true, []];
       assert.deepEqual(await database.write(change), results);
       assert.deepEqual(await Promise.all(['one', 'two', 'three', 'four'].map(value)), [1, 1, 1, 4]);
       const read = await database.read(together([find.get('one'), nothing(), find.get('four')]));
-      assert.deepEqual(read.map(String), ['1', 'nothing', '4']);
+      assert.deepEqual(read.map(String), ['1', '', '4']);
     });
 
     test('an error undoes all, and the next change finds the database usable', async () => {
@@ -110,5 +108,5 @@ test('what needs no answer costs PostgreSQL no round trip', async () => {
     for (const call of calls) yield* call;
   };
   assert.equal(await trips(() => far.write(one)), 4);
-  assert.equal(await trips(() => far.write(function* () {})), 0);
+  assert.equal(await trips(() => far.write(() => together([]))), 0);
 });
