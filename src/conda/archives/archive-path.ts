@@ -18,7 +18,9 @@ export function checkedPath(path: string): string {
   const isSafe = names.every(
     name => name !== '' && name !== '.' && name !== '..' && Buffer.byteLength(name) <= maxNameBytes,
   );
-  if (!isSafe || plain.includes('\0') || Buffer.byteLength(plain) > maxPathBytes) {
+  // JSON may have half of a character, which no name on Linux has.
+  const isName = plain.isWellFormed() && !plain.includes('\0');
+  if (!isSafe || !isName || Buffer.byteLength(plain) > maxPathBytes) {
     throw unsafe(path);
   }
   return plain;

@@ -161,6 +161,22 @@ const refusals: Readonly<Record<string, [MadeParts, RegExp]>> = {
     },
     /has a damaged entry point, "\.\.\/\.\.\/x = a:b"/,
   ],
+  'an entry point whose name no file can have': [
+    {
+      info: [
+        { name: 'info/index.json', content: indexWith({ noarch: 'python' }) },
+        { name: 'info/link.json', content: linkWith(`${'c'.repeat(300)} = a:b`) },
+      ],
+    },
+    /has an unsafe path, "bin\/c/,
+  ],
+  'a listed path with half of a character': [
+    {
+      files: rawTar([{ name: 'share/\ufffd', body: 'x' }]),
+      paths: [listed('share/\ud800')],
+    },
+    /has an unsafe path, "share\//,
+  ],
   'an entry point with code in it': [
     {
       info: [

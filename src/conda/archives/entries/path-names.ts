@@ -13,6 +13,7 @@ const maxBytes = 96 * 1024 * 1024;
 const mostBytesOfName = 8 * 1024;
 const firstSlots = 4096;
 const slash = 0x2f;
+const encoder = new TextEncoder();
 
 /**
  * Names of very many files, outside of the heap: about as many bytes as their characters, and 12 more.
@@ -35,9 +36,12 @@ export class PathNames {
     return this.#bytes.reserved + this.#slots.byteLength;
   }
 
-  /** Keeps a text of at most 4096 bytes. */
+  /** Keeps a text. Throws {@link ArchiveProblem} for one that is too long, and for more than all names may have. */
   add(text: string): NamePlace {
     const length = this.#write(text);
+    if (length === undefined) {
+      throw new ArchiveProblem(`has a name of more than ${mostBytesOfName} bytes`);
+    }
     if (this.#bytes.size + length > maxBytes) {
       throw new ArchiveProblem(`has names of more than ${maxBytes} bytes`);
     }
@@ -74,6 +78,7 @@ export class PathNames {
   /** Returns the row that was entered with this name. */
   find(text: string): number | undefined {
     const length = this.#write(text);
+    if (length === undefined) return undefined;
     const wanted = this.#wanted;
     const mask = this.#slots.length - 1;
     for (let slot = keyedHash(wanted, 0, length) & mask; ; slot = (slot + 1) & mask) {
@@ -92,8 +97,10 @@ export class PathNames {
     this.#used = 0;
   }
 
-  #write(text: string): number {
-    return this.#wanted.write(text, 'utf8');
+  /** Returns the number of bytes; undefined for a text that is too long. */
+  #write(text: string): number | undefined {
+    const { read, written } = encoder.encodeInto(text, this.#wanted);
+    return read === text.length ? written : undefined;
   }
 
   #grow(): void {

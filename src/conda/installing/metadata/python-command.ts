@@ -1,3 +1,4 @@
+import { checkedPath } from '../../archives/archive-path.ts';
 import { ArchiveProblem, showPath } from '../../archives/archive-problem.ts';
 import type { PythonPlace } from '../installed-package.ts';
 import { pythonShebang } from '../prefix/shebang.ts';
@@ -32,6 +33,7 @@ function readEntryPoint(value: unknown): EntryPoint {
   if (equals < 0 || colon < 0 || !isSafe) {
     throw new ArchiveProblem(`has a damaged entry point, ${showPath(text)}`);
   }
+  checkedPath(`bin/${command}`);
   return { command, module, function: name };
 }
 

@@ -1,4 +1,4 @@
-import { checkTarget, resolveLink } from '../../archives/archive-path.ts';
+import { checkedPath, checkTarget, resolveLink } from '../../archives/archive-path.ts';
 import { ArchiveProblem, showPath } from '../../archives/archive-problem.ts';
 import type { UnpackedContent, UnpackedEntry } from '../../archives/entries/entry-table.ts';
 import type { UnpackedArchive } from '../../archives/unpacked-archive.ts';
@@ -35,7 +35,7 @@ export function planPaths({ name, listed, entryPoints, ...input }: PlanInput): P
   );
   for (const one of listed) {
     const { path: own } = one.listed;
-    const path = python ? pythonPath(own, python) : own;
+    const path = python ? checkedPath(pythonPath(own, python)) : own;
     if (!commands.has(path)) planned.add(path, plannedEntry(one, path, archive));
   }
   planned.sort();
