@@ -14,6 +14,8 @@ export interface Postgres extends AsyncDisposable {
   /** Starts the server again after `stop`, on the same port. */
   start(): Promise<void>;
   stop(): Promise<void>;
+  /** Ends the server at once, as a crash does: it recovers when it starts again. */
+  crash(): Promise<void>;
 }
 
 // PostgreSQL refuses to run as root.
@@ -34,7 +36,10 @@ export async function startPostgres(): Promise<Postgres> {
     { cwd: directory.path, env: {} },
   );
   assert.equal(initialised.code, 0, initialised.stderr);
-  const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off'];
+  const settings = [
+    ...['listen_addresses=127.0.0.1', 'unix_socket_directories='],
+    ...['fsync=off', 'max_connections=40'],
+  ];
   // A process that changes its user is not ended with its parent unless it asks for that afterwards.
   const command = [
     ...[...asNobody, setpriv, '--pdeathsig', 'INT', requireCommand('postgres'), '-D', data],
@@ -64,6 +69,10 @@ export async function startPostgres(): Promise<Postgres> {
     // SIGTERM would wait until all clients leave.
     async stop() {
       daemon.process.kill('SIGINT');
+      await daemon.ended;
+    },
+    async crash() {
+      daemon.process.kill('SIGQUIT');
       await daemon.ended;
     },
     async [Symbol.asyncDispose]() {
