@@ -277,6 +277,7 @@ export async function openContentDirectory(
     },
 
     removeLeftovers: since => removeOlder(temporary, since),
+    endTransfers: async () => 0,
     removeDamaged: before => removeOlder(damaged, before),
   };
 }

@@ -69,6 +69,11 @@ export interface ContentStore {
   list(begin?: number): AsyncIterable<KeptContent>;
   /** Removes unfinished content and scratch files that were not written to since the moment; returns their number. */
   removeLeftovers(since: number): Promise<number>;
+  /**
+   * Ends transfers to another store that failed and that nobody ended, except those that began since the moment or are
+   * under way here; returns their number.
+   */
+  endTransfers(before: number): Promise<number>;
   /** Removes damaged content that was set aside before the moment; returns the number of files removed. */
   removeDamaged(before: number): Promise<number>;
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3';
-import { faultOf, isAbsent, startFaultOf } from './store-faults.ts';
+import { faultOf, isAbsent, isEndedUpload, startFaultOf, WrongRange } from './store-faults.ts';
 
 /** Where content is: `s3://bucket/prefix`, and how it is reached. */
 export interface BucketPlace {
@@ -25,6 +25,12 @@ export interface ListedObject {
   readonly modified: number;
 }
 
+/** Positions of bytes, both included. */
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
 /** An S3 bucket, below a prefix. All failures are faults (503); every call ends in time. */
 export interface Bucket {
   head(key: string): Promise<FoundObject | undefined>;
@@ -39,7 +45,7 @@ export interface Bucket {
   remove(key: string): Promise<void>;
   /** Lists objects in the order of their keys, a page at a time. */
   list(prefix: string, after?: string): AsyncIterable<ListedObject>;
-  /** Ends uploads that began before the moment; returns their number. */
+  /** Ends uploads of content that began before the moment, except those under way here; returns their number. */
   endUploads(before: number): Promise<number>;
   close(): void;
 }
@@ -81,17 +87,32 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
   const orFault = (error: unknown): never => {
     throw faultOf(error);
   };
+  const orRefusal = (error: unknown): never => {
+    throw startFaultOf(error);
+  };
 
-  const fetch = async (key: string, range: string | undefined, signal: AbortSignal) => {
+  /** Uploads of this process. The clock of the store may be another one. */
+  const underWay = new Set<string>();
+
+  const fetch = async (key: string, signal: AbortSignal, range?: Range) => {
     // Limits the time to the beginning of the answer. A reader may take its time for the rest.
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(), callMs);
     const abort = () => late.abort();
     signal.addEventListener('abort', abort, { once: true });
     try {
-      const command = new sdk.GetObjectCommand({ ...own(key), Range: range });
-      const { Body } = await client.send(command, { abortSignal: late.signal });
-      return Body as Readable;
+      const command = new sdk.GetObjectCommand({
+        ...own(key),
+        ...(range ? { Range: `bytes=${range.start}-${range.end}` } : {}),
+      });
+      const { Body, ContentRange } = await client.send(command, { abortSignal: late.signal });
+      const body = Body as Readable;
+      // Something on the way to the store may ignore ranges.
+      if (range && range.start > 0 && !ContentRange?.startsWith(`bytes ${range.start}-`)) {
+        body.on('error', () => {}).destroy();
+        throw new WrongRange('the answer has other bytes than the range');
+      }
+      return body;
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', abort);
@@ -100,10 +121,10 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
 
   const sendParts = async (key: string, UploadId: string, parts: AsyncIterable<Buffer>) => {
     const sent: CompletedPart[] = [];
-    let underWay: Promise<unknown> = Promise.resolve();
+    let sending: Promise<unknown> = Promise.resolve();
     for await (const bytes of parts) {
       // One part is read while the one before is sent.
-      await underWay;
+      await sending;
       const PartNumber = sent.length + 1;
       const part: CompletedPart = { PartNumber, ChecksumSHA256: sha256Of(bytes) };
       sent.push(part);
@@ -111,12 +132,12 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
         ...{ ...own(key), UploadId, PartNumber, Body: bytes },
         ChecksumSHA256: part.ChecksumSHA256,
       });
-      underWay = client.send(command, inTime(sendMs)).then(({ ETag }) => {
+      sending = client.send(command, inTime(sendMs)).then(({ ETag }) => {
         part.ETag = ETag;
       });
-      underWay.catch(() => {});
+      sending.catch(() => {});
     }
-    await underWay;
+    await sending;
     return sent;
   };
 
@@ -137,7 +158,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
     async read(key) {
       const signal = AbortSignal.timeout(callMs);
       try {
-        const body = await fetch(key, undefined, signal);
+        const body = await fetch(key, signal);
         signal.addEventListener('abort', () => body.destroy(new Error('silence')));
         return Buffer.concat(await body.toArray());
       } catch (error) {
@@ -145,7 +166,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       }
     },
 
-    fetch: (key, start, end, signal) => fetch(key, `bytes=${start}-${end}`, signal),
+    fetch: (key, start, end, signal) => fetch(key, signal, { start, end }),
 
     async put(key, bytes) {
       const ChecksumSHA256 = sha256Of(bytes);
@@ -161,6 +182,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
         )
         .catch(orFault);
       const UploadId = begun.UploadId ?? '';
+      underWay.add(UploadId);
       try {
         const Parts = await sendParts(key, UploadId, parts);
         const end = { ...own(key), UploadId, MultipartUpload: { Parts } };
@@ -170,6 +192,8 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
         // Where the store is away, the next sweep ends it.
         await client.send(abort, inTime()).catch(() => {});
         throw faultOf(error);
+      } finally {
+        underWay.delete(UploadId);
       }
     },
 
@@ -205,15 +229,16 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       let from: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } = {};
       for (;;) {
         const command = new sdk.ListMultipartUploadsCommand({
-          Bucket,
-          Prefix: pathOf(''),
+          ...{ Bucket, Prefix: pathOf('blobs/') },
           ...from,
         });
-        const page = await client.send(command, inTime()).catch(orFault);
-        for (const { Key, UploadId, Initiated } of page.Uploads ?? []) {
-          if ((Initiated?.getTime() ?? 0) >= before) continue;
+        const page = await client.send(command, inTime()).catch(orRefusal);
+        for (const { Key, UploadId = '', Initiated } of page.Uploads ?? []) {
+          if (underWay.has(UploadId) || (Initiated?.getTime() ?? 0) >= before) continue;
           const abort = new sdk.AbortMultipartUploadCommand({ Bucket, Key, UploadId });
-          await client.send(abort, inTime()).catch(orFault);
+          await client
+            .send(abort, inTime())
+            .catch(error => isEndedUpload(error) || orRefusal(error));
           ended += 1;
         }
         if (!page.IsTruncated) return ended;

@@ -5,7 +5,7 @@ import type { ByteSource } from '../content/byte-source.ts';
 import { chosenLater, createChecks } from '../content/checks.ts';
 import { createContentPresence, removedMeanwhile } from '../content/content-presence.ts';
 import type { ContentStore } from '../content/content-store.ts';
-import { type ContentUses, withoutRows } from '../content/content-uses.ts';
+import { type ContentUses, longestRemovalMs, withoutRows } from '../content/content-uses.ts';
 import type { LocalFile } from '../content/scratch-file.ts';
 import type { Bucket } from './bucket.ts';
 import { digestOfKey, keyOf, listFrom } from './content-keys.ts';
@@ -54,7 +54,8 @@ export async function openContentObjects(
       if (found.size <= largestCopy) {
         await bucket.copy(keyOf(digest), `damaged/${digest.replace(':', '-')}`);
       }
-      await bucket.remove(keyOf(digest));
+      // A copy takes minutes: others may have taken over the removal, and put the right bytes in place.
+      if ((await sizes.ask(digest))?.etag === etag) await bucket.remove(keyOf(digest));
       sizes.forget(digest);
       onDamaged?.(digest);
     }
@@ -88,8 +89,10 @@ export async function openContentObjects(
   const presence = createContentPresence(uses, {
     size: async digest => (await sizes.ask(digest))?.size,
     async remove(digest) {
+      const began = performance.now();
       const isThere = (await sizes.ask(digest)) !== undefined;
       await copies.drop(digest);
+      if (performance.now() - began > longestRemovalMs) throw lateRemoval(digest);
       if (isThere) await bucket.remove(keyOf(digest));
       sizes.forget(digest);
       return isThere;
@@ -259,6 +262,8 @@ export async function openContentObjects(
       return (await local.removeLeftovers(since)) + (await bucket.endUploads(since));
     },
 
+    endTransfers: before => bucket.endUploads(before),
+
     async removeDamaged(before) {
       let removed = await local.removeDamaged(before);
       for await (const { key, modified } of bucket.list('damaged/')) {
@@ -269,6 +274,13 @@ export async function openContentObjects(
       return removed;
     },
   };
+}
+
+/** Another process takes the removal over. */
+function lateRemoval(digest: Digest): Fault {
+  return new Fault('unavailable', `The object store takes too long to remove ${digest}`, {
+    phase: 'store',
+  });
 }
 
 function brokenCopy(digest: Digest): Fault {

@@ -8,6 +8,8 @@ export type Fetch = (start: number, end: number, signal: AbortSignal) => Promise
 
 // A store that sends nothing for this long (ms), while a reader waits, has lost the connection.
 const silenceMs = 30_000;
+// Until an answer ends (ms), after its last byte.
+const endMs = 5000;
 const attempts = 4;
 const firstPauseMs = 100;
 const mostLent = 2;
@@ -22,6 +24,7 @@ export function objectSource(fetch: Fetch, start: number, end: number): ByteSour
 
 class ObjectSource implements ByteSource {
   readonly #fetch: Fetch;
+  readonly #start: number;
   readonly #end: number;
   readonly #stop = new AbortController();
   #position: number;
@@ -33,6 +36,7 @@ class ObjectSource implements ByteSource {
 
   constructor(fetch: Fetch, start: number, end: number) {
     this.#fetch = fetch;
+    this.#start = start;
     this.#position = start;
     this.#end = end;
   }
@@ -55,26 +59,44 @@ class ObjectSource implements ByteSource {
     if (this.#failure) return;
     this.#failure = reason;
     this.#stop.abort();
-    this.#body?.destroy();
+    if (this.#position > this.#end) this.#finish();
+    else this.#body?.destroy();
     this.#released?.();
+  }
+
+  /** Reads the end of an answer whose bytes are all here: its connection then takes the next request. */
+  #finish(): void {
+    const [body, chunks] = [this.#body, this.#chunks];
+    if (!body || !chunks) return;
+    const destroy = () => void body.destroy();
+    const timer = setTimeout(destroy, endMs);
+    chunks
+      .next()
+      .then(next => next.done || destroy(), destroy)
+      .finally(() => clearTimeout(timer));
   }
 
   /** Returns the next bytes, from another request when one has broken off. */
   async #next(): Promise<Buffer> {
     for (let attempt = 1; ; attempt += 1) {
+      const hadBody = this.#body !== undefined;
       try {
         const bytes = await this.#receive();
         if (this.#failure) throw this.#failure;
         this.#position += bytes.length;
         return bytes;
       } catch (error) {
+        const wasAnswered = hadBody || this.#body !== undefined;
         this.#body?.destroy();
         this.#body = undefined;
         if (this.#failure) throw this.#failure;
-        if (isAbsent(error) || attempt === attempts) throw faultOf(error);
+        // A request that got no answer was repeated already. It is asked again only for a reader that has some bytes.
+        const isFinal = !wasAnswered && this.#position === this.#start;
+        if (isFinal || isAbsent(error) || attempt === attempts) throw faultOf(error);
         await sleep(firstPauseMs * 2 ** attempt, undefined, { signal: this.#stop.signal }).catch(
           () => {},
         );
+        if (this.#failure) throw this.#failure;
       }
     }
   }

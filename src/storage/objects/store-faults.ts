@@ -24,6 +24,16 @@ export function faultOf(error: unknown): Fault {
   );
 }
 
+/** The store answered with other bytes of an object than those that were requested. */
+export class WrongRange extends Error {
+  override readonly name = 'WrongRange';
+}
+
+/** True when an upload has ended already. */
+export function isEndedUpload(error: unknown): boolean {
+  return nameOf(error) === 'NoSuchUpload';
+}
+
 /** Returns the same for the start of a server or command, where a refusal is a wrong setting. */
 export function startFaultOf(error: unknown): Fault {
   const why = wrongSetting(error);

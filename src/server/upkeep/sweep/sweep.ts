@@ -44,8 +44,11 @@ export interface SweepReport {
   readonly keptCount: number;
 }
 
+const dayMs = 86_400_000;
 // Long enough for an operator to investigate the damage.
-const damagedKeptMs = 7 * 86_400_000;
+const damagedKeptMs = 7 * dayMs;
+// The longest that a transfer to another store takes.
+const transferMs = dayMs;
 // A use dated further in the future comes from a wrong clock.
 const futureMs = 3_600_000;
 
@@ -116,6 +119,7 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   await removeWaiting();
   if (!isDryRun) {
     await forgetGone(deps, signal);
+    await content.endTransfers(now - transferMs);
     await content.removeDamaged(now - damagedKeptMs);
   }
   return { unlinkedCount, removedCount, removedBytes, keptCount };

@@ -1,0 +1,280 @@
+/** Content in a bucket whose store slows down, answers something else, or loses its answers. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import {
+  CreateMultipartUploadCommand,
+  ListMultipartUploadsCommand,
+  PutObjectCommand,
+} from '@aws-sdk/client-s3';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import { drain } from '../../src/storage/content/byte-source.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
+import type { ContentStore } from '../../src/storage/content/content-store.ts';
+import { openBucket } from '../../src/storage/objects/bucket.ts';
+import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
+import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+let store: ObjectStore;
+const variables = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'] as const;
+const mebibyte = 1024 ** 2;
+
+before(async () => {
+  store = await startObjectStore();
+  for (const name of variables) process.env[name] = store.env[name];
+});
+after(async () => {
+  for (const name of variables) delete process.env[name];
+  await store?.[Symbol.asyncDispose]();
+});
+
+/** Answers a request instead of the store, or passes it on and does something with the answer. */
+type Fault = (req: IncomingMessage, res: ServerResponse, pass: () => Promise<void>) => void;
+
+/** Passes requests on to the store, as long as no fault takes them. */
+async function startRelay() {
+  const to = new URL(store.url);
+  let fault: { isFor: (req: IncomingMessage) => boolean; run: Fault } | undefined;
+  let connections = 0;
+  const requests: string[] = [];
+  const server = createServer((req, res) => {
+    requests.push(`${req.method} ${req.url}`);
+    const options = { host: to.hostname, port: to.port, path: req.url, headers: req.headers };
+    const upstream = () => {
+      const asked = request({ ...options, method: req.method ?? 'GET' });
+      asked.on('error', () => res.destroy());
+      req.pipe(asked);
+      return once(asked, 'response') as Promise<[IncomingMessage]>;
+    };
+    const pass = async () => {
+      const [answer] = await upstream();
+      res.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(res);
+    };
+    if (fault?.isFor(req)) {
+      fault.run(req, res, async () => {
+        const [answer] = await upstream();
+        await answer.toArray();
+      });
+    } else pass().catch(() => res.destroy());
+  });
+  server.on('connection', () => {
+    connections += 1;
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    fail(isFor: (req: IncomingMessage) => boolean, run: Fault) {
+      fault = { isFor, run };
+    },
+    heal() {
+      fault = undefined;
+    },
+    /** Returns what came since the last call. */
+    taken() {
+      const taken = { connections, requests: requests.splice(0) };
+      connections = 0;
+      return taken;
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+async function openFaulty() {
+  const name = await store.createBucket();
+  const directory = await makeTempDir('faulty-store');
+  const database = openDatabase(':memory:');
+  const rows = createContentRowStore(database);
+  const relay = await startRelay();
+  const open = async (): Promise<ContentStore> => {
+    const bucket = await openBucket({
+      ...{ address: `s3://${name}`, endpoint: relay.url },
+      ...{ region: 'us-east-1', pathStyle: true },
+    });
+    const local = await openContentDirectory(directory.join('local'));
+    return openContentObjects(bucket, { local, uses: rows, cacheBytes: 0 });
+  };
+  const content = await open();
+  relay.taken();
+  return {
+    ...{ name, relay, content, rows },
+    uploads: async () =>
+      (await store.client.send(new ListMultipartUploadsCommand({ Bucket: name }))).Uploads ?? [],
+    replace: (digest: Digest, bytes: Buffer) =>
+      store.client.send(
+        new PutObjectCommand({
+          ...{ Bucket: name, Key: `blobs/${digest.replace(':', '/')}`, Body: bytes },
+        }),
+      ),
+    async [Symbol.asyncDispose]() {
+      await content.close();
+      await database.end();
+      await relay[Symbol.asyncDispose]();
+      await directory.remove();
+    },
+  };
+}
+
+const slowDown: Fault = (req, res) => {
+  req.resume().on('end', () => {
+    res.writeHead(503, { 'content-type': 'application/xml' });
+    res.end('<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>slower</Message></Error>');
+  });
+};
+const isRead = (req: IncomingMessage) => req.method === 'GET' && req.headers.range !== undefined;
+
+test('reads take turns on one connection', async () => {
+  await using opened = await openFaulty();
+  const digests: Digest[] = [];
+  for (const size of [1, 1000, 700_000]) {
+    digests.push(await ingested(opened.content, randomBytes(size)));
+  }
+  opened.relay.taken();
+  for (let round = 0; round < 5; round += 1) {
+    for (const digest of digests) {
+      const size = (await opened.content.size(digest)) ?? 0;
+      assert.equal((await readAll(opened.content, digest, 0, size - 1)).length, size);
+      assert.equal((await readAll(opened.content, digest, size - 1, size - 1)).length, 1);
+    }
+  }
+  const { connections, requests } = opened.relay.taken();
+  assert.equal(requests.length, 30);
+  // The end of an answer may come after the next request.
+  assert.ok(connections < 10, `${connections} connections`);
+});
+
+test('a store that asks for fewer requests gets no storm of them', async () => {
+  await using opened = await openFaulty();
+  const digest = await ingested(opened.content, randomBytes(1000));
+  opened.relay.taken();
+  opened.relay.fail(isRead, slowDown);
+  await assert.rejects(readAll(opened.content, digest, 0, 999), { kind: 'unavailable' });
+  assert.equal(opened.relay.taken().requests.length, 4);
+  opened.relay.heal();
+  assert.equal((await readAll(opened.content, digest, 0, 999)).length, 1000);
+});
+
+test('no part is taken from an answer that ignores its range', async () => {
+  await using opened = await openFaulty();
+  const bytes = randomBytes(100_000);
+  const digest = await ingested(opened.content, bytes);
+  opened.relay.fail(isRead, (_req, res) => {
+    res.writeHead(200, { 'content-length': bytes.length });
+    res.end(bytes);
+  });
+  await assert.rejects(readAll(opened.content, digest, 50_000, 50_009), {
+    kind: 'unavailable',
+    message: /WrongRange/,
+  });
+  assert.ok((await readAll(opened.content, digest, 0, 9)).equals(bytes.subarray(0, 10)));
+});
+
+test('an upload that failed while the store was away is ended later, and those of others stay', async () => {
+  await using opened = await openFaulty();
+  const other = { Bucket: opened.name, Key: 'of/another/program' };
+  await store.client.send(new CreateMultipartUploadCommand(other));
+  const isFailing = ({ method, url = '' }: IncomingMessage) =>
+    method === 'DELETE' || url.includes('partNumber=2');
+  opened.relay.fail(isFailing, (req, res) => {
+    req.resume().on('end', () => {
+      res.writeHead(403, { 'content-type': 'application/xml' });
+      res.end('<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>');
+    });
+  });
+  await assert.rejects(ingested(opened.content, randomBytes(20 * mebibyte)), {
+    kind: 'unavailable',
+  });
+  assert.equal((await opened.uploads()).length, 2);
+  opened.relay.heal();
+  assert.equal(await opened.content.endTransfers(Date.now() - 60_000), 0, 'it may go on');
+  assert.equal(await opened.content.endTransfers(Number.POSITIVE_INFINITY), 1);
+  assert.deepEqual(
+    (await opened.uploads()).map(({ Key }) => Key),
+    ['of/another/program'],
+  );
+});
+
+test('an upload that is under way is not ended, whatever the clocks say', async () => {
+  await using opened = await openFaulty();
+  const held = Promise.withResolvers<() => void>();
+  opened.relay.fail(
+    ({ url = '' }) => url.includes('partNumber=3'),
+    (req, res, pass) => {
+      opened.relay.heal();
+      held.resolve(() => {
+        // The client sends the part again.
+        void pass().then(() => res.destroy());
+      });
+      req.pause();
+    },
+  );
+  const bytes = randomBytes(20 * mebibyte);
+  const sending = ingested(opened.content, bytes);
+  const goOn = await held.promise;
+  assert.equal(await opened.content.endTransfers(Number.POSITIVE_INFINITY), 0);
+  goOn();
+  assert.equal(await sending, digestOf(bytes));
+  assert.ok((await readAll(opened.content, digestOf(bytes), 0, bytes.length - 1)).equals(bytes));
+});
+
+test('an upload whose last answer is lost is acknowledged once the object is there', async () => {
+  await using opened = await openFaulty();
+  opened.relay.fail(
+    ({ method, url = '' }) => method === 'POST' && url.includes('uploadId='),
+    (_req, res, pass) => {
+      opened.relay.heal();
+      void pass().then(() => res.destroy());
+    },
+  );
+  const bytes = randomBytes(9 * mebibyte);
+  assert.equal(await ingested(opened.content, bytes), digestOf(bytes));
+  assert.deepEqual(await opened.uploads(), []);
+});
+
+test('right bytes that arrive while damaged ones are set aside are not removed', async () => {
+  await using opened = await openFaulty();
+  const right = randomBytes(1000);
+  const digest = digestOf(right);
+  await opened.replace(digest, randomBytes(1000));
+  assert.equal(await opened.content.claim(digest), true);
+  // The copy of the damaged bytes takes longer than another process waits before it takes over.
+  opened.relay.fail(
+    req => req.headers['x-amz-copy-source'] !== undefined,
+    async (_req, res, pass) => {
+      opened.relay.heal();
+      await pass();
+      await opened.replace(digest, right);
+      res.writeHead(200, { 'content-type': 'application/xml' });
+      res.end('<CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>');
+    },
+  );
+  await assert.rejects(readAll(opened.content, digest, 0, 999), { name: 'DamagedContent' });
+  assert.ok((await opened.content.read(digest))?.equals(right));
+});
+
+async function ingested(content: ContentStore, bytes: Buffer): Promise<Digest> {
+  const ingest = await content.ingest();
+  try {
+    await ingest.write(bytes);
+    return await ingest.commit();
+  } finally {
+    await ingest.abort();
+  }
+}
+
+async function readAll(content: ContentStore, digest: Digest, start: number, end: number) {
+  const parts: Buffer[] = [];
+  await drain(content.open(digest, start, end), part => parts.push(Buffer.from(part)));
+  return Buffer.concat(parts);
+}
