@@ -31,6 +31,7 @@ const services: Readonly<Record<string, string>> = {
   'nginx-light': 'nginx',
   postgresql: 'postgresql',
   'openssh-server': 'ssh',
+  prometheus: 'prometheus',
 };
 
 async function install(packages: readonly string[]): Promise<void> {

@@ -1,6 +1,7 @@
 import Koa from 'koa';
 import { closeInTurn } from '../foundation/closing.ts';
 import { Fault } from '../foundation/fault.ts';
+import { createBlobMetrics } from '../foundation/telemetry/blob-metrics.ts';
 import { createRemoteMetrics } from '../foundation/telemetry/remote-metrics.ts';
 import { addLoadMetric } from '../foundation/telemetry/tally-metrics.ts';
 import { createMetricsRegistry } from '../foundation/telemetry.ts';
@@ -115,6 +116,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.silent = true;
   const { trustedProxies } = config;
   const observe = createObserver(metrics);
+  const noteBlob = createBlobMetrics(metrics);
   koa.use(outermost({ log, callers, trustedProxies, observe, tally: state.tally }));
   const crossOrigin = createCrossOrigin(config.cors.origins);
   if (config.cors.origins.length > 0) koa.use(crossOrigin.answer);
@@ -143,9 +145,10 @@ export async function createApp(deps: AppDeps): Promise<App> {
         ...createPulls(deps, state, registries, containers),
         guard: createPullGuard(rules.pulls, auth),
         prefix: config.prefix,
+        noteBlob,
       },
       hosted: {
-        ...{ ...hosted, content, auth, callers, noteDeed },
+        ...{ ...hosted, content, auth, callers, noteDeed, noteBlob },
         countPull: createHostedPullCount(deps, state, registries),
       },
       token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
@@ -185,7 +188,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.use(() => noRoute(hasPages ? '/docs' : '/openapi.json'));
 
   await building.builds.resume(({ isTrusted }) => accessGate.mayBuild(isTrusted));
-  const work = startRegularWork(deps, state, registries, people, containers);
+  const work = startRegularWork(deps, state, registries, people, containers, metrics);
 
   return {
     koa,

@@ -231,6 +231,7 @@ suite('a site that moves to PostgreSQL', () => {
     assert.match(assertSuccess(await command('rotate-key')), /Encrypted [1-9]\d* secrets/);
     assert.notDeepEqual(readFileSync(join(data, 'secrets.key')), key);
     const copy = directory.join('copy');
+    await refused(['gc', '--compact'], /in PostgreSQL.*Leave out --compact/);
     await refused(['backup', copy], /does not copy them.*pg_dump/);
     await refused(['restore', copy], /restores into SQLite only/);
     sluice = await start(database);

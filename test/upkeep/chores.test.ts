@@ -12,6 +12,7 @@ function memoryLog() {
 
 test('chores run independently: one that throws or rejects stops neither the others nor its own next run', async () => {
   const { log, lines } = memoryLog();
+  const noted = new Set<string>();
   const turns = { throwing: 0, rejecting: 0, well: 0 };
   const chores = startChores(
     [
@@ -42,10 +43,13 @@ test('chores run independently: one that throws or rejects stops neither the oth
       },
     ],
     log,
+    (name, result) => noted.add(`${name} ${result}`),
   );
   assert.ok(turns.throwing === 1 && turns.well === 1, 'some run at the start');
   await eventually('each had its turns', () => Object.values(turns).every(count => count > 10));
   await chores.stop();
+  const results = ['rejecting failed', 'throwing done', 'throwing failed', 'well done'];
+  assert.deepEqual([...noted].sort(), results);
   const told = lines.map(({ msg, chore }) => `${chore}: ${msg}`);
   // Once a minute at most, however often they fail.
   assert.deepEqual(told.sort(), [
@@ -73,7 +77,7 @@ test('a chore never runs twice at once, and a stop waits for it', async () => {
       turns += 1;
     },
   };
-  const chores = startChores([{ name: 'slow', everyMs: 1, run: slow }, quick], log);
+  const chores = startChores([{ name: 'slow', everyMs: 1, run: slow }, quick], log, () => {});
   await eventually('much time has passed', () => turns > 20);
   assert.equal(begun, 1);
   const stopped = chores.stop();

@@ -59,6 +59,8 @@ export const hostPackages: Readonly<Record<string, string>> = {
   // With ssh-keygen, ssh-add and ssh-agent.
   ssh: 'openssh-client',
   sshd: 'openssh-server',
+  // Checks rules for alerts.
+  promtool: 'prometheus',
   // For the completion scripts.
   zsh: 'zsh',
   fish: 'fish',

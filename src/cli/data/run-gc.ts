@@ -2,6 +2,7 @@ import { createSteadyClock } from '../../server/upkeep/steady-clock.ts';
 import { sweep } from '../../server/upkeep/sweep/sweep.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
+import { isSqlite } from '../../storage/site-rows.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { createListing } from '../command/print-list.ts';
 import { withLocalData } from './data.ts';
@@ -12,6 +13,11 @@ export async function runGc(values: Values): Promise<number> {
   const isDryRun = values['dry-run'] === true;
   const print = createListing(values.json === true, ['unlinked', 'removed']);
   await withLocalData(values, async ({ config, content, rows }) => {
+    if (values.compact === true && !isSqlite(config)) {
+      throw new CommandError(
+        'The rows are in PostgreSQL, which uses its free space again by itself. Leave out --compact. VACUUM FULL in PostgreSQL returns space to the disk',
+      );
+    }
     using _lock = values.compact === true ? await lockOf(config.data) : undefined;
     if (!isDryRun && values['trust-clock'] !== true) await requireSteadyClock(rows);
     const report = await sweep(

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
+import type { NoteBlob } from '../../foundation/telemetry/blob-metrics.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { RangeOf } from '../../pull/blobs/found-blob.ts';
 import type { BlobFinder } from '../../pull/blobs/pulled-blob.ts';
@@ -33,6 +34,7 @@ export interface ServedDeps {
   readonly blobs: BlobFinder;
   readonly registry: RegistryClient;
   readonly meter: PullMeter;
+  readonly noteBlob: NoteBlob;
   readonly trustedProxies: number;
   /** How long the result of a check of rights is valid (ms). */
   readonly rightLifeMs: number;
@@ -115,7 +117,7 @@ function send(
       return sendManifest(deps, pull.reference, request, image, req, res);
     case 'blobs':
       watchRight(res, deps.rightLifeMs, () => requireRight(deps, request));
-      return sendBlobOf(deps.blobs, image, pull.reference as Digest, req, res);
+      return sendBlobOf(deps, image, pull.reference as Digest, req, res);
     case 'tags':
       return sendListing(deps, request, image, 'tags/list', req, res);
     case 'referrers':
@@ -148,7 +150,7 @@ async function sendManifest(
 }
 
 function sendBlobOf(
-  blobs: BlobFinder,
+  { blobs, noteBlob }: ServedDeps,
   image: PulledImage,
   digest: Digest,
   req: IncomingMessage,
@@ -160,7 +162,7 @@ function sendBlobOf(
     open: (rangeOf: RangeOf | undefined, signal: AbortSignal) =>
       blobs.open(image, digest, rangeOf, signal),
   };
-  return sendBlob(answer, digest, req, res);
+  return sendBlob(answer, digest, req, res, noteBlob);
 }
 
 async function sendListing(

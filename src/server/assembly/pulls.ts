@@ -21,7 +21,7 @@ export function createPulls(
   { content, cachedBlobs, usage, tally, rows }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { documents, findImage, tokens }: Containers,
-): Omit<ServedDeps, 'guard' | 'prefix'> {
+): Omit<ServedDeps, 'guard' | 'prefix' | 'noteBlob'> {
   const transfers = createTransfers(content);
   return {
     tokens,

@@ -1,5 +1,7 @@
 import { closeInTurn } from '../../foundation/closing.ts';
 import { dayMs } from '../../foundation/telemetry/utc-day.ts';
+import { createWorkMetrics } from '../../foundation/telemetry/work-metrics.ts';
+import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
 import { purgeContexts } from '../../hosted/uploads/purge-contexts.ts';
 import { sessionIdleMs } from '../../pages/account/sessions.ts';
 import { startChores } from '../upkeep/chores.ts';
@@ -34,12 +36,14 @@ export function startRegularWork(
   registries: RegistryAccess,
   people: People,
   { tokens, building }: Containers,
+  metrics: ReturnType<typeof createMetricsRegistry>,
 ): { stop(): Promise<void> } {
   const { content, space, rows } = state;
   const { cachedBlobs, usage } = rows;
   const { accountFiles } = registries;
   const { uploads } = registries.hosted;
   const { uploadLife } = config.hosted;
+  const workMetrics = createWorkMetrics(metrics);
   const isSteady = createClockCheck(state.clock, log);
   /** Deletes old entries, unless the clock is unreliable. */
   const purge = (name: string, run: (signal: AbortSignal) => Promise<unknown>) => ({
@@ -103,12 +107,14 @@ export function startRegularWork(
       purge('return free space of the database', signal => rows.upkeep.returnFreeSpace(signal)),
     ],
     log,
+    workMetrics.note,
   );
   const sweeping = startSweeping(
     signal => sweep({ content, ...rows }, { graceMs: config.sweep.grace, signal }),
     config.sweep.interval,
     isSteady,
     log,
+    workMetrics,
   );
   const { interval: intervalMs, bytesPerSecond } = config.scrub;
   const scrubbing =

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { removeSifLeftovers } from '../../builds/solve/sif/sif-leftovers.ts';
 import { closeInTurn } from '../../foundation/closing.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { addDatabaseMetrics } from '../../foundation/telemetry/database-metrics.ts';
 import { addDiskMetrics } from '../../foundation/telemetry/disk-figures.ts';
 import { createRemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
@@ -75,6 +76,7 @@ export async function openState(
   const opened = content;
   const diskUse = createDiskUseWatch({ directory: config.data, content, rows });
   addDiskMetrics(metrics, diskUse.latest);
+  addDatabaseMetrics(metrics, () => rows.connections?.());
   // Removes content that the last process had not received completely.
   await content.removeLeftovers(Number.POSITIVE_INFINITY);
   await removeSifLeftovers(pathOf('sif'));

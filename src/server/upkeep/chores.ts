@@ -1,3 +1,4 @@
+import type { NoteWork } from '../../foundation/telemetry/work-metrics.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 
 /** A piece of regular work. */
@@ -18,9 +19,13 @@ const remindMs = 60_000;
  * Runs each chore repeatedly, independently of the others and never twice at once. A failure is logged, at most once
  * a minute, and the chore runs again at its next turn. `stop` ends running chores.
  */
-export function startChores(chores: readonly Chore[], log: Logger): { stop(): Promise<void> } {
+export function startChores(
+  chores: readonly Chore[],
+  log: Logger,
+  note: NoteWork,
+): { stop(): Promise<void> } {
   const stopping = new AbortController();
-  const stops = chores.map(chore => start(chore, log, stopping.signal));
+  const stops = chores.map(chore => start(chore, log, note, stopping.signal));
   return {
     async stop() {
       stopping.abort();
@@ -32,6 +37,7 @@ export function startChores(chores: readonly Chore[], log: Logger): { stop(): Pr
 function start(
   { name, everyMs, atStart, run }: Chore,
   log: Logger,
+  note: NoteWork,
   signal: AbortSignal,
 ): () => Promise<void> {
   let failures = 0;
@@ -40,11 +46,13 @@ function start(
   const attempt = async (): Promise<void> => {
     try {
       await run(signal);
+      note(name, 'done');
       if (failures > 0) log.info({ chore: name, failures }, 'regular work succeeds again');
       failures = 0;
       loggedAt = Number.NEGATIVE_INFINITY;
     } catch (err) {
       if (signal.aborted) return;
+      note(name, 'failed');
       failures += 1;
       const now = performance.now();
       if (now - loggedAt < remindMs) return;

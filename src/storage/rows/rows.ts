@@ -1,3 +1,4 @@
+import type { ConnectionCounts } from '../../foundation/telemetry/database-metrics.ts';
 import { type Database, openDatabase, type ServerUse } from './database.ts';
 import type { RowDatabase } from './driver/row-database.ts';
 import { type ContentUseStore, createContentUseStore } from './figures/content-use-rows.ts';
@@ -63,6 +64,8 @@ export interface Rows {
   readonly clockReadings: ClockReadingStore;
   readonly identity: IdentityStore;
   readonly upkeep: RowsUpkeep;
+  /** Returns the connections to a database across the network. */
+  readonly connections?: () => ConnectionCounts;
   /** Returns the audit log. It reports entries that it cannot write to `onError`. */
   auditLog(onError: (error: unknown) => void): AuditLog;
   /** Resolves when every earlier change would survive a power failure. */
@@ -90,7 +93,8 @@ export function openRows(path: string, server?: ServerUse): Rows {
 export async function openPostgresRows(url: string, use?: PostgresUse): Promise<Rows> {
   // Most servers keep their rows in a file, and never load this client.
   const { openPostgres } = await import('./postgres/postgres-database.ts');
-  return storesOf(await openPostgres(url, use), postgresUpkeep);
+  const database = await openPostgres(url, use);
+  return { ...storesOf(database, postgresUpkeep), connections: database.connections };
 }
 
 /** Returns the stores of an open SQLite file. */

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { NoteBlob } from '../../../foundation/telemetry/blob-metrics.ts';
 import { type Digest, splitDigest } from '../../../oci/digest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import type { ByteRange, FoundBlob, RangeOf } from '../../../pull/blobs/found-blob.ts';
@@ -9,7 +10,7 @@ import {
   sendUnmodified,
 } from '../registry-headers.ts';
 import { parseRange } from './range.ts';
-import { relay } from './relay.ts';
+import { RelayError, relay } from './relay.ts';
 
 /** Access to the blob to send, wherever it is stored. */
 export interface BlobAnswer {
@@ -26,6 +27,7 @@ export async function sendBlob(
   digest: Digest,
   request: IncomingMessage,
   response: ServerResponse,
+  note: NoteBlob,
 ): Promise<void> {
   if (isUnmodified(request, digest) && (await answer.isKnown())) {
     return sendUnmodified(response, digest);
@@ -54,6 +56,7 @@ export async function sendBlob(
       ...apiVersionHeader,
     });
     response.end();
+    note('redirected', 0);
     return;
   }
   const part = rangeOf?.(blob.size);
@@ -62,12 +65,19 @@ export async function sendBlob(
   const { start, end } = part ?? whole;
   const length = end - start + 1;
   const isWhole = length === blob.size;
-  await relay({
-    source: blob.source,
-    sink: response,
-    length,
-    ...(isWhole && !blob.isVerified ? { digest: splitDigest(digest) } : {}),
-  });
+  const way = blob.isVerified ? 'stored' : 'relayed';
+  try {
+    await relay({
+      source: blob.source,
+      sink: response,
+      length,
+      ...(isWhole && !blob.isVerified ? { digest: splitDigest(digest) } : {}),
+    });
+    note(way, length);
+  } catch (error) {
+    note(way, error instanceof RelayError ? error.bytes : 0);
+    throw error;
+  }
 }
 
 function writeHead(

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
+import type { NoteBlob } from '../../../foundation/telemetry/blob-metrics.ts';
 import type { HostedBlobs } from '../../../hosted/blobs.ts';
 import { listingHeaders } from '../../../hosted/in-process/own-registry.ts';
 import type { HostedListings, Listing } from '../../../hosted/listings/listings.ts';
@@ -34,6 +35,7 @@ export interface HostedDeps {
   readonly listings: HostedListings;
   readonly uploads: Uploads;
   readonly countPull: CountHostedPull;
+  readonly noteBlob: NoteBlob;
 }
 
 // The minimum that every registry accepts. Source: OCI distribution specification 1.1, Pushing Manifests.
@@ -112,6 +114,7 @@ async function send(
         reference as Digest,
         req,
         res,
+        deps.noteBlob,
       );
     case 'tags':
       return sendListing(await deps.listings.tags(repository, query), req, res);

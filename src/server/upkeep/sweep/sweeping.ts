@@ -1,5 +1,8 @@
+import type { createWorkMetrics } from '../../../foundation/telemetry/work-metrics.ts';
 import type { Logger } from '../../../foundation/telemetry.ts';
 import type { SweepReport } from './sweep.ts';
+
+const name = 'remove unreferenced content';
 
 /**
  * Runs one sweep after the other while the server runs, except while the clock is unreliable. `stop` ends the running
@@ -10,6 +13,7 @@ export function startSweeping(
   intervalMs: number,
   isSteady: () => Promise<boolean>,
   log: Logger,
+  metrics: ReturnType<typeof createWorkMetrics>,
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
   let running: Promise<void> | undefined;
@@ -21,9 +25,12 @@ export function startSweeping(
       const { unlinkedCount, removedCount, removedBytes, keptCount } = await sweep(stopping.signal);
       const ms = Math.round(performance.now() - began);
       const counts = { unlinked: unlinkedCount, removed: removedCount, removedBytes };
+      metrics.note(name, 'done');
+      metrics.noteSwept(removedCount, removedBytes);
       log.info({ ...counts, kept: keptCount, ms }, 'swept');
     } catch (err) {
       if (stopping.signal.aborted) return;
+      metrics.note(name, 'failed');
       log.error({ err }, 'the sweep failed: unreferenced content stays until the next sweep');
     }
   };

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import type { ConnectionCounts } from '../../../foundation/telemetry/database-metrics.ts';
 import type {
   Answers,
   Call,
@@ -15,6 +16,8 @@ import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts
 
 /** PostgreSQL as the database of the stores. */
 export interface PostgresDatabase extends RowDatabase {
+  /** Returns how many connections there are now. */
+  connections(): ConnectionCounts;
   /** Finishes the work in progress and closes the connections. */
   end(): Promise<void>;
 }
@@ -170,6 +173,10 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       await pool.query(settle).catch(error => {
         throw faultOf(error);
       });
+    },
+    connections() {
+      const { totalCount, idleCount, waitingCount } = pool;
+      return { busy: totalCount - idleCount, idle: idleCount, waiting: waitingCount };
     },
     async end() {
       closing.abort();
