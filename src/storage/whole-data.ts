@@ -125,11 +125,15 @@ export async function requireSecretsKey(
   );
 }
 
-/** Throws a {@link Fault} when the directory has the content of another database than that with this id. */
+/**
+ * Throws a {@link Fault} when the directory has the content of another database than that with this id. It may have none:
+ * content may be in a bucket.
+ */
 export async function requireContentOf(data: string, id: string | undefined): Promise<void> {
   const root = join(data, 'content');
-  if (readId(root) === id && id !== undefined) return;
-  if (!(await hasContent(root)) && id === undefined) return;
+  const found = readId(root);
+  if (found === id && id !== undefined) return;
+  if (found === undefined && !(await hasContent(root))) return;
   throw incomplete(
     `${root} is not the content of these rows: name the data directory of the server that wrote them`,
   );

@@ -7,6 +7,7 @@ import { mkdir, readdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import pg from 'pg';
+import { openPostgresSide } from '../../src/storage/moving/postgres-side.ts';
 import { describeTables } from '../../src/storage/moving/table-descriptions.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
@@ -113,13 +114,43 @@ suite('moving rows', () => {
     await database.end();
   });
 
-  test('text with U+0000 goes as PostgreSQL stores it', async () => {
-    const data = await site(database => user(database, 'a\0b@example.org'));
+  test('text with U+0000 or bytes that are not UTF-8 goes as PostgreSQL stores it', async () => {
+    const data = await site(database => {
+      user(database, 'a\0b@example.org');
+      database
+        .prepare("INSERT INTO users (email, created_at) VALUES (CAST(x'c3ff40' AS TEXT), 1)")
+        .run();
+    });
     const url = await postgres.createDatabase();
     await moved(`sqlite:${data}`, url);
     await using client = await connected(url);
     const { rows } = await client.query('SELECT email FROM users');
-    assert.deepEqual(rows, [{ email: 'a\ufffdb@example.org' }]);
+    assert.deepEqual(
+      rows.map(({ email }) => email),
+      ['a\ufffdb@example.org', '\ufffd\ufffd@'],
+    );
+  });
+
+  test('documents with escapes that PostgreSQL has no character for are moved', async () => {
+    const odd = ['\0', '\ud800', 'a\udc00b', '\u{1f4e6}', '\\u0000'];
+    const data = await site(database => {
+      const insert = database.prepare(
+        'INSERT INTO requests (token_hash, created_at, expires_at, body) VALUES (?, 1, 2, ?)',
+      );
+      for (const [at, text] of odd.entries()) {
+        insert.run(Buffer.from([at]), JSON.stringify({ env: [text], buildId: `b${at}` }));
+      }
+    });
+    const url = await postgres.createDatabase();
+    await moved(`sqlite:${data}`, url);
+    await using client = await connected(url);
+    const { rows } = await client.query(
+      `SELECT body, json_extract(body, '$.buildId') AS build_id FROM requests ORDER BY token_hash`,
+    );
+    for (const [at, { body, build_id }] of rows.entries()) {
+      assert.deepEqual(JSON.parse(body), { env: [odd[at]], buildId: `b${at}` });
+      assert.equal(build_id, `b${at}`);
+    }
   });
 
   test('a value of the wrong type and a name that PostgreSQL has twice are named, and nothing is moved', async () => {
@@ -163,11 +194,65 @@ suite('moving rows', () => {
       [url, url],
       [`sqlite:${data}`, `sqlite:${data}`],
       ['mysql://user:secret@host/name', url],
+      ['postgres://user:12?secret@host/name', `sqlite:${data}`],
+      ['postgres://user:12#secret@host/name', `sqlite:${data}`],
     ] as const) {
       const { code, stderr } = await migrate(from, to);
       assert.equal(code, 2, stderr);
       assert.ok(!stderr.includes('secret'));
     }
+  });
+
+  test('a message about a rejected row has none of its values', async () => {
+    const data = await site(database => {
+      const { lastInsertRowid } = user(database, 'a@example.org');
+      const insert = `INSERT INTO credentials (id, user, name, provider, shown, sealed, created_at)
+        VALUES (NULL, ?, 'name', 'p', 's', 'secret-of-somebody', 1)`;
+      database.prepare(insert).run(lastInsertRowid);
+    });
+    const { code, stderr } = await migrate(`sqlite:${data}`, await postgres.createDatabase());
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /rejects rows of the table \S+ \(null value in column/);
+    assert.doesNotMatch(stderr, /secret-of-somebody|Failing row/);
+  });
+
+  test('rows are read in batches that fit into memory, whatever comes first', async () => {
+    const url = await postgres.createDatabase();
+    const database = await openPostgres(url, { isServer: true });
+    await database.end();
+    const tables = await describeTables();
+    const table = tables.find(({ name }) => name === 'audit');
+    assert.ok(table);
+    await using client = await connected(url);
+    await client.query(
+      `INSERT INTO audit (at, actor, action, target) SELECT n, 'small', '', '' FROM generate_series(1, 3000) AS n`,
+    );
+    await client.query(
+      `INSERT INTO audit (at, actor, action, target) SELECT n, 'large', '', repeat(md5(n::text), 31250) FROM generate_series(1, 60) AS n`,
+    );
+    const side = await openPostgresSide(url, tables, true);
+    try {
+      let [count, largest] = [0, 0];
+      for await (const rows of side.read(table)) {
+        count += rows.length;
+        largest = Math.max(largest, JSON.stringify(rows.map(row => row.map(String))).length);
+        assert.ok(rows.length <= 1000);
+      }
+      assert.equal(count, 3060);
+      assert.ok(largest > 4_000_000 && largest < 6_000_000, `${largest} bytes`);
+    } finally {
+      await side.close();
+    }
+  });
+
+  test('rows of a site with its content in a bucket go back to a directory without content', async () => {
+    const data = await site(database => user(database, 'a@example.org'));
+    const url = await postgres.createDatabase();
+    await moved(`sqlite:${data}`, url);
+    const elsewhere = directory.join('without-content');
+    await mkdir(elsewhere);
+    const back = await moved(url, `sqlite:${elsewhere}`);
+    assert.equal(back.tables.find(({ table }) => table === 'users')?.rows, 1);
   });
 
   test('rows go back only to their own content', async () => {

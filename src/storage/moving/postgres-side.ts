@@ -4,14 +4,15 @@ import { Fault } from '../../foundation/fault.ts';
 import { startFaultOf } from '../rows/postgres/postgres-errors.ts';
 import { migratePostgres } from '../rows/postgres/postgres-migrations.ts';
 import { tryServerLock } from '../rows/postgres/server-lock.ts';
-import { nextCount, type RowsSide } from './rows-side.ts';
+import { isFull, mostRows, type RowsSide } from './rows-side.ts';
 import { columnList, type TableDescription } from './table-descriptions.ts';
-import { bytesOf, type TableRow } from './table-rows.ts';
+import type { TableRow } from './table-rows.ts';
 
 const connectMs = 5000;
 const patienceMs = 10_000;
 const pauseMs = 200;
-const firstCount = 50;
+/** What a row takes beside its text and bytes. */
+const rowBytes = '64::bigint';
 
 const arrays = { INTEGER: 'bigint[]', TEXT: 'text[]', BLOB: 'bytea[]' };
 const noLimits =
@@ -76,16 +77,13 @@ export async function openPostgresSide(
     label,
     async *read(table) {
       await run(
-        `DECLARE moved NO SCROLL CURSOR FOR SELECT ${columnList(table)} FROM "${table.name}"`,
+        `DECLARE moved NO SCROLL CURSOR FOR SELECT ctid::text, ${sizeOf(table)} FROM "${table.name}"`,
       );
-      for (let count = firstCount; ; ) {
-        const rows = await run(`FETCH ${count} FROM moved`);
-        if (rows.length === 0) break;
-        yield rows;
-        count = nextCount(
-          rows.length,
-          rows.reduce((sum, row) => sum + bytesOf(row), 0),
-        );
+      const rows = `SELECT ${columnList(table)} FROM "${table.name}" WHERE ctid = ANY($1::tid[])`;
+      for (;;) {
+        const places = await run(`FETCH ${mostRows} FROM moved`);
+        if (places.length === 0) break;
+        for (const batch of batchesOf(places)) yield await run(rows, [batch]);
       }
       await run('CLOSE moved');
     },
@@ -131,6 +129,29 @@ export async function openPostgresSide(
 
 type Cells = (bigint | string | Uint8Array | null)[];
 
+/** Returns the expression for about how much memory a row takes. */
+function sizeOf({ columns }: TableDescription): string {
+  const sizes = columns
+    .filter(({ kind }) => kind !== 'INTEGER')
+    .map(({ name }) => `coalesce(octet_length("${name}"), 0)::bigint`);
+  return [rowBytes, ...sizes].join(' + ');
+}
+
+/** Divides the places of rows, so that the rows of each batch fit into memory. */
+function* batchesOf(places: readonly TableRow[]): Generator<unknown[]> {
+  let batch: unknown[] = [];
+  let bytes = 0;
+  for (const [place, size] of places) {
+    batch.push(place);
+    bytes += Number(size);
+    if (!isFull(batch.length, bytes)) continue;
+    yield batch;
+    batch = [];
+    bytes = 0;
+  }
+  if (batch.length > 0) yield batch;
+}
+
 /** The lock of a server, held by this connection. */
 async function lockFor(client: pg.Client, label: string): Promise<void> {
   const deadline = performance.now() + patienceMs;
@@ -149,7 +170,9 @@ function faultOf(error: unknown, label: string, table?: string): unknown {
   if (fault instanceof Fault || !(error instanceof pg.DatabaseError)) return fault;
   const { message, detail } = error;
   const what = table === undefined ? 'a statement' : `rows of the table ${table}`;
-  const why = [message, ...(detail ? [detail] : [])].join(': ');
+  // It may also have all values of the row, with those that are secret.
+  const isOfKey = detail?.startsWith('Key ') === true;
+  const why = [message, ...(isOfKey ? [detail] : [])].join(': ');
   return new Fault('bad-request', `${label} rejects ${what} (${why}). Nothing was moved`, {
     phase: 'store',
     cause: error,

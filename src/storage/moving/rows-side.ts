@@ -23,17 +23,11 @@ export interface RowsSide {
   close(): Promise<void>;
 }
 
-const mostRows = 1000;
+export const mostRows = 1000;
 /** Batches end when they hold this much. */
-export const batchBytes = 4 * 1024 * 1024;
+const batchBytes = 4 * 1024 * 1024;
 
 /** Bounds of a batch: a single row may have more. */
 export function isFull(rows: number, bytes: number): boolean {
   return rows >= mostRows || bytes >= batchBytes;
-}
-
-/** Returns how many rows come next, when some of this size came before. */
-export function nextCount(rows: number, bytes: number): number {
-  const fitting = Math.floor(batchBytes / (bytes / Math.max(1, rows)));
-  return Math.max(1, Math.min(mostRows, rows * 4, fitting));
 }

@@ -27,7 +27,9 @@ export async function runMigrate(values: Values, from: string, to: string): Prom
 }
 
 function placeOf(given: string, option: string): Place {
-  if (/^postgres(?:ql)?:\/\/\S+$/.test(given) && URL.canParse(given)) return { url: given };
+  if (/^postgres(?:ql)?:\/\/\S+$/.test(given) && URL.canParse(given)) {
+    return { url: requireEncoded(given, option) };
+  }
   const path = /^sqlite:(?<path>.+)$/.exec(given)?.groups?.path;
   if (path === undefined) {
     // The value may have a password.
@@ -38,6 +40,15 @@ function placeOf(given: string, option: string): Place {
   const file = resolve(path);
   const isDirectory = statSync(file, { throwIfNoEntry: false })?.isDirectory() === true;
   return { file: isDirectory ? join(file, 'sluice.db') : file };
+}
+
+/** With `?` or `#` in the password, a part of it would be the host that messages name. */
+function requireEncoded(url: string, option: string): string {
+  const { search, hash } = new URL(url);
+  if (!`${search}${hash}`.includes('@')) return url;
+  throw new UsageError(
+    `--${option} has a password with ? or #: write them as %3F and %23, or set PGPASSWORD`,
+  );
 }
 
 function requireFile(file: string): void {
