@@ -92,7 +92,8 @@ export function createDayCountStore(
       gathered.read(
         () => ofDay.all(kind, day, limit),
         rows => {
-          const found = new Map(rows.map(row => [row.name, row.count]));
+          const found = new Map<string, number>();
+          for (const { name, count } of rows) found.set(name, count);
           for (const entry of gathered.unwritten()) {
             if (entry.kind !== kind || entry.day !== day) continue;
             found.set(entry.name, (found.get(entry.name) ?? 0) + entry.count);
