@@ -109,6 +109,54 @@ test('all who wait for repository data are told how far its download is', async 
   assert.deepEqual(later, []);
 });
 
+test('a solve is told how far its download of shards is, and nothing of those that are kept', async t => {
+  const served = shardedFiles('noarch', {
+    tool: [{ version: '1.0', depends: ['library'] }],
+    library: [{ version: '2.0' }],
+  });
+  const sizes = [...served]
+    .filter(([name]) => name.startsWith('shards/'))
+    .map(([, it]) => it.length);
+  const [first = 0] = sizes;
+  const all = sizes.reduce((sum, size) => sum + size, 0);
+  const goOn = Promise.withResolvers<void>();
+  let asked = 0;
+  const channel = await startScriptedChannel(t, async ({ url }, response) => {
+    const bytes = served.get(url.replace('/c/noarch/', ''));
+    if (!bytes) return void response.writeHead(404).end();
+    if (url.includes('/shards/')) asked += 1;
+    // The solver asks for a library once it knows what requires it.
+    if (asked === 2) await goOn.promise;
+    response.end(bytes);
+  });
+  const { solver } = await solverFor(t, [listed(channel.url)]);
+  const solve = async (onTold: () => void = () => {}) => {
+    const told: RepodataProgress[] = [];
+    const packages = await solver.solve(
+      { specs: ['tool'], channels: [`${channel.url}/c`], subdir: 'linux-64', virtualPackages: [] },
+      {
+        ...options,
+        report(progress) {
+          if (progress.name !== 'shards') return;
+          told.push(progress);
+          onTold();
+        },
+      },
+    );
+    assert.deepEqual(
+      packages.map(({ name }) => name),
+      ['library', 'tool'],
+    );
+    return told.map(({ tookMs, ...progress }) => progress);
+  };
+  const told = await solve(goOn.resolve);
+  const shards = { name: 'shards', totalBytes: 0, isDone: false };
+  assert.deepEqual(told[0], { ...shards, bytes: first });
+  assert.deepEqual(told.at(-1), { ...shards, bytes: all, totalBytes: all, isDone: true });
+  assert.equal(told.filter(({ isDone }) => isDone).length, 1);
+  assert.deepEqual(await solve(), []);
+});
+
 test('shards are fetched once, also for those who ask at once, and survive a restart', async t => {
   const served = shardedFiles('noarch', { tool: [{ version: '1.0' }] });
   const channel = await startScriptedChannel(t, ({ url }) => served.get(url.replace('/c/', '')));
