@@ -8,6 +8,7 @@ import type { Answer } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { ChannelFault, isPassing, silenceFault } from '../channels/channel-fault.ts';
 import { download } from './download.ts';
+import type { FetchTime } from './fetch-time.ts';
 import { prepareRepodata } from './prepare-thread.ts';
 import type { PrepareOrder } from './prepare-worker.ts';
 import type { RepodataEntry } from './repodata-entry.ts';
@@ -32,6 +33,8 @@ export interface RepodataFetch {
   readonly directory: string;
   readonly kept: RepodataEntry | undefined;
   readonly signal: AbortSignal;
+  /** When it is over, the signal is aborted. */
+  readonly time: FetchTime;
   readonly note: (line: string) => void;
   readonly turns: PrepareTurns;
   readonly progress: RepodataDownload;
@@ -82,7 +85,7 @@ async function fetchFile(
   wanted: RepodataFetch,
   file: string,
 ): Promise<RepodataEntry> {
-  const { channel, subdir, directory, kept, signal, turns } = wanted;
+  const { channel, subdir, directory, kept, signal, time, turns } = wanted;
   const url = `${channel}/${subdir}`;
   const isKept = kept?.source === file;
   const headers = {
@@ -101,7 +104,9 @@ async function fetchFile(
       form: formOf(file, answer),
       maxBytes: deps.maxFileBytes,
     };
-    const shards = await turns.run(() => prepareIn(order, signal));
+    // Others may take minutes, such as a large package that is installed.
+    time.pause();
+    const shards = await turns.run(() => prepareIn(order, signal, () => time.run()));
     return {
       ...{ url, pack, source: file, shards },
       etag: answer.headers.get('etag'),
@@ -144,9 +149,13 @@ async function downloadTo(
   }
 }
 
-async function prepareIn(order: PrepareOrder, signal: AbortSignal): Promise<string | undefined> {
+async function prepareIn(
+  order: PrepareOrder,
+  signal: AbortSignal,
+  onBegin: () => void,
+): Promise<string | undefined> {
   try {
-    return await prepareRepodata(order, signal);
+    return await prepareRepodata(order, signal, onBegin);
   } catch (error) {
     await rm(order.path, { force: true });
     if (isDiskFull(error)) throw diskFull(error);

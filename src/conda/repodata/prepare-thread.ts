@@ -7,12 +7,18 @@ import { RepodataError } from './shards/json-records.ts';
 /**
  * Prepares downloaded repository data on its own thread. Returns the upstream URL of its shards; undefined when the
  * new file has them all. Throws a {@link RepodataError} when the data is not what it should be.
+ *
+ * @param onBegin called when there is room for the thread
  */
 export function prepareRepodata(
   order: PrepareOrder,
   signal: AbortSignal,
+  onBegin: () => void,
 ): Promise<string | undefined> {
-  return inRoom(threadNeeds.repodata, () => prepareOn(order, signal));
+  return inRoom(threadNeeds.repodata, () => {
+    onBegin();
+    return prepareOn(order, signal);
+  });
 }
 
 async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<string | undefined> {

@@ -7,6 +7,7 @@ import { RunQueue } from '../../foundation/run-queue.ts';
 import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import { ChannelFault, isPassing } from '../channels/channel-fault.ts';
 import { fetchRepodata, type RepodataFetchDeps } from './fetch-repodata.ts';
+import { FetchTime } from './fetch-time.ts';
 import { type RepodataEntry, readEntry, writeEntry } from './repodata-entry.ts';
 import { RepodataDownload, type ReportRepodata, repodataName } from './repodata-progress.ts';
 import { keepWithin, removeLeftovers } from './repodata-space.ts';
@@ -95,13 +96,14 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
       return { entry: kept, notes: [], until: kept.checkedAt + freshMs };
     }
     const notes: string[] = [];
-    const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]);
+    using time = new FetchTime(timeoutMs);
+    const signal = AbortSignal.any([closing.signal, time.signal]);
     const note = (line: string) => notes.push(line);
     const used = use(own);
     try {
       await mkdir(own, { recursive: true, mode: 0o700 });
       const entry = await fetchRepodata(deps, {
-        ...{ channel, subdir, kept, signal, note, turns, progress },
+        ...{ channel, subdir, kept, signal, time, note, turns, progress },
         directory: own,
       });
       if (entry) await writeEntry(own, entry);

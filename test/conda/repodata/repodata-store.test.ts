@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { RepodataProgress } from '../../../src/conda/repodata/repodata-progress.ts';
+import { inRoom, threadNeeds } from '../../../src/conda/threads/thread-room.ts';
+import { eventually } from '../../world/eventually.ts';
 import { startScriptedChannel } from '../../world/scripted-channel.ts';
 import { listed, solverFor } from '../solving/solver-world.ts';
 import { repodataOf, shardedFiles } from './sharded.ts';
@@ -70,6 +73,31 @@ test('data that is in use stays while newer data takes its place', async t => {
   version = '3.0';
   await open();
   assert.equal(await packs(), 1);
+});
+
+test('repository data that waits for the memory of another thread is not late', async t => {
+  const timeoutMs = 1500;
+  const text = repodataOf('noarch', ['tool 1.0']);
+  const channel = await startScriptedChannel(t, ({ url }) =>
+    url === '/c/noarch/repodata.json' ? text : undefined,
+  );
+  const { repodata, directory } = await solverFor(t, [listed(channel.url)], {
+    repodata: { timeoutMs },
+  });
+  const large = Promise.withResolvers<void>();
+  const others = inRoom(threadNeeds.large, () => large.promise);
+  const opened = repodata.open(`${channel.url}/c`, 'noarch', options);
+  await eventually('the data is here', async () => {
+    const names = await readdir(join(directory, 'subdirectories'), { recursive: true });
+    return names.some(name => name.endsWith('.download'));
+  });
+  // It would be late by then.
+  await once(AbortSignal.timeout(timeoutMs + 100), 'abort');
+  large.resolve();
+  await others;
+  const found = await opened;
+  assert.ok(found);
+  found[Symbol.dispose]();
 });
 
 test('all who wait for repository data are told how far its download is', async t => {
