@@ -20,22 +20,24 @@ export async function blobs(): Promise<Part[]> {
   await using origin = await startOrigin(registry);
   await using nginx = await startNginx(() => relaySite(origin));
   await using secureNginx = await startNginx(() => secureRelaySite(origin));
-  await using sluice = await startMeasuredSluice({
-    config: {
-      registries: {
-        [origin.host]: { plainHttp: true, blobs: 'relay' },
-        [origin.secureHost]: { ca: origin.authority, blobs: 'relay' },
-      },
-    },
+  const registries = {
+    [origin.host]: { plainHttp: true, blobs: 'relay' },
+    [origin.secureHost]: { ca: origin.authority, blobs: 'relay' },
+  };
+  await using sluice = await startMeasuredSluice({ config: { registries } });
+  await using trusting = await startMeasuredSluice({
+    config: { registries, upstream: { trust: '1h' } },
   });
   const path = `/v2/corpus/big/blobs/${digest}`;
   const plain = {
     sluice: await servedBlob(sluice, origin.host, digest),
+    trusting: await servedBlob(trusting, origin.host, digest),
     nginx: `${nginx.url}${path}`,
     direct: (clients: number) => bytesPerSecond(`http://${origin.host}${path}`, clients),
   };
   const secure = {
     sluice: await servedBlob(sluice, origin.secureHost, digest),
+    trusting: await servedBlob(trusting, origin.secureHost, digest),
     nginx: `${secureNginx.url}${path}`,
     direct: (clients: number) =>
       secureBytesPerSecond(`https://${origin.secureHost}${path}`, clients),
@@ -60,14 +62,17 @@ export async function blobs(): Promise<Part[]> {
 
 interface Ways {
   readonly sluice: string;
+  /** Through a server that has verified the blob before. */
+  readonly trusting: string;
   readonly nginx: string;
   readonly direct: (clients: number) => Promise<number>;
 }
 
 async function compare(scheme: string, ways: Ways, clients: number): Promise<Row[]> {
-  const { ours, nginx, direct } = await interleave(
+  const { ours, trusting, nginx, direct } = await interleave(
     {
       ours: () => bytesPerSecond(ways.sluice, clients),
+      trusting: () => bytesPerSecond(ways.trusting, clients),
       nginx: () => bytesPerSecond(ways.nginx, clients),
       direct: () => ways.direct(clients),
     },
@@ -82,6 +87,12 @@ async function compare(scheme: string, ways: Ways, clients: number): Promise<Row
       figure: ratio(ours, nginx).toFixed(2),
       aim: isPlain ? '1.0' : 'the best there is',
       medians: `${speed(ours)} : ${speed(nginx)}`,
+    },
+    {
+      what: `${from}: Sluice, verified before : tuned nginx`,
+      figure: ratio(trusting, nginx).toFixed(2),
+      aim: isPlain ? '0.9' : '0.95',
+      medians: `${speed(trusting)} : ${speed(nginx)}`,
     },
     {
       what: `${from}: Sluice, verifying : the file fetched directly`,

@@ -165,6 +165,7 @@ test('the name of a built image gives no access to other images of its repositor
     modeOf,
     ownHost,
     stallMs: 60_000,
+    trustMs: 0,
     tally: noTally,
   });
   const { signal } = new AbortController();

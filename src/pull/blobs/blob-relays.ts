@@ -60,7 +60,7 @@ export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRe
         sharedBytes.set(key, size);
         const reader = await joining;
         const source = reader.read(0, reader.size - 1);
-        return { kind: 'stream', size: reader.size, source, isVerified: true };
+        return { kind: 'stream', size: reader.size, source, way: 'stored', isVerified: true };
       } catch (error) {
         if (isNoRoom(error)) return open();
         throw error;

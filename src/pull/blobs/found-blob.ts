@@ -14,8 +14,12 @@ export type FoundBlob =
       readonly size: number;
       /** Source of the requested part. */
       readonly source: ByteSource;
-      /** True for bytes from the content store or through it: they were verified when they were stored. */
+      /** `stored`: from the content store or through it. `relayed`: from the registry as they arrive. */
+      readonly way: 'stored' | 'relayed';
+      /** True for bytes that need no check: stored ones, and those of a blob that was verified recently. */
       readonly isVerified: boolean;
+      /** Called when the digest of the whole blob has been verified. */
+      readonly onVerified?: () => void;
     };
 
 /** Computes a range from the size of the blob, because a client may omit the end; undefined for the whole blob. */

@@ -11,6 +11,7 @@ import type { PulledImage } from '../pulled-image.ts';
 import type { BlobCache } from './blob-cache.ts';
 import type { BlobRelays } from './blob-relays.ts';
 import type { ByteRange, FoundBlob, RangeOf } from './found-blob.ts';
+import { createVerifiedBlobs } from './verified-blobs.ts';
 
 export interface BlobFinder {
   /** Returns the size of the blob in bytes. */
@@ -33,11 +34,14 @@ export interface BlobFinderDeps {
   readonly ownHost: string;
   /** Longest wait for the next bytes of a blob (ms). */
   readonly stallMs: number;
+  /** How long a blob that was verified whole is relayed without hashing it (ms); 0: never. */
+  readonly trustMs: number;
   readonly tally: Tally;
 }
 
 export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   const { content, registry, cache, relays, modeOf, ownHost, stallMs, tally } = deps;
+  const verified = createVerifiedBlobs(deps.trustMs);
 
   /**
    * Returns the size of kept content, but only of content that belongs to the image and is its own or has come from its
@@ -121,7 +125,11 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       },
       stallMs,
     });
-    return { kind: 'stream', size: total, source, isVerified: false };
+    return {
+      ...{ kind: 'stream', size: total, source, way: 'relayed' },
+      isVerified: verified.has(image.access.registry, digest),
+      onVerified: () => verified.add(image.access.registry, digest),
+    };
   };
 
   /** Returns the size of the whole blob, with a HEAD request if neither answer nor manifest has it. */
@@ -184,7 +192,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
       const source = reader.read(start, end);
-      return { kind: 'stream', size: reader.size, source, isVerified: true };
+      return { kind: 'stream', size: reader.size, source, way: 'stored', isVerified: true };
     } catch (error) {
       reader.leave();
       throw error;
@@ -244,5 +252,6 @@ export function keptBlob(
   rangeOf: RangeOf | undefined,
 ): FoundBlob {
   const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
-  return { kind: 'stream', size, source: content.open(digest, start, end), isVerified: true };
+  const source = content.open(digest, start, end);
+  return { kind: 'stream', size, source, way: 'stored', isVerified: true };
 }

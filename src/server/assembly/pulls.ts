@@ -39,6 +39,7 @@ export function createPulls(
       modeOf,
       ownHost,
       stallMs: config.upstream.stallTimeout,
+      trustMs: config.upstream.trust,
       tally,
     }),
     meter: createPullMeter({

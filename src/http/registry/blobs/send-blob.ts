@@ -65,15 +65,17 @@ export async function sendBlob(
   const { start, end } = part ?? whole;
   const length = end - start + 1;
   const isWhole = length === blob.size;
-  const way = blob.isVerified ? 'stored' : 'relayed';
+  const { way } = blob;
+  const isHashed = isWhole && !blob.isVerified;
   try {
     await relay({
       source: blob.source,
       sink: response,
       length,
-      ...(isWhole && !blob.isVerified ? { digest: splitDigest(digest) } : {}),
+      ...(isHashed ? { digest: splitDigest(digest) } : {}),
     });
     note(way, length);
+    if (isHashed) blob.onVerified?.();
   } catch (error) {
     note(way, error instanceof RelayError ? error.bytes : 0);
     throw error;

@@ -16,6 +16,11 @@ export const upstream = z.strictObject({
   stallTimeout: duration
     .prefault('3m')
     .describe('Timeout for each 64 KiB of a blob, including new attempts'),
+  trust: duration
+    .prefault('0s')
+    .describe(
+      'How long Sluice relays a blob without hashing it, after it was whole and right from the same registry. Clients hash what they pull, too. With `0s`, every blob is hashed',
+    ),
   attempts: count.default(3).describe('Attempts per request before it fails'),
   proxyNames: flag
     .default(false)
