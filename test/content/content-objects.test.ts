@@ -159,6 +159,19 @@ suite('content in a bucket', () => {
     }
   });
 
+  test('a copy that is read stays longer than one that is not', async () => {
+    await using opened = await openNew({ cacheBytes: 2500 });
+    const [read, other] = [
+      await ingested(opened.content, randomBytes(1000)),
+      await ingested(opened.content, randomBytes(1000)),
+    ];
+    await readAll(opened.content, read, 0, 999);
+    const last = await ingested(opened.content, randomBytes(1000));
+    const names = await readdir(opened.directory.join('first/blobs/sha256'), { recursive: true });
+    const isCopied = (digest: Digest) => names.some(name => name.endsWith(digest.slice(7)));
+    assert.deepEqual([read, other, last].map(isCopied), [true, false, true]);
+  });
+
   test('lists everything once from any position', async () => {
     await using opened = await openNew();
     const digests: Digest[] = [];

@@ -10,7 +10,7 @@ import type { LocalFile } from '../content/scratch-file.ts';
 import type { Bucket } from './bucket.ts';
 import { digestOfKey, keyOf, listFrom } from './content-keys.ts';
 import { knownSizes } from './known-sizes.ts';
-import { createLocalCopies } from './local-copies.ts';
+import { createLocalCopies, pinnedSource } from './local-copies.ts';
 import { objectSource } from './object-source.ts';
 import { sendFile } from './send-file.ts';
 import { isAbsent } from './store-faults.ts';
@@ -176,11 +176,13 @@ export async function openContentObjects(
     },
 
     open(digest, start, end): ByteSource {
-      return chosenLater(async () =>
-        (await isLocal(digest))
-          ? local.open(digest, start, end)
-          : checks.source(digest, start, end),
-      );
+      return chosenLater(async () => {
+        // Also counts as a use of the copy.
+        const pin = copies.pin(digest);
+        if (await isLocal(digest)) return pinnedSource(local.open(digest, start, end), pin);
+        await pin[Symbol.asyncDispose]();
+        return checks.source(digest, start, end);
+      });
     },
     prove: digest => checks.prove(digest),
     scrub: checks.scrub,

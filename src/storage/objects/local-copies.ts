@@ -1,4 +1,5 @@
 import type { Digest } from '../../oci/digest.ts';
+import type { ByteSource } from '../content/byte-source.ts';
 import type { ContentStore } from '../content/content-store.ts';
 
 /** Copies of content on this machine, for programs that need a file. The least recently used go first. */
@@ -83,6 +84,19 @@ export function createLocalCopies(local: ContentStore, maxBytes: number): LocalC
       if (!sizes.has(digest)) return;
       if (pins.has(digest)) doomed.add(digest);
       else await remove(digest);
+    },
+  };
+}
+
+/** Returns the source of a copy that stays in place until the source has opened its file. */
+export function pinnedSource(source: ByteSource, pin: AsyncDisposable): ByteSource {
+  // A copy that cannot be removed now is removed with the next one.
+  const release = (): void => void pin[Symbol.asyncDispose]().then(undefined, () => {});
+  return {
+    read: () => source.read().finally(release),
+    destroy(reason) {
+      source.destroy(reason);
+      release();
     },
   };
 }
