@@ -1,6 +1,7 @@
 /** Memory does not grow with the package, and nothing is left on the disk. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -26,15 +27,21 @@ test('a program of 300 MB is installed with a fraction of that in memory', async
   assertSmall(archive, directory);
 });
 
-test('a package of 100,000 files is installed with some hundred bytes of memory for each', async () => {
+test('a package of 100,000 files, each with the prefix, is installed with some hundred bytes for each', async () => {
   await using directory = await makeTempDir('conda-memory');
   const names = Array.from({ length: 100_000 }, (_, at) => {
     return `lib/python3.12/site-packages/package_${at % 100}/module_${at % 7}/file_${at}.py`;
   });
-  const sha256 = '2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881';
+  const prefix = '/opt/placeholder_placeholder';
+  const body = `#!${prefix}/bin/python\n`;
+  const about = {
+    sha256: createHash('sha256').update(body).digest('hex'),
+    size_in_bytes: body.length,
+    ...{ prefix_placeholder: prefix, file_mode: 'text' },
+  };
   const archive = await madeArchive({
-    files: rawTar(names.map(name => ({ name, body: 'x' }))),
-    paths: names.map(name => listed(name, 'hardlink', { sha256, size_in_bytes: 1 })),
+    files: rawTar(names.map(name => ({ name, body }))),
+    paths: names.map(name => listed(name, 'hardlink', about)),
   });
   assertSmall(archive, directory);
 });

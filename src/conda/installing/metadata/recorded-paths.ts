@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { PlannedPath } from '../planning/planned-path.ts';
 import type { PlannedPaths } from '../planning/planned-paths.ts';
+import { type WrittenFile, WrittenFiles } from './written-files.ts';
 
 /** A path in the record of an installed package. Members as in rattler, in its order. */
 export interface RecordedPath {
@@ -15,17 +16,10 @@ export interface RecordedPath {
   readonly prefix_placeholder?: string;
 }
 
-/** A file as it was written. */
-export interface WrittenFile {
-  /** In hex. */
-  readonly sha256: string;
-  readonly size: number;
-}
-
 /** What the record of a package says about its paths: made again each time that it is read. */
 export class RecordedPaths implements Iterable<RecordedPath> {
   readonly #planned: PlannedPaths;
-  readonly #written = new Map<number, WrittenFile>();
+  #written: WrittenFiles | undefined;
 
   constructor(planned: PlannedPaths) {
     this.#planned = planned;
@@ -37,6 +31,7 @@ export class RecordedPaths implements Iterable<RecordedPath> {
 
   /** Notes a file that was not written as the archive contains it. */
   note({ index }: PlannedPath, written: WrittenFile): void {
+    this.#written ??= new WrittenFiles(this.#planned.count);
     this.#written.set(index, written);
   }
 
@@ -55,7 +50,7 @@ export class RecordedPaths implements Iterable<RecordedPath> {
       _path: path,
       ...(originalPath === undefined ? {} : { original_path: originalPath }),
     };
-    const note = this.#written.get(index);
+    const note = this.#written?.get(index);
     if (source.kind === 'directory') {
       return { ...start, path_type: 'directory', size_in_bytes: 0 };
     }

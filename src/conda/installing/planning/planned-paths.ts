@@ -22,7 +22,7 @@ export interface PlannedEntry {
 
 /** Where package managers keep what they know of the environment. */
 const ownPath = /^conda-meta(?:$|\/history(?:$|\/)|\/.*\.json(?:$|\/))/;
-const rowBytes = 24;
+const rowBytes = 32;
 const types: readonly ListedPath['type'][] = ['hardlink', 'softlink', 'directory'];
 const digestBytes = 32;
 const flags = { noLink: 1, sha256: 2, size: 4, script: 8, copied: 16, lost: 32 } as const;
@@ -35,10 +35,11 @@ const at = {
   row: 8,
   copied: 12,
   size: 16,
+  placeholder: 24,
 } as const;
 
 /**
- * The paths of a package in the environment, sorted name by name: outside of the heap, about 30 bytes each, beside those of
+ * The paths of a package in the environment, sorted name by name: outside of the heap, about 40 bytes each, beside those of
  * their entries. They are valid as long as the entries are.
  */
 export class PlannedPaths {
@@ -47,8 +48,10 @@ export class PlannedPaths {
   readonly #lostPrefix: string;
   readonly #lost: ReadonlySet<string>;
   readonly #commands: readonly EntryPoint[];
-  readonly #placeholders = new Map<number, Placeholder>();
-  readonly #known = new Map<string, Placeholder>();
+  /** A package has one of them in very many files. */
+  readonly #placeholders: Placeholder[] = [];
+  /** By mode and text: their number, counted from 1. */
+  readonly #known = new Map<string, number>();
   /** Digests that links are listed with: those of files are the same as of their content. */
   #sums: GrowingBytes | undefined;
   readonly #sumAt = new Map<number, number>();
@@ -98,7 +101,7 @@ export class PlannedPaths {
     const base = index * rowBytes;
     this.#rows.words[(base + at.copied) >> 2] = isCopied && content ? content.row : 0;
     this.#rows.doubles[(base + at.size) >> 3] = size ?? 0;
-    if (placeholder) this.#placeholders.set(index, this.#same(placeholder));
+    this.#rows.words[(base + at.placeholder) >> 2] = placeholder ? this.#numberOf(placeholder) : 0;
     if (sha256 !== undefined && (isCopied || content === undefined)) {
       this.#sums ??= new GrowingBytes(this.#most * digestBytes);
       const sum = this.#sums.extend(digestBytes);
@@ -161,7 +164,8 @@ export class PlannedPaths {
       return { ...named, source: { kind: 'script', entryPoint } };
     }
     const entry = this.#entries.at(row);
-    const placeholder = this.#placeholders.get(index);
+    const placeholder =
+      this.#placeholders[(this.#rows.words[(base + at.placeholder) >> 2] ?? 0) - 1];
     const sha256 = (own & flags.sha256) === 0 ? undefined : this.#sumOf(index, entry);
     const listed: ListedPath = {
       path: entry.path,
@@ -212,10 +216,9 @@ export class PlannedPaths {
     return { start, length: this.#rows.shorts[(base + at.nameLength) >> 1] as number };
   }
 
-  /** Returns one object for all placeholders of a text: a package has it in very many files. */
-  #same(placeholder: Placeholder): Placeholder {
+  #numberOf(placeholder: Placeholder): number {
     const key = `${placeholder.mode} ${placeholder.text}`;
-    const known = this.#known.get(key) ?? placeholder;
+    const known = this.#known.get(key) ?? this.#placeholders.push(placeholder);
     this.#known.set(key, known);
     return known;
   }
