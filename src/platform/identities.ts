@@ -3,6 +3,7 @@ import { Fault } from '../foundation/fault.ts';
 import type { Accounts } from '../hosted/accounts/accounts.ts';
 import { tokenName } from '../hosted/keeper.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
+import type { Rights } from '../hosted/rights.ts';
 import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
 import type { CredentialSource, Credentials } from '../upstream/auth/credentials.ts';
 import { isWithin, parseScope } from './credentials/registry-match.ts';
@@ -50,16 +51,12 @@ export interface Identities {
   /**
    * Returns the credentials that a caller may use for the images they name. Users of a platform have only their own
    * credentials. Administrators have those that the operator listed. All other callers have the listed ones that the
-   * operator opens to everybody. None of them apply to the repositories that the service itself uses.
+   * operator opens to everybody. None of them apply to the repositories that the service itself uses. An account of this
+   * server may also pull what its own rights to the hosted repositories include.
    */
   credentialsOf(grant: SealedGrant | undefined): CredentialSource;
   /** Returns the same for builds: the repositories of the service are used with the service's own credentials. */
   serviceCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
-  /**
-   * Returns what {@link credentialsOf} does, for a caller who only looks at an image. An account of this server also has
-   * its own rights to the hosted repositories.
-   */
-  viewCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
   /** True for the repositories that the service uses when a request names none, and for those below them. */
   isOfService(registry: string, repository: string): boolean;
   /** Returns what {@link credentialsOf} finds, and its name; undefined if there are none. */
@@ -88,7 +85,12 @@ export interface IdentitiesDeps {
   readonly anonymous: CredentialSource;
   readonly accounts: Accounts;
   /** The hosted repositories: their host, and the tokens that they accept. */
-  readonly hosted: { readonly host: string; readonly tokens: Pick<RegistryTokens, 'issue'> };
+  readonly hosted: {
+    readonly host: string;
+    readonly tokens: Pick<RegistryTokens, 'issue'>;
+    /** The rights of callers without a login. */
+    readonly anybody: Rights;
+  };
   /** `registry/path` of the repositories that the service uses when a request names none. */
   readonly serviceRepositories: readonly string[];
 }
@@ -101,16 +103,16 @@ interface AccountGrant {
   readonly account: string;
 }
 
-const viewTokenMs = 10 * 60_000;
-const knownViewTokens = 1000;
+const pullTokenMs = 10 * 60_000;
+const knownPullTokens = 1000;
 
 type KeptGrant = PlatformGrant | AccountGrant;
 
 export function createIdentities(deps: IdentitiesDeps): Identities {
   const { platform, endpoints, selection, box, service, accounts, hosted } = deps;
   // One token for some time: what is known about an image is remembered for its credentials.
-  const viewTokens = boundedCache<string, Promise<string>>(knownViewTokens, {
-    ttl: viewTokenMs / 2,
+  const pullTokens = boundedCache<string, Promise<string>>(knownPullTokens, {
+    ttl: pullTokenMs / 2,
   });
   const own = deps.serviceRepositories.map(parseScope);
 
@@ -149,21 +151,36 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     return credentials && { name: registry, owner: 'service', credentials };
   };
 
+  /** Returns a token that lets an account pull, as long as the account itself may. */
+  const pullToken = (account: string, name: string): Promise<string> => {
+    const key = `${account} ${name}`;
+    const known = pullTokens.get(key);
+    if (known) return known;
+    const access = [{ type: 'repository', name, actions: ['pull'] }] as const;
+    const issued = hosted.tokens.issue({ account, access }, pullTokenMs);
+    pullTokens.set(key, issued);
+    return issued;
+  };
+
+  /** Returns the own right of an account to a hosted repository that is not open to everybody. */
+  const ownRight = async (
+    sealed: SealedGrant | undefined,
+    registry: string,
+    repository: string | undefined,
+  ): Promise<Credentials | undefined> => {
+    if (sealed === undefined || registry !== hosted.host || repository === undefined) return;
+    const grant = open(sealed);
+    if (!('account' in grant) || !accounts.has(grant.account)) return;
+    if (hosted.anybody(repository).includes('pull')) return;
+    const password = await pullToken(grant.account, repository);
+    return { kind: 'password', username: tokenName, password };
+  };
+
   const credentialsOf =
     (sealed: SealedGrant | undefined): CredentialSource =>
     async (registry, repository) =>
-      (await find(sealed, registry, repository))?.credentials;
-
-  /** Returns a token that lets an account pull, as long as the account itself may. */
-  const viewToken = (account: string, name: string): Promise<string> => {
-    const key = `${account} ${name}`;
-    const known = viewTokens.get(key);
-    if (known) return known;
-    const access = [{ type: 'repository', name, actions: ['pull'] }] as const;
-    const issued = hosted.tokens.issue({ account, access }, viewTokenMs);
-    viewTokens.set(key, issued);
-    return issued;
-  };
+      (await find(sealed, registry, repository))?.credentials ??
+      ownRight(sealed, registry, repository);
 
   return {
     find,
@@ -206,19 +223,6 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
 
     credentialsOf,
     isOfService: isOwn,
-
-    viewCredentialsOf(sealed) {
-      const theirs = credentialsOf(sealed);
-      return async (registry, repository) => {
-        const grant = sealed === undefined ? undefined : open(sealed);
-        const isHeld = grant && 'account' in grant && accounts.has(grant.account);
-        if (!isHeld || registry !== hosted.host || repository === undefined) {
-          return theirs(registry, repository);
-        }
-        const password = await viewToken(grant.account, repository);
-        return { kind: 'password', username: tokenName, password };
-      };
-    },
 
     serviceCredentialsOf(grant) {
       const theirs = credentialsOf(grant);

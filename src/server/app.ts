@@ -102,7 +102,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     rates: config.limits.requests,
     buildLimiter: createLimiter('builds'),
     buildRates: config.limits.builds,
-    credentialsOf: identities.viewCredentialsOf,
+    credentialsOf: identities.credentialsOf,
     reportVersion: config.reportVersion,
     isStopping: () => isDraining,
     openapi: describeJsonApi(version.version),

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
+import { hash as bcrypt } from '@node-rs/bcrypt';
 import { digestOf } from '../../src/oci/digest.ts';
 import { assertRegistryFault, call } from '../faults/http-client.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { admin, basic, expect, Repository } from './push-client.ts';
 
 let sluice: Sluice;
@@ -157,4 +161,73 @@ test('an account looks into the images that it may pull, and into no others', as
   ] as const) {
     assert.deepEqual(await look(name, headers), statuses, `${name} ${JSON.stringify(headers)}`);
   }
+});
+
+test('an account gets containers of the images that it may pull, and of no others', async () => {
+  const request = async (name: string, headers: Readonly<Record<string, string>>, path = '') => {
+    const answer = await call(`${sluice.url}/v1alpha2/container${path}`, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: Buffer.from(
+        JSON.stringify({
+          containerImage: `${sluice.host}/${name}:1`,
+          containerConfig: { env: ['A=1'] },
+        }),
+      ),
+    });
+    return { status: answer.status, text: answer.body.toString() };
+  };
+  for (const [name, headers, status] of [
+    ['secret/app', admin, 200],
+    ['team/app', reader, 200],
+    ['public/app', reader, 200],
+    ['public/app', {}, 200],
+    ['secret/app', reader, 403],
+    ['team/app', {}, 403],
+  ] as const) {
+    const { status: seen, text } = await request(name, headers);
+    assert.equal(seen, status, `${name} ${JSON.stringify(headers)}: ${text}`);
+    if (status !== 200) continue;
+    const { targetImage } = JSON.parse(text) as { targetImage: string };
+    const manifest = await call(sluice.at(targetImage, 'manifests/1'), {});
+    assert.equal(manifest.status, 200, manifest.body.toString());
+    const { layers } = JSON.parse(manifest.body.toString()) as { layers: { digest: string }[] };
+    const [first] = layers;
+    assert.ok(first);
+    const blob = await call(sluice.at(targetImage, `blobs/${first.digest}`), {});
+    assert.deepEqual([blob.status, blob.body], [200, layer]);
+  }
+  const stranger = await request('secret/app', reader);
+  const none = await request('secret/none', reader);
+  const withoutName = ({ text }: typeof none) =>
+    text.replaceAll(/secret\/\w+/g, 'NAME').replace(/Error ID: \w+/, '');
+  assert.equal(withoutName(stranger), withoutName(none));
+  assert.match(stranger.text, /with your rights: log in with an account that may pull it/);
+});
+
+test('a container ends with the right of the account that asked for it', async () => {
+  await using directory = await makeTempDir('account-right');
+  const file = directory.join('accounts');
+  await writeFile(file, `reader:${await bcrypt('read', 4)}`);
+  await using server = await startSluice({
+    config: {
+      accounts: { admin: 'secret' },
+      accountFiles: [{ file, repositories: { 'team/*': 'pull' } }],
+      rightLife: '300ms',
+    },
+  });
+  await new Repository(server, 'team/app').pushImage('1', [layer]);
+  const answer = await server.fetch('/v1alpha2/container', {
+    method: 'POST',
+    headers: { ...reader, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      containerImage: `${server.host}/team/app:1`,
+      containerConfig: { env: ['A=1'] },
+    }),
+  });
+  const { targetImage } = (await answer.json()) as { targetImage: string };
+  const pull = async () => (await call(server.at(targetImage, 'manifests/1'), {})).status;
+  assert.equal(await pull(), 200);
+  await writeFile(file, '# nobody');
+  await eventually('the name has ended', async () => (await pull()) === 403);
 });

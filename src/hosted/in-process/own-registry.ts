@@ -39,7 +39,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
     if (rights?.(repository).includes('pull')) return;
     throw new Fault(
       'denied',
-      `Cannot pull ${registry}/${repository} ${credentials ? 'with the credentials that this server has for it' : 'without credentials'}: ask the operator to open the repository, or to configure credentials for ${registry}`,
+      `Cannot pull ${registry}/${repository} ${credentials ? 'with your rights' : 'without credentials'}: log in with an account that may pull it, or ask the operator to open the repository`,
       { phase: 'credentials' },
     );
   };

@@ -41,7 +41,11 @@ export function createPeople(
     service: registries.credentials,
     anonymous: registries.anonymousCredentials,
     accounts: registries.accounts,
-    hosted: { host: registries.ownHost, tokens: registries.hosted.tokens },
+    hosted: {
+      host: registries.ownHost,
+      tokens: registries.hosted.tokens,
+      anybody: registries.hosted.keeper.anybody,
+    },
     serviceRepositories: [places.repository, places.cache, ...Object.values(places.frozen)].filter(
       name => name !== undefined,
     ),
