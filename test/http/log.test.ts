@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { withoutToken } from '../../src/foundation/telemetry.ts';
 import { newAccessToken } from '../world/platform-user.ts';
-import { startSluice } from '../world/sluice.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
 import { basic } from './platform/platform-server.ts';
 
 test('secrets are not in the log, also in unexpected places', async () => {
@@ -86,4 +86,44 @@ test('the log has the client address of each request, and its caller', async () 
       ['192.0.2.7', undefined, undefined],
     ],
   );
+});
+
+test('the log has the ids of the proxy in front, and of the trace', async () => {
+  const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
+  const headers = (parent: string) => ({
+    'x-request-id': 'of-the-proxy.1',
+    traceparent: parent,
+  });
+  const good = `00-${trace}-00f067aa0ba902b7-01`;
+  const idsIn = (sluice: Sluice, path: string) => {
+    const line =
+      sluice
+        .output()
+        .split('\n')
+        .find(line => line.includes(`"${path}"`)) ?? '{}';
+    const { proxyRequestId, traceId } = JSON.parse(line) as Record<string, string>;
+    return [proxyRequestId, traceId];
+  };
+  await using behind = await startSluice({ config: { trustedProxies: 1 } });
+  await behind.fetch('/behind', { headers: headers(good) });
+  for (const [at, parent] of [
+    '',
+    'ff' + good.slice(2),
+    `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`,
+    `00-${trace}`,
+    'x'.repeat(4000),
+  ].entries()) {
+    await behind.fetch(`/wrong-${at}`, {
+      headers: { 'x-request-id': 'a b'.repeat(at), traceparent: parent },
+    });
+  }
+  await behind.requests();
+  assert.deepEqual(idsIn(behind, '/behind'), ['of-the-proxy.1', trace]);
+  for (let at = 0; at < 5; at += 1) {
+    assert.deepEqual(idsIn(behind, `/wrong-${at}`), [undefined, undefined]);
+  }
+  await using alone = await startSluice();
+  await alone.fetch('/alone', { headers: headers(good) });
+  await alone.requests();
+  assert.deepEqual(idsIn(alone, '/alone'), [undefined, trace]);
 });

@@ -7,6 +7,7 @@ import { inAliases } from '../api/aliases.ts';
 import { dropBody } from '../bodies/read-body.ts';
 import type { Callers } from '../callers/callers.ts';
 import { callerAddress } from '../callers/client-address.ts';
+import { foreignIds } from '../callers/foreign-ids.ts';
 import { noteRefusal } from '../limits/refusal-notes.ts';
 import { apiVersionHeader } from '../registry/registry-headers.ts';
 import type { RequestState } from '../request-state.ts';
@@ -58,6 +59,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       );
       const line = {
         requestId,
+        ...foreignIds(req.headers, deps.trustedProxies),
         method: req.method,
         // The token is a secret: it gives access.
         path: target === undefined ? '-' : withoutToken(path),

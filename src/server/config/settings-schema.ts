@@ -248,7 +248,7 @@ export const configSchema = z.strictObject({
   trustedProxies: count
     .default(0)
     .describe(
-      'Number of your own proxies in front of this server. Their `X-Forwarded-For` header then names the client address',
+      'Number of your own proxies in front of this server. Their `X-Forwarded-For` header then names the client address, and their `X-Request-Id` is in the log',
     ),
   pages: z
     .enum(['on', 'off'])
