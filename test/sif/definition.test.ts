@@ -279,7 +279,13 @@ test('a Conda file that comes with a definition file is copied from the build co
 
 test('texts that are hard to parse take little time', () => {
   const long = 300_000;
-  for (const text of [
+  const texts = [
+    // A dot in a regular expression does not match the ends of these lines.
+    ...['\u2028', '\u2029', '\r'].flatMap(end => [
+      `${header}${'%'.repeat(long)}${end}x`,
+      `${header}%${' '.repeat(long)}${end}x`,
+      `${header}%labels\n${'a '.repeat(long / 2)}${end}x`,
+    ]),
     ' '.repeat(long),
     `${header}%arguments\n${' '.repeat(long)}x`,
     `${header}%arguments\n${'{{'.repeat(long / 2)}`,
@@ -296,7 +302,8 @@ test('texts that are hard to parse take little time', () => {
     `${header}%runscript\n${'\n'.repeat(long)}x`,
     `${header}%help\n${'\n'.repeat(long)}x`,
     `${'Bootstrap: docker\n'.repeat(20_000)}`,
-  ]) {
+  ];
+  for (const text of texts) {
     const ms = processorMs(() => {
       try {
         const { runtime: definition } = translateDefinition(text);

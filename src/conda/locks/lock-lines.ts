@@ -13,7 +13,7 @@ export interface LockLine {
 }
 
 const pair =
-  /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#[\]{}&*!|>%@`,:-][^:#]*?|-[^\s:#]+):(?: +(.*))?$/;
+  /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#[\]{}&*!|>%@`,:-][^:#]*?|-[^\s:#]+):(?: +(.*))?$/s;
 
 const maxDepth = 30;
 
@@ -72,17 +72,23 @@ function firstColumn(raw: string, from: number): number {
 /** Returns the text that a value on one line stands for. */
 export function plainText(value: string): string {
   const first = value[0];
-  if (first !== "'" && first !== '"')
-    return value.includes(' #') ? value.replace(/ +#.*$/, '') : value;
-  const [, single] = /^'((?:[^']|'')*)'(?: +#.*)?$/.exec(value) ?? [];
+  if (first !== "'" && first !== '"') return withoutComment(value);
+  const [, single] = /^'((?:[^']|'')*)'(?: +#.*)?$/s.exec(value) ?? [];
   if (single !== undefined) return single.replaceAll("''", "'");
-  const [, double] = /^("(?:[^"\\]|\\.)*")(?: +#.*)?$/.exec(value) ?? [];
+  const [, double] = /^("(?:[^"\\]|\\.)*")(?: +#.*)?$/s.exec(value) ?? [];
   if (double === undefined) return value;
   try {
     return String(JSON.parse(double));
   } catch {
     return double.slice(1, -1);
   }
+}
+
+function withoutComment(value: string): string {
+  let end = value.indexOf(' #');
+  if (end < 0) return value;
+  while (value[end - 1] === ' ') end -= 1;
+  return value.slice(0, end);
 }
 
 /** Returns whether a value is not a text on one line: an alias, a tag, a mapping in braces, or a text of several lines. */

@@ -4,9 +4,11 @@ import { suite, test } from 'node:test';
 import { billOf } from '../../../src/conda/bills/bill.ts';
 import { packBill } from '../../../src/conda/bills/kept-bill.ts';
 import { writeDocument } from '../../../src/conda/bills/write-documents.ts';
+import { lockLines, plainText } from '../../../src/conda/locks/lock-lines.ts';
 import { readLock } from '../../../src/conda/locks/read-lock.ts';
 import { maxLockLength, readLockText } from '../../../src/conda/locks/read-lock-text.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
+import { processorMs } from '../../world/processor-time.ts';
 import { solutionFor } from '../bills/solution.ts';
 
 const bill = billOf(solutionFor('linux-64', 'linux-aarch64'));
@@ -202,4 +204,27 @@ suite('lock files', () => {
       message: /for linux-32/,
     });
   });
+});
+
+test('lines that are hard to read take little time', () => {
+  const long = 200_000;
+  for (const end of ['x', '\u2028x', '\rx']) {
+    for (const line of [
+      `key:${' '.repeat(long)}${end}`,
+      `key: a${' '.repeat(long)}${end} #`,
+      `key: a${' #'.repeat(long / 2)}${end}`,
+      `key: '${"''".repeat(long / 2)}' ${' #'.repeat(long / 2)}${end}`,
+      `key: "${'\\"'.repeat(long / 2)}" ${' #'.repeat(long / 2)}${end}`,
+    ]) {
+      const ms = processorMs(() => {
+        for (const { value } of lockLines(line)) plainText(value);
+      });
+      assert.ok(ms < 2000, `${line.slice(0, 20)}: ${ms} ms`);
+    }
+  }
+});
+
+test('a comment is not a part of a value', () => {
+  const values = ['a', 'a #', 'a   # b # c', 'a#b', ' #a', `'a b'  # 'c'`, `"a\\"#" # b`];
+  assert.deepEqual(values.map(plainText), ['a', 'a', 'a', 'a#b', '', 'a b', 'a"#']);
 });

@@ -68,7 +68,7 @@ export function readPackageUrl(field: string, text: string): string {
  */
 export function pinnedVersion({ constraint }: PackageSpec): string | undefined {
   const inBrackets = /\[.*?\bversion=(['"]?)([^'"\],]*)\1/.exec(constraint)?.[2];
-  const stated = inBrackets ?? constraint.replace(/\[.*$/, '');
+  const stated = inBrackets ?? constraint.replace(/\[.*$/s, '');
   const pinned = /^ ?={0,2} ?([A-Za-z0-9][A-Za-z0-9_.+!]*?)(?:\.?\*)?(?:[ =].*)?$/.exec(stated);
   return pinned?.[1];
 }

@@ -107,7 +107,7 @@ function linesOf(text: string): readonly Line[] {
 
 /** Returns the section that a line begins; undefined for any other line. */
 export function sectionAt({ text }: Line): Pick<Section, 'name' | 'argument'> | undefined {
-  const [, name, rest = ''] = /^\s*%+(\S*)(.*)$/.exec(text) ?? [];
+  const [, name, rest = ''] = /^\s*%+(\S*)(.*)$/s.exec(text) ?? [];
   if (name === undefined) return undefined;
   return { name: name.toLowerCase(), argument: (rest.split('#', 1)[0] ?? '').trim() };
 }
