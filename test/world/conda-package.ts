@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { zstdCompressSync } from 'node:zlib';
+import { constants, zstdCompressSync } from 'node:zlib';
 import { type Entry, tarOf } from '../corpus/layer.ts';
 import { requireCommand } from './tools.ts';
 import { zipOf } from './zip.ts';
@@ -25,6 +25,8 @@ export interface CondaPackage {
   readonly files?: readonly Entry[];
   /** Default: `conda` (version 2). */
   readonly format?: 'conda' | 'tar.bz2';
+  /** Base 2 logarithm of the zstd window of its files, which are searched for copies that far. */
+  readonly windowLog?: number;
   /** Names of files that are copied, and not linked. */
   readonly noLink?: readonly string[];
   /** How placeholders are replaced. Default: `binary` in files that contain a zero, otherwise `text`. */
@@ -73,7 +75,7 @@ export async function packPackage(it: CondaPackage): Promise<PackedPackage> {
       ? execFileSync(requireCommand('bzip2'), { input: await tarOf([...about, ...files]) })
       : zipOf([
           ['metadata.json', Buffer.from('{"conda_pkg_format_version": 2}')],
-          [`pkg-${stem}.tar.zst`, zstdCompressSync(await tarOf(files))],
+          [`pkg-${stem}.tar.zst`, compressed(await tarOf(files), it)],
           [`info-${stem}.tar.zst`, zstdCompressSync(await tarOf(about))],
         ]);
   const sum = (algorithm: string) => createHash(algorithm).update(bytes).digest('hex');
@@ -83,6 +85,19 @@ export async function packPackage(it: CondaPackage): Promise<PackedPackage> {
     bytes,
     record: { ...index, size: bytes.length, md5: sum('md5'), sha256: sum('sha256') },
   };
+}
+
+function compressed(tar: Buffer, { windowLog }: CondaPackage): Buffer {
+  if (windowLog === undefined) return zstdCompressSync(tar);
+  return zstdCompressSync(tar, {
+    params: {
+      [constants.ZSTD_c_compressionLevel]: 1,
+      [constants.ZSTD_c_windowLog]: windowLog,
+      [constants.ZSTD_c_enableLongDistanceMatching]: 1,
+      // With the size, the window of a small package is smaller.
+      [constants.ZSTD_c_contentSizeFlag]: 0,
+    },
+  });
 }
 
 /** The subdirectory of channels that is for this machine. */

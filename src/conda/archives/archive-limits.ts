@@ -29,10 +29,5 @@ export const archiveLimits: ArchiveLimits = {
 /** Base 2 logarithm of the largest zstd window: what level 22, the highest, requires. */
 export const maxWindowLog = 27;
 
-/** What an archive may need when others are unpacked at the same time. */
-export const usualNeeds = {
-  /** Bytes of a zstd window: those of level 19, which is the usual one. */
-  windowBytes: 8 * mebibyte,
-  /** Files, links and directories: they take about 200 bytes each. */
-  entries: 25_000,
-};
+/** Files, links and directories of an archive that is unpacked beside others: they take about 200 bytes each. */
+export const usualEntries = 25_000;

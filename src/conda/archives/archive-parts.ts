@@ -4,7 +4,6 @@ import { maxWindowLog } from './archive-limits.ts';
 import { ArchiveProblem, showPath } from './archive-problem.ts';
 import { Bzip2Decoder } from './bzip2/bzip2-decoder.ts';
 import { readZipMembers, type ZipMember } from './zip-members.ts';
-import { frameWindow } from './zstd/frame-window.ts';
 import { ZstdDecoder } from './zstd/zstd-decoder.ts';
 
 /** Receives the bytes of a tar file. */
@@ -12,8 +11,12 @@ export interface TarSink {
   write(bytes: Buffer): void;
   /** Ends one tar file; another one may follow. */
   end(): void;
-  /** Called with the window size of a compressed tar file, before its bytes. */
-  window(bytes: number): void;
+}
+
+export interface ReadOptions {
+  readonly signal: AbortSignal;
+  /** Directory for a file without a name. */
+  readonly scratch: string;
 }
 
 const maxMetadataBytes = 64 * 1024;
@@ -23,7 +26,7 @@ const formatVersion = 2;
  * Reads the tar files of a `.conda` archive, the metadata of the package first. Throws `ArchiveProblem` for a damaged
  * archive. Source: conda, Package specification, version 2.
  */
-export function readCondaParts(fd: number, sink: TarSink, signal: AbortSignal): void {
+export function readCondaParts(fd: number, sink: TarSink, { signal, scratch }: ReadOptions): void {
   const members = readZipMembers(fd);
   checkFormat(fd, members);
   for (const kind of ['info', 'pkg']) {
@@ -32,7 +35,7 @@ export function readCondaParts(fd: number, sink: TarSink, signal: AbortSignal): 
     if (member === undefined || found.length > 1 || !member.name.endsWith('.tar.zst')) {
       throw new ArchiveProblem(`must have one member ${kind}-*.tar.zst`);
     }
-    readMember(fd, member, sink, signal);
+    readMember(fd, member, sink, { signal, scratch });
     sink.end();
   }
 }
@@ -41,7 +44,11 @@ export function readCondaParts(fd: number, sink: TarSink, signal: AbortSignal): 
  * Reads the tar file of a `.tar.bz2` archive. Throws `ArchiveProblem` for a damaged one. Source: conda, Package
  * specification, version 1.
  */
-export function readBzip2Tar(fd: number, sink: TarSink, signal: AbortSignal): void {
+export function readBzip2Tar(
+  fd: number,
+  sink: TarSink,
+  { signal }: Pick<ReadOptions, 'signal'>,
+): void {
   using decoder = new Bzip2Decoder();
   for (let position = 0; ; ) {
     signal.throwIfAborted();
@@ -79,10 +86,10 @@ function readMember(
   fd: number,
   { name, start, size, crc32: expected }: ZipMember,
   sink: TarSink,
-  signal: AbortSignal,
+  { signal, scratch }: ReadOptions,
 ): void {
   if (size === 0) throw new ArchiveProblem(`has an empty member, ${showPath(name)}`);
-  using decoder = new ZstdDecoder(maxWindowLog);
+  using decoder = new ZstdDecoder(maxWindowLog, scratch);
   let sum = 0;
   for (let position = 0; position < size; ) {
     signal.throwIfAborted();
@@ -90,7 +97,6 @@ function readMember(
     const most = Math.min(input.length, size - position);
     const read = readSync(fd, input, 0, most, start + position);
     if (read === 0) throw new ArchiveProblem(`has a cut member, ${showPath(name)}`);
-    if (position === 0) sink.window(frameWindow(input.subarray(0, read)));
     sum = crc32(input.subarray(0, read), sum);
     position += read;
     for (const bytes of decoder.decompress(read)) sink.write(bytes);

@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto';
-import { closeSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
+import { closeSync, readSync, writeSync } from 'node:fs';
+import { openUnnamed } from './unnamed-file.ts';
 
 const memoryBytes = 4 * 1024 * 1024;
 const readBytes = 1024 * 1024;
@@ -89,11 +88,4 @@ export class ScratchBytes implements Disposable {
     this.#written += this.#inMemory;
     this.#inMemory = 0;
   }
-}
-
-function openUnnamed(directory: string): number {
-  const path = join(directory, `scratch-${randomUUID()}`);
-  const fd = openSync(path, 'wx+', 0o600);
-  unlinkSync(path);
-  return fd;
 }

@@ -2,7 +2,7 @@ import { createHash, hash } from 'node:crypto';
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import type { TarEntry } from '../../images/sif/tar/tar-entry.ts';
 import { TarReader } from '../../images/sif/tar/tar-reader.ts';
-import { type ArchiveLimits, usualNeeds } from './archive-limits.ts';
+import { type ArchiveLimits, usualEntries } from './archive-limits.ts';
 import { readBzip2Tar, readCondaParts, type TarSink } from './archive-parts.ts';
 import { checkedPath, checkTarget, textOf } from './archive-path.ts';
 import { ArchiveProblem, LargeArchive, showPath } from './archive-problem.ts';
@@ -11,7 +11,7 @@ import { ScratchBytes } from './scratch-bytes.ts';
 
 export interface UnpackOptions {
   readonly limits: ArchiveLimits;
-  /** Directory for one file without a name. */
+  /** Directory for files without names. */
   readonly scratch: string;
   readonly signal: AbortSignal;
   /** True when others are unpacked at the same time: {@link LargeArchive} is thrown for one that needs much memory. */
@@ -39,7 +39,7 @@ export function unpackArchive(
   const fd = openSync(path, 'r');
   const unpacking = new Unpacking(fstatSync(fd).size, options);
   try {
-    readers[format](fd, unpacking, options.signal);
+    readers[format](fd, unpacking, options);
     return unpacking;
   } catch (error) {
     unpacking[Symbol.dispose]();
@@ -85,10 +85,6 @@ class Unpacking implements UnpackedArchive, TarSink {
     this.#reader.write(bytes);
   }
 
-  window(bytes: number): void {
-    if (this.#isShared && bytes > usualNeeds.windowBytes) throw new LargeArchive();
-  }
-
   end(): void {
     this.#reader.end();
     this.#reader = this.#open();
@@ -120,7 +116,7 @@ class Unpacking implements UnpackedArchive, TarSink {
     if (this.entries.size >= this.#limits.entries) {
       throw new ArchiveProblem(`has more than ${this.#limits.entries} entries`);
     }
-    if (this.#isShared && this.entries.size >= usualNeeds.entries) throw new LargeArchive();
+    if (this.#isShared && this.entries.size >= usualEntries) throw new LargeArchive();
     const { mtime } = entry;
     switch (entry.kind) {
       case 'directory':

@@ -1,10 +1,11 @@
 /** Zstandard is read as zlib writes it, in the same memory for one stream after another. */
 import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { constants, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { ArchiveProblem } from '../../../src/conda/archives/archive-problem.ts';
-import { frameWindow } from '../../../src/conda/archives/zstd/frame-window.ts';
 import { ZstdDecoder } from '../../../src/conda/archives/zstd/zstd-decoder.ts';
 
 /** Bytes with repetitions near and far, the same for the same seed. */
@@ -24,7 +25,7 @@ function compress(content: Buffer, level: number): Buffer {
 
 function decompress(bytes: Buffer, pieceBytes = 2 ** 20): Buffer {
   const parts: Buffer[] = [];
-  using decoder = new ZstdDecoder(27);
+  using decoder = new ZstdDecoder(27, tmpdir());
   for (let at = 0; at < bytes.length; ) {
     const { input } = decoder;
     const copied = bytes.copy(input, 0, at, at + Math.min(pieceBytes, input.length));
@@ -67,22 +68,82 @@ test('cut and damaged bytes are refused, and the next stream is read', () => {
   assert.ok(decompress(packed).equals(content));
 });
 
-test('the window of a frame is known from its beginning', () => {
-  for (const size of [20, 1000, 100_000, 2_000_000]) {
-    assert.equal(frameWindow(zstdCompressSync(Buffer.alloc(size))), size);
+test('windows of every size up to 128 MiB are read in 16 MiB of memory, with copies from near and far', () => {
+  // Each piece is copied from up to 120 MiB before.
+  const pieces = Array.from({ length: 40 }, () => randomBytes(1_000_003));
+  const far = (at: number) => pieces[(at * 17) % pieces.length] as Buffer;
+  const content = Buffer.concat([
+    ...pieces,
+    ...Array.from({ length: 120 }, (_, at) => far(at).subarray(at * 7, 900_000 - at * 1009)),
+    ...pieces.map((piece, at) =>
+      Buffer.concat([piece.subarray(0, at * 5000), Buffer.alloc(at, at)]),
+    ),
+  ]);
+  for (const windowLog of [20, 23, 24, 27]) {
+    const packed = zstdCompressSync(content, {
+      params: {
+        [constants.ZSTD_c_compressionLevel]: 1,
+        [constants.ZSTD_c_windowLog]: windowLog,
+        [constants.ZSTD_c_enableLongDistanceMatching]: 1,
+        [constants.ZSTD_c_contentSizeFlag]: 0,
+        [constants.ZSTD_c_checksumFlag]: 1,
+      },
+    });
+    if (windowLog === 27) assert.ok(packed.length < 45_000_000, `${packed.length}`);
+    const sum = createHash('sha256');
+    using decoder = new ZstdDecoder(27, tmpdir());
+    for (let at = 0; at < packed.length; ) {
+      const { input } = decoder;
+      const copied = packed.copy(input, 0, at, at + 100_000);
+      at += copied;
+      for (const part of decoder.decompress(copied)) {
+        assert.ok(part.buffer.byteLength < 16 * 2 ** 20, `${part.buffer.byteLength}`);
+        sum.update(part);
+      }
+    }
+    decoder.end();
+    assert.equal(sum.digest('hex'), createHash('sha256').update(content).digest('hex'));
   }
-  // Source: RFC 8878, 3.1.1.1.2.
-  for (const log of [10, 20, 23, 27]) {
-    const start = [0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3];
-    assert.equal(frameWindow(Buffer.from(start)), 2 ** log);
-    assert.equal(frameWindow(Buffer.from(start.with(5, (start[5] ?? 0) + 4))), 1.5 * 2 ** log);
+});
+
+test('damaged bytes with a large window are refused', () => {
+  const content = randomBytes(9_000_000);
+  const packed = zstdCompressSync(Buffer.concat([content, sample(100_000, 2), content]), {
+    params: {
+      [constants.ZSTD_c_compressionLevel]: 1,
+      [constants.ZSTD_c_windowLog]: 24,
+      [constants.ZSTD_c_enableLongDistanceMatching]: 1,
+      [constants.ZSTD_c_contentSizeFlag]: 0,
+      [constants.ZSTD_c_checksumFlag]: 1,
+    },
+  });
+  assert.ok(packed.length < 10_000_000);
+  // The copies are behind the random bytes.
+  for (let at = 9_010_000; at < packed.length; at += Math.ceil((packed.length - 9_010_000) / 6)) {
+    const damaged = Buffer.from(packed);
+    damaged[at] = (damaged[at] ?? 0) ^ 0x55;
+    assert.throws(() => decompress(damaged), ArchiveProblem, `${at}`);
   }
-  assert.equal(frameWindow(Buffer.alloc(100, 'no frame')), 0);
-  assert.equal(frameWindow(Buffer.alloc(3)), 0);
-  // As pzstd writes it: a skippable frame says how long the next one is.
-  const skippable = Buffer.from([0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 9, 9, 9, 9]);
-  const large = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3]);
-  assert.equal(frameWindow(Buffer.concat([skippable, skippable, large])), 2 ** 27);
-  assert.equal(frameWindow(skippable), 0);
-  assert.equal(frameWindow(Buffer.from([0x50, 0x2a, 0x4d, 0x18, 255, 255, 255, 255])), 0);
+});
+
+test('a window of more than 128 MiB is refused', () => {
+  const frame = (...bytes: number[]) => Buffer.from([0x28, 0xb5, 0x2f, 0xfd, ...bytes]);
+  assert.throws(() => decompress(frame(0, 18 << 3, 1, 0, 0)), /larger zstd window/);
+  assert.equal(decompress(frame(0, 17 << 3, 1, 0, 0)).length, 0);
+});
+
+test('skippable frames of any size are no content', () => {
+  const content = sample(200_000, 4);
+  const skippable = (size: number) => {
+    const frame = Buffer.alloc(8 + size, 9);
+    frame.writeUInt32LE(0x184d2a53);
+    frame.writeUInt32LE(size, 4);
+    return frame;
+  };
+  const packed = [skippable(0), compress(content, 3), skippable(700_000), compress(content, 1)];
+  const whole = Buffer.concat([...packed, skippable(3)]);
+  for (const piece of [1000, 2 ** 20]) {
+    assert.ok(decompress(whole, piece).equals(Buffer.concat([content, content])));
+  }
+  assert.throws(() => decompress(whole.subarray(0, -1)), ArchiveProblem);
 });

@@ -1,5 +1,6 @@
 /** A whole server stays small while it makes an image of many and large packages. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { startCondaChannels } from '../../world/conda-channels.ts';
@@ -22,12 +23,28 @@ function packageOf(name: string, files: number, size: number): CondaPackage {
   };
 }
 
+/** A package with a window of 128 MiB, and copies from nearly as far. */
+function windowPackage(name: string): CondaPackage {
+  const content = randomBytes(66 * mebibyte);
+  const copy = Buffer.concat([content.subarray(mebibyte), content.subarray(0, mebibyte)]);
+  const files = [content, copy].map((bytes, at) => ({ name: `lib/${name}/${at}`, content: bytes }));
+  return { name, version: '1.0', windowLog: 27, files };
+}
+
 test('a server makes an image of 100 packages, large ones and many files, within 300 MiB', async () => {
-  const packages = [
+  await assertSmall([
     packageOf('one-large-file', 1, 48 * mebibyte),
     packageOf('many-files', 26_000, 20),
     ...Array.from({ length: 98 }, (_, at) => packageOf(`usual-${at}`, 8, 40_000)),
-  ];
+  ]);
+});
+
+test('a server makes an image of a package with a zstd window of 128 MiB within 300 MiB', async () => {
+  await assertSmall([windowPackage('wide')]);
+});
+
+/** Makes one image of all packages, and checks the memory of the server, which starts no other process. */
+async function assertSmall(packages: readonly CondaPackage[]): Promise<void> {
   await using served = await startCondaChannels({ memory: packages });
   await using registry = await startRegistry();
   await pushDebianImage(registry, 'debian');
@@ -55,5 +72,9 @@ test('a server makes an image of 100 packages, large ones and many files, within
   assert.equal(succeeded, true, log);
   const status = readFileSync(`/proc/${sluice.process.pid}/status`, 'utf8');
   const peak = Number(/^VmHWM:\s*(\d+) kB$/m.exec(status)?.[1]) * 1024;
+  assert.equal(
+    readFileSync(`/proc/${sluice.process.pid}/task/${sluice.process.pid}/children`, 'utf8'),
+    '',
+  );
   assert.ok(peak > 0 && peak < mostBytes, `${Math.round(peak / mebibyte)} MiB`);
-});
+}

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { usualNeeds } from '../../../src/conda/archives/archive-limits.ts';
+import { usualEntries } from '../../../src/conda/archives/archive-limits.ts';
 import type { LayerOrder } from '../../../src/conda/layers/making/layer-orders.ts';
 import {
   createLayerThreads,
@@ -119,7 +119,7 @@ suite('threads that make layers', () => {
     withThreads(async threads => {
       await using directory = await makeTempDir('large');
       const files = rawTar(
-        Array.from({ length: usualNeeds.entries + 1 }, (_, at) => ({ name: `${at}` })),
+        Array.from({ length: usualEntries + 1 }, (_, at) => ({ name: `${at}` })),
       );
       const shapes = [{}, { files }, {}, { files }, {}];
       let running = 0;

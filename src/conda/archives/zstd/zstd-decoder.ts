@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { ArchiveProblem } from '../archive-problem.ts';
+import { WindowFile } from './window-file.ts';
 
 /** What is used of it here: the types of Node do not have it. */
 declare const WebAssembly: {
   readonly Module: new (bytes: Uint8Array) => object;
-  readonly Instance: new (module: object) => { readonly exports: unknown };
+  readonly Instance: new (module: object, imports: object) => { readonly exports: unknown };
 };
 
 /** The functions of `unzstd.c`. */
@@ -18,36 +19,48 @@ interface Unzstd {
   decompress(): number;
   left(): number;
   written(): number;
+  keptAt(): number;
+  keptBytes(): number;
+}
+
+/** An instance with the file that has what its memory lacks. */
+interface Instance {
+  readonly unzstd: Unzstd;
+  file?: WindowFile | undefined;
 }
 
 const outOfMemory = -64;
 const windowTooLarge = -16;
-/** Memory that is kept for the next stream: windows of up to 8 MiB, which level 19 has. */
-const keptBytes = 12 * 1024 * 1024;
 
 let compiled: object | undefined;
 /** The last instance of this thread: each stream would leave its memory for the garbage collector. */
-let spare: Unzstd | undefined;
+let spare: Instance | undefined;
 
 /**
- * Decompresses zstd as its bytes arrive, with 1 MB of memory and the window of the stream: about 700 MB a second on the
- * thread that calls it.
+ * Decompresses zstd as its bytes arrive, with 1 MB of memory and the last 8 MiB of the window at most: about 700 MB a second
+ * on the thread that calls it. A file has the rest of a larger window.
  */
 export class ZstdDecoder implements Disposable {
-  readonly #unzstd: Unzstd;
+  readonly #instance: Instance;
+  readonly #file: WindowFile;
   #isInFrame = true;
 
-  /** @param windowLog base 2 logarithm of the largest window of a stream */
-  constructor(windowLog: number) {
-    compiled ??= new WebAssembly.Module(readFileSync(new URL('./unzstd.wasm', import.meta.url)));
-    this.#unzstd = spare ?? (new WebAssembly.Instance(compiled).exports as Unzstd);
+  /**
+   * @param windowLog base 2 logarithm of the largest window of a stream
+   * @param scratch directory for a file without a name
+   */
+  constructor(windowLog: number, scratch: string) {
+    this.#instance = spare ?? createInstance();
     spare = undefined;
-    if (this.#unzstd.open(windowLog) === 0) throw lacksMemory();
+    const { unzstd } = this.#instance;
+    this.#file = new WindowFile(scratch, unzstd.keptBytes());
+    this.#instance.file = this.#file;
+    if (unzstd.open(windowLog) === 0) throw lacksMemory();
   }
 
   /** Where to put the next bytes for {@link decompress}: valid until then. */
   get input(): Buffer {
-    const { memory, input, inputBytes } = this.#unzstd;
+    const { memory, input, inputBytes } = this.#instance.unzstd;
     return Buffer.from(memory.buffer, input(), inputBytes());
   }
 
@@ -56,13 +69,18 @@ export class ZstdDecoder implements Disposable {
    * {@link ArchiveProblem}.
    */
   *decompress(bytes: number): Generator<Buffer> {
-    const unzstd = this.#unzstd;
+    const { unzstd } = this.#instance;
     unzstd.fill(bytes);
     for (;;) {
       const code = unzstd.decompress();
       if (code < 0) throw problem(code);
       const written = unzstd.written();
-      if (written > 0) yield Buffer.from(unzstd.memory.buffer, unzstd.output(), written);
+      if (written > 0) {
+        const bytes = Buffer.from(unzstd.memory.buffer, unzstd.output(), written);
+        const position = unzstd.keptAt();
+        if (position >= 0) this.#file.write(bytes, position);
+        yield bytes;
+      }
       this.#isInFrame = code > 0;
       // A stream that has used up its input may have more to give.
       if (unzstd.left() === 0 && (code === 0 || written === 0)) return;
@@ -75,10 +93,20 @@ export class ZstdDecoder implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#file[Symbol.dispose]();
+    this.#instance.file = undefined;
     // One that has failed may be in any state.
-    if (!this.#isInFrame && this.#unzstd.memory.buffer.byteLength <= keptBytes)
-      spare = this.#unzstd;
+    if (!this.#isInFrame) spare = this.#instance;
   }
+}
+
+function createInstance(): Instance {
+  compiled ??= new WebAssembly.Module(readFileSync(new URL('./unzstd.wasm', import.meta.url)));
+  const read = (to: number, position: number, bytes: number): void =>
+    instance.file?.read(Buffer.from(instance.unzstd.memory.buffer, to, bytes), position);
+  const { exports } = new WebAssembly.Instance(compiled, { window: { read } });
+  const instance: Instance = { unzstd: exports as Unzstd };
+  return instance;
 }
 
 function problem(code: number): Error {
