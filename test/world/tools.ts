@@ -61,6 +61,8 @@ export const hostPackages: Readonly<Record<string, string>> = {
   sshd: 'openssh-server',
   // Checks rules for alerts.
   promtool: 'prometheus',
+  // Checks units, also where systemd does not run.
+  'systemd-analyze': 'systemd',
   // For the completion scripts.
   zsh: 'zsh',
   fish: 'fish',
