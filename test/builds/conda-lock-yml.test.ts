@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { planBuild } from '../../src/builds/plan/plan.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { processorMs } from '../world/processor-time.ts';
 
 const md5 = (digit: string) => digit.repeat(32);
 const sha256 = (digit: string) => digit.repeat(64);
@@ -93,9 +94,10 @@ test('its key is the key of the explicit lock file', () => {
 
 test('a large file is read at once', () => {
   const many = `${lock}${conda('zlib', 'osx-64', 'e').repeat(2000)}`;
-  const began = performance.now();
-  readBuildSource({ packages: { type: 'CONDA', entries: [many] } });
-  assert.ok(performance.now() - began < 1000);
+  const ms = processorMs(() => {
+    readBuildSource({ packages: { type: 'CONDA', entries: [many] } });
+  });
+  assert.ok(ms < 1000, `${ms} ms`);
 });
 
 test('each of several platforms has its own packages, with Sluice and with BuildKit', () => {

@@ -5,6 +5,7 @@ import { PlainLog, type Vertex } from '../../src/buildkit/index.ts';
 import { BuildSteps } from '../../src/cli/progress/build-steps.ts';
 import { frameOf, lastFrameOf } from '../../src/cli/progress/frame.ts';
 import { type LogLine, parseLogLine } from '../../src/cli/progress/log-line.ts';
+import { processorMs } from '../world/processor-time.ts';
 
 const lines: readonly [line: string, LogLine][] = [
   ['#5 [2/3] RUN make', { step: 5, kind: 'text', text: '[2/3] RUN make' }],
@@ -190,11 +191,12 @@ test('downloads and layers have bars, until they are done', () => {
 });
 
 test('text that is made to look like progress takes no time', () => {
-  const began = performance.now();
-  for (const text of ['9'.repeat(100_000), ' '.repeat(100_000), '1 / '.repeat(30_000)]) {
-    assert.equal(parseLogLine(`#1 x ${text}B`).step, 1);
-  }
-  assert.ok(performance.now() - began < 1000);
+  const ms = processorMs(() => {
+    for (const text of ['9'.repeat(100_000), ' '.repeat(100_000), '1 / '.repeat(30_000)]) {
+      assert.equal(parseLogLine(`#1 x ${text}B`).step, 1);
+    }
+  });
+  assert.ok(ms < 1000, `${ms} ms`);
 });
 
 test('before the first step, the state of the server is shown', () => {

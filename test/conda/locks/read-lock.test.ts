@@ -170,9 +170,10 @@ suite('lock files', () => {
       `- "${'\\"'.repeat(1_000_000)}`,
       `${' '.repeat(3_900_000)}x`,
     ]) {
-      const began = performance.now();
-      assert.throws(() => readLockText(head + body, 'linux-64'), { kind: 'bad-request' });
-      assert.ok(performance.now() - began < 500);
+      const ms = processorMs(() => {
+        assert.throws(() => readLockText(head + body, 'linux-64'), { kind: 'bad-request' });
+      });
+      assert.ok(ms < 500, `${ms} ms`);
     }
   });
 
