@@ -18,7 +18,6 @@ enum {
 	HEADER_BYTES = 1024,
 };
 
-#define FAR_END ((uintptr_t)0xe0000000)
 /* Bytes that the caller keeps: the largest window, and blocks. */
 #define KEPT_BYTES ((128 + 1) * 1024 * 1024)
 
@@ -33,6 +32,8 @@ static char input[INPUT_BYTES];
 static size_t input_end, input_at;
 /* What libzstd wants next, when the input has a part of it. */
 static char staged[ZSTD_BLOCKSIZE_MAX + HEADER_BYTES];
+/* A copy of what the caller keeps: no match is longer than a block. */
+static char far[ZSTD_BLOCKSIZE_MAX + SLACK_BYTES];
 static size_t staged_bytes;
 static unsigned long long largest_window;
 
@@ -72,17 +73,17 @@ static void keep(void *opaque, void *memory)
 	(void)memory;
 }
 
-void copy_bytes(void *to, const void *from, size_t bytes)
+/* far_bytes() itself, which does change memory. */
+const void *bring(const void *from, size_t bytes, const void *to) __asm__("far_bytes");
+const void *bring(const void *from, size_t bytes, const void *to)
 {
-	size_t distance = FAR_END - (uintptr_t)from;
+	size_t distance = FAR_END - (size_t)from;
 
-	if ((uintptr_t)from >> 16 < __builtin_wasm_memory_size(0)) {
-		__builtin_memmove(to, from, bytes);
-	} else if ((size_t)next + block_bytes + SLACK_BYTES + distance <= (size_t)turn_end) {
-		__builtin_memmove(to, turn_end - distance, bytes);
-	} else {
-		read_window(to, (size_t)((turn_position - distance) % KEPT_BYTES), bytes);
-	}
+	(void)to;
+	if ((size_t)next + block_bytes + SLACK_BYTES + distance <= (size_t)turn_end)
+		return turn_end - distance;
+	read_window(far, (size_t)((turn_position - distance) % KEPT_BYTES), bytes);
+	return far;
 }
 
 EXPORT(input) char *input_address(void) { return input; }
