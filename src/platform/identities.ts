@@ -52,9 +52,11 @@ export interface Identities {
    * Returns the credentials that a caller may use for the images they name. Users of a platform have only their own
    * credentials. Administrators have those that the operator listed. All other callers have the listed ones that the
    * operator opens to everybody. None of them apply to the repositories that the service itself uses. An account of this
-   * server may also pull what its own rights to the hosted repositories include.
+   * server may also use the hosted repositories as far as its own rights go.
+   *
+   * @param use what the credentials are for. Default: `pull`
    */
-  credentialsOf(grant: SealedGrant | undefined): CredentialSource;
+  credentialsOf(grant: SealedGrant | undefined, use?: RepositoryUse): CredentialSource;
   /** Returns the same for builds: the repositories of the service are used with the service's own credentials. */
   serviceCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
   /** True for the repositories that the service uses when a request names none, and for those below them. */
@@ -64,8 +66,11 @@ export interface Identities {
     grant: SealedGrant | undefined,
     registry: string,
     repository?: string,
+    use?: RepositoryUse,
   ): Promise<NamedCredentials | undefined>;
 }
+
+export type RepositoryUse = 'pull' | 'push';
 
 export interface NamedCredentials {
   readonly name: string;
@@ -103,16 +108,16 @@ interface AccountGrant {
   readonly account: string;
 }
 
-const pullTokenMs = 10 * 60_000;
-const knownPullTokens = 1000;
+const ownTokenMs = 10 * 60_000;
+const knownOwnTokens = 1000;
 
 type KeptGrant = PlatformGrant | AccountGrant;
 
 export function createIdentities(deps: IdentitiesDeps): Identities {
   const { platform, endpoints, selection, box, service, accounts, hosted } = deps;
   // One token for some time: what is known about an image is remembered for its credentials.
-  const pullTokens = boundedCache<string, Promise<string>>(knownPullTokens, {
-    ttl: pullTokenMs / 2,
+  const ownTokens = boundedCache<string, Promise<string>>(knownOwnTokens, {
+    ttl: ownTokenMs / 2,
   });
   const own = deps.serviceRepositories.map(parseScope);
 
@@ -141,46 +146,47 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     return account && account.repositories === undefined ? service : deps.anonymous;
   };
 
-  const find: Identities['find'] = async (sealed, registry, repository) => {
+  /** Returns a token that lets an account use a hosted repository, as long as and as far as the account itself may. */
+  const ownToken = (account: string, name: string, use: RepositoryUse): Promise<string> => {
+    const key = `${use} ${account} ${name}`;
+    const known = ownTokens.get(key);
+    if (known) return known;
+    const actions: RepositoryUse[] = use === 'push' ? ['pull', 'push'] : ['pull'];
+    const access = [{ type: 'repository', name, actions }] as const;
+    const issued = hosted.tokens.issue({ account, access }, ownTokenMs);
+    ownTokens.set(key, issued);
+    return issued;
+  };
+
+  /** Returns the own right of an account to a hosted repository, unless everybody has it. */
+  const ownRight = async (
+    { account }: AccountGrant,
+    registry: string,
+    repository: string | undefined,
+    use: RepositoryUse,
+  ): Promise<Credentials | undefined> => {
+    if (registry !== hosted.host || repository === undefined || !accounts.has(account)) return;
+    if (use === 'pull' && hosted.anybody(repository).includes('pull')) return;
+    const password = await ownToken(account, repository, use);
+    return { kind: 'password', username: tokenName, password };
+  };
+
+  const find: Identities['find'] = async (sealed, registry, repository, use = 'pull') => {
     const grant = sealed === undefined ? undefined : open(sealed);
     if (grant && !('account' in grant)) {
       return selection.find(grant, grant.workspaceId, registry, repository);
     }
-    if (isOwn(registry, repository)) return undefined;
-    const credentials = await listedFor(grant)(registry, repository);
-    return credentials && { name: registry, owner: 'service', credentials };
+    const listed = isOwn(registry, repository)
+      ? undefined
+      : await listedFor(grant)(registry, repository);
+    if (listed) return { name: registry, owner: 'service', credentials: listed };
+    const own = grant && (await ownRight(grant, registry, repository, use));
+    return own && { name: registry, owner: 'user', credentials: own };
   };
 
-  /** Returns a token that lets an account pull, as long as the account itself may. */
-  const pullToken = (account: string, name: string): Promise<string> => {
-    const key = `${account} ${name}`;
-    const known = pullTokens.get(key);
-    if (known) return known;
-    const access = [{ type: 'repository', name, actions: ['pull'] }] as const;
-    const issued = hosted.tokens.issue({ account, access }, pullTokenMs);
-    pullTokens.set(key, issued);
-    return issued;
-  };
-
-  /** Returns the own right of an account to a hosted repository that is not open to everybody. */
-  const ownRight = async (
-    sealed: SealedGrant | undefined,
-    registry: string,
-    repository: string | undefined,
-  ): Promise<Credentials | undefined> => {
-    if (sealed === undefined || registry !== hosted.host || repository === undefined) return;
-    const grant = open(sealed);
-    if (!('account' in grant) || !accounts.has(grant.account)) return;
-    if (hosted.anybody(repository).includes('pull')) return;
-    const password = await pullToken(grant.account, repository);
-    return { kind: 'password', username: tokenName, password };
-  };
-
-  const credentialsOf =
-    (sealed: SealedGrant | undefined): CredentialSource =>
-    async (registry, repository) =>
-      (await find(sealed, registry, repository))?.credentials ??
-      ownRight(sealed, registry, repository);
+  const credentialsOf: Identities['credentialsOf'] =
+    (sealed, use) => async (registry, repository) =>
+      (await find(sealed, registry, repository, use))?.credentials;
 
   return {
     find,

@@ -11,7 +11,7 @@ import type { ImageChange } from '../images/augment/image-change.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
 import { parseReference } from '../oci/reference.ts';
-import type { SealedGrant } from '../platform/identities.ts';
+import type { Identities } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 import type { CredentialSource } from '../upstream/auth/credentials.ts';
 import { findManifest } from '../upstream/content/find-manifest.ts';
@@ -62,7 +62,7 @@ export interface BuildIntakeDeps {
   readonly takeContext: TakeContext;
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
-  readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
+  readonly credentialsOf: Identities['credentialsOf'];
   readonly rights: Pick<RightWatch, 'note'>;
   readonly ownHost: string;
   /** Returns true for the repositories that the service uses in its own right. */
@@ -116,8 +116,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     const credentials = deps.credentialsOf(caller.grant);
     // Its name may be longer than the requested one, and another right may apply to it.
     const named = submission.buildRepository && plan.target;
-    await requireOwnRight('buildRepository', named, credentials);
-    await requireOwnRight('cacheRepository', submission.cacheRepository, credentials);
+    const pushing = deps.credentialsOf(caller.grant, 'push');
+    await requireOwnRight('buildRepository', named, pushing);
+    await requireOwnRight('cacheRepository', submission.cacheRepository, pushing);
     // The check also applies to an existing image: it contains the content of the base images.
     const baseImages = recipeIn(plan)?.baseImages ?? [];
     const bases = await checkBaseImages(baseImages, registry, credentials);

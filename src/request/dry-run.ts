@@ -87,7 +87,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     isPushed: boolean,
   ): Promise<RegistryForecast & { access: Access }> => {
     const { registry: host, repository } = image;
-    const found = await identities.find(grant, host, repository);
+    const found = await identities.find(grant, host, repository, isPushed ? 'push' : 'pull');
     const access = { registry: host, repository, credentials: found?.credentials };
     const reference = image.digest ?? image.tag ?? 'latest';
     const pull = await problemOf(findManifest(registry, access, reference), isPushed);

@@ -231,3 +231,56 @@ test('a container ends with the right of the account that asked for it', async (
   await writeFile(file, '# nobody');
   await eventually('the name has ended', async () => (await pull()) === 403);
 });
+
+test('an account freezes images into the repositories that it may push to', async () => {
+  const freeze = async (
+    headers: Readonly<Record<string, string>>,
+    buildRepository: string,
+    more: object = {},
+  ) => {
+    const answer = await sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        containerImage: `${sluice.host}/team/app:1`,
+        containerConfig: { env: ['A=1'] },
+        freeze: true,
+        buildRepository: `${sluice.host}/${buildRepository}`,
+        ...more,
+      }),
+    });
+    return { status: answer.status, text: await answer.text() };
+  };
+  const frozen = await freeze(ci, 'team/frozen');
+  assert.equal(frozen.status, 200, frozen.text);
+  const { targetImage } = JSON.parse(frozen.text) as { targetImage: string };
+  assert.ok(targetImage.startsWith(`${sluice.host}/team/frozen`), targetImage);
+  const [, repository = '', tag = ''] = /^[^/]+\/(.+):([^:]+)$/.exec(targetImage) ?? [];
+  await eventually('the image is there', async () => {
+    return (
+      (await new Repository(sluice, repository, ci).send('GET', `manifests/${tag}`)).status === 200
+    );
+  });
+  for (const [headers, name] of [
+    [reader, 'team/frozen'],
+    [ci, 'secret/frozen'],
+    [ci, 'public/frozen'],
+    [{}, 'team/frozen'],
+  ] as const) {
+    const refused = await freeze(headers, name);
+    assert.equal(refused.status, 403, `${name}: ${refused.text}`);
+  }
+  for (const [headers, canPush] of [
+    [ci, true],
+    [reader, false],
+  ] as const) {
+    const { status, text } = await freeze(headers, 'team/frozen', { dryRun: true });
+    assert.equal(status, 200, text);
+    const { registries } = JSON.parse(text) as {
+      registries: { repository: string; canPull: boolean; canPush?: boolean }[];
+    };
+    const of = (name: string) => registries.find(one => one.repository.endsWith(name));
+    assert.equal(of('/team/app')?.canPull, true, text);
+    assert.equal(of('/team/frozen')?.canPush, canPush, text);
+  }
+});
