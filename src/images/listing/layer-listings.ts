@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import { type ImageWaste, imageWasteSchema } from './comparing/image-waste.ts';
+import { FairQueue } from './fair-queue.ts';
 import type { ListingFiles } from './listing-files.ts';
 import { type ListingLimits, mostComparedLayers, usualListingLimits } from './listing-limits.ts';
 import { runListing } from './reading/listing-thread.ts';
@@ -31,6 +31,8 @@ export interface ListingQuestion {
   readonly at: number;
   /** Whose failures are remembered together. */
   readonly asker: string;
+  /** Who takes turns with other callers. */
+  readonly caller: string;
 }
 
 /** What is known about a layer by now. */
@@ -78,6 +80,7 @@ interface Run {
 
 const runsAtOnce = 2;
 const mostWaiting = 50;
+const mostOfOne = 10;
 const knownFailures = 2000;
 // Content does not get better by itself.
 const contentFailureMs = 3_600_000;
@@ -91,7 +94,7 @@ export function createLayerListings({
   const runs = new Map<string, { readonly run: Run; readonly done: Promise<void> }>();
   const reading = new Map<string, Promise<string>>();
   const failures = boundedCache<string, string>(knownFailures, { ttl: otherFailureMs });
-  const queue = new RunQueue(runsAtOnce, { mostWaiting, refusal: tooManyRuns });
+  const queue = new FairQueue({ atOnce: runsAtOnce, mostWaiting, mostOfOne, refusal: tooManyRuns });
   const openTree = createOpenTree();
   const closing = new AbortController();
 
@@ -215,7 +218,7 @@ export function createLayerListings({
     const time = new ImageTime(limits, isAwaited);
     const run: Run = { time, isWaiting: true, layer: question.at, bytes: 0, layersDone: 0 };
     const done = queue
-      .run(async () => {
+      .run(question.caller, async () => {
         closing.signal.throwIfAborted();
         time.begin();
         run.isWaiting = false;

@@ -66,12 +66,18 @@ export interface LayerPageDeps {
   readonly layerListings: LayerListings;
 }
 
+export interface LayerViewer {
+  readonly credentials: CredentialSource;
+  /** The person, or the network of a viewer without a login. */
+  readonly caller: string;
+}
+
 const rowsOfPage = 100;
 
 /** Returns what a page shows about a layer. Throws a `Fault`, the same as for the page of the image. */
 export async function layerData(
   address: LayerAddress,
-  credentials: CredentialSource,
+  { credentials, caller }: LayerViewer,
   { openInspected, openLayers, layerListings }: LayerPageDeps,
 ): Promise<LayerData> {
   const chosen = await chooseImage(openInspected, address.image, address.platform, credentials);
@@ -96,7 +102,7 @@ export async function layerData(
     createdBy: view.history.find(step => step.layer === layer.number)?.createdBy ?? '',
   };
   const { access } = chosen.opened;
-  const question = { layers, at, asker: credentialKey(access.credentials) };
+  const question = { layers, at, asker: credentialKey(access.credentials), caller };
   const problem = layers[at]?.problem;
   if (problem !== undefined) {
     const nothing = { progress: undefined, waste: undefined, contents: undefined };

@@ -46,7 +46,13 @@ export const layerPages = [
         ...{ image: image.trim(), platform: platform?.trim() || undefined, layer },
         ...{ ...shown, name: shown.name?.trim() || undefined },
       };
-      const data = await layerData(address, deps.credentialsOf(viewer.caller.grant), deps);
+      const { user, network, address: ip, grant } = viewer.caller;
+      const caller = user ?? network ?? ip;
+      const data = await layerData(
+        address,
+        { credentials: deps.credentialsOf(grant), caller },
+        deps,
+      );
       return part === 'content' ? { piece: layerContent(data) } : layerPage(data);
     },
   }),
