@@ -131,6 +131,8 @@ suite('the form to ask for a container', () => {
     await page.getByLabel('Environment variables').fill('ONE=1\nTWO=a b');
     await page.getByLabel('Entrypoint').fill(`/bin/sh -c 'echo "$ONE $TWO"; pwd'`);
     await page.getByLabel('Working directory').fill('/tmp');
+    // The plan may still be that of the image alone.
+    await page.waitForURL(url => [...url.searchParams.values()].includes('/tmp'));
     await planOf(page).getByText('The image exists').waitFor();
     const address = page.url();
 
