@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { Call, RowDatabase } from './driver/row-database.ts';
 
 // A step holds the event loop, and SQLite's only write lock, for about this time.
@@ -61,6 +62,8 @@ export async function* eachRow<Row>(
   let rows = fewestRows;
   for (let began = performance.now(); ; ) {
     signal?.throwIfAborted();
+    // Whoever reads may have used up this turn of the event loop before.
+    await pauseTurn();
     const beforeRead = performance.now();
     const allowed = rows;
     const page = await read(allowed);

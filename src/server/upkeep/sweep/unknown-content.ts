@@ -1,3 +1,4 @@
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import type { ContentStore, KeptContent } from '../../../storage/content/content-store.ts';
 import type { ContentRowStore } from '../../../storage/rows/images/content-rows.ts';
 
@@ -26,6 +27,7 @@ export async function enterUnknown(
     const unknown = await contentRows.unknown(digests);
     if (isDryRun) left += unknown.length;
     else await Promise.all(unknown.map(content.claim));
+    await pauseTurn();
   };
   for await (const found of content.list()) {
     signal?.throwIfAborted();

@@ -112,7 +112,8 @@ export function createWriter({ database, settleFirst, flush, pause }: WriterDeps
       else if (isDurable && flushed) flushed.then(() => done.resolve(outcome.value), done.reject);
       else done.resolve(outcome.value);
     }
-    await flushed?.catch(() => {});
+    // Without a flush, the callers would go on, and their next jobs run, all in one turn of the event loop.
+    await (flushed?.catch(() => {}) ?? turn());
     return true;
   };
 
