@@ -96,7 +96,8 @@ suite('threads that make layers', () => {
 
   test('the main thread stays free, and takes no more pieces than it can', () =>
     withThreads(async threads => {
-      const tar = blocks(200_000, 'x').map((byte, at) => (byte * at) >>> 3);
+      // It is copied for the thread, which holds this one. Orders of the server are a tenth as large.
+      const tar = blocks(30_000, 'x').map((byte, at) => (byte * at) >>> 3);
       let waiting = 0;
       let most = 0;
       const { cpuMs } = await longestBlock(async () => {
@@ -112,7 +113,7 @@ suite('threads that make layers', () => {
         );
       });
       assert.equal(most, 1);
-      assert.ok(cpuMs < boundMs(100), `held for ${cpuMs} ms`);
+      assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
     }));
 
   test('a package that needs much memory is made while no other is', () =>
