@@ -17,6 +17,8 @@ export interface SiteContentPlace {
     readonly region?: string | undefined;
     readonly pathStyle: boolean;
     readonly cacheBytes: number;
+    readonly redirect: boolean;
+    readonly publicEndpoint?: string | undefined;
   };
 }
 
@@ -49,8 +51,9 @@ export async function openSiteContent(
     await requireContent(contentOfData(place.data), rows, adopt);
     return openContentDirectory(localContent(place), { ...options, uses });
   }
-  const { endpoint, region, pathStyle, cacheBytes } = place.s3;
-  const bucket = await openBucket({ address: place.content, endpoint, region, pathStyle });
+  const { endpoint, region, pathStyle, cacheBytes, redirect, publicEndpoint } = place.s3;
+  const address = place.content;
+  const bucket = await openBucket({ address, endpoint, region, pathStyle, publicEndpoint });
   try {
     await requireContent(contentOfBucket(place.content, bucket), rows, adopt);
     const { isOwner = false, space, slabs, trustMs, onDamaged } = options;
@@ -59,7 +62,7 @@ export async function openSiteContent(
       ...(slabs ? { slabs } : {}),
     });
     return await openContentObjects(bucket, {
-      ...{ local, uses },
+      ...{ local, uses, hasLinks: redirect },
       ...(isOwner ? { cacheBytes } : {}),
       ...(trustMs === undefined ? {} : { trustMs }),
       ...(onDamaged ? { onDamaged } : {}),

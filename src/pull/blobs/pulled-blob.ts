@@ -73,7 +73,11 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     return isThere;
   };
 
-  const fromContent = (digest: Digest, size: number, rangeOf: RangeOf | undefined): FoundBlob => {
+  const fromContent = (
+    digest: Digest,
+    size: number,
+    rangeOf: RangeOf | undefined,
+  ): Promise<FoundBlob> => {
     cache.used(digest);
     return keptBlob(content, digest, size, rangeOf);
   };
@@ -244,13 +248,15 @@ function wrongSize(digest: Digest, size: number, expected: number | undefined): 
   );
 }
 
-/** A blob of the content store. */
-export function keptBlob(
-  content: ContentStore,
+/** A blob of the content store, for a client. */
+export async function keptBlob(
+  content: Pick<ContentStore, 'link' | 'open'>,
   digest: Digest,
   size: number,
   rangeOf: RangeOf | undefined,
-): FoundBlob {
+): Promise<FoundBlob> {
+  const location = await content.link(digest, size);
+  if (location) return { kind: 'redirect', location };
   const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
   const source = content.open(digest, start, end);
   return { kind: 'stream', size, source, way: 'stored', isVerified: true };

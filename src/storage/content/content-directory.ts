@@ -200,6 +200,7 @@ export async function openContentDirectory(
     open: checks.source,
     prove: digest => checks.prove(digest),
     scrub: checks.scrub,
+    link: async () => undefined,
     examine: checks.examine,
     isFresh: checks.isFresh,
 

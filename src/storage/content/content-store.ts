@@ -15,6 +15,13 @@ export interface ContentStore {
    * rejects before the end of damaged content, which is then set aside.
    */
   open(digest: Digest, start: number, end: number): ByteSource;
+  /**
+   * Returns an address at which anyone can read the content for some minutes; undefined when this server serves it
+   * itself. Content has an address only after a recent check.
+   *
+   * @param size bytes
+   */
+  link(digest: Digest, size: number): Promise<URL | undefined>;
   /** Reads all bytes, unless a recent check has succeeded; sets damaged content aside. */
   prove(digest: Digest): Promise<Proof>;
   /** Does the same at the caller's pace: `pace` is called with each number of bytes read. */

@@ -11,6 +11,8 @@ export interface BucketPlace {
   readonly region?: string | undefined;
   /** The bucket is in the path of addresses, not in their host. */
   readonly pathStyle: boolean;
+  /** The endpoint as clients reach it. Default: `endpoint`. */
+  readonly publicEndpoint?: string | undefined;
 }
 
 export interface FoundObject {
@@ -38,6 +40,8 @@ export interface Bucket {
   read(key: string): Promise<Buffer | undefined>;
   /** Begins to read a range, both ends included. Errors are those of the SDK. */
   fetch(key: string, start: number, end: number, signal: AbortSignal): Promise<Readable>;
+  /** Returns an address at which anyone can read the object for so many seconds. Does not ask the store. */
+  link(key: string, seconds: number): Promise<URL>;
   put(key: string, bytes: Buffer): Promise<void>;
   /** Puts bytes of any number there; the object appears after the last. Aborts the upload when a part or `parts` fails. */
   upload(key: string, parts: AsyncIterable<Buffer>): Promise<void>;
@@ -70,16 +74,20 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
   const pathOf = (key: string) => (prefix === '' ? key : `${prefix}/${key}`);
   const own = (key: string) => ({ Bucket, Key: pathOf(key) });
   const agent = { keepAlive: true, maxSockets: connections };
-  const client: S3Client = new sdk.S3Client({
-    ...(place.endpoint === undefined ? {} : { endpoint: place.endpoint }),
-    ...(place.region === undefined ? {} : { region: place.region }),
-    forcePathStyle: place.pathStyle,
-    maxAttempts: attempts,
-    // Stores of others do not know the checksums that AWS prefers. Sluice names SHA-256 itself.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-    requestHandler: { connectionTimeout: connectMs, httpAgent: agent, httpsAgent: agent },
-  });
+  const clientOf = (endpoint: string | undefined): S3Client =>
+    new sdk.S3Client({
+      ...(endpoint === undefined ? {} : { endpoint }),
+      ...(place.region === undefined ? {} : { region: place.region }),
+      forcePathStyle: place.pathStyle,
+      maxAttempts: attempts,
+      // Stores of others do not know the checksums that AWS prefers. Sluice names SHA-256 itself.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      requestHandler: { connectionTimeout: connectMs, httpAgent: agent, httpsAgent: agent },
+    });
+  const client = clientOf(place.endpoint);
+  // The signature of an address covers its host.
+  const signer = place.publicEndpoint === undefined ? client : clientOf(place.publicEndpoint);
   const inTime = (ms = callMs) => ({ abortSignal: AbortSignal.timeout(ms) });
   const unlessAbsent = (error: unknown): undefined => {
     if (!isAbsent(error)) throw faultOf(error);
@@ -166,6 +174,12 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       }
     },
 
+    async link(key, expiresIn) {
+      const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
+      const command = new sdk.GetObjectCommand(own(key));
+      return new URL(await getSignedUrl(signer, command, { expiresIn }).catch(orFault));
+    },
+
     fetch: (key, start, end, signal) => fetch(key, signal, { start, end }),
 
     async put(key, bytes) {
@@ -246,7 +260,10 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       }
     },
 
-    close: () => client.destroy(),
+    close() {
+      client.destroy();
+      signer.destroy();
+    },
   };
 }
 

@@ -7,6 +7,7 @@ import { createContentPresence, removedMeanwhile } from '../content/content-pres
 import type { ContentStore } from '../content/content-store.ts';
 import { type ContentUses, longestRemovalMs, withoutRows } from '../content/content-uses.ts';
 import type { LocalFile } from '../content/scratch-file.ts';
+import { createBlobLinks } from './blob-links.ts';
 import type { Bucket } from './bucket.ts';
 import { digestOfKey, keyOf, listFrom } from './content-keys.ts';
 import { knownSizes } from './known-sizes.ts';
@@ -22,6 +23,8 @@ export interface ContentObjectsOptions {
   readonly cacheBytes?: number;
   /** The rows of the content. Absent: the store has none, and nobody sweeps it. */
   readonly uses?: ContentUses;
+  /** Clients read large content from the store themselves. */
+  readonly hasLinks?: boolean;
   /** How long a check of content counts (ms). Default: a day. */
   readonly trustMs?: number;
   /** Called when content was found damaged and set aside. */
@@ -39,10 +42,11 @@ export async function openContentObjects(
   bucket: Bucket,
   options: ContentObjectsOptions,
 ): Promise<ContentStore> {
-  const { local, uses = withoutRows, trustMs = dayMs, onDamaged } = options;
+  const { local, uses = withoutRows, hasLinks = false, trustMs = dayMs, onDamaged } = options;
   const copies = createLocalCopies(local, options.cacheBytes ?? Number.POSITIVE_INFINITY);
   for await (const { digest, size } of local.list()) copies.add(digest, size);
   const sizes = knownSizes(bucket);
+  const links = createBlobLinks(bucket);
   const sends = new RunQueue(sendsAtOnce);
 
   const setAside = async (digest: Digest, etag: string): Promise<void> => {
@@ -179,11 +183,17 @@ export async function openContentObjects(
       return chosenLater(async () => {
         // Also counts as a use of the copy.
         const pin = copies.pin(digest);
-        if (await isLocal(digest)) return pinnedSource(local.open(digest, start, end), pin);
+        // Only a check of the object allows links to it.
+        const isForCheck = hasLinks && !checks.isFresh(digest);
+        if (!isForCheck && (await isLocal(digest))) {
+          return pinnedSource(local.open(digest, start, end), pin);
+        }
         await pin[Symbol.asyncDispose]();
         return checks.source(digest, start, end);
       });
     },
+    link: async (digest, size) =>
+      hasLinks && checks.isFresh(digest) ? links.link(digest, size) : undefined,
     prove: digest => checks.prove(digest),
     scrub: checks.scrub,
     examine: digest => checks.examine(digest),

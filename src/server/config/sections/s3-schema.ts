@@ -34,6 +34,15 @@ export const s3 = z.strictObject({
     .describe(
       '`true`: the name of the bucket is in the path of URLs, not in the host. Most stores other than AWS require it',
     ),
+  redirect: flag
+    .default(false)
+    .describe(
+      '`true`: clients read blobs of 1 MiB and more from the object store, by a signed address that is valid for 20 minutes. Clients and builders must reach the store. A server that has not checked a blob for `scrub.trust` sends it itself once, and checks it',
+    ),
+  publicEndpoint: z
+    .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
+    .optional()
+    .describe('URL of the object store as clients reach it, for `redirect`. Default: `endpoint`'),
   cacheBytes: size
     .prefault('10 GiB')
     .describe(
