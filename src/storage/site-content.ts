@@ -51,9 +51,7 @@ export async function openSiteContent(
     await requireContent(contentOfData(place.data), rows, adopt);
     return openContentDirectory(localContent(place), { ...options, uses });
   }
-  const { endpoint, region, pathStyle, cacheBytes, redirect, publicEndpoint } = place.s3;
-  const address = place.content;
-  const bucket = await openBucket({ address, endpoint, region, pathStyle, publicEndpoint });
+  const bucket = await openBucketOf(place);
   try {
     await requireContent(contentOfBucket(place.content, bucket), rows, adopt);
     const { isOwner = false, space, slabs, trustMs, onDamaged } = options;
@@ -62,8 +60,8 @@ export async function openSiteContent(
       ...(slabs ? { slabs } : {}),
     });
     return await openContentObjects(bucket, {
-      ...{ local, uses, hasLinks: redirect },
-      ...(isOwner ? { cacheBytes } : {}),
+      ...{ local, uses, hasLinks: place.s3.redirect },
+      ...(isOwner ? { cacheBytes: place.s3.cacheBytes } : {}),
       ...(trustMs === undefined ? {} : { trustMs }),
       ...(onDamaged ? { onDamaged } : {}),
     });
@@ -71,6 +69,38 @@ export async function openSiteContent(
     bucket.close();
     throw error;
   }
+}
+
+/** Where a site's content is, or where it goes. */
+export interface OpenedContent {
+  readonly place: ContentPlace;
+  readonly content: ContentStore;
+}
+
+/** Opens a place for a move of content, without rows: nothing there is claimed, and no copy stays on this machine. */
+export async function openForMove(place: SiteContentPlace): Promise<OpenedContent> {
+  if (isDirectory(place)) {
+    return {
+      place: contentOfData(place.data),
+      content: await openContentDirectory(localContent(place)),
+    };
+  }
+  const bucket = await openBucketOf(place);
+  try {
+    const local = await openContentDirectory(localContent(place));
+    return {
+      place: contentOfBucket(place.content, bucket),
+      content: await openContentObjects(bucket, { local, cacheBytes: 0 }),
+    };
+  } catch (error) {
+    bucket.close();
+    throw error;
+  }
+}
+
+function openBucketOf({ content: address, s3 }: SiteContentPlace): Promise<Bucket> {
+  const { endpoint, region, pathStyle, publicEndpoint } = s3;
+  return openBucket({ address, endpoint, region, pathStyle, publicEndpoint });
 }
 
 function contentOfBucket(name: string, bucket: Bucket): ContentPlace {
@@ -85,6 +115,12 @@ function contentOfBucket(name: string, bucket: Bucket): ContentPlace {
     readId: async () => (await bucket.read('id'))?.toString('utf8').trim(),
     async writeId(id) {
       if (!(await bucket.head('id'))) await bucket.put('id', Buffer.from(id));
+    },
+    async retire() {
+      const id = await bucket.read('id');
+      if (id) await bucket.put('id.moved', id);
+      await bucket.remove('id');
+      return name;
     },
   };
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Fault } from '../foundation/fault.ts';
 import { hasContent } from './directory/has-content.ts';
@@ -38,6 +38,8 @@ export interface ContentPlace {
   readId(): Promise<string | undefined>;
   /** Writes the id, unless there is one. */
   writeId(id: string): Promise<void>;
+  /** Puts the content away, so that no server uses it. Returns where it is kept. */
+  retire(): Promise<string>;
 }
 
 /** Returns the place of content in the data directory. */
@@ -53,6 +55,12 @@ export function contentOfData(data: string): ContentPlace {
       mkdirSync(root, { recursive: true, mode: 0o700 });
       writeOnce(join(root, 'id'), id);
       syncDirectoriesNow(data, undefined);
+    },
+    async retire() {
+      const kept = `${root}.moved-${new Date().toISOString().replaceAll(':', '-')}`;
+      renameSync(root, kept);
+      syncDirectoriesNow(data, undefined);
+      return kept;
     },
   };
 }

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { ContentStore, KeptContent } from '../../storage/content/content-store.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import { syncDirectory } from '../../storage/directory/sync-directory.ts';
 import { syncFile } from '../../storage/rows/file/copy-rows.ts';
@@ -96,6 +96,8 @@ async function isKept(
 }
 
 interface CopyOptions extends Pick<BackupOptions, 'checksTarget'> {
+  /** Contents that are copied at a time. Default: 1. */
+  readonly atOnce?: number;
   /** Returns false for content to leave out. */
   readonly isWanted?: (digest: Digest) => Promise<boolean>;
 }
@@ -104,26 +106,34 @@ interface CopyOptions extends Pick<BackupOptions, 'checksTarget'> {
 export async function copyContent(
   content: ContentStore,
   target: ContentStore,
-  { isWanted = async () => true, checksTarget = false }: CopyOptions = {},
+  { isWanted = async () => true, checksTarget = false, atOnce = 1 }: CopyOptions = {},
 ): Promise<CopyReport> {
   let [copied, copiedBytes, kept] = [0, 0, 0];
   const damaged: Digest[] = [];
-  for await (const { digest, size } of content.list()) {
-    if (!(await isWanted(digest))) continue;
+  const copyMissing = async ({ digest, size }: KeptContent): Promise<void> => {
+    if (!(await isWanted(digest))) return;
     const isThere = (await target.size(digest)) === size;
     if (isThere && !(checksTarget && (await examined(target, digest)) === 'damaged')) {
       kept += 1;
-      continue;
+      return;
     }
     const isCopied = await copyOne(content, target, digest, size);
-    if (isCopied === undefined) continue;
+    if (isCopied === undefined) return;
     if (isCopied) {
       copied += 1;
       copiedBytes += size;
     } else {
       damaged.push(digest);
     }
+  };
+  const running = new Set<Promise<void>>();
+  for await (const found of content.list()) {
+    const copying = copyMissing(found).finally(() => running.delete(copying));
+    copying.catch(() => {});
+    running.add(copying);
+    if (running.size >= atOnce) await Promise.race(running);
   }
+  await Promise.all(running);
   return { copied, copiedBytes, kept, damaged };
 }
 

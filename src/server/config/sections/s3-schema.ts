@@ -11,7 +11,7 @@ export const content = z
   )
   .default('directory')
   .describe(
-    'Where content lives: `directory`, below `data`, or `s3://bucket/prefix`, a bucket of an S3-compatible object store. Credentials come from where the AWS SDK finds them, such as `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. A server with a bucket begins empty: existing content is not moved. One server at a time uses a prefix. `sluice backup` and `sluice restore` do not copy a bucket',
+    'Where content lives: `directory`, below `data`, or `s3://bucket/prefix`, a bucket of an S3-compatible object store. Credentials come from where the AWS SDK finds them, such as `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. To move existing content, use `sluice migrate --content-to`. One server at a time uses a prefix. `sluice backup` and `sluice restore` do not copy a bucket',
   );
 
 /** How the bucket of `content` is reached. */
