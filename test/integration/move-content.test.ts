@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import { HeadObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { digestOf } from '../../src/oci/digest.ts';
@@ -152,6 +152,15 @@ suite('content that moves', () => {
     assert.equal((await keysIn(bucket)).length, before);
     const mixed = await command(place, 'migrate', '--content-to', place, '--to', 'sqlite:x');
     assert.equal(mixed.code, 2);
+    const empty = directory.join('empty');
+    await mkdir(empty);
+    const lost = await sluiceCommand(
+      ['migrate', '--content-to', place, '--data', empty],
+      environment(),
+    );
+    assert.equal(lost.code, 1);
+    assert.match(lost.stderr, /empty is not the data directory of a server\./);
+    assert.deepEqual(await readdir(empty), []);
     const wrong = await command('directory', 'migrate', '--content-to', 'ftp://x');
     assert.equal(wrong.code, 2);
     assert.match(wrong.stderr, /expected directory, or s3:/);

@@ -32,15 +32,10 @@ export async function withLocalData<T>(
   { create = false, adoptContent = false } = {},
 ): Promise<T> {
   return withoutData(values, async (config, { originOf }) => {
-    const path = join(config.data, 'sluice.db');
     if (isSqlite(config)) await requireDatabase(config.data);
     // A new ./data in the current directory would not be the one that the server uses.
     const mayCreate = create && originOf(['data']).kind !== 'default';
-    if (!mayCreate && !existsSync(isSqlite(config) ? path : config.data)) {
-      throw new CommandError(
-        `${config.data} is not the data directory of a server. Name the data directory with --data DIRECTORY, or the server with --server URL`,
-      );
-    }
+    if (!mayCreate) requireData(config, ', or the server with --server URL');
     return withRows(config, async rows => {
       await requireSecretsKey(config.data, rows);
       const content = await openSiteContent(config, rows, { adopt: adoptContent });
@@ -51,6 +46,14 @@ export async function withLocalData<T>(
       }
     });
   });
+}
+
+/** Throws {@link CommandError} when no server has used the data directory. */
+export function requireData(config: RowsPlace, orElse = ''): void {
+  if (existsSync(isSqlite(config) ? join(config.data, 'sluice.db') : config.data)) return;
+  throw new CommandError(
+    `${config.data} is not the data directory of a server. Name the data directory with --data DIRECTORY${orElse}`,
+  );
 }
 
 /** Runs work that needs no existing data directory. Throws {@link CommandError}. */

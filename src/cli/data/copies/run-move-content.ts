@@ -5,7 +5,7 @@ import { openForMove } from '../../../storage/site-content.ts';
 import { openSiteRows } from '../../../storage/site-rows.ts';
 import { UsageError, type Values } from '../../command/command.ts';
 import { print } from '../../command/output.ts';
-import { withoutData } from '../data.ts';
+import { requireData, withoutData } from '../data.ts';
 
 /**
  * Moves the content of a site to another place and prints what was moved. Returns the exit code. Throws
@@ -18,6 +18,7 @@ export async function runMoveContent(values: Values, to: string): Promise<number
     if (config.content === to) {
       throw new UsageError(`The content is in ${to} already, as SLUICE_CONTENT says`);
     }
+    requireData(config);
     using _lock = await lockData(config.data, () => {}, {
       patienceMs: 0,
       message: `A server uses ${config.data}. Stop it, and run the command again`,
