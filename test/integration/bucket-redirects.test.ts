@@ -10,6 +10,7 @@ import { basic, Repository } from '../hosted/push-client.ts';
 import { clientsOf, pull, storeLogin } from '../world/clients.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { openRoot } from '../world/root.ts';
+import { shiftedClock } from '../world/shifted-clock.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { suites } from '../world/tools.ts';
@@ -178,6 +179,22 @@ suite('a server that redirects to its object store', () => {
     const location = locationOf(await ask(digestOf(layer)));
     assert.equal(location.host, `localhost:${port}`);
     assert.ok((await bytesOf(await fetch(location))).equals(layer));
+  });
+
+  test('a server with a wrong clock signs for the clock of the store', async () => {
+    const clock = shiftedClock(directory);
+    for (const hours of [3, -3]) {
+      clock.shift(hours);
+      await restart(clock.env);
+      await bytesOf(await ask(digestOf(layer)));
+      const answer = await fetch(locationOf(await ask(digestOf(layer))));
+      assert.equal(
+        answer.status,
+        200,
+        `${hours} hours: ${await answer.clone().text()}`.slice(0, 500),
+      );
+      assert.ok((await bytesOf(answer)).equals(layer));
+    }
   });
 
   test('is off by default', async () => {

@@ -177,7 +177,11 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
     async link(key, expiresIn) {
       const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
       const command = new sdk.GetObjectCommand(own(key));
-      return new URL(await getSignedUrl(signer, command, { expiresIn }).catch(orFault));
+      // The SDK learns the clock of the store from its answers. The presigner does not use it.
+      const signingDate = new Date(Date.now() + client.config.systemClockOffset);
+      return new URL(
+        await getSignedUrl(signer, command, { expiresIn, signingDate }).catch(orFault),
+      );
     },
 
     fetch: (key, start, end, signal) => fetch(key, signal, { start, end }),
