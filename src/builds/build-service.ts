@@ -26,6 +26,7 @@ import { createBuilderTls } from './builder/builder-tls.ts';
 import { type BuilderState, createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
+import { archivedLogs, type LogArchive } from './logs/archived-logs.ts';
 import { type BuildLogs, createBuildLogs } from './logs/build-logs.ts';
 import { needsBuilder, recipeIn } from './plan/build-plan.ts';
 import type { BuildPlaces } from './plan/plan.ts';
@@ -64,6 +65,8 @@ export interface CondaParts extends Pick<FindSolutionDeps, 'solver' | 'readLock'
 export interface BuildServiceDeps {
   readonly store: BuildStore;
   readonly logDirectory: string;
+  /** Keeps the logs for the other servers of the site. */
+  readonly logArchive?: LogArchive | undefined;
   readonly found: FoundBuilders;
   /** Certificate files of builders by address. */
   readonly builderTls: ReadonlyMap<string, TlsFiles>;
@@ -120,7 +123,12 @@ export interface BuildServiceDeps {
 
 export function createBuildService(deps: BuildServiceDeps): BuildService {
   const { store, registry, documents, found, log, ownHost, limits } = deps;
-  const logs = createBuildLogs(deps.logDirectory);
+  const ownLogs = createBuildLogs(deps.logDirectory);
+  const logs = deps.logArchive
+    ? archivedLogs(ownLogs, deps.logDirectory, deps.logArchive, err =>
+        log.error({ err }, 'cannot reach the logs of builds in the object store'),
+      )
+    : ownLogs;
   const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log), deps.health);
 
   const rightsOf = createBuildRights({

@@ -2,6 +2,7 @@ import Koa from 'koa';
 import { closeInTurn } from '../foundation/closing.ts';
 import { Fault } from '../foundation/fault.ts';
 import { createBlobMetrics } from '../foundation/telemetry/blob-metrics.ts';
+import { addLeadMetric } from '../foundation/telemetry/lead-metric.ts';
 import { createRemoteMetrics } from '../foundation/telemetry/remote-metrics.ts';
 import { addLoadMetric } from '../foundation/telemetry/tally-metrics.ts';
 import { createMetricsRegistry } from '../foundation/telemetry.ts';
@@ -45,6 +46,7 @@ import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/server-state.ts';
 import { accessRules } from './config/read/access-in-force.ts';
 import { configuredPlaces } from './config/read/places.ts';
+import { isBehindOthers } from './config/read/replica-settings.ts';
 import { flushFigures } from './upkeep/figures.ts';
 import { createReadiness } from './upkeep/readiness.ts';
 
@@ -65,6 +67,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const { config, publicUrl, log, version } = deps;
   const places = configuredPlaces(config, publicUrl);
   const metrics = createMetricsRegistry();
+  addLeadMetric(metrics, true);
   const state = await openState(deps, metrics);
   const registries = createRegistries(deps, state);
   const people = createPeople(deps, state, registries, places);
@@ -126,7 +129,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     gate(
       requireHost,
       refuseForeignPages(publicUrl, crossOrigin.isAllowed),
-      ...(trustedProxies > 0 ? [limitRequestsAtOnce(perAddress, trustedProxies)] : []),
+      ...(isBehindOthers(config) ? [limitRequestsAtOnce(perAddress, trustedProxies)] : []),
       lendMemory(bodies, trustedProxies, requestTime),
     ),
   );

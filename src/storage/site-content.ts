@@ -3,6 +3,7 @@ import { type ContentDirectoryOptions, openContentDirectory } from './content/co
 import type { ContentStore } from './content/content-store.ts';
 import { type Bucket, openBucket } from './objects/bucket.ts';
 import { openContentObjects } from './objects/content-objects.ts';
+import { type NamedObjects, namedObjects } from './objects/named-objects.ts';
 import type { Rows } from './rows/rows.ts';
 import { type ContentPlace, contentOfData, requireContent } from './whole-data.ts';
 
@@ -96,6 +97,14 @@ export async function openForMove(place: SiteContentPlace): Promise<OpenedConten
     bucket.close();
     throw error;
   }
+}
+
+/** Opens a folder of the bucket beside the content. */
+export async function openNamedObjects(
+  place: SiteContentPlace,
+  folder: string,
+): Promise<NamedObjects> {
+  return namedObjects(await openBucketOf(place), folder);
 }
 
 function openBucketOf({ content: address, s3 }: SiteContentPlace): Promise<Bucket> {

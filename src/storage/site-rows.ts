@@ -39,11 +39,12 @@ export async function openSiteRows(place: RowsPlace, server?: ServerUse): Promis
       { phase: 'store' },
     );
   }
-  const { settleFirst, onLock } = server ?? {};
+  const { settleFirst, onLock, lock } = server ?? {};
   const rows = await openPostgresRows(database, {
     isServer: server !== undefined,
     ...(settleFirst ? { settleFirst } : {}),
     ...(onLock ? { onLock } : {}),
+    ...(lock ? { lock } : {}),
   });
   try {
     await requireOwnContent(data, rows);

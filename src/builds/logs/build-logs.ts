@@ -63,6 +63,11 @@ interface Writing {
   changed: PromiseWithResolvers<void>;
 }
 
+/** Returns the names of the files of a build: its log, and the record of its steps. */
+export function logFilesOf(id: string): readonly string[] {
+  return [`${id}${suffix}`, `${id}${stepsSuffix}`];
+}
+
 export function createBuildLogs(directory: string): BuildLogs {
   const writings = new Map<string, Writing>();
   const indexOf = createLogIndexes();

@@ -1,4 +1,5 @@
 import { sealAgain } from '../../platform/seal-again.ts';
+import { keyDirectory } from '../../server/config/read/replica-settings.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 import {
@@ -29,11 +30,11 @@ interface Rotation {
  */
 export async function runRotateKey(values: Values): Promise<number> {
   const isRemoval = values['remove-previous'] === true;
-  const rotation = await withLocalData(values, async ({ config: { data }, rows }) => {
-    using _lock = await lockData(data, () =>
+  const rotation = await withLocalData(values, async ({ config, rows }) => {
+    using _lock = await lockData(config.data, () =>
       console.error('A server uses the data directory. Stop it to change the key'),
     );
-    return rotate(data, rows, isRemoval);
+    return rotate(keyDirectory(config), rows, isRemoval);
   });
   print(values, rotation, linesOf(rotation));
   return 0;

@@ -2,6 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { readVersion } from '../../foundation/version.ts';
 import { createPlatformApi } from '../../http/platform/platform-api.ts';
 import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
+import { keyDirectory } from '../../server/config/read/replica-settings.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { withLocalData } from '../data/data.ts';
@@ -17,7 +18,7 @@ export function withLocalPlatform<T>(
   return withLocalData(
     values,
     async ({ config, rows }) => {
-      const secrets = openSecretBox(config.data);
+      const secrets = openSecretBox(keyDirectory(config));
       const platform = createBuiltInPlatform({ rows, secrets });
       const audit = rows.auditLog(error => {
         console.error(`Cannot write to the audit log: ${(error as Error).message}`);

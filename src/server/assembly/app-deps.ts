@@ -1,6 +1,7 @@
 import type { BringBuilder } from '../../builds/builder/find-builders.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { Version } from '../../foundation/version.ts';
+import type { ServerLock } from '../../storage/rows/postgres/server-lock.ts';
 import type { ProxyFor } from '../../upstream/transport/proxy.ts';
 import type { Config } from '../config/settings-schema.ts';
 
@@ -16,4 +17,6 @@ export interface AppDeps {
   readonly dockerAuthConfig?: string | undefined;
   /** Installs a builder when none is found. */
   readonly bringBuilder?: BringBuilder | undefined;
+  /** For one of several replicas: it leads, and has the lock of the database. */
+  readonly lock?: ServerLock | undefined;
 }

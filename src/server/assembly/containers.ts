@@ -89,6 +89,7 @@ export function createContainers(
     credentialsOf: serviceCredentialsOf,
     store: state.rows.builds,
     logDirectory: pathOf('logs/builds'),
+    logArchive: state.buildLogs,
     found: findBuilders({
       configured: config.buildkit,
       directory: pathOf('buildkit'),

@@ -18,9 +18,10 @@ import { createDiskSpace } from '../../storage/directory/disk-space.ts';
 import { readKeyFile } from '../../storage/directory/key-file.ts';
 import { makePrivate } from '../../storage/directory/private-modes.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
-import { openSiteContent } from '../../storage/site-content.ts';
+import { isDirectory, openNamedObjects, openSiteContent } from '../../storage/site-content.ts';
 import { isSqlite, openSiteRows } from '../../storage/site-rows.ts';
 import { requireSecretsKey } from '../../storage/whole-data.ts';
+import { keyDirectory } from '../config/read/replica-settings.ts';
 import type { Config } from '../config/settings-schema.ts';
 import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
@@ -35,7 +36,7 @@ export type State = Awaited<ReturnType<typeof openState>>;
 
 /** Opens the data directory. Waits while another server uses it. */
 export async function openState(
-  { config, log }: Pick<AppDeps, 'config' | 'log'>,
+  { config, log, lock: held }: Pick<AppDeps, 'config' | 'log' | 'lock'>,
   metrics: ReturnType<typeof createMetricsRegistry>,
 ) {
   const pathOf = (name: string) => join(config.data, name);
@@ -58,8 +59,9 @@ export async function openState(
     onFailedCopy: reason =>
       log.error({ reason }, 'cannot copy the write-ahead log into the database: the log grows'),
     onLock: news => logLock(log, news),
+    ...(held ? { lock: held } : {}),
   });
-  await requireSecretsKey(config.data, rows);
+  await requireSecretsKey(keyDirectory(config), rows);
   const slabs = new SlabPool();
   content = await openSiteContent(config, rows, {
     isOwner: true,
@@ -74,6 +76,7 @@ export async function openState(
       ),
   });
   const opened = content;
+  const buildLogs = isDirectory(config) ? undefined : await openNamedObjects(config, 'logs/builds');
   const diskUse = createDiskUseWatch({ directory: config.data, content, rows });
   addDiskMetrics(metrics, diskUse.latest);
   addDatabaseMetrics(metrics, () => rows.connections?.());
@@ -92,6 +95,8 @@ export async function openState(
     rows,
     diskUse,
     listings,
+    // With content in a directory, logs stay there as well.
+    buildLogs,
     // The stores that most parts use.
     usage: rows.usage,
     remotes: createRemoteHealth({ registries: namedRegistries(config) }),
@@ -100,12 +105,13 @@ export async function openState(
     hosted: rows.hosted,
     audit: rows.auditLog(err => log.error({ err }, 'cannot write the audit log: its entries wait')),
     clock: createSteadyClock(rows.clockReadings),
-    secrets: openSecretBox(config.data),
-    signingKey: readKeyFile(pathOf('registry-token.key')),
+    secrets: openSecretBox(keyDirectory(config)),
+    signingKey: readKeyFile(join(keyDirectory(config), 'registry-token.key')),
     async close() {
       await closeInTurn(
         [
           ['content', opened.close],
+          ['logs of builds', () => buildLogs?.close()],
           ['database', rows.end],
           ['lock', () => lock[Symbol.dispose]()],
         ],
@@ -115,7 +121,7 @@ export async function openState(
   };
 }
 
-function logLock(log: AppDeps['log'], news: 'lost' | 'held' | 'taken'): void {
+export function logLock(log: AppDeps['log'], news: 'lost' | 'held' | 'taken'): void {
   if (news === 'held') log.info('the lock of the database is held again: changes continue');
   else if (news === 'lost') {
     log.warn(

@@ -10,8 +10,8 @@ import { cors } from './sections/cors-schema.ts';
 import { disk, sweep } from './sections/disk-schema.ts';
 import { address, connections, tls } from './sections/listening-schema.ts';
 import { platform } from './sections/platform-schema.ts';
-import { content, s3 } from './sections/s3-schema.ts';
 import { sif } from './sections/sif-schema.ts';
+import { content, replica, s3 } from './sections/site-schema.ts';
 import { upstream } from './sections/upstream-schema.ts';
 import { duration, limit, list, positiveRate, rate, size } from './units.ts';
 import { count, flag, registryHost } from './values.ts';
@@ -217,11 +217,12 @@ export const configSchema = z.strictObject({
     .regex(/^(?:sqlite|postgres(?:ql)?:\/\/\S+)$/, 'expected sqlite, or postgres://...')
     .default('sqlite')
     .describe(
-      'Where rows live: `sqlite`, a file in the data directory, or a PostgreSQL database of version 15 or later, `postgres://user:password@host:port/database`, in UTF-8. `sluice migrate` moves the rows of a site from one to the other. One server at a time uses the database. `sluice backup` and `sluice restore` do not copy PostgreSQL',
+      'Where rows live: `sqlite`, a file in the data directory, or a PostgreSQL database of version 15 or later, `postgres://user:password@host:port/database`, in UTF-8. `sluice migrate` moves the rows of a site from one to the other. One server at a time changes it (see `replica.address`). `sluice backup` and `sluice restore` do not copy PostgreSQL',
     )
     .meta({ secret: true }),
   content,
   s3: s3.prefault({}).describe('How the bucket of `content` is reached'),
+  replica: replica.prefault({}),
   prefix: z
     .string()
     .regex(/^[a-z0-9]+(?:[._-][a-z0-9]+)*$/, 'expected one path segment of an image name')

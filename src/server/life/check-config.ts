@@ -8,6 +8,7 @@ import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
 import { configuredChannels } from '../config/read/conda-channels.ts';
 import { publicUrlOf } from '../config/read/public-url.ts';
 import { configuredCredentials, configuredRegistries } from '../config/read/registries.ts';
+import { replicaSettings } from '../config/read/replica-settings.ts';
 import { configuredSifSigner } from '../config/read/sif-signer.ts';
 import { tlsSettings } from '../config/read/tls.ts';
 import { type Config, configSchema } from '../config/settings-schema.ts';
@@ -100,6 +101,7 @@ function checksOf(config: Config): Check[] {
     ...builders,
     ...accountFiles,
     [['tls'], () => checkTls(config)],
+    [['replica'], () => replicaSettings(config)],
     [['dockerConfig'], () => configuredCredentials(new Map(), config, undefined)],
     [['sif', 'signingKey'], () => configuredSifSigner(config.sif.signingKey)],
     [['platform'], () => checkPlatform(config, publicUrl)],

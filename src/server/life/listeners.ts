@@ -12,6 +12,7 @@ import {
 } from '../../http/limits/connections.ts';
 import { serveHalfClosed } from '../../http/limits/half-closed.ts';
 import { endSlowPeers } from '../../http/limits/slow-peers.ts';
+import { isBehindOthers } from '../config/read/replica-settings.ts';
 import { tlsSettings } from '../config/read/tls.ts';
 import type { Config } from '../config/settings-schema.ts';
 import { connectionsOfDescriptors } from './descriptor-limit.ts';
@@ -114,8 +115,8 @@ function connectionLimits(config: Config, log: Logger): ConnectionLimits {
   }
   return {
     total: Math.min(total, possible),
-    // All clients behind a proxy have its address, so requests are counted instead of connections.
-    perAddress: config.trustedProxies > 0 ? undefined : perAddress,
+    // All clients behind a proxy or a replica have its address, so requests are counted instead of connections.
+    perAddress: isBehindOthers(config) ? undefined : perAddress,
   };
 }
 

@@ -1,17 +1,18 @@
 import type { AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { BringBuilder } from '../../builds/builder/find-builders.ts';
-import { closeInTurn } from '../../foundation/closing.ts';
 import { openLogDestination } from '../../foundation/telemetry/log-destination.ts';
-import { createLogger, type Logger } from '../../foundation/telemetry.ts';
+import { createLogger } from '../../foundation/telemetry.ts';
 import { readVersion } from '../../foundation/version.ts';
-import { type App, createApp } from '../app.ts';
+import { createApp } from '../app.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { loadConfig } from '../config/load.ts';
 import { publicUrlOf } from '../config/read/public-url.ts';
-import { type Entries, holdEntries } from './entries.ts';
+import { replicaSettings } from '../config/read/replica-settings.ts';
+import { type Replica, startReplica } from '../replicas/replica.ts';
+import { type Entries, type Entry, holdEntries } from './entries.ts';
 import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
+import { stopOn, untilSignal } from './stop-server.ts';
 
 // Time for the last log lines when their reader is slow or gone.
 const logMs = 1000;
@@ -19,7 +20,8 @@ const logMs = 1000;
 /**
  * Runs the server until SIGTERM, SIGHUP or SIGINT. It then still serves for `stopDelay`, so that load balancers see that
  * it is not ready (not after SIGINT, which a person sends). Running transfers may finish within `drainTime`. A second
- * signal ends the delay, a third one the transfers. Returns the exit code.
+ * signal ends the delay, a third one the transfers. Returns the exit code: 1 for a replica that lost its lead, so that it
+ * starts again and follows.
  *
  * @param bringBuilder installs a builder when none is found
  */
@@ -41,15 +43,34 @@ export async function serve(
   for (const warning of warnings) log.warn(warning);
   const entries: Entries[] = [];
   let listeners: Listeners | undefined;
+  let replica: Replica | undefined;
   try {
+    const settings = replicaSettings(config);
     const stopping = untilSignal();
     const publicUrl = publicUrlOf(config);
     // The ports are opened first: served names contain a port that the system chose. Early requests wait.
     listeners = await openListeners(config, publicUrl, log, server => {
       entries.push(holdEntries(server, log));
     });
-    const bound = listeners.tls ?? listeners.plain;
-    if (config.url === undefined) publicUrl.port = String(bound.port);
+    const { plain, tls } = listeners;
+    if (config.url === undefined) publicUrl.port = String((tls ?? plain).port);
+    const openAll = (entry: Entry) => {
+      for (const one of entries) one.open(entry);
+    };
+    const logReady = (more: object = {}) => {
+      const addresses = { listen: textOf(plain), ...(tls ? { tls: textOf(tls) } : {}) };
+      log.info({ url: publicUrl.origin, ...addresses, data: config.data, ...more }, 'ready');
+      log.flush();
+    };
+    using _net = spreadLastNet(log);
+    if (settings) {
+      replica = await startReplica({ config, log }, settings);
+      openAll(replica.entry);
+      const isFollowing = await replica.follow(stopping, leader => {
+        logReady({ leader: leader.origin });
+      });
+      if (isFollowing) return await stopOn(stopping, listeners, replica, config, log);
+    }
     const app = await createApp({
       config,
       publicUrl,
@@ -58,81 +79,29 @@ export async function serve(
       proxyFor,
       dockerAuthConfig: environment.DOCKER_AUTH_CONFIG,
       bringBuilder,
+      lock: await replica?.lock,
     });
     listeners.onRefused(app.noteRefused);
-    using _net = spreadLastNet(log);
-    const answer = app.koa.callback();
-    for (const entry of entries) entry.open(answer, app.pairing);
-    log.info(
-      {
-        url: publicUrl.origin,
-        listen: textOf(listeners.plain),
-        ...(listeners.tls ? { tls: textOf(listeners.tls) } : {}),
-        data: config.data,
-      },
-      'ready',
-    );
-    log.flush();
-    const signal = await stopping;
-    const delayMs = signal === 'SIGINT' ? 0 : config.stopDelay;
-    await stop(listeners, app, { delayMs, drainMs: config.drainTime }, log);
-    return 0;
+    const entry: Entry = {
+      answer: app.koa.callback(),
+      handleUpgrade: app.pairing.handleUpgrade,
+    };
+    openAll(replica?.admit(entry) ?? entry);
+    await replica?.lead();
+    logReady(settings ? { leader: settings.address.origin } : {});
+    const end = replica ? Promise.race([stopping, replica.lost]) : stopping;
+    return await stopOn(end, listeners, app, config, log);
   } catch (error) {
     if (error instanceof ConfigError) console.error(error.message);
     else log.fatal({ err: error }, 'the server failed');
     await listeners?.close();
     return error instanceof ConfigError ? 2 : 1;
   } finally {
+    await replica?.close();
     await destination.close(logMs);
   }
 }
 
 function textOf({ address, port }: AddressInfo): string {
   return `${address}:${port}`;
-}
-
-const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
-
-/** Resolves with the name of the first signal. */
-async function untilSignal(): Promise<(typeof signals)[number]> {
-  const { promise, resolve } = Promise.withResolvers<(typeof signals)[number]>();
-  for (const name of signals) process.on(name, resolve);
-  try {
-    return await promise;
-  } finally {
-    for (const name of signals) process.off(name, resolve);
-  }
-}
-
-interface StopTimes {
-  readonly delayMs: number;
-  readonly drainMs: number;
-}
-
-async function stop(
-  listeners: Listeners,
-  app: App,
-  { delayMs, drainMs }: StopTimes,
-  log: Logger,
-): Promise<void> {
-  app.drain();
-  if (delayMs > 0) {
-    log.info({ ms: delayMs }, 'no longer ready: the server stops after the delay');
-    log.flush();
-    await Promise.race([sleep(delayMs, undefined, { ref: false }), untilSignal()]);
-  }
-  log.info('stopping: the server refuses new connections and finishes running transfers');
-  await Promise.race([
-    listeners.finish(),
-    sleep(drainMs, undefined, { ref: false }),
-    untilSignal(),
-  ]);
-  await closeInTurn(
-    [
-      ['listeners', listeners.close],
-      ['server', app.close],
-    ],
-    log,
-  );
-  log.info('stopped');
 }

@@ -10,6 +10,7 @@ import { createLogFlush } from './file/log-flush.ts';
 import { sqliteStatements } from './file/sqlite-statements.ts';
 import { createWriter, type WriterDeps } from './file/writer.ts';
 import { migrations } from './migrations.ts';
+import type { ServerLock } from './postgres/server-lock.ts';
 
 /** The SQLite file. Stores use it as a {@link RowDatabase} only. */
 export interface Database extends Sqlite.Database, RowDatabase {
@@ -25,6 +26,8 @@ export interface ServerUse {
   readonly onFailedCopy?: (reason: string) => void;
   /** Called when the lock of the server in PostgreSQL is lost, held again, or taken by another server. */
   readonly onLock?: (news: 'lost' | 'held' | 'taken') => void;
+  /** That lock, if this server holds it already. */
+  readonly lock?: ServerLock;
 }
 
 const commandPatienceMs = 60_000;

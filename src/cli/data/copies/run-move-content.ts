@@ -1,4 +1,4 @@
-import { content as contentSetting } from '../../../server/config/sections/s3-schema.ts';
+import { content as contentSetting } from '../../../server/config/sections/site-schema.ts';
 import { moveContent } from '../../../server/upkeep/move-content.ts';
 import { lockData } from '../../../storage/directory/data-lock.ts';
 import { openForMove } from '../../../storage/site-content.ts';

@@ -12,7 +12,7 @@ import type {
 import { faultOf, isBroken, isConflict, isUnavailable, startFaultOf } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
-import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts';
+import { type LockNews, type ServerLock, serverName, takeServerLock } from './server-lock.ts';
 
 /** PostgreSQL as the database of the stores. */
 export interface PostgresDatabase extends RowDatabase {
@@ -27,6 +27,8 @@ export interface PostgresUse {
   readonly settleFirst?: () => Promise<void>;
   /** True for a server: only one uses the database at a time. */
   readonly isServer?: boolean;
+  /** The lock of the server, if it is held already. It is released with the database. */
+  readonly lock?: ServerLock;
   /** Called when the lock of the server is lost, held again, or taken by another server. */
   readonly onLock?: (news: LockNews) => void;
   /** Time limit of a statement (ms). Default: 30 seconds. */
@@ -66,14 +68,14 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveMs,
     idle_in_transaction_session_timeout: statementMs,
-    application_name: 'sluice',
+    application_name: isServer ? serverName : 'sluice',
     // What does not wait for an answer is sent at once.
     pipeline: true,
     types: { getTypeParser: parserOf },
   };
   const pool = new pg.Pool({ ...config, max: mostConnections });
   const closing = new AbortController();
-  let lock: ServerLock | undefined;
+  let { lock } = use;
   // An idle connection that breaks is replaced when it is needed.
   pool.on('error', () => {});
 
@@ -149,16 +151,23 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   };
 
   try {
+    if (isServer) {
+      // The schema stays as it is while another server works with it.
+      lock ??= await takeServerLock(
+        () => new pg.Client({ ...config, application_name: 'sluice' }),
+        {
+          ...{ patienceMs: defaultPatienceMs, onNews: onLock },
+        },
+      );
+    }
     const client = await connect();
     try {
       await migratePostgres(client);
     } finally {
       client.release();
     }
-    if (isServer) {
-      lock = await takeServerLock(() => new pg.Client(config), defaultPatienceMs, onLock);
-    }
   } catch (error) {
+    await lock?.release();
     await pool.end();
     throw startFaultOf(error);
   }

@@ -11,6 +11,11 @@ export async function migratePostgres(client: ClientBase): Promise<void> {
   try {
     await client.query('SELECT pg_advisory_xact_lock($1)', [migratorLock]);
     await client.query('CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)');
+    // Where the replica that has the lock of the server is reached. Only PostgreSQL has replicas.
+    await client.query(
+      `CREATE TABLE IF NOT EXISTS leader ("only" BOOLEAN PRIMARY KEY DEFAULT true CHECK ("only"),
+       address TEXT NOT NULL, keys TEXT NOT NULL, pid INTEGER NOT NULL)`,
+    );
     const { rows } = await client.query('SELECT version FROM schema_version');
     const current = Number(rows[0]?.version ?? 0);
     if (current > postgresMigrations.length) {

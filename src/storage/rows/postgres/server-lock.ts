@@ -8,8 +8,24 @@ export interface ServerLock {
   require(): void;
   /** True when another server took the lock. This server does not take it again. */
   readonly isTaken: boolean;
+  /**
+   * Writes where the other replicas reach this server. They see it while this server has the lock: after a lost connection
+   * it is written again.
+   */
+  announce(leader: Leader): Promise<void>;
   release(): Promise<void>;
 }
+
+/** The replica that has the lock. */
+export interface Leader {
+  /** Where the other replicas reach it. */
+  readonly address: string;
+  /** Which keys it uses, see `ReplicaKeys`. */
+  readonly keys: string;
+}
+
+/** Name of the connections through which a server changes rows. */
+export const serverName = 'sluice server';
 
 /** What happened to the lock. */
 export type LockNews = 'lost' | 'held' | 'taken';
@@ -26,63 +42,108 @@ const tryLock = 'SELECT pg_try_advisory_lock($1)::int AS locked';
 const holder = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32) + objid::bigint = $1`;
+const findLeader = `SELECT address, keys FROM leader WHERE pid IN (${holder})`;
+const writeLeader = `INSERT INTO leader (address, keys, pid) VALUES ($1, $2, pg_backend_pid())
+  ON CONFLICT ("only") DO UPDATE SET address = excluded.address, keys = excluded.keys, pid = excluded.pid`;
+// The network of the server that had the lock before may be cut off. When it is back, a change that was sent long ago
+// would arrive.
+const endOthers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND usename = current_user AND application_name = $1`;
 
 /** Takes the lock for a connection, until it ends. Returns false when another one has it. */
 export async function tryServerLock(client: pg.ClientBase): Promise<boolean> {
   return (await client.query(tryLock, [key])).rows[0]?.locked === 1;
 }
 
+/** Returns the replica that has the lock; undefined before it has announced itself. */
+export async function readLeader(client: pg.ClientBase): Promise<Leader | undefined> {
+  return (await client.query(findLeader, [key])).rows[0];
+}
+
+export interface LockWait {
+  /** How long another server may have the lock (ms). `Infinity` waits through outages of the database as well. */
+  readonly patienceMs: number;
+  /** Called when the lock is lost, held again, or taken by another server. */
+  readonly onNews?: ((news: LockNews) => void) | undefined;
+  /** Called each half second while another server has the lock. */
+  readonly whileWaiting?: (client: pg.ClientBase) => Promise<void>;
+  /** Ends the wait. */
+  readonly signal?: AbortSignal;
+}
+
+/** A connection that may get the lock. */
+interface Session {
+  readonly client: pg.Client;
+  readonly pid: number;
+  readonly isEnded: Promise<void>;
+}
+
 /**
  * Takes the lock, and takes it again whenever its connection ends.
  *
  * @param create returns a client that is not connected yet
- * @param patienceMs how long another server may have the lock
- * @throws {@link Fault} (503) when another server has it for longer
+ * @throws {@link Fault} (503) when another server has the lock for longer than the patience; the reason of the signal
  */
 export async function takeServerLock(
   create: () => pg.Client,
-  patienceMs: number,
-  onNews: (news: LockNews) => void = () => {},
+  { patienceMs, onNews = () => {}, whileWaiting, signal: wish }: LockWait,
 ): Promise<ServerLock> {
-  let client: pg.Client | undefined;
+  let held: Session | undefined;
+  // Waits for the lock. PostgreSQL starts a process for each new connection.
+  let waiting: Session | undefined;
+  let leader: Leader | undefined;
   let isTaken = false;
   const closing = new AbortController();
   const { signal } = closing;
   // PostgreSQL may not know yet that one of these sessions has ended.
   const own = new Set<number>();
 
-  /** Returns `own` while PostgreSQL keeps the lock for an earlier session of this server. */
-  const attempt = async (): Promise<'locked' | 'own' | 'taken'> => {
-    const next = create();
+  const open = async (): Promise<Session> => {
+    const client = create();
     const isEnded = new Promise<void>(resolve => {
-      next.once('end', resolve);
-      next.on('error', () => resolve());
+      client.once('end', resolve);
+      client.on('error', () => resolve());
     });
     try {
-      await next.connect();
-      const pid = Number((await next.query('SELECT pg_backend_pid() AS pid')).rows[0]?.pid);
+      await client.connect();
+      await client.query(endSilent);
+      const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+      return { client, pid: Number(rows[0]?.pid), isEnded };
+    } catch (error) {
+      client.end().catch(() => {});
+      throw error;
+    }
+  };
+
+  /** Returns `own` while PostgreSQL keeps the lock for an earlier session of this server. */
+  const attempt = async (): Promise<'locked' | 'own' | 'taken'> => {
+    const session = waiting ?? (await open());
+    waiting = undefined;
+    const { client, pid, isEnded } = session;
+    try {
       const before = new Set(own);
       own.add(pid);
-      await next.query(endSilent);
-      if (await tryServerLock(next)) {
-        client = next;
+      if (await tryServerLock(client)) {
+        if (leader) await announceBy(client, leader);
+        held = session;
         void isEnded.then(lost);
         return 'locked';
       }
-      const { rows } = await next.query(holder, [key]);
-      next.end().catch(() => {});
       own.delete(pid);
+      const { rows } = await client.query(holder, [key]);
+      waiting = session;
       return rows.some(row => !before.has(Number(row.pid))) ? 'taken' : 'own';
     } catch (error) {
-      next.end().catch(() => {});
+      client.end().catch(() => {});
       throw error;
     }
   };
 
   const drop = async (): Promise<void> => {
-    const held = client;
-    client = undefined;
-    await held?.end().catch(() => {});
+    const sessions = [held, waiting];
+    held = undefined;
+    waiting = undefined;
+    await Promise.all(sessions.map(session => session?.client.end().catch(() => {})));
   };
 
   const lost = async (): Promise<void> => {
@@ -98,6 +159,7 @@ export async function takeServerLock(
       }
       if (result === 'taken') {
         isTaken = true;
+        void drop();
         onNews('taken');
         return;
       }
@@ -106,18 +168,41 @@ export async function takeServerLock(
   };
 
   const deadline = performance.now() + patienceMs;
-  while ((await attempt()) !== 'locked') {
-    if (performance.now() > deadline) throw usedByOther();
-    await sleep(pauseMs);
+  const isPatient = patienceMs === Number.POSITIVE_INFINITY;
+  const isLocked = async (): Promise<boolean> => {
+    try {
+      if ((await attempt()) === 'locked') return true;
+      if (waiting) await whileWaiting?.(waiting.client);
+    } catch (error) {
+      await drop();
+      if (!isPatient) throw error;
+    }
+    return false;
+  };
+  try {
+    while (!(await isLocked())) {
+      if (performance.now() > deadline) throw usedByOther();
+      await sleep(pauseMs, undefined, { signal: wish });
+    }
+    await held?.client.query(endOthers, [serverName]);
+  } catch (error) {
+    closing.abort();
+    await drop();
+    throw error;
   }
 
   return {
     require() {
       if (isTaken) throw takenByOther();
-      if (client === undefined) throw notHeld();
+      if (held === undefined) throw notHeld();
     },
     get isTaken() {
       return isTaken;
+    },
+    async announce(given) {
+      leader = given;
+      // Without the lock at this moment, it is written as soon as the lock is held again.
+      if (held) await announceBy(held.client, given);
     },
     async release() {
       closing.abort();
@@ -125,6 +210,10 @@ export async function takeServerLock(
       await Promise.race([drop(), sleep(pauseMs, undefined, { ref: false })]);
     },
   };
+}
+
+async function announceBy(client: pg.ClientBase, { address, keys }: Leader): Promise<void> {
+  await client.query(writeLeader, [address, keys]);
 }
 
 function usedByOther(): Fault {

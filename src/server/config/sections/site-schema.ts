@@ -11,7 +11,7 @@ export const content = z
   )
   .default('directory')
   .describe(
-    'Where content lives: `directory`, below `data`, or `s3://bucket/prefix`, a bucket of an S3-compatible object store. Credentials come from where the AWS SDK finds them, such as `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. To move existing content, use `sluice migrate --content-to`. One server at a time uses a prefix. `sluice backup` and `sluice restore` do not copy a bucket',
+    'Where content lives: `directory`, below `data`, or `s3://bucket/prefix`, a bucket of an S3-compatible object store. Credentials come from where the AWS SDK finds them, such as `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. To move existing content, use `sluice migrate --content-to`. One site uses a prefix. `sluice backup` and `sluice restore` do not copy a bucket',
   );
 
 /** How the bucket of `content` is reached. */
@@ -47,5 +47,22 @@ export const s3 = z.strictObject({
     .prefault('10 GiB')
     .describe(
       'Copies of content on the disk of `data`, for programs that need files. The least recently used are removed',
+    ),
+});
+
+/** One of several servers of a site. */
+export const replica = z.strictObject({
+  address: z
+    .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
+    .optional()
+    .describe(
+      'URL at which the other replicas reach this server, such as `http://10.1.2.3:9090`. Makes it one of several servers of a site: one leads, the others hand their requests on to it, and one of them takes its place when it ends. Requires `database: postgres://...`, `content: s3://...`, `url` and `replica.keys`. Default: the only server of its site',
+    ),
+  keys: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Directory with `secrets.key` and `registry-token.key`, which must be the same for all replicas. Default: `data`, for a site with one server',
     ),
 });

@@ -1,0 +1,132 @@
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import { type BuildLogs, logFilesOf } from './build-logs.ts';
+
+/** Where logs of ended builds are kept for every server of a site. */
+export interface LogArchive {
+  put(name: string, bytes: Buffer): Promise<void>;
+  /** Returns undefined for a name that is not there. */
+  read(name: string): Promise<Buffer | undefined>;
+  remove(name: string): Promise<void>;
+  /** Yields all names. */
+  names(): AsyncIterable<string>;
+}
+
+// A slow archive does not keep the build from ending.
+const sendMs = 5_000;
+// A log that another server writes now is asked for again.
+const askedMs = 5_000;
+const mostKnown = 10_000;
+
+/**
+ * Returns logs that are copied into the archive when their build ends, and brought from there when this machine does not
+ * have them. The archive is right where both have a log: the build may have ended on another machine. An archive that
+ * fails costs no build.
+ *
+ * @param onError called with the reason when the archive failed
+ */
+export function archivedLogs(
+  logs: BuildLogs,
+  directory: string,
+  archive: LogArchive,
+  onError: (error: unknown) => void,
+): BuildLogs {
+  /** Logs that this machine and the archive both have, or that this machine writes. */
+  const known = new LRUCache<string, true>({ max: mostKnown });
+  const absent = new LRUCache<string, true>({ max: mostKnown, ttl: askedMs });
+  const bringing = new Map<string, Promise<void>>();
+  const writing = new Set<string>();
+
+  const send = async (id: string): Promise<boolean> => {
+    let isSent = false;
+    for (const name of logFilesOf(id)) {
+      const bytes = await unlessAbsent(readFile(join(directory, name)));
+      if (bytes) await archive.put(name, bytes);
+      isSent ||= bytes !== undefined;
+    }
+    return isSent;
+  };
+  const bring = async (id: string): Promise<void> => {
+    let isThere = false;
+    for (const name of logFilesOf(id)) {
+      const bytes = await archive.read(name);
+      if (!bytes) continue;
+      isThere = true;
+      const path = join(directory, name);
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await writeFile(`${path}.new`, bytes, { mode: 0o600 });
+      await rename(`${path}.new`, path);
+    }
+    // A server that was killed did not archive it, or it is older than the archive.
+    if (!isThere && !writing.has(id)) isThere = await send(id);
+    (isThere ? known : absent).set(id, true);
+  };
+  const brought = async (id: string): Promise<void> => {
+    if (writing.has(id) || known.has(id) || absent.has(id)) return;
+    let work = bringing.get(id);
+    if (!work) {
+      work = bring(id)
+        .catch(onError)
+        .finally(() => bringing.delete(id));
+      bringing.set(id, work);
+    }
+    await work;
+  };
+
+  return {
+    begin(id) {
+      writing.add(id);
+      const writer = logs.begin(id);
+      return {
+        ...writer,
+        async end() {
+          await writer.end();
+          const sent = send(id)
+            .then(() => known.set(id, true))
+            .catch(onError)
+            .finally(() => writing.delete(id));
+          await Promise.race([sent, sleep(sendMs, undefined, { ref: false })]);
+        },
+      };
+    },
+    async read(id, options) {
+      await brought(id);
+      return logs.read(id, options);
+    },
+    async *follow(id, signal, options) {
+      await brought(id);
+      yield* logs.follow(id, signal, options);
+    },
+    async steps(id) {
+      await brought(id);
+      return logs.steps(id);
+    },
+    async lines(id) {
+      await brought(id);
+      return logs.lines(id);
+    },
+    async remove(id) {
+      known.delete(id);
+      await logs.remove(id);
+      for (const name of logFilesOf(id)) await archive.remove(name).catch(onError);
+    },
+    async retain(isKnown, signal) {
+      await logs.retain(isKnown, signal);
+      for await (const name of archive.names()) {
+        signal?.throwIfAborted();
+        if (!(await isKnown(name.replace(/\.[a-z]+$/, '')))) await archive.remove(name);
+      }
+    },
+  };
+}
+
+async function unlessAbsent<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return undefined;
+  }
+}

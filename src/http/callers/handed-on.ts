@@ -1,0 +1,24 @@
+import { timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { notePeer } from './client-address.ts';
+
+/** Headers of a request that a replica hands on to the one that leads. */
+export const handedOnHeaders = {
+  /** Proves that a replica sends it. In the answer: `follows`, from a replica that does not lead. */
+  proof: 'sluice-replica',
+  /** Address of the client, or of its proxy, that connected to that replica. */
+  peer: 'sluice-peer',
+} as const;
+
+/**
+ * Returns true for a request that another replica has handed on. Its peer is then the one that connected to that
+ * replica. Anybody can invent the headers, except for the proof.
+ */
+export function admitHandedOn(request: IncomingMessage, proof: string): boolean {
+  const { [handedOnHeaders.proof]: given, [handedOnHeaders.peer]: peer } = request.headers;
+  if (typeof given !== 'string' || typeof peer !== 'string') return false;
+  const [one, other] = [Buffer.from(given), Buffer.from(proof)];
+  if (one.length !== other.length || !timingSafeEqual(one, other)) return false;
+  notePeer(request, peer);
+  return true;
+}

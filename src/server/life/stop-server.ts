@@ -1,0 +1,61 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { closeInTurn } from '../../foundation/closing.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+import type { Config } from '../config/settings-schema.ts';
+import type { Listeners } from './listeners.ts';
+
+const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;
+
+/** Why a server stops. A replica that lost its lead stops as well. */
+export type StopReason = (typeof signals)[number] | 'lost';
+
+/** What answers the requests of a server. */
+export interface Running {
+  /** Reports the server as not ready for new work. Running work continues. */
+  drain(): void;
+  close(): Promise<void>;
+}
+
+/** Resolves with the name of the first signal. */
+export async function untilSignal(): Promise<StopReason> {
+  const { promise, resolve } = Promise.withResolvers<StopReason>();
+  for (const name of signals) process.on(name, resolve);
+  try {
+    return await promise;
+  } finally {
+    for (const name of signals) process.off(name, resolve);
+  }
+}
+
+/** Waits for a reason to stop, and stops. Returns the exit code. */
+export async function stopOn(
+  reason: Promise<StopReason>,
+  listeners: Listeners,
+  running: Running,
+  { stopDelay, drainTime }: Pick<Config, 'stopDelay' | 'drainTime'>,
+  log: Logger,
+): Promise<number> {
+  const why = await reason;
+  running.drain();
+  const delayMs = why === 'SIGINT' || why === 'lost' ? 0 : stopDelay;
+  if (delayMs > 0) {
+    log.info({ ms: delayMs }, 'no longer ready: the server stops after the delay');
+    log.flush();
+    await Promise.race([sleep(delayMs, undefined, { ref: false }), untilSignal()]);
+  }
+  log.info('stopping: the server refuses new connections and finishes running transfers');
+  await Promise.race([
+    listeners.finish(),
+    sleep(drainTime, undefined, { ref: false }),
+    untilSignal(),
+  ]);
+  await closeInTurn(
+    [
+      ['listeners', listeners.close],
+      ['server', running.close],
+    ],
+    log,
+  );
+  log.info('stopped');
+  return why === 'lost' ? 1 : 0;
+}

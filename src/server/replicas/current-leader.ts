@@ -1,0 +1,68 @@
+import { setMaxListeners } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Fault } from '../../foundation/fault.ts';
+
+/** The replica that leads now, as far as this one knows. */
+export interface CurrentLeader {
+  /** Undefined while none is known. */
+  readonly address: URL | undefined;
+  /** Exchanges with a replica that no longer leads end. */
+  set(address: URL | undefined): void;
+  /** Returns a signal that ends with the lead of the replica that leads now. */
+  readonly signal: AbortSignal;
+  /**
+   * Repeats the work with the leader of the moment until it returns true.
+   *
+   * @throws {@link Fault} (503) when it has not done so in time
+   */
+  reach(work: (address: URL) => Promise<boolean>, isWanted: () => boolean): Promise<void>;
+}
+
+// A replica takes the lead within two seconds, and a leader that stops finishes its transfers first.
+const usualPatienceMs = 30_000;
+const pauseMs = 200;
+const retryAfterSeconds = 5;
+
+export function createCurrentLeader(patienceMs = usualPatienceMs): CurrentLeader {
+  let current: URL | undefined;
+  let last: URL | undefined;
+  const begin = (): AbortController => {
+    const controller = new AbortController();
+    // Each exchange listens to it.
+    setMaxListeners(0, controller.signal);
+    return controller;
+  };
+  let lead = begin();
+  return {
+    get address() {
+      return current;
+    },
+    get signal() {
+      return lead.signal;
+    },
+    set(address) {
+      current = address;
+      // While nobody leads, the last leader may finish what it does.
+      if (!address || address.href === last?.href) return;
+      lead.abort();
+      lead = begin();
+      last = address;
+    },
+    async reach(work, isWanted) {
+      const deadline = performance.now() + patienceMs;
+      while (isWanted()) {
+        if (current && (await work(current))) return;
+        if (performance.now() > deadline) throw nobodyLeads();
+        await sleep(pauseMs);
+      }
+    },
+  };
+}
+
+function nobodyLeads(): Fault {
+  return new Fault(
+    'unavailable',
+    'No server of this site has taken the lead yet: try again in a moment',
+    { phase: 'request', retryAfterSeconds },
+  );
+}

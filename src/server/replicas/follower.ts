@@ -1,0 +1,93 @@
+import Koa from 'koa';
+import { Fault } from '../../foundation/fault.ts';
+import { addLeadMetric } from '../../foundation/telemetry/lead-metric.ts';
+import { noTally } from '../../foundation/telemetry/tally.ts';
+import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
+import { createMetricsRegistry } from '../../foundation/telemetry.ts';
+import { createCallers } from '../../http/callers/callers.ts';
+import { admitHandedOn, handedOnHeaders } from '../../http/callers/handed-on.ts';
+import { requireHost } from '../../http/errors/broken-requests.ts';
+import { outermost } from '../../http/errors/error-answers.ts';
+import { gate } from '../../http/gates/gate.ts';
+import { createObserver } from '../../http/observe.ts';
+import type { RequestState } from '../../http/request-state.ts';
+import type { AppDeps } from '../assembly/app-deps.ts';
+import type { Entry } from '../life/entries.ts';
+import type { CurrentLeader } from './current-leader.ts';
+import { createHandOn } from './hand-on.ts';
+import { handOnUpgrade } from './hand-on-upgrade.ts';
+
+/** A replica that does not lead. */
+export interface Follower {
+  readonly entry: Entry;
+  /** Reports the server as not ready for new work. */
+  drain(): void;
+  close(): Promise<void>;
+}
+
+const alive = { status: 'ok' };
+
+/**
+ * Hands all requests on to the replica that leads, except for those about this process: `/healthz`, `/health` and
+ * `/metrics`. It is ready when the leader is.
+ */
+export function createFollower(
+  { config, log }: Pick<AppDeps, 'config' | 'log'>,
+  leader: CurrentLeader,
+  proof: string,
+): Follower {
+  const metrics = createMetricsRegistry();
+  addLeadMetric(metrics, false);
+  const handOn = createHandOn(leader, proof);
+  let isDraining = false;
+  const koa = new Koa<RequestState>();
+  koa.silent = true;
+  koa.use(
+    outermost({
+      ...{ log, trustedProxies: config.trustedProxies },
+      callers: createCallers(),
+      observe: createObserver(metrics),
+      tally: withMetrics(noTally, metrics),
+    }),
+  );
+  koa.use(gate(requireHost));
+  koa.use(async ctx => {
+    const { req, res, path, method } = ctx;
+    if (admitHandedOn(req, proof)) throw notLeading();
+    if (method === 'GET' && path === '/healthz') ctx.body = alive;
+    else if (method === 'GET' && path === '/health') ctx.body = { status: 'UP' };
+    else if (method === 'GET' && path === '/metrics') {
+      ctx.type = metrics.contentType;
+      ctx.body = await metrics.metrics();
+    } else {
+      if (isDraining && path === '/readyz') {
+        throw new Fault('unavailable', 'The server is stopping');
+      }
+      ctx.respond = false;
+      await handOn.answer(req, res);
+    }
+  });
+  return {
+    entry: {
+      answer: koa.callback(),
+      handleUpgrade(request, socket, head) {
+        handOnUpgrade(leader, handOn, request, socket, head);
+        return true;
+      },
+    },
+    drain() {
+      isDraining = true;
+    },
+    async close() {
+      handOn.close();
+    },
+  };
+}
+
+/** Two replicas may disagree for a moment. Without this answer, they would send the request to each other. */
+function notLeading(): Fault {
+  return new Fault('unavailable', 'This replica does not lead: try again in a moment', {
+    ...{ phase: 'request', retryAfterSeconds: 1 },
+    headers: { [handedOnHeaders.proof]: 'follows' },
+  });
+}

@@ -1,0 +1,195 @@
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { pipeline } from 'node:stream/promises';
+import { Fault } from '../../foundation/fault.ts';
+import { handedOnHeaders } from '../../http/callers/handed-on.ts';
+import type { CurrentLeader } from './current-leader.ts';
+
+/** Hands requests on to the replica that leads. */
+export interface HandOn {
+  /**
+   * Streams the request to the leader, and its answer to the client. Waits while no replica leads.
+   *
+   * @throws {@link Fault} (503) when no replica leads in time, or the leader ends before its answer
+   */
+  answer(request: IncomingMessage, response: ServerResponse): Promise<void>;
+  /** Sends the head of a request to a leader. The connection is made when `ready` resolves. */
+  send(request: IncomingMessage, leader: URL): Sent;
+  close(): void;
+}
+
+/** A request of which the leader has the head. */
+export interface Sent {
+  readonly out: ClientRequest;
+  /** Resolves when the leader is connected. */
+  readonly ready: Promise<void>;
+}
+
+// Shorter than the time for which a server keeps idle connections.
+const idleMs = 30_000;
+const connectMs = 3000;
+const probeMs = 15_000;
+const retryAfterSeconds = 1;
+
+// They belong to one connection. Source: RFC 9110, section 7.6.1.
+const ofConnection = new Set([
+  ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding'],
+  ...['upgrade', 'expect'],
+]);
+const ofReplicas = new Set<string>(Object.values(handedOnHeaders));
+const emptyBodies = new Set(['POST', 'PUT', 'PATCH']);
+
+/** @param proof proves to the leader that a replica sends the request */
+export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
+  const options = { keepAlive: true, timeout: idleMs, scheduling: 'lifo' } as const;
+  const agents = { http: new HttpAgent(options), https: new HttpsAgent(options) };
+
+  const send: HandOn['send'] = (request, address) => {
+    const isPlain = address.protocol === 'http:';
+    const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
+    const out = (isPlain ? httpRequest : httpsRequest)({
+      ...{ hostname: address.hostname.replace(/^\[|\]$/g, ''), port: address.port },
+      ...{ method: request.method, path: request.url },
+      agent: isPlain ? agents.http : agents.https,
+      headers: headersOf(request, proof),
+    });
+    out.once('error', reject);
+    ready.catch(() => {});
+    out.once('socket', socket => {
+      // An idle connection ends in time. Builds and downloads may be silent for longer.
+      socket.setTimeout(0);
+      socket.setKeepAlive(true, probeMs);
+      if (!socket.connecting) return resolve();
+      const timer = setTimeout(() => out.destroy(new Error('no connection in time')), connectMs);
+      out.once('close', () => clearTimeout(timer));
+      socket.once(isPlain ? 'connect' : 'secureConnect', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+    return { out, ready };
+  };
+
+  /** Returns false when the leader did not get the request, or it may get it twice. */
+  const exchange = async (
+    address: URL,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<boolean> => {
+    const hasBody = mayHaveBody(request);
+    const { out, ready } = send(request, address);
+    const end = () => void out.destroy();
+    const { signal } = leader;
+    response.once('close', end);
+    signal.addEventListener('abort', end);
+    try {
+      const answering = answerOf(out);
+      answering.catch(() => {});
+      const isConnected = await ready.then(
+        () => true,
+        () => false,
+      );
+      if (!isConnected) return false;
+      if (hasBody) request.pipe(out);
+      else out.end();
+      const answer = await answering.catch(() => undefined);
+      const isLed = answer && answer.headers[handedOnHeaders.proof] === undefined;
+      if (!isLed) {
+        answer?.resume();
+        if (!hasBody && mayRepeat(request)) return false;
+        throw leaderEnded();
+      }
+      // Those of this server would stand beside those of the leader.
+      for (const name of response.getHeaderNames()) response.removeHeader(name);
+      response.writeHead(
+        answer.statusCode ?? 0,
+        answer.statusMessage ?? '',
+        withoutConnection(answer.rawHeaders),
+      );
+      // A client that leaves, or a leader that ends: the answer must not look complete.
+      await pipeline(answer, response).catch(() => response.destroy());
+      return true;
+    } finally {
+      request.unpipe(out);
+      response.off('close', end);
+      signal.removeEventListener('abort', end);
+    }
+  };
+
+  return {
+    send,
+    answer: (request, response) =>
+      leader.reach(
+        address => exchange(address, request, response),
+        () => !response.closed,
+      ),
+    close() {
+      agents.http.destroy();
+      agents.https.destroy();
+    },
+  };
+}
+
+function answerOf(out: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    out.once('response', resolve);
+    out.on('error', reject);
+    out.once('close', () => reject(new Error('closed')));
+  });
+}
+
+function mayHaveBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+}
+
+function mayRepeat({ method = '' }: IncomingMessage): boolean {
+  return method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
+}
+
+/** Returns names and values in turn, as Node takes them. */
+function headersOf(request: IncomingMessage, proof: string): string[] {
+  const { rawHeaders, headers, method = '', socket } = request;
+  const framing =
+    headers['transfer-encoding'] !== undefined
+      ? ['transfer-encoding', 'chunked']
+      : headers['content-length'] === undefined && emptyBodies.has(method)
+        ? ['content-length', '0']
+        : [];
+  const upgrade = headers.upgrade ? ['connection', 'upgrade', 'upgrade', headers.upgrade] : [];
+  return [
+    ...withoutConnection(rawHeaders, ofReplicas),
+    ...framing,
+    ...upgrade,
+    ...[handedOnHeaders.proof, proof],
+    ...[handedOnHeaders.peer, socket.remoteAddress ?? 'unknown'],
+  ];
+}
+
+function withoutConnection(
+  raw: readonly string[],
+  others: ReadonlySet<string> = new Set(),
+): string[] {
+  const named = new Set(
+    raw
+      .filter((_, at) => at % 2 === 1 && raw[at - 1]?.toLowerCase() === 'connection')
+      .flatMap(value => value.toLowerCase().split(/\s*,\s*/)),
+  );
+  return raw.filter((_, at) => {
+    const name = (raw[at - (at % 2)] ?? '').toLowerCase();
+    return !ofConnection.has(name) && !others.has(name) && !named.has(name);
+  });
+}
+
+function leaderEnded(): Fault {
+  return new Fault(
+    'unavailable',
+    'The leading server of this site ended while it answered: send the request again',
+    { phase: 'request', retryAfterSeconds },
+  );
+}

@@ -1,0 +1,107 @@
+import { admitHandedOn } from '../../http/callers/handed-on.ts';
+import { awaitLead } from '../../storage/rows/postgres/await-lead.ts';
+import type { Leader, ServerLock } from '../../storage/rows/postgres/server-lock.ts';
+import type { AppDeps } from '../assembly/app-deps.ts';
+import { logLock } from '../assembly/server-state.ts';
+import { ConfigError } from '../config/config-error.ts';
+import type { ReplicaSettings } from '../config/read/replica-settings.ts';
+import type { Entry } from '../life/entries.ts';
+import { createCurrentLeader } from './current-leader.ts';
+import { createFollower, type Follower } from './follower.ts';
+import { readReplicaKeys } from './replica-keys.ts';
+
+/** One of several servers of a site: first it follows, then it leads. */
+export interface Replica extends Follower {
+  /**
+   * Follows until this replica has the lock that makes it the leader, or until it stops. Calls `onFollow` once, when it
+   * knows whom to follow. Returns false when it has the lock.
+   *
+   * @throws {@link ConfigError} when the leader uses other keys
+   */
+  follow(stopping: Promise<unknown>, onFollow: (leader: URL) => void): Promise<boolean>;
+  /** The lock that makes this replica the leader. Rejects after `close`. */
+  readonly lock: Promise<ServerLock>;
+  /** Lets the other replicas know that this one leads, and sends it the waiting requests. */
+  lead(): Promise<void>;
+  /** Resolves when another replica has taken the lock from this one. */
+  readonly lost: Promise<'lost'>;
+  /** Returns the entry for clients and for other replicas. */
+  admit(entry: Entry): Entry;
+}
+
+/**
+ * Starts to follow the replica that leads.
+ *
+ * @throws {@link ConfigError} when a key is missing
+ */
+export async function startReplica(
+  deps: Pick<AppDeps, 'config' | 'log'>,
+  { address, keys: directory, database }: ReplicaSettings,
+): Promise<Replica> {
+  const { log } = deps;
+  const keys = readReplicaKeys(directory);
+  const leader = createCurrentLeader();
+  const follower = createFollower(deps, leader, keys.proof);
+  const known = Promise.withResolvers<URL>();
+  const strange = Promise.withResolvers<never>();
+  const lost = Promise.withResolvers<'lost'>();
+  const closing = new AbortController();
+
+  const onLeader = (found: Leader | undefined): void => {
+    if (found && found.keys !== keys.name) {
+      strange.reject(otherKeys(directory));
+      return;
+    }
+    const next = found && new URL(found.address);
+    if (next && next.href !== leader.address?.href) {
+      log.info({ leader: next.origin }, 'this replica hands requests on to the leader');
+    }
+    leader.set(next);
+    if (next) known.resolve(next);
+  };
+  const lock = awaitLead(database, {
+    ...{ onLeader, signal: closing.signal },
+    onNews(news) {
+      logLock(log, news);
+      if (news === 'taken') lost.resolve('lost');
+    },
+  });
+  for (const promise of [lock, strange.promise]) promise.catch(() => {});
+
+  return {
+    ...follower,
+    async follow(stopping, onFollow) {
+      void known.promise.then(onFollow);
+      return Promise.race([lock.then(() => false), strange.promise, stopping.then(() => true)]);
+    },
+    ...{ lock, lost: lost.promise },
+    async lead() {
+      await (await lock).announce({ address: address.href, keys: keys.name });
+      leader.set(address);
+    },
+    admit: ({ answer, handleUpgrade }) => ({
+      answer(request, response) {
+        admitHandedOn(request, keys.proof);
+        return answer(request, response);
+      },
+      handleUpgrade(request, socket, head) {
+        admitHandedOn(request, keys.proof);
+        return handleUpgrade(request, socket, head);
+      },
+    }),
+    async close() {
+      closing.abort(new Error('the replica stops'));
+      await lock.then(
+        held => held.release(),
+        () => {},
+      );
+      await follower.close();
+    },
+  };
+}
+
+function otherKeys(directory: string): ConfigError {
+  return new ConfigError(
+    `The keys in ${directory} are not those of the leading replica: copy its secrets.key and registry-token.key, and start this replica again`,
+  );
+}

@@ -1,0 +1,217 @@
+/** What strangers send to replicas, and what happens to them when a leader or its database is cut off. */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { after, before, suite, test } from 'node:test';
+import pg from 'pg';
+import { createCurrentLeader } from '../../src/server/replicas/current-leader.ts';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { pair, pairingUrl, refusal } from '../platform/pairing-peer.ts';
+import { eventually } from '../world/eventually.ts';
+import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
+import { type Postgres, startPostgres } from '../world/postgres.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Replicas, startReplicas } from '../world/replicas.ts';
+import type { Sluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+const pairingToken = 'a long pairing token';
+const endpoint = 'https://platform.example.com/api';
+const perHour = 6;
+
+suite('two replicas', () => {
+  let postgres: Postgres;
+  let store: ObjectStore;
+  let registry: Registry;
+  let replicas: Replicas;
+
+  before(async () => {
+    [postgres, store, registry] = await Promise.all([
+      startPostgres(),
+      startObjectStore(),
+      startRegistry(),
+    ]);
+    await pushCorpus(registry, ['cfg:full']);
+    replicas = await startReplicas({
+      ...{ postgres, store, count: 2 },
+      config: {
+        buildkit: 'off',
+        limits: { requests: { anonymous: `${perHour}/hour` } },
+        platform: { pairingToken, allow: ['platform.example.com'] },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+  });
+  after(async () => {
+    await replicas?.[Symbol.asyncDispose]();
+    await registry?.stop();
+    await store?.[Symbol.asyncDispose]();
+    await postgres?.[Symbol.asyncDispose]();
+  });
+
+  const server = (position: number): Sluice => {
+    const found = replicas.servers[position];
+    assert.ok(found);
+    return found;
+  };
+  const ask = (at: Sluice, headers: Readonly<Record<string, string>> = {}) =>
+    at.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ containerImage: `${registry.host}/corpus/cfg:full` }),
+    });
+  const roles = async () => {
+    const leads = await replicas.leader();
+    assert.ok(leads >= 0);
+    return { leads, leader: server(leads), follower: server(1 - leads) };
+  };
+
+  test('count the requests of an address together, and nobody can invent one', async () => {
+    const from = (address: string, more = {}) => ({ 'x-forwarded-for': address, ...more });
+    const statuses: number[] = [];
+    for (let round = 0; round <= perHour; round += 1) {
+      statuses.push((await ask(server(round % 2), from('192.0.2.1'))).status);
+    }
+    assert.deepEqual(statuses, [...Array.from({ length: perHour }, () => 200), 429]);
+    for (const at of replicas.servers) {
+      assert.equal((await ask(at, from('192.0.2.2'))).status, 200);
+      // Without the address of a proxy, that of the connection counts: for both replicas the same one.
+      const invented = { 'sluice-replica': 'x'.repeat(43), 'sluice-peer': '192.0.2.3' };
+      assert.equal((await ask(at, invented)).status, 200);
+    }
+    const again: number[] = [];
+    for (let round = 0; round < perHour; round += 1) {
+      const peer = { 'sluice-replica': 'follows', 'sluice-peer': `192.0.2.${round + 10}` };
+      again.push((await ask(server(round % 2), peer)).status);
+    }
+    assert.equal(again.at(-1), 429, again.join());
+  });
+
+  test('answer as one server does: statuses, reasons, headers', async () => {
+    const { leader, follower } = await roles();
+    for (const [path, init] of [
+      ['/v2/', {}],
+      ['/v2/ct/000000000000/a/b/manifests/latest', { method: 'HEAD' }],
+      ['/v2/team/app/blobs/uploads/', { method: 'POST' }],
+      ['/v1alpha2/container', { method: 'DELETE' }],
+      ['/no/such/route', {}],
+      ['/service-info', {}],
+    ] as const) {
+      const [one, other] = await Promise.all([
+        leader.fetch(path, init),
+        follower.fetch(path, init),
+      ]);
+      const seen = async (answer: Response) => ({
+        status: answer.status,
+        reason: answer.statusText.replaceAll(/[0-9a-f]{12}/g, ''),
+        names: [...answer.headers.keys()].filter(name => name !== 'keep-alive'),
+        body: (await answer.text()).replaceAll(/[0-9a-f]{12}/g, ''),
+      });
+      assert.deepEqual(await seen(other), await seen(one), path);
+    }
+  });
+
+  test('pair with a platform that reaches a replica which does not lead', async () => {
+    const { follower } = await roles();
+    const at = `ws://${follower.host}`;
+    const peer = await pair(pairingUrl(at, pairingToken, endpoint), () => ({ status: 200 }));
+    assert.match(peer.publicKey, /^[A-Za-z0-9+/=]+$/);
+    peer.socket.terminate();
+    const { status, message } = await refusal(pairingUrl(at, 'a wrong token', endpoint));
+    assert.equal(status, 403);
+    assert.notEqual(message, '');
+  });
+
+  test('a replica without the keys of the others does not start', async () => {
+    const directory = await makeTempDir('replica-keys');
+    const env = {
+      ...store.env,
+      SLUICE_DATA: directory.join('data'),
+      SLUICE_LISTEN: '127.0.0.1:0',
+      SLUICE_BUILDKIT: 'off',
+      SLUICE_DATABASE: replicas.database,
+      SLUICE_CONTENT: 's3://none',
+      SLUICE_URL: replicas.balancer.url,
+      SLUICE_REPLICA_ADDRESS: 'http://127.0.0.1:1',
+      SLUICE_REPLICA_KEYS: directory.path,
+    };
+    try {
+      const without = await sluiceCommand(['serve'], env);
+      assert.equal(without.code, 2);
+      assert.match(without.stderr, /secrets\.key is missing.*head -c 32/);
+      for (const name of ['secrets.key', 'registry-token.key']) {
+        await writeFile(directory.join(name), Buffer.alloc(32, name));
+      }
+      const others = await sluiceCommand(['serve'], env);
+      assert.equal(others.code, 2, others.stdout);
+      assert.match(others.stderr, /are not those of the leading replica/);
+    } finally {
+      await directory.remove();
+    }
+  });
+
+  test('keep their leader when the database restarts', async () => {
+    const { leads, follower } = await roles();
+    await postgres.crash();
+    await postgres.start();
+    await eventually('requests are answered again', async () => {
+      const answer = await ask(follower, { 'x-forwarded-for': `192.0.2.${Date.now() % 90}` });
+      return answer.status === 200;
+    });
+    await eventually('one leads', async () => (await replicas.leader()) >= 0);
+    const now = await roles();
+    // The other one may have been faster. Then the former leader starts again.
+    if (now.leads !== leads) await replicas.start(leads);
+  });
+
+  test('a leader that was cut off changes nothing, and ends', async () => {
+    const { leads, leader, follower } = await roles();
+    leader.process.kill('SIGSTOP');
+    const client = new pg.Client(replicas.database);
+    await client.connect();
+    await client.query(`SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN pg_locks l
+      ON a.pid = l.pid WHERE l.locktype = 'advisory'`);
+    await eventually('the other one leads', async () => {
+      const text = await (await follower.fetch('/metrics')).text();
+      return /^sluice_replica_leads 1$/m.test(text);
+    });
+    const { rows } = await client.query(
+      `SELECT count(*)::int AS count FROM pg_stat_activity WHERE application_name = 'sluice server'
+       AND backend_start < (SELECT backend_start FROM pg_stat_activity a JOIN pg_locks l
+       ON a.pid = l.pid WHERE l.locktype = 'advisory' LIMIT 1)`,
+    );
+    assert.equal(rows[0]?.count, 0, 'the connections of the former leader are gone');
+    await client.end();
+    assert.equal((await ask(follower, { 'x-forwarded-for': '198.51.100.1' })).status, 200);
+    const ended = new Promise<number | null>(resolve => leader.process.once('exit', resolve));
+    leader.process.kill('SIGCONT');
+    assert.equal(await ended, 1);
+    const again = await replicas.start(leads);
+    assert.equal((await ask(again, { 'x-forwarded-for': '198.51.100.2' })).status, 200);
+  });
+});
+
+test('a request waits for a leader, but not for ever', async () => {
+  const leader = createCurrentLeader(300);
+  const work = leader.reach(
+    async () => true,
+    () => true,
+  );
+  await assert.rejects(work, /No server of this site has taken the lead yet/);
+  let asked = 0;
+  const later = leader.reach(
+    async () => {
+      asked += 1;
+      return true;
+    },
+    () => true,
+  );
+  leader.set(new URL('http://127.0.0.1:1'));
+  await later;
+  assert.equal(asked, 1);
+  const { signal } = leader;
+  leader.set(undefined);
+  assert.equal(signal.aborted, false, 'the last leader may finish what it does');
+  leader.set(new URL('http://127.0.0.1:2'));
+  assert.equal(signal.aborted, true);
+});

@@ -1,0 +1,192 @@
+/** Several servers of one site: any of them answers, one leads, and another one takes its place. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { after, before, suite, test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import { pushCorpus } from '../corpus/corpus.ts';
+import { basic, Repository } from '../hosted/push-client.ts';
+import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
+import { eventually } from '../world/eventually.ts';
+import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
+import { type Postgres, startPostgres } from '../world/postgres.ts';
+import { type Registry, startRegistry } from '../world/registry.ts';
+import { type Replicas, startReplicas } from '../world/replicas.ts';
+import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
+import { accounts, admin } from './hosted.ts';
+
+const login = basic(admin.username, admin.password);
+
+suite('three replicas', () => {
+  let postgres: Postgres;
+  let store: ObjectStore;
+  let registry: Registry;
+  let builder: Buildkitd;
+  let replicas: Replicas;
+
+  before(async () => {
+    [postgres, store, registry, builder] = await Promise.all([
+      startPostgres(),
+      startObjectStore(),
+      startRegistry(),
+      startBuildkitd(),
+    ]);
+    await pushCorpus(registry, ['cfg:full', 'busybox:oci']);
+    replicas = await startReplicas({
+      ...{ postgres, store, count: 3 },
+      config: {
+        accounts,
+        buildkit: [builder.address],
+        access: { builds: 'open' },
+        limits: { builds: { anonymous: 'off' } },
+        registries: { [registry.host]: { plainHttp: true } },
+      },
+    });
+  });
+  after(async () => {
+    await replicas?.[Symbol.asyncDispose]();
+    await builder?.stop();
+    await registry?.stop();
+    await store?.[Symbol.asyncDispose]();
+    await postgres?.[Symbol.asyncDispose]();
+  });
+
+  const server = (position: number): Sluice => {
+    const found = replicas.servers[position];
+    assert.ok(found);
+    return found;
+  };
+  const request = (at: Sluice, name: string) =>
+    at.request({
+      containerImage: `${registry.host}/corpus/cfg:full`,
+      containerConfig: { env: [`NAME=${name}`] },
+    });
+  const manifest = (at: Sluice, { targetImage }: ContainerAnswer) =>
+    fetch(at.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`), {
+      headers: { accept: '*/*' },
+    });
+
+  test('a request to one of them is pulled from another', async () => {
+    const answer = await request(server(1), 'one');
+    assert.ok(answer.targetImage.startsWith(replicas.balancer.host));
+    for (const at of replicas.servers) {
+      const found = await manifest(at, answer);
+      assert.equal(found.status, 200);
+      const { layers } = (await found.json()) as { layers: { digest: string; size: number }[] };
+      for (const { digest } of layers) {
+        const blob = await fetch(at.at(answer.targetImage, `blobs/${digest}`));
+        assert.equal(digestOf(Buffer.from(await blob.arrayBuffer())), digest);
+      }
+    }
+  });
+
+  test('a push in chunks changes the replica in the middle', async () => {
+    const bytes = randomBytes(3 * 1024 ** 2);
+    const parts = [0, 1, 2].map(at => bytes.subarray(at * 1024 ** 2, (at + 1) * 1024 ** 2));
+    const begun = await new Repository(server(0), 'team/chunks', login).begin();
+    let location = new URL(begun, replicas.balancer.url);
+    for (const [at, part] of parts.entries()) {
+      const url = server(at).url + location.pathname + location.search;
+      const sent = await fetch(url, { method: 'PATCH', headers: login, body: part });
+      assert.equal(sent.status, 202, await sent.text());
+      location = new URL(sent.headers.get('location') ?? '', replicas.balancer.url);
+    }
+    location.searchParams.set('digest', digestOf(bytes));
+    const url = server(1).url + location.pathname + location.search;
+    assert.equal((await fetch(url, { method: 'PUT', headers: login })).status, 201);
+    const read = await new Repository(server(2), 'team/chunks', login).get(
+      `blobs/${digestOf(bytes)}`,
+    );
+    assert.ok(read.body.equals(bytes));
+  });
+
+  /** Kills the one that leads. Returns the others when one of them leads. */
+  const killLeader = async (): Promise<{ killed: number; others: readonly Sluice[] }> => {
+    const killed = await replicas.leader();
+    await server(killed).kill();
+    await eventually('another one leads', async () => {
+      const next = await replicas.leader();
+      return next >= 0 && next !== killed;
+    });
+    return { killed, others: replicas.servers.filter((_, at) => at !== killed) };
+  };
+
+  test('another one takes the lead of one that is killed', async () => {
+    const answer = await request(server(2), 'before');
+    const first = await replicas.leader();
+    await server(first).kill();
+    const others = replicas.servers.filter((_, at) => at !== first);
+    // Requests wait for the next leader.
+    for (const at of others) assert.equal((await manifest(at, answer)).status, 200);
+    const again = await replicas.start(first);
+    assert.equal((await manifest(again, answer)).status, 200);
+    assert.equal((await manifest(again, await request(again, 'after'))).status, 200);
+    assert.notEqual(await replicas.leader(), first);
+  });
+
+  test('a build continues at the next leader, and every one has its log', async () => {
+    const text = `FROM ${registry.host}/corpus/busybox:oci\nRUN echo begun && sleep 5 && echo ended\n`;
+    const body = { containerFile: Buffer.from(text).toString('base64') };
+    const { buildId = '', ...answer } = await server(1).request(body);
+    const logOf = async (at: Sluice) => (await at.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
+    const isEnded = async (at: Sluice) => {
+      const status = await at.fetch(`/v1alpha1/builds/${buildId}/status`);
+      return ((await status.json()) as { status: string }).status === 'COMPLETED';
+    };
+    await eventually('the step has begun', async () => /begun$/m.test(await logOf(server(2))));
+    const { killed, others } = await killLeader();
+    const [one, other] = others;
+    assert.ok(one && other);
+    await eventually('the build ends', () => isEnded(one), 120_000);
+    const log = await logOf(other);
+    assert.match(log, /ended/);
+    assert.match(log, /The build succeeded/);
+    assert.equal((await manifest(other, { ...answer, buildId })).status, 200);
+    // The next leader has not written this log.
+    await replicas.start(killed);
+    const second = await killLeader();
+    for (const at of second.others) assert.equal(await logOf(at), log);
+    await replicas.start(second.killed);
+  });
+
+  test('a restart of all, one by one, fails no request through the balancer', async () => {
+    const answers: ContainerAnswer[] = [];
+    const failures: string[] = [];
+    let isDone = false;
+    const { balancer } = replicas;
+    const loop = async (name: string) => {
+      for (let round = 0; !isDone; round += 1) {
+        const body = {
+          containerImage: `${registry.host}/corpus/cfg:full`,
+          containerConfig: { env: [`NAME=${name}-${round}`] },
+        };
+        const made = await fetch(`${balancer.url}/v1alpha2/container`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        });
+        const text = await made.text();
+        if (!made.ok) {
+          failures.push(`${made.status}: ${text}`);
+          continue;
+        }
+        const answer = JSON.parse(text) as ContainerAnswer;
+        answers.push(answer);
+        const path = answer.targetImage.replace(/^[^/]+/, '').replace(/:([^:]+)$/, '/manifests/$1');
+        const found = await fetch(`${balancer.url}/v2${path}`, { headers: { accept: '*/*' } });
+        if (!found.ok) failures.push(`${found.status}: ${await found.text()}`);
+        else await found.arrayBuffer();
+      }
+    };
+    const loops = ['a', 'b', 'c'].map(loop);
+    for (const position of replicas.servers.keys()) {
+      await server(position).stop();
+      await replicas.start(position);
+      await eventually('one leads', async () => (await replicas.leader()) >= 0);
+    }
+    isDone = true;
+    await Promise.all(loops);
+    assert.deepEqual(failures, []);
+    assert.ok(answers.length > 10);
+    for (const answer of answers) assert.equal((await manifest(server(0), answer)).status, 200);
+  });
+});

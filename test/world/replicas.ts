@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { freePort } from './free-port.ts';
+import { type Nginx, startNginx } from './nginx.ts';
+import type { ObjectStore } from './object-store.ts';
+import type { Postgres } from './postgres.ts';
+import { type Sluice, startSluice } from './sluice.ts';
+import { makeTempDir } from './temp-dir.ts';
+
+/** Several servers of one site, behind a balancer. */
+export interface Replicas extends AsyncDisposable {
+  /** Asks any of them. */
+  readonly balancer: Nginx;
+  readonly servers: readonly Sluice[];
+  /** Address of their database. */
+  readonly database: string;
+  /** The directory of the keys that they share. */
+  readonly keys: string;
+  /** Returns the position of the one that leads. */
+  leader(): Promise<number>;
+  /** Starts the one at the position again, after `kill` or `stop`. */
+  start(position: number, env?: Readonly<Record<string, string>>): Promise<Sluice>;
+}
+
+export interface ReplicasOptions {
+  readonly postgres: Postgres;
+  readonly store: ObjectStore;
+  readonly count: number;
+  readonly config: object;
+}
+
+/** Starts servers with a new database and a new bucket, one after the other: the first one leads. */
+export async function startReplicas(options: ReplicasOptions): Promise<Replicas> {
+  const { postgres, store, count, config } = options;
+  const directory = await makeTempDir('replicas');
+  const keys = directory.join('keys');
+  await mkdir(keys);
+  for (const name of ['secrets.key', 'registry-token.key']) {
+    await writeFile(directory.join(`keys/${name}`), randomBytes(32), { mode: 0o600 });
+  }
+  const [database, bucket] = await Promise.all([postgres.createDatabase(), store.createBucket()]);
+  const ports: number[] = [];
+  while (ports.length < count) ports.push(await freePort());
+  const balancer = await startNginx(() => ({
+    http: `
+      upstream replicas {
+        ${ports.map(port => `server 127.0.0.1:${port} max_fails=1 fail_timeout=1s;`).join('\n')}
+        keepalive 16;
+      }`,
+    server: `
+      location / {
+        proxy_pass http://replicas;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_set_header Host $http_host;
+        proxy_set_header X-Forwarded-For $remote_addr;
+        proxy_buffering off;
+        proxy_request_buffering off;
+        proxy_max_temp_file_size 0;
+        client_max_body_size 0;
+        proxy_read_timeout 300s;
+      }`,
+  }));
+  const servers: Sluice[] = [];
+  const start: Replicas['start'] = async (position, env = {}) => {
+    const port = ports[position] ?? 0;
+    const server = await startSluice({
+      data: directory.join(`data-${position}`),
+      port,
+      config,
+      env: {
+        ...store.env,
+        SLUICE_DATABASE: database,
+        SLUICE_CONTENT: `s3://${bucket}/site`,
+        SLUICE_S3_ENDPOINT: store.url,
+        SLUICE_S3_REGION: 'us-east-1',
+        SLUICE_S3_PATH_STYLE: 'true',
+        SLUICE_URL: balancer.url,
+        SLUICE_REPLICA_ADDRESS: `http://127.0.0.1:${port}`,
+        SLUICE_REPLICA_KEYS: keys,
+        SLUICE_TRUSTED_PROXIES: '1',
+        ...env,
+      },
+    });
+    servers[position] = server;
+    return server;
+  };
+  const end = async () => {
+    await Promise.allSettled(servers.map(server => server.stop()));
+    await balancer.stop();
+    await directory.remove();
+  };
+  try {
+    for (const position of ports.keys()) await start(position);
+  } catch (error) {
+    await end();
+    throw error;
+  }
+  const leads = async (server: Sluice): Promise<boolean> => {
+    const metrics = await server.fetch('/metrics').then(
+      answer => answer.text(),
+      () => '',
+    );
+    return /^sluice_replica_leads 1$/m.test(metrics);
+  };
+  return {
+    ...{ balancer, servers, database, keys, start },
+    async leader() {
+      const found = await Promise.all(servers.map(leads));
+      return found.indexOf(true);
+    },
+    [Symbol.asyncDispose]: end,
+  };
+}
