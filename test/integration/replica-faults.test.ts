@@ -1,6 +1,7 @@
 /** What strangers send to replicas, and what happens to them when a leader or its database is cut off. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import pg from 'pg';
 import { createCurrentLeader } from '../../src/server/replicas/current-leader.ts';
@@ -111,6 +112,20 @@ suite('two replicas', () => {
     }
   });
 
+  test('end a connection whose body nobody reads, and speak HTTP/1.0', async () => {
+    const { follower } = await roles();
+    const old = await rawExchange(follower, 'GET /service-info HTTP/1.0\r\n\r\n');
+    assert.match(old, /^HTTP\/1\.1 200 OK\r\n[\s\S]*serviceInfo/);
+    assert.doesNotMatch(old, /transfer-encoding/i);
+    const unread = await rawExchange(
+      follower,
+      `POST /v1alpha2/container HTTP/1.1\r\nhost: ${follower.host}\r\ncontent-length: ${1024 ** 4}\r\n\r\n${'x'.repeat(70_000)}`,
+    );
+    assert.match(unread, /^HTTP\/1\.1 4\d\d /);
+    assert.match(unread, /\r\nconnection: close\r\n/i);
+    assert.equal(unread.match(/^HTTP\/1\.1 /gm)?.length, 1);
+  });
+
   test('pair with a platform that reaches a replica which does not lead', async () => {
     const { follower } = await roles();
     const at = `ws://${follower.host}`;
@@ -190,6 +205,22 @@ suite('two replicas', () => {
     assert.equal((await ask(again, { 'x-forwarded-for': '198.51.100.2' })).status, 200);
   });
 });
+
+/** Returns what a server sends until it ends the connection. */
+function rawExchange({ port }: Sluice, bytes: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1');
+    let received = '';
+    socket.setEncoding('utf8').on('data', text => {
+      received += text;
+    });
+    socket.on('error', reject).on('end', () => {
+      socket.destroy();
+      resolve(received);
+    });
+    socket.write(bytes);
+  });
+}
 
 test('a request waits for a leader, but not for ever', async () => {
   const leader = createCurrentLeader(300);

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -54,10 +54,8 @@ export function archivedLogs(
       const bytes = await archive.read(name);
       if (!bytes) continue;
       isThere = true;
-      const path = join(directory, name);
       await mkdir(directory, { recursive: true, mode: 0o700 });
-      await writeFile(`${path}.new`, bytes, { mode: 0o600 });
-      await rename(`${path}.new`, path);
+      await writeFile(join(directory, name), bytes, { mode: 0o600 });
     }
     // A server that was killed did not archive it, or it is older than the archive.
     if (!isThere && !writing.has(id)) isThere = await send(id);

@@ -57,7 +57,7 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
       ...{ hostname: address.hostname.replace(/^\[|\]$/g, ''), port: address.port },
       ...{ method: request.method, path: request.url },
       agent: isPlain ? agents.http : agents.https,
-      headers: headersOf(request, proof),
+      headers: headersOf(request, address, proof),
     });
     out.once('error', reject);
     ready.catch(() => {});
@@ -107,16 +107,17 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
       }
       // Those of this server would stand beside those of the leader.
       for (const name of response.getHeaderNames()) response.removeHeader(name);
-      response.writeHead(
-        answer.statusCode ?? 0,
-        answer.statusMessage ?? '',
-        withoutConnection(answer.rawHeaders),
-      );
+      response.writeHead(answer.statusCode ?? 0, answer.statusMessage ?? '', [
+        ...withoutConnection(answer.rawHeaders),
+        // The leader did not want the rest of the body.
+        ...(request.complete ? [] : ['connection', 'close']),
+      ]);
       // A client that leaves, or a leader that ends: the answer must not look complete.
       await pipeline(answer, response).catch(() => response.destroy());
       return true;
     } finally {
       request.unpipe(out);
+      if (response.headersSent) request.resume();
       response.off('close', end);
       signal.removeEventListener('abort', end);
     }
@@ -153,7 +154,7 @@ function mayRepeat({ method = '' }: IncomingMessage): boolean {
 }
 
 /** Returns names and values in turn, as Node takes them. */
-function headersOf(request: IncomingMessage, proof: string): string[] {
+function headersOf(request: IncomingMessage, leader: URL, proof: string): string[] {
   const { rawHeaders, headers, method = '', socket } = request;
   const framing =
     headers['transfer-encoding'] !== undefined
@@ -164,6 +165,8 @@ function headersOf(request: IncomingMessage, proof: string): string[] {
   const upgrade = headers.upgrade ? ['connection', 'upgrade', 'upgrade', headers.upgrade] : [];
   return [
     ...withoutConnection(rawHeaders, ofReplicas),
+    // HTTP/1.0 does not require it.
+    ...(headers.host === undefined ? ['host', leader.host] : []),
     ...framing,
     ...upgrade,
     ...[handedOnHeaders.proof, proof],
