@@ -179,6 +179,18 @@ suite('two replicas', () => {
     if (now.leads !== leads) await replicas.start(leads);
   });
 
+  test('a replica that cannot lead ends, so that its supervisor starts it again', async () => {
+    const { leads, leader, follower } = await roles();
+    const ended = new Promise<number | null>(resolve => follower.process.once('exit', resolve));
+    await store.kill();
+    await leader.kill();
+    assert.equal(await ended, 1);
+    await store.start();
+    const again = await replicas.start(leads);
+    await replicas.start(1 - leads);
+    assert.equal((await ask(again, { 'x-forwarded-for': '198.51.100.3' })).status, 200);
+  });
+
   test('a leader that was cut off changes nothing, and ends', async () => {
     const { leads, leader, follower } = await roles();
     leader.process.kill('SIGSTOP');

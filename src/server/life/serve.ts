@@ -14,6 +14,7 @@ import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { stopOn, untilSignal } from './stop-server.ts';
 
+const endMs = 3000;
 // Time for the last log lines when their reader is slow or gone.
 const logMs = 1000;
 
@@ -62,8 +63,9 @@ export async function serve(
       log.info({ url: publicUrl.origin, ...addresses, data: config.data, ...more }, 'ready');
       log.flush();
     };
-    using _net = spreadLastNet(log);
+    using net = new DisposableStack();
     if (settings) {
+      net.use(spreadLastNet(log));
       replica = await startReplica({ config, log }, settings);
       openAll(replica.entry);
       const isFollowing = await replica.follow(stopping, leader => {
@@ -82,6 +84,7 @@ export async function serve(
       lock: await replica?.lock,
     });
     listeners.onRefused(app.noteRefused);
+    if (!settings) net.use(spreadLastNet(log));
     const entry: Entry = {
       answer: app.koa.callback(),
       handleUpgrade: app.pairing.handleUpgrade,
@@ -95,7 +98,10 @@ export async function serve(
     if (error instanceof ConfigError) console.error(error.message);
     else log.fatal({ err: error }, 'the server failed');
     await listeners?.close();
-    return error instanceof ConfigError ? 2 : 1;
+    const code = error instanceof ConfigError ? 2 : 1;
+    // Connections of a part that is open already must not keep the process from ending: its supervisor waits for that.
+    setTimeout(() => process.exit(code), endMs).unref();
+    return code;
   } finally {
     await replica?.close();
     await destination.close(logMs);
