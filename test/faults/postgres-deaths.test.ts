@@ -123,7 +123,7 @@ suite('a server whose PostgreSQL fails', () => {
       }
       // The connections of the server end, except the one with its lock, and others take their places.
       await others[0]?.query(
-        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice'
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice server'
            AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')`,
       );
       for (;;) {

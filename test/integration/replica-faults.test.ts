@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createCurrentLeader } from '../../src/server/replicas/current-leader.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -179,6 +180,28 @@ suite('two replicas', () => {
     if (now.leads !== leads) await replicas.start(leads);
   });
 
+  test('a replica of an older version follows a newer one, and does not lead', async () => {
+    const { leads, follower } = await roles();
+    const client = new pg.Client(replicas.database);
+    await client.connect();
+    // What a newer version does when it leads.
+    await client.query('UPDATE schema_version SET version = version + 1');
+    try {
+      await follower.stop();
+      const again = await replicas.start(1 - leads);
+      assert.equal((await ask(again, { 'x-forwarded-for': '198.51.100.4' })).status, 200);
+      const ended = new Promise<number | null>(resolve => again.process.once('exit', resolve));
+      await server(leads).kill();
+      assert.equal(await ended, 1);
+      assert.match(again.output(), /start the newer version that wrote it/);
+    } finally {
+      await client.query('UPDATE schema_version SET version = version - 1');
+      await client.end();
+    }
+    for (const position of [leads, 1 - leads]) await replicas.start(position);
+    assert.equal((await ask(server(leads), { 'x-forwarded-for': '198.51.100.5' })).status, 200);
+  });
+
   test('a replica that cannot lead ends, so that its supervisor starts it again', async () => {
     const { leads, leader, follower } = await roles();
     const ended = new Promise<number | null>(resolve => follower.process.once('exit', resolve));
@@ -237,7 +260,7 @@ function rawExchange({ port }: Sluice, bytes: string): Promise<string> {
 test('a request waits for a leader, but not for ever', async () => {
   const leader = createCurrentLeader(300);
   const work = leader.reach(
-    async () => true,
+    async () => 'answered',
     () => true,
   );
   await assert.rejects(work, /No server of this site has taken the lead yet/);
@@ -245,13 +268,23 @@ test('a request waits for a leader, but not for ever', async () => {
   const later = leader.reach(
     async () => {
       asked += 1;
-      return true;
+      return 'answered';
     },
     () => true,
   );
   leader.set(new URL('http://127.0.0.1:1'));
   await later;
   assert.equal(asked, 1);
+  // The answer took longer than the patience, and then its leader ended.
+  let attempts = 0;
+  await leader.reach(
+    async () => {
+      attempts += 1;
+      if (attempts === 1) await sleep(400);
+      return attempts === 2 ? 'answered' : 'ended';
+    },
+    () => true,
+  );
   const { signal } = leader;
   leader.set(undefined);
   assert.equal(signal.aborted, false, 'the last leader may finish what it does');

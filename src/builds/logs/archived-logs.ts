@@ -52,7 +52,8 @@ export function archivedLogs(
     let isThere = false;
     for (const name of logFilesOf(id)) {
       const bytes = await archive.read(name);
-      if (!bytes) continue;
+      // A build that starts again writes its log here.
+      if (!bytes || writing.has(id)) continue;
       isThere = true;
       await mkdir(directory, { recursive: true, mode: 0o700 });
       await writeFile(join(directory, name), bytes, { mode: 0o600 });

@@ -121,6 +121,8 @@ export function createPackageLayers({
   };
 
   return {
+    check: packages => checkPackages(packages, limits.maxCount),
+
     async make(environment, { signal, ...output }) {
       checkPackages(environment.packages, limits.maxCount);
       // Ends the work for the other packages when one of them fails.

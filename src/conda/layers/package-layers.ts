@@ -4,6 +4,8 @@ import type { InstalledPackage } from '../installing/installed-package.ts';
 
 /** Makes the layers of an environment, each package once for all images. */
 export interface PackageLayers {
+  /** Throws a `Fault` (400) for more packages than an environment may have, and for two of the same name. */
+  check(packages: readonly CondaPackage[]): void;
   /**
    * Returns the layers of an environment. Fetches and installs only packages that have no layer yet. The same packages
    * give the same layers on every server. Throws a `Fault` for an archive that is unavailable, damaged or harmful.

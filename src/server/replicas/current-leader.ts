@@ -2,6 +2,9 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../foundation/fault.ts';
 
+/** What became of a request to a leader. `ended`: the leader has ended before its answer, and may be asked again. */
+export type Outcome = 'answered' | 'ended' | 'unreached';
+
 /** The replica that leads now, as far as this one knows. */
 export interface CurrentLeader {
   /** Undefined while none is known. */
@@ -11,11 +14,11 @@ export interface CurrentLeader {
   /** Returns a signal that ends with the lead of the replica that leads now. */
   readonly signal: AbortSignal;
   /**
-   * Repeats the work with the leader of the moment until it returns true.
+   * Repeats the work with the leader of the moment until it has an answer.
    *
    * @throws {@link Fault} (503) when it has not done so in time
    */
-  reach(work: (address: URL) => Promise<boolean>, isWanted: () => boolean): Promise<void>;
+  reach(work: (address: URL) => Promise<Outcome>, isWanted: () => boolean): Promise<void>;
 }
 
 // A replica takes the lead within two seconds, and a leader that stops finishes its transfers first.
@@ -49,10 +52,13 @@ export function createCurrentLeader(patienceMs = usualPatienceMs): CurrentLeader
       last = address;
     },
     async reach(work, isWanted) {
-      const deadline = performance.now() + patienceMs;
-      while (isWanted()) {
-        if (current && (await work(current))) return;
-        if (performance.now() > deadline) throw nobodyLeads();
+      // An answer may take long before its leader ends. Only the wait for the next leader counts.
+      for (let waitedMs = 0; isWanted(); waitedMs += pauseMs) {
+        const began = performance.now();
+        const outcome = current && (await work(current));
+        if (outcome === 'answered') return;
+        if (outcome === 'unreached') waitedMs += performance.now() - began;
+        if (waitedMs > patienceMs) throw nobodyLeads();
         await sleep(pauseMs);
       }
     },

@@ -9,7 +9,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { handedOnHeaders } from '../../http/callers/handed-on.ts';
-import type { CurrentLeader } from './current-leader.ts';
+import type { CurrentLeader, Outcome } from './current-leader.ts';
 
 /** Hands requests on to the replica that leads. */
 export interface HandOn {
@@ -76,12 +76,11 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
     return { out, ready };
   };
 
-  /** Returns false when the leader did not get the request, or it may get it twice. */
   const exchange = async (
     address: URL,
     request: IncomingMessage,
     response: ServerResponse,
-  ): Promise<boolean> => {
+  ): Promise<Outcome> => {
     const hasBody = mayHaveBody(request);
     const { out, ready } = send(request, address);
     const end = () => void out.destroy();
@@ -95,14 +94,14 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
         () => true,
         () => false,
       );
-      if (!isConnected) return false;
+      if (!isConnected) return 'unreached';
       if (hasBody) request.pipe(out);
       else out.end();
       const answer = await answering.catch(() => undefined);
       const isLed = answer && answer.headers[handedOnHeaders.proof] === undefined;
       if (!isLed) {
         answer?.resume();
-        if (!hasBody && mayRepeat(request)) return false;
+        if (!hasBody && mayRepeat(request)) return 'ended';
         throw leaderEnded();
       }
       // Those of this server would stand beside those of the leader.
@@ -114,7 +113,7 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
       ]);
       // A client that leaves, or a leader that ends: the answer must not look complete.
       await pipeline(answer, response).catch(() => response.destroy());
-      return true;
+      return 'answered';
     } finally {
       request.unpipe(out);
       if (response.headersSent) request.resume();

@@ -1,4 +1,5 @@
 import type { CondaPackage } from '../../../conda/conda-package.ts';
+import type { PackageLayers } from '../../../conda/layers/package-layers.ts';
 import type { ReportRepodata } from '../../../conda/repodata/repodata-progress.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../../../oci/platform.ts';
@@ -49,7 +50,9 @@ export interface FindOptions {
   readonly signal: AbortSignal;
 }
 
-export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, ImageSystemDeps {}
+export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, ImageSystemDeps {
+  readonly layers: Pick<PackageLayers, 'check'>;
+}
 
 export function createFindSolution(deps: FindSolutionDeps): FindSolution {
   return async ({ native, platforms }, rights, { log, report, signal }) => {
@@ -67,13 +70,15 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       const virtualPackages = await virtualPackagesOf(image, deps, { cuda, log, signal });
       const subdir = subdirOf(platform);
       const system = { subdir, virtualPackages };
-      const packages = await findCondaPackages(native, system, deps, { log, report, signal }).catch(
-        error => {
-          throw parsed.length > 1 && error instanceof Fault
-            ? error.retold(`${formatPlatform(platform)}: ${error.message}`)
-            : error;
-        },
-      );
+      let packages: readonly CondaPackage[];
+      try {
+        packages = await findCondaPackages(native, system, deps, { log, report, signal });
+        deps.layers.check(packages);
+      } catch (error) {
+        throw parsed.length > 1 && error instanceof Fault
+          ? error.retold(`${formatPlatform(platform)}: ${error.message}`)
+          : error;
+      }
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
       log(`${formatPlatform(platform)}: ${packages.length} packages, found in ${seconds} s`);
       found.push({ platform, subdir, packages });
