@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { cp, mkdir, readdir, symlink } from 'node:fs/promises';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { createConnection } from 'node:net';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -32,6 +34,51 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
     assert.match(sluice.output(), /no longer ready.*"msg":"stopped"/s);
   });
 }
+
+test('clients leave their connections before the server stops, and new ones are served until then', async () => {
+  await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const get = async (path: string): Promise<string> => {
+    const [answer] = (await once(request(sluice.url + path, { agent }).end(), 'response')) as [
+      IncomingMessage,
+    ];
+    await once(answer.resume(), 'end');
+    return `${answer.statusCode} ${answer.headers.connection}`;
+  };
+  assert.equal(await get('/v2/'), '200 keep-alive');
+  const ended = once(sluice.process, 'exit');
+  sluice.process.kill('SIGTERM');
+  await eventually('it is not ready', async () => (await sluice.fetch('/readyz')).status === 503);
+  assert.equal(await get('/v2/'), '200 close', 'the connection of before');
+  // The server stops beside a crowd that connects without end. Each of them is served or refused.
+  const cut: string[] = [];
+  let served = 0;
+  const connect = async (): Promise<void> => {
+    for (;;) {
+      const socket = createConnection(sluice.port, '127.0.0.1');
+      let text = '';
+      let isConnected = false;
+      socket.on('connect', () => {
+        isConnected = true;
+        socket.write('GET /v2/ HTTP/1.1\r\nHost: x\r\n\r\n');
+      });
+      socket.on('data', data => {
+        text += data;
+      });
+      socket.on('error', () => {});
+      await new Promise(resolve => socket.once('close', resolve));
+      if (!isConnected) return;
+      if (text.startsWith('HTTP/1.1 200 ')) served += 1;
+      else cut.push(text);
+    }
+  };
+  const crowd = Array.from({ length: 20 }, connect);
+  await eventually('the crowd is served', () => served > 200);
+  sluice.process.kill('SIGTERM');
+  await Promise.all(crowd);
+  assert.deepEqual(cut, []);
+  assert.deepEqual(await ended, [0, null]);
+});
 
 test('SIGINT stops the server without a delay', async () => {
   await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });

@@ -40,7 +40,9 @@ export async function install(
   await mkdir(folder);
   await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
   const npm = realpathSync(requireCommand('npm'));
-  const flags = ['--no-audit', '--no-fund', '--prefer-offline'];
+  // A connection that has stalled is given up long before the program is.
+  const patience = ['--fetch-timeout=20000', '--fetch-retries=5', '--fetch-retry-mintimeout=1000'];
+  const flags = ['--no-audit', '--no-fund', '--prefer-offline', ...patience];
   await runWell([nodeOf(major), npm, 'install', ...flags, ...packages], folder);
 }
 

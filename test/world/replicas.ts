@@ -79,6 +79,8 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
         SLUICE_REPLICA_ADDRESS: `http://127.0.0.1:${port}`,
         SLUICE_REPLICA_KEYS: keys,
         SLUICE_TRUSTED_PROXIES: '1',
+        // nginx leaves connections that it uses before they end.
+        SLUICE_STOP_DELAY: '1s',
         ...env,
       },
     });

@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { endWith, rawAnswer } from '../../foundation/raw-answer.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import { networkOf } from '../callers/client-address.ts';
@@ -28,9 +29,16 @@ export interface Connections {
   list(): Iterable<Connection>;
   /** Returns true while a request on the connection is not answered. */
   isAnswering(socket: Socket): boolean;
+  /** Ends each connection after its next response, so that clients send later requests elsewhere. */
+  drain(): void;
   /**
-   * Ends connections without a running request (idle, silent or half-sent) at once, and the others after
-   * their response. Resolves when none of them is left.
+   * Calls `close`, which stops the servers from listening, at a moment when no client waits to be accepted: they would be
+   * cut off. Clients that come shortly before are served after it.
+   */
+  closeBetween(close: () => void): Promise<void>;
+  /**
+   * Ends connections without a running request (idle, silent or half-sent), and the others after their response. New ones
+   * have a second for their request. Resolves when none of them is left.
    */
   finish(): Promise<void>;
   /** Ends all connections at once. */
@@ -44,12 +52,18 @@ export type RefusedListener = (limit: string, network: string) => void;
 interface Tracked extends Connection {
   readonly raw: Socket;
   readonly network: string;
+  /** When it was accepted (ms). */
+  readonly since: number;
   isReleased: boolean;
 }
 
 // Maximum number of refusals in progress. Beyond it, a refused connection ends without a response.
 const mostFarewells = 50;
 const reportMs = 60_000;
+// A client sends its request as soon as it is connected.
+const firstRequestMs = 1000;
+const acceptMs = 1000;
+const shortTurnMs = 1;
 
 export function createConnections(
   { total, perAddress = Number.POSITIVE_INFINITY }: ConnectionLimits,
@@ -63,6 +77,10 @@ export function createConnections(
   const report = createReport(log);
   let refused: RefusedListener = () => {};
   let farewells = 0;
+  let accepts = 0;
+  /** Serves the connections of the moment before the servers stop to listen. Until then, clients that wait for an answer do not connect again. */
+  let held: (() => void)[] | undefined;
+  let isDraining = false;
   let finished: PromiseWithResolvers<void> | undefined;
 
   const forget = (connection: Tracked): void => {
@@ -104,7 +122,7 @@ export function createConnections(
       end(other);
     }
     const connection: Tracked = {
-      ...{ raw: socket, socket, network, isReleased: false },
+      ...{ raw: socket, socket, network, since: performance.now(), isReleased: false },
       ...{ request: undefined, response: undefined },
     };
     open.add(connection);
@@ -129,7 +147,7 @@ export function createConnections(
     if (!connection.response) silent.delete(connection);
     connection.request = request;
     connection.response = response;
-    if (finished) endAfter(connection, response);
+    if (isDraining) endAfter(connection, response);
   };
 
   const endAfter = (connection: Tracked, response: ServerResponse): void => {
@@ -137,6 +155,22 @@ export function createConnections(
     response.once('close', () => {
       if (!isAnswering(connection)) connection.socket.destroySoon();
     });
+  };
+
+  const endUnlessUsed = (connection: Tracked, afterMs: number): void => {
+    const timer = setTimeout(() => {
+      if (silent.has(connection)) end(connection);
+    }, afterMs);
+    connection.raw.once('close', () => clearTimeout(timer));
+  };
+
+  const drain = (): void => {
+    if (isDraining) return;
+    isDraining = true;
+    for (const connection of open) {
+      const { response, isReleased } = connection;
+      if (response && !response.closed && !isReleased) endAfter(connection, response);
+    }
   };
 
   /** Releases a connection that leaves HTTP for another protocol. */
@@ -157,6 +191,7 @@ export function createConnections(
       /** Connections before the end of their TLS handshake, by the client's address and port. */
       const shaking = new Map<string, Tracked>();
       server.on('connection', (socket: Socket) => {
+        accepts += 1;
         const connection = admit(socket, isPlain);
         if (!connection) return;
         if (!isPlain) {
@@ -167,7 +202,11 @@ export function createConnections(
             if (shaking.get(key) === connection) shaking.delete(key);
           });
         }
-        for (const listener of accept) listener.call(server, socket);
+        const serve = () => {
+          for (const listener of accept) listener.call(server, socket);
+        };
+        if (held) held.push(serve);
+        else serve();
       });
       server.prependListener('secureConnection', (socket: Socket) => {
         const connection = shaking.get(peerOf(socket));
@@ -190,12 +229,38 @@ export function createConnections(
       return connection !== undefined && isAnswering(connection);
     },
 
+    drain,
+
+    async closeBetween(close) {
+      held = [];
+      const deadline = performance.now() + acceptMs;
+      let seen: number;
+      let began: number;
+      // Immediates run after the part of a turn that accepts. Only those of two turns have it between them.
+      await nextTurn();
+      // A turn accepts one connection. Others may come while it lasts.
+      do {
+        seen = accepts;
+        began = performance.now();
+        await nextTurn();
+      } while (
+        (accepts > seen || performance.now() - began > shortTurnMs) &&
+        performance.now() < deadline
+      );
+      close();
+      const late = held;
+      held = undefined;
+      for (const serve of late) serve();
+    },
+
     finish() {
       finished ??= Promise.withResolvers();
+      drain();
+      const now = performance.now();
       for (const connection of open) {
-        if (connection.isReleased) continue;
-        if (connection.response && isAnswering(connection))
-          endAfter(connection, connection.response);
+        if (isAnswering(connection)) continue;
+        const leftMs = connection.since + firstRequestMs - now;
+        if (silent.has(connection) && leftMs > 0) endUnlessUsed(connection, leftMs);
         else end(connection);
       }
       settle();

@@ -270,7 +270,7 @@ export const configSchema = z.strictObject({
   stopDelay: duration
     .prefault('2s')
     .describe(
-      'Time between SIGTERM or SIGHUP and the stop. Meanwhile `/readyz` answers 503, so that load balancers switch to another server, and connections are accepted',
+      'Time between SIGTERM or SIGHUP and the stop. Meanwhile `/readyz` answers 503, so that load balancers switch to another server. Connections are accepted, and each ends after its next answer',
     ),
   drainTime: duration
     .prefault('25s')

@@ -24,6 +24,8 @@ export interface Listeners {
   readonly plain: AddressInfo;
   /** The address for TLS; undefined without TLS. */
   readonly tls: AddressInfo | undefined;
+  /** Ends each connection after its next answer. */
+  drain(): void;
   /**
    * Refuses new connections and ends those without a complete request. Resolves when every request is answered.
    */
@@ -91,9 +93,12 @@ export async function openListeners(
     return {
       plain,
       tls,
-      finish() {
-        for (const server of servers) server.close();
-        return connections.finish();
+      drain: connections.drain,
+      async finish() {
+        await connections.closeBetween(() => {
+          for (const server of servers) server.close();
+        });
+        await connections.finish();
       },
       onRefused: connections.onRefused,
       close,

@@ -37,6 +37,7 @@ export async function stopOn(
 ): Promise<number> {
   const why = await reason;
   running.drain();
+  listeners.drain();
   const delayMs = why === 'SIGINT' || why === 'lost' ? 0 : stopDelay;
   if (delayMs > 0) {
     log.info({ ms: delayMs }, 'no longer ready: the server stops after the delay');

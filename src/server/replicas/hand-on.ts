@@ -19,16 +19,16 @@ export interface HandOn {
    * @throws {@link Fault} (503) when no replica leads in time, or the leader ends before its answer
    */
   answer(request: IncomingMessage, response: ServerResponse): Promise<void>;
-  /** Sends the head of a request to a leader. The connection is made when `ready` resolves. */
+  /** Sends the head of a request to a leader. The connection is made when `connected` resolves. */
   send(request: IncomingMessage, leader: URL): Sent;
   close(): void;
 }
 
-/** A request of which the leader has the head. */
+/** A request of which the leader gets the head. */
 export interface Sent {
   readonly out: ClientRequest;
   /** Resolves when the leader is connected. */
-  readonly ready: Promise<void>;
+  readonly connected: Promise<void>;
 }
 
 // Shorter than the time for which a server keeps idle connections.
@@ -52,7 +52,7 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
 
   const send: HandOn['send'] = (request, address) => {
     const isPlain = address.protocol === 'http:';
-    const { promise: ready, resolve, reject } = Promise.withResolvers<void>();
+    const { promise: connected, resolve, reject } = Promise.withResolvers<void>();
     const out = (isPlain ? httpRequest : httpsRequest)({
       ...{ hostname: address.hostname.replace(/^\[|\]$/g, ''), port: address.port },
       ...{ method: request.method, path: request.url },
@@ -60,7 +60,7 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
       headers: headersOf(request, address, proof),
     });
     out.once('error', reject);
-    ready.catch(() => {});
+    connected.catch(() => {});
     out.once('socket', socket => {
       // An idle connection ends in time. Builds and downloads may be silent for longer.
       socket.setTimeout(0);
@@ -73,7 +73,7 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
         resolve();
       });
     });
-    return { out, ready };
+    return { out, connected };
   };
 
   const exchange = async (
@@ -82,7 +82,7 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
     response: ServerResponse,
   ): Promise<Outcome> => {
     const hasBody = mayHaveBody(request);
-    const { out, ready } = send(request, address);
+    const { out, connected } = send(request, address);
     const end = () => void out.destroy();
     const { signal } = leader;
     response.once('close', end);
@@ -90,13 +90,16 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
     try {
       const answering = answerOf(out);
       answering.catch(() => {});
-      const isConnected = await ready.then(
+      const isConnected = await connected.then(
         () => true,
         () => false,
       );
       if (!isConnected) return 'unreached';
-      if (hasBody) request.pipe(out);
-      else out.end();
+      if (hasBody) {
+        // The connection may end before the leader sees the request. The client's body can be sent only once.
+        if (!(await isAwaited(out))) return 'ended';
+        request.pipe(out);
+      } else out.end();
       const answer = await answering.catch(() => undefined);
       const isLed = answer && answer.headers[handedOnHeaders.proof] === undefined;
       if (!isLed) {
@@ -104,12 +107,13 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
         if (!hasBody && mayRepeat(request)) return 'ended';
         throw leaderEnded();
       }
+      const isLast = !request.complete || response.getHeader('connection') === 'close';
       // Those of this server would stand beside those of the leader.
       for (const name of response.getHeaderNames()) response.removeHeader(name);
       response.writeHead(answer.statusCode ?? 0, answer.statusMessage ?? '', [
         ...withoutConnection(answer.rawHeaders),
-        // The leader did not want the rest of the body.
-        ...(request.complete ? [] : ['connection', 'close']),
+        // The leader did not want the rest of the body, or this server stops.
+        ...(isLast ? ['connection', 'close'] : []),
       ]);
       // A client that leaves, or a leader that ends: the answer must not look complete.
       await pipeline(answer, response).catch(() => response.destroy());
@@ -144,6 +148,16 @@ function answerOf(out: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
+/** Returns false when the connection ended before the leader wanted the body. Source: RFC 9110, section 10.1.1. */
+function isAwaited(out: ClientRequest): Promise<boolean> {
+  return new Promise(resolve => {
+    out.once('continue', () => resolve(true));
+    out.once('response', () => resolve(true));
+    out.once('close', () => resolve(false));
+    out.flushHeaders();
+  });
+}
+
 function mayHaveBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
@@ -161,12 +175,14 @@ function headersOf(request: IncomingMessage, leader: URL, proof: string): string
       : headers['content-length'] === undefined && emptyBodies.has(method)
         ? ['content-length', '0']
         : [];
+  const wish = mayHaveBody(request) ? ['expect', '100-continue'] : [];
   const upgrade = headers.upgrade ? ['connection', 'upgrade', 'upgrade', headers.upgrade] : [];
   return [
     ...withoutConnection(rawHeaders, ofReplicas),
     // HTTP/1.0 does not require it.
     ...(headers.host === undefined ? ['host', leader.host] : []),
     ...framing,
+    ...wish,
     ...upgrade,
     ...[handedOnHeaders.proof, proof],
     ...[handedOnHeaders.peer, socket.remoteAddress ?? 'unknown'],
