@@ -9,6 +9,7 @@ export const commands: Commands = {
   build: clientCommands.build,
   name: async () => (await import('./containers/name-command.ts')).nameCommand,
   inspect: clientCommands.inspect,
+  files: clientCommands.files,
   logs: clientCommands.logs,
   cancel: clientCommands.cancel,
   repositories: clientCommands.repositories,

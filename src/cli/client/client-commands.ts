@@ -6,6 +6,7 @@ export const clientCommands = {
   request: async () => (await import('../containers/request-command.ts')).requestCommand,
   build: async () => (await import('../containers/build-command.ts')).buildCommand,
   inspect: async () => (await import('../containers/inspect-command.ts')).inspectCommand,
+  files: async () => (await import('../containers/files-command.ts')).filesCommand,
   logs: async () => (await import('../containers/logs-command.ts')).logsCommand,
   cancel: async () => (await import('../containers/cancel-command.ts')).cancelCommand,
   repositories: async () =>

@@ -9,7 +9,7 @@ import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { type FigureDeps, figureRoutes } from './figure-routes.ts';
-import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
+import { type InspectDeps, inspectRoutes } from './inspect/inspect-routes.ts';
 import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
 import { type RepositoryRoutesDeps, repositoryRoutes } from './repository-list-routes.ts';
 import { type ServiceDeps, serviceRoutes } from './service-routes.ts';

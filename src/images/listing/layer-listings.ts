@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
@@ -57,8 +58,12 @@ export interface ListingProgress {
 }
 
 export interface LayerListings {
-  /** Returns what is known, and starts what is missing. All who ask share one computation. */
-  look(question: ListingQuestion): Promise<LayerLook>;
+  /**
+   * Returns what is known, and starts what is missing. All who ask share one computation.
+   *
+   * @param waitMs how long the caller waits for what is missing. Default: not at all
+   */
+  look(question: ListingQuestion, waitMs?: number): Promise<LayerLook>;
   /** Removes what is kept about a layer, because the disk has damaged it. */
   discard(question: ListingQuestion): Promise<void>;
   close(): Promise<void>;
@@ -258,28 +263,37 @@ export function createLayerListings({
     return waste;
   };
 
+  const lookNow = async (question: ListingQuestion): Promise<LayerLook> => {
+    const { layers, at, asker } = question;
+    const isReadable = (some: readonly ReadableLayer[]) =>
+      some.every(({ problem }) => problem === undefined);
+    const [below, own] = [layers.slice(0, at + 1), layers.slice(at, at + 1)];
+    const waste = isReadable(layers) ? await wasteOf(layers) : undefined;
+    const compared = isReadable(below) ? await openKept(below) : undefined;
+    const tree = compared ?? (isReadable(own) ? await openKept(own) : undefined);
+    const key = keyOf(question);
+    const failureKey = `${key} ${asker}`;
+    const failure = failures.get(failureKey);
+    const isWhole = waste !== undefined && compared !== undefined;
+    const run = isWhole || failure !== undefined ? undefined : start(key, failureKey, question);
+    return {
+      ...{ tree, waste, failure: isWhole ? undefined : failure },
+      isCompared: compared !== undefined,
+      progress: run && progressOf(run),
+      async [Symbol.asyncDispose]() {
+        await tree?.[Symbol.asyncDispose]();
+      },
+    };
+  };
+
   return {
-    async look(question) {
-      const { layers, at, asker } = question;
-      const isReadable = (some: readonly ReadableLayer[]) =>
-        some.every(({ problem }) => problem === undefined);
-      const [below, own] = [layers.slice(0, at + 1), layers.slice(at, at + 1)];
-      const waste = isReadable(layers) ? await wasteOf(layers) : undefined;
-      const compared = isReadable(below) ? await openKept(below) : undefined;
-      const tree = compared ?? (isReadable(own) ? await openKept(own) : undefined);
-      const key = `${nameOf('waste', layers)} ${at}`;
-      const failureKey = `${key} ${asker}`;
-      const failure = failures.get(failureKey);
-      const isWhole = waste !== undefined && compared !== undefined;
-      const run = isWhole || failure !== undefined ? undefined : start(key, failureKey, question);
-      return {
-        ...{ tree, waste, failure: isWhole ? undefined : failure },
-        isCompared: compared !== undefined,
-        progress: run && progressOf(run),
-        async [Symbol.asyncDispose]() {
-          await tree?.[Symbol.asyncDispose]();
-        },
-      };
+    async look(question, waitMs = 0) {
+      const look = await lookNow(question);
+      const run = runs.get(keyOf(question));
+      if (!look.progress || !run || waitMs === 0) return look;
+      await look[Symbol.asyncDispose]();
+      await Promise.race([run.done, sleep(waitMs, undefined, { ref: false })]);
+      return lookNow(question);
     },
 
     async discard({ layers, at }) {
@@ -292,6 +306,10 @@ export function createLayerListings({
       await Promise.allSettled([...runs.values()].map(({ done }) => done));
     },
   };
+}
+
+function keyOf({ layers, at }: Pick<ListingQuestion, 'layers' | 'at'>): string {
+  return `${nameOf('waste', layers)} ${at}`;
 }
 
 function progressOf({ isWaiting, layer, bytes, layersDone }: Run): ListingProgress {

@@ -1,10 +1,11 @@
 import type { ContainerRequest } from '../../request/container-request.ts';
+import { layerName } from '../../request/inspect/layer-names.ts';
 import { shortName } from '../ask/use-commands.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoom } from '../frame/page-room.ts';
 import { shownText, visibleLines, visibleText } from '../frame/shown-text.ts';
-import { layerAddress, layerName } from '../images/layer/layer-address.ts';
+import { layerAddress } from '../images/layer/layer-address.ts';
 import { configTable } from './config-table.ts';
 import type { ContainerData, ContainerImage } from './container-data.ts';
 import { factsPart } from './container-facts.ts';

@@ -5,9 +5,9 @@ import { documentOf } from '../../oci/document.ts';
 import { parseManifest } from '../../oci/manifest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { isAttestation } from '../../oci/platform.ts';
+import type { ChosenImage } from '../../request/inspect/choose-image.ts';
 import type { Access } from '../../upstream/access.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
-import type { ChosenImage } from './image-view.ts';
 
 /** Something that refers to an image: a signature, a bill of materials, provenance. */
 export interface ReferrerView {

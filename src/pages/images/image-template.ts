@@ -1,3 +1,4 @@
+import { layerName } from '../../request/inspect/layer-names.ts';
 import { byteText, countText, shortDigest, timeElement } from '../frame/formats.ts';
 import { type Html, html, safeAddress } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
@@ -6,7 +7,7 @@ import { visibleText } from '../frame/shown-text.ts';
 import type { ConfigView, HistoryStep } from './image-config-view.ts';
 import type { Referrers, ReferrerView } from './image-referrers.ts';
 import type { ImageView, LayerView } from './image-view.ts';
-import { layerAddress, layerName } from './layer/layer-address.ts';
+import { layerAddress } from './layer/layer-address.ts';
 import { shareBar, shareText } from './share-bar.ts';
 
 export const inspectPath = '/view/inspect';

@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import type { Identities } from '../../platform/identities.ts';
+import { chooseImage } from '../../request/inspect/choose-image.ts';
 import type { OpenInspected } from '../../request/inspect/open-inspected.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { findReferrers } from './image-referrers.ts';
 import { askForImage, imagePage, inspectPath } from './image-template.ts';
-import { chooseImage, viewImage } from './image-view.ts';
+import { viewImage } from './image-view.ts';
 
 export interface InspectPageDeps {
   readonly openInspected: OpenInspected;

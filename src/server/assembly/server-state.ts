@@ -27,8 +27,6 @@ import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
 import { createSteadyClock } from '../upkeep/steady-clock.ts';
 import type { AppDeps } from './app-deps.ts';
 
-// A usual layer has a listing of less than 1 MB.
-const listingBytes = 512 * 1024 ** 2;
 const listingsKeptMs = 30 * 24 * 3_600_000;
 
 /** The state of the server in the data directory. */
@@ -85,7 +83,7 @@ export async function openState(
   await removeSifLeftovers(pathOf('sif'));
   const listings = await openListingFiles({
     ...{ directory: pathOf('listings'), space },
-    ...{ maxBytes: listingBytes, keepMs: listingsKeptMs },
+    ...{ maxBytes: config.disk.listingBytes, keepMs: listingsKeptMs },
   });
   return {
     pathOf,

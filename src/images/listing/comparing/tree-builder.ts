@@ -101,6 +101,8 @@ export function buildTree(
     const { key, entry, before } = event;
     if (!enter(key, entry === undefined)) {
       const node = open.at(-1)?.node;
+      // No layer may contain the directory itself, only something below it.
+      if (node?.change === 'removed') node.kind = 'directory';
       if (node && before) countGone(node, before.entry);
       continue;
     }

@@ -1,20 +1,19 @@
 import type { LayerChange } from '../../../images/listing/comparing/layer-change.ts';
 import type { StoredNode } from '../../../images/listing/records/tree-file.ts';
 import { sizeToSort } from '../../../images/listing/records/tree-file.ts';
+import type {
+  LayerContents,
+  LayerRow,
+  RowDirectory,
+} from '../../../request/inspect/layer-files.ts';
+import { addressText, belowAddress, nameText } from '../../../request/inspect/layer-names.ts';
 import { byteText, countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { shownText } from '../../frame/shown-text.ts';
 import { shareBar } from '../share-bar.ts';
 import { modeText, rightsIn } from './file-mode.ts';
-import {
-  addressText,
-  belowAddress,
-  layerAddress,
-  layerPath,
-  listedAddress,
-  nameText,
-} from './layer-address.ts';
-import type { LayerContents, LayerData, LayerRow, RowDirectory } from './layer-data.ts';
+import { layerAddress, layerPath, listedAddress } from './layer-address.ts';
+import type { LayerData } from './layer-data.ts';
 
 const mostName = 160;
 

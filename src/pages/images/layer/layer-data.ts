@@ -1,20 +1,13 @@
-import { Fault } from '../../../foundation/fault.ts';
 import type { ImageWaste } from '../../../images/listing/comparing/image-waste.ts';
-import { type LayerChange, layerChanges } from '../../../images/listing/comparing/layer-change.ts';
-import type {
-  LayerListings,
-  LayerLook,
-  ListingProgress,
-  ListingQuestion,
-} from '../../../images/listing/layer-listings.ts';
-import { DamagedListing } from '../../../images/listing/records/byte-codec.ts';
-import type { OpenedTree, TreeSort } from '../../../images/listing/records/opened-tree.ts';
-import type { StoredNode, TreeIndex } from '../../../images/listing/records/tree-file.ts';
-import type { OpenLayers } from '../../../request/inspect/inspected-layers.ts';
-import type { OpenInspected } from '../../../request/inspect/open-inspected.ts';
-import { type CredentialSource, credentialKey } from '../../../upstream/auth/credentials.ts';
-import { chooseImage, type LayerView, viewImage } from '../image-view.ts';
-import { addressText, type LayerAddress, layerAt, namesIn } from './layer-address.ts';
+import type { ListingProgress } from '../../../images/listing/layer-listings.ts';
+import {
+  type LayerContents,
+  type LayerFilesCaller,
+  type LayerFilesDeps,
+  layerFiles,
+} from '../../../request/inspect/layer-files.ts';
+import { type LayerView, viewImage } from '../image-view.ts';
+import type { LayerAddress } from './layer-address.ts';
 
 /** What the page of a layer shows. */
 export interface LayerData {
@@ -31,160 +24,18 @@ export interface LayerData {
   readonly contents: LayerContents | undefined;
 }
 
-/** The files of a layer that the page shows. */
-export interface LayerContents {
-  readonly root: StoredNode;
-  readonly index: TreeIndex;
-  /** The directory whose files are shown; undefined for a search. */
-  readonly directory: StoredNode | undefined;
-  /** Names from the root to it. */
-  readonly names: readonly string[];
-  readonly rows: readonly LayerRow[];
-  readonly count: number;
-  /** True if a search has found more than it sorts. */
-  readonly isCut: boolean;
-  readonly page: number;
-  readonly pages: number;
-}
-
-export interface LayerRow {
-  readonly node: StoredNode;
-  readonly directory: RowDirectory;
-}
-
-/** The directory of a row. */
-export interface RowDirectory {
-  /** Names from the root to it. */
-  readonly names: readonly string[];
-  /** The same, as an address names it. */
-  readonly address: string;
-}
-
-export interface LayerPageDeps {
-  readonly openInspected: OpenInspected;
-  readonly openLayers: OpenLayers;
-  readonly layerListings: LayerListings;
-}
-
-export interface LayerViewer {
-  readonly credentials: CredentialSource;
-  /** The person, or the network of a viewer without a login. */
-  readonly caller: string;
-}
-
-const rowsOfPage = 100;
-
 /** Returns what a page shows about a layer. Throws a `Fault`, the same as for the page of the image. */
 export async function layerData(
   address: LayerAddress,
-  { credentials, caller }: LayerViewer,
-  { openInspected, openLayers, layerListings }: LayerPageDeps,
+  viewer: LayerFilesCaller,
+  deps: LayerFilesDeps,
 ): Promise<LayerData> {
-  const chosen = await chooseImage(openInspected, address.image, address.platform, credentials);
-  const digests = chosen.manifest.layers.map(({ digest }) => digest);
-  const at = layerAt(digests, address.layer);
-  if (at === undefined) {
-    throw new Fault(
-      'not-found',
-      'The image has no such layer: choose one on the page of the image',
-      {
-        phase: 'request',
-      },
-    );
-  }
-  const [view, layers] = await Promise.all([
-    viewImage(chosen),
-    openLayers(chosen.opened, chosen.manifest.layers),
-  ]);
+  const { chosen, at, ...files } = await layerFiles(address, viewer, deps);
+  const view = await viewImage(chosen);
   const layer = view.layers[at] as LayerView;
-  const common = {
-    ...{ address, layer, digests },
+  return {
+    ...{ address, layer, ...files },
+    digests: chosen.manifest.layers.map(({ digest }) => digest),
     createdBy: view.history.find(step => step.layer === layer.number)?.createdBy ?? '',
   };
-  const { access } = chosen.opened;
-  const question = { layers, at, asker: credentialKey(access.credentials), caller };
-  const problem = layers[at]?.problem;
-  if (problem !== undefined) {
-    const nothing = { progress: undefined, waste: undefined, contents: undefined };
-    return { ...common, ...nothing, isCompared: false, failure: problem };
-  }
-  await using look = await layerListings.look(question);
-  const { progress, failure, isCompared, waste, tree } = look;
-  const contents = tree && (await readContents(tree, address, look, question, layerListings));
-  return { ...common, progress, failure, isCompared, waste, contents };
-}
-
-async function readContents(
-  tree: OpenedTree,
-  address: LayerAddress,
-  look: LayerLook,
-  question: ListingQuestion,
-  listings: LayerListings,
-): Promise<LayerContents> {
-  try {
-    return await contentsOf(tree, address, look.isCompared);
-  } catch (error) {
-    if (!(error instanceof DamagedListing)) throw error;
-    await listings.discard(question);
-    throw new Fault(
-      'unavailable',
-      'The kept list of files is damaged, and is made again: reload the page',
-      {
-        ...{ phase: 'store', cause: error, retryAfterSeconds: 1 },
-      },
-    );
-  }
-}
-
-async function contentsOf(
-  tree: OpenedTree,
-  { path = '', sort = 'size', name = '', change, page: wanted = 1 }: LayerAddress,
-  isCompared: boolean,
-): Promise<LayerContents> {
-  const { root, index } = tree;
-  const kind = layerChanges.find(one => one === change);
-  const window = { sort, offset: (wanted - 1) * rowsOfPage, limit: rowsOfPage };
-  const isSearch = name !== '' || kind !== undefined;
-  if (isSearch) {
-    const found = await search(tree, name, kind, sort, wanted);
-    return { ...{ root, index, names: [], directory: undefined }, ...found };
-  }
-  const directory = await tree.find(namesIn(path));
-  if (!directory) {
-    const hint = isCompared ? '' : ', unless it is found when the layers are compared';
-    throw new Fault('not-found', `The layer has no such directory${hint}`, { phase: 'request' });
-  }
-  const nodes = await tree.children(directory, window);
-  const names = await tree.pathOf(directory);
-  const above = { names, address: addressText(names) };
-  const { childCount: count } = directory;
-  return {
-    ...{ root, index, directory, names, count, isCut: false },
-    rows: nodes.map(node => ({ node, directory: above })),
-    ...{ page: wanted, pages: Math.max(1, Math.ceil(count / rowsOfPage)) },
-  };
-}
-
-async function search(
-  tree: OpenedTree,
-  name: string,
-  change: LayerChange | undefined,
-  sort: TreeSort,
-  page: number,
-): Promise<Pick<LayerContents, 'rows' | 'count' | 'isCut' | 'page' | 'pages'>> {
-  const window = { sort, offset: (page - 1) * rowsOfPage, limit: rowsOfPage };
-  const { nodes, count, shown } = await tree.search({ text: name.toLowerCase(), change }, window);
-  const rows: LayerRow[] = [];
-  const directories = new Map<number, RowDirectory>();
-  for (const node of nodes) {
-    let directory = directories.get(node.parent);
-    if (!directory) {
-      const names = await tree.pathOf(await tree.node(node.parent));
-      directory = { names, address: addressText(names) };
-      directories.set(node.parent, directory);
-    }
-    rows.push({ node, directory });
-  }
-  const pages = Math.max(1, Math.ceil(shown / rowsOfPage));
-  return { rows, count, isCut: shown < count, page, pages };
 }

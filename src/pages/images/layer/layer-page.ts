@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
 import type { Identities } from '../../../platform/identities.ts';
+import type { LayerFilesDeps } from '../../../request/inspect/layer-files.ts';
 import { pageRoute } from '../../frame/page-route.ts';
 import { inspectPath } from '../image-template.ts';
 import { layerPath } from './layer-address.ts';
-import { type LayerPageDeps as DataDeps, layerData } from './layer-data.ts';
+import { layerData } from './layer-data.ts';
 import { layerContent, layerPage } from './layer-template.ts';
 
-export interface LayerPageDeps extends DataDeps {
+export interface LayerPageDeps extends LayerFilesDeps {
   readonly credentialsOf: Identities['credentialsOf'];
 }
 

@@ -3,18 +3,14 @@ import type {
   LayerWaste,
   WastedPath,
 } from '../../../images/listing/comparing/image-waste.ts';
+import type { LayerContents } from '../../../request/inspect/layer-files.ts';
+import { directoryOfKey, keyText, layerName } from '../../../request/inspect/layer-names.ts';
 import { byteText, countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { shownText } from '../../frame/shown-text.ts';
 import { shareBar, shareText } from '../share-bar.ts';
-import {
-  directoryOfKey,
-  keyText,
-  layerAddress,
-  layerName,
-  listedAddress,
-} from './layer-address.ts';
-import type { LayerContents, LayerData } from './layer-data.ts';
+import { layerAddress, listedAddress } from './layer-address.ts';
+import type { LayerData } from './layer-data.ts';
 
 const mostPath = 160;
 

@@ -1,3 +1,5 @@
+import type { LayerContents } from '../../../request/inspect/layer-files.ts';
+import { layerName } from '../../../request/inspect/layer-names.ts';
 import { byteText, countText, shortDigest } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import type { Page } from '../../frame/page-layout.ts';
@@ -5,8 +7,8 @@ import { shownText, visibleText } from '../../frame/shown-text.ts';
 import { inspectPath } from '../image-template.ts';
 import { shareBar } from '../share-bar.ts';
 import { fileTable, layerChangeLinks } from './file-table.ts';
-import { layerAddress, layerName } from './layer-address.ts';
-import type { LayerContents, LayerData } from './layer-data.ts';
+import { layerAddress } from './layer-address.ts';
+import type { LayerData } from './layer-data.ts';
 import { biggestFiles, privilegedFiles, wasteOfImage, wasteOfLayer } from './layer-tables.ts';
 
 const refreshSeconds = 3;

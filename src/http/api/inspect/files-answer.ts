@@ -1,0 +1,144 @@
+import { z } from 'zod';
+import type { ImageWaste, WastedPath } from '../../../images/listing/comparing/image-waste.ts';
+import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
+import type { StoredNode } from '../../../images/listing/records/tree-file.ts';
+import type { LayerContents, LayerFiles, LayerRow } from '../../../request/inspect/layer-files.ts';
+import { belowAddress, keyAddress } from '../../../request/inspect/layer-names.ts';
+
+const bytes = z.number().int();
+const path = z
+  .string()
+  .describe('Without a leading slash. Bytes that are not UTF-8, and percent signs, are `%ff`');
+
+const layerFileSchema = z
+  .object({
+    path,
+    kind: z.enum([
+      ...(['file', 'directory', 'symlink', 'link', 'fifo'] as const),
+      ...(['character-device', 'block-device', 'whiteout'] as const),
+    ]),
+    change: z
+      .enum(layerChanges)
+      .optional()
+      .describe(
+        'What the layer does to the layers below. `attributes`: only mode, owner or capabilities differ; `again`: the same file is stored again; `kept`: a directory of a layer below. Absent until the layers are compared',
+      ),
+    bytes: bytes.describe('Of the file, or of all files below the directory'),
+    files: z.number().int().optional().describe('Files below the directory'),
+    removedFiles: z
+      .number()
+      .int()
+      .optional()
+      .describe('Files of the layers below that are removed here'),
+    removedBytes: bytes.optional().describe('Their bytes'),
+    mode: z.string().optional().describe('Octal, such as `0755`'),
+    uid: z.number().int().optional(),
+    gid: z.number().int().optional(),
+    hasCapabilities: z.literal(true).optional(),
+    target: z.string().optional().describe('Target of a link'),
+  })
+  .meta({ title: 'LayerFile' });
+
+const wasteSchema = z.object({
+  bytes: bytes.describe('Unpacked bytes'),
+  wastedBytes: bytes.describe(
+    'Those that a later layer replaces or removes, or that are there twice',
+  ),
+  wasted: z.array(z.object({ path, bytes })).describe('The largest of them'),
+});
+
+/** Answer of `POST /v1alpha1/inspect/files`. */
+export const filesAnswerSchema = z
+  .object({
+    digest: z.string().describe('Digest of the layer'),
+    number: z.number().int().describe('Number of the layer, counted from 1 for the lowest'),
+    layers: z.number().int().describe('Number of layers of the image'),
+    state: z.enum(['reading', 'complete', 'incomplete']),
+    reason: z.string().optional().describe('Why the rest is missing when `incomplete`'),
+    progress: z
+      .object({
+        isWaiting: z.boolean().describe('Other images are being read'),
+        layersDone: z.number().int(),
+        layer: z.number().int().optional().describe('Number of the layer that is being read'),
+        bytes: bytes.describe('Bytes of it that were read'),
+      })
+      .optional()
+      .describe('While `reading`'),
+    bytes: bytes.optional().describe('Unpacked bytes of the layer; absent until it has been read'),
+    count: z.number().int().optional().describe('Number of matching files'),
+    isCut: z.literal(true).optional().describe('A search shows only the first of its files'),
+    page: z.number().int().optional(),
+    pages: z.number().int().optional(),
+    files: z.array(layerFileSchema),
+    privileged: z
+      .array(path)
+      .optional()
+      .describe('Programs that run with the rights of their owner or group, or have capabilities'),
+    waste: z
+      .object({ image: wasteSchema, layer: wasteSchema })
+      .optional()
+      .describe('Absent until all layers are compared'),
+  })
+  .meta({ title: 'LayerFiles' });
+
+type FilesAnswer = z.infer<typeof filesAnswerSchema>;
+
+/** Returns what is known about the files of a layer, as the API has it. */
+export function filesAnswer(known: LayerFiles): FilesAnswer {
+  const { chosen, at, progress, failure, isCompared, waste, contents } = known;
+  const { layers } = chosen.manifest;
+  const layerWaste = waste?.layers[at];
+  return {
+    ...{ digest: layers[at]?.digest ?? '', number: at + 1, layers: layers.length },
+    state: progress ? 'reading' : failure === undefined ? 'complete' : 'incomplete',
+    ...(failure === undefined ? {} : { reason: failure }),
+    ...(progress
+      ? {
+          progress: {
+            ...progress,
+            layer: progress.layer === undefined ? undefined : progress.layer + 1,
+          },
+        }
+      : {}),
+    ...(contents ? contentsAnswer(contents, isCompared) : { files: [] }),
+    ...(waste && layerWaste
+      ? { waste: { image: wasteAnswer(waste), layer: wasteAnswer(layerWaste) } }
+      : {}),
+  };
+}
+
+function contentsAnswer(contents: LayerContents, isCompared: boolean) {
+  const { root, index, rows, count, isCut, page, pages } = contents;
+  return {
+    ...{ bytes: root.bytes, count, page, pages },
+    ...(isCut ? { isCut: true as const } : {}),
+    files: rows.map(row => fileAnswer(row, isCompared)),
+    privileged: index.privileged.map(keyAddress),
+  };
+}
+
+function fileAnswer({ node, directory }: LayerRow, isCompared: boolean) {
+  const { name, kind, change, bytes, files, goneFiles, goneBytes, link, hasCapabilities } = node;
+  return {
+    path: belowAddress(directory.address, name),
+    kind,
+    ...(isCompared ? { change } : {}),
+    bytes,
+    ...(kind === 'directory' ? { files } : {}),
+    ...(goneFiles > 0 ? { removedFiles: goneFiles, removedBytes: goneBytes } : {}),
+    ...rightsOf(node),
+    ...(hasCapabilities ? { hasCapabilities: true as const } : {}),
+    ...(link === '' ? {} : { target: Buffer.from(link, 'latin1').toString() }),
+  };
+}
+
+/** The layer says nothing about what it removes, or about a directory that it does not contain itself. */
+function rightsOf({ change, isImplicit, mode, uid, gid }: StoredNode) {
+  if (change === 'removed' || isImplicit) return {};
+  return { mode: `0${mode.toString(8).padStart(3, '0')}`, uid, gid };
+}
+
+function wasteAnswer({ bytes, wasted, top }: Pick<ImageWaste, 'bytes' | 'wasted' | 'top'>) {
+  const pathOf = ({ key, bytes }: WastedPath) => ({ path: keyAddress(key), bytes });
+  return { bytes, wastedBytes: wasted, wasted: top.map(pathOf) };
+}

@@ -1,0 +1,126 @@
+import { z } from 'zod';
+import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
+import { parsePlatform } from '../../../oci/platform.ts';
+import type { Identities } from '../../../platform/identities.ts';
+import type { Inspect } from '../../../request/inspect/inspect.ts';
+import { type LayerFilesDeps, layerFiles } from '../../../request/inspect/layer-files.ts';
+import { ok } from '../../route/declaration.ts';
+import { apiRoute } from '../api-route.ts';
+import { inspectAnswerSchema } from '../container/answer-schema.ts';
+import { inspectRequestSchema } from '../container/container-schema.ts';
+import { filesAnswer, filesAnswerSchema } from './files-answer.ts';
+
+export interface InspectDeps extends LayerFilesDeps {
+  readonly inspect: Inspect;
+  readonly credentialsOf: Identities['credentialsOf'];
+}
+
+const usualPlatform = 'linux/amd64';
+
+const inspectQuery = z.object({
+  platform: z
+    .string()
+    .optional()
+    .describe(
+      `\`linux/arm64\` and the like, or \`all\` for the whole index. Default: ${usualPlatform}`,
+    ),
+});
+
+const longestPath = 12_500;
+const longestName = 200;
+const mostPages = 10_000;
+const mostWaitSeconds = 20;
+
+const count = (most: number) => z.coerce.number().int().min(0).max(most);
+const filesQuery = z.object({
+  platform: z
+    .string()
+    .max(longestName)
+    .optional()
+    .describe(`\`linux/arm64\` and the like. Default: ${usualPlatform}, or the first one`),
+  layer: z
+    .string()
+    .max(longestName)
+    .optional()
+    .describe('Its digest, or its number, counted from 1 for the lowest. Default: the highest'),
+  path: z
+    .string()
+    .max(longestPath)
+    .optional()
+    .describe('A directory of the layer, as `path` in an answer has it. Default: the root'),
+  name: z
+    .string()
+    .max(longestName)
+    .optional()
+    .describe('A part of the name of files anywhere in the layer'),
+  change: z.enum(layerChanges).optional().describe('Files anywhere in the layer with this change'),
+  sort: z.enum(['size', 'name']).optional().describe('Default: `size`, the largest first'),
+  page: count(mostPages).min(1).optional().describe('Page of the files, counted from 1'),
+  wait: count(mostWaitSeconds)
+    .optional()
+    .describe('How long to wait while layers are being read (s). Default: 0'),
+});
+
+/** Routes of image metadata. Source: container service specification, sections 2.7 and 2.8. */
+export const inspectRoutes = [
+  apiRoute({
+    id: 'inspectImage',
+    method: 'post',
+    path: '/v1alpha1/inspect',
+    tag: 'Images',
+    summary: 'Metadata of an image',
+    access: 'requests',
+    limit: 'requests',
+    query: inspectQuery,
+    body: {
+      schema: inspectRequestSchema,
+      example: { containerImage: 'docker.io/library/alpine:3.20' },
+    },
+    answers: ok(inspectAnswerSchema, 'Manifest and config of the image, or its index'),
+    faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
+    claim: ({ body: { containerImage: _, ...claim } }) => claim,
+    run({ body, caller, query }, { inspect, credentialsOf }: InspectDeps) {
+      // Clients send the parameter without a value if their user names no platform.
+      const text = query.platform?.trim() || usualPlatform;
+      const platform = text === 'all' ? 'all' : parsePlatform(text);
+      return inspect(body.containerImage, platform, credentialsOf(caller.grant));
+    },
+  }),
+  apiRoute({
+    id: 'inspectLayerFiles',
+    method: 'post',
+    path: '/v1alpha1/inspect/files',
+    tag: 'Images',
+    summary: 'Files of a layer of an image, and what they change of the layers below',
+    description:
+      'The first call for an image reads its layers, which takes a while: `state` is then `reading`, and the answer has what is known by now. Call again, or give `wait`.',
+    access: 'requests',
+    limit: 'requests',
+    query: filesQuery,
+    body: {
+      schema: inspectRequestSchema,
+      example: { containerImage: 'docker.io/library/alpine:3.20' },
+    },
+    answers: ok(filesAnswerSchema, 'A page of the files'),
+    faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
+    claim: ({ body: { containerImage: _, ...claim } }) => claim,
+    async run({ body, caller, query }, { credentialsOf, ...deps }: InspectDeps) {
+      const { wait = 0, platform, name, ...asked } = query;
+      const question = {
+        ...{ ...asked, image: body.containerImage },
+        ...{ platform: platform?.trim() || undefined, name: name?.trim() || undefined },
+      };
+      const { user, network, address, grant } = caller;
+      const files = await layerFiles(
+        question,
+        {
+          credentials: credentialsOf(grant),
+          caller: user ?? network ?? address,
+          waitMs: wait * 1000,
+        },
+        deps,
+      );
+      return filesAnswer(files);
+    },
+  }),
+];

@@ -1,0 +1,197 @@
+import { Fault } from '../../foundation/fault.ts';
+import type { ImageWaste } from '../../images/listing/comparing/image-waste.ts';
+import { type LayerChange, layerChanges } from '../../images/listing/comparing/layer-change.ts';
+import type {
+  LayerListings,
+  LayerLook,
+  ListingProgress,
+  ListingQuestion,
+} from '../../images/listing/layer-listings.ts';
+import { DamagedListing } from '../../images/listing/records/byte-codec.ts';
+import type { OpenedTree, TreeSort } from '../../images/listing/records/opened-tree.ts';
+import type { StoredNode, TreeIndex } from '../../images/listing/records/tree-file.ts';
+import { type CredentialSource, credentialKey } from '../../upstream/auth/credentials.ts';
+import { type ChosenImage, chooseImage } from './choose-image.ts';
+import type { OpenLayers } from './inspected-layers.ts';
+import { addressText, layerAt, namesIn } from './layer-names.ts';
+import type { OpenInspected } from './open-inspected.ts';
+
+/** Which files of a layer are asked for. */
+export interface LayerFilesQuestion {
+  readonly image: string;
+  readonly platform?: string | undefined;
+  /** As {@link layerAt} reads it. Default: the highest. */
+  readonly layer?: string | undefined;
+  /** A directory, as {@link addressText} writes it. Default: the root. */
+  readonly path?: string | undefined;
+  /** Default: size. */
+  readonly sort?: TreeSort | undefined;
+  /** Part of a name that is searched in the whole layer. */
+  readonly name?: string | undefined;
+  readonly change?: string | undefined;
+  readonly page?: number | undefined;
+}
+
+/** What is known about the files of a layer by now. */
+export interface LayerFiles {
+  readonly chosen: ChosenImage;
+  /** Number of the layer, counted from 0, the lowest first. */
+  readonly at: number;
+  readonly progress: ListingProgress | undefined;
+  readonly failure: string | undefined;
+  readonly isCompared: boolean;
+  readonly waste: ImageWaste | undefined;
+  readonly contents: LayerContents | undefined;
+}
+
+/** The files of a layer that are shown. */
+export interface LayerContents {
+  readonly root: StoredNode;
+  readonly index: TreeIndex;
+  /** The directory whose files are shown; undefined for a search. */
+  readonly directory: StoredNode | undefined;
+  /** Names from the root to it. */
+  readonly names: readonly string[];
+  readonly rows: readonly LayerRow[];
+  readonly count: number;
+  /** True if a search has found more than it sorts. */
+  readonly isCut: boolean;
+  readonly page: number;
+  readonly pages: number;
+}
+
+export interface LayerRow {
+  readonly node: StoredNode;
+  readonly directory: RowDirectory;
+}
+
+/** The directory of a row. */
+export interface RowDirectory {
+  /** Names from the root to it. */
+  readonly names: readonly string[];
+  /** The same, as an address names it. */
+  readonly address: string;
+}
+
+export interface LayerFilesDeps {
+  readonly openInspected: OpenInspected;
+  readonly openLayers: OpenLayers;
+  readonly layerListings: LayerListings;
+}
+
+export interface LayerFilesCaller {
+  readonly credentials: CredentialSource;
+  /** The person, or the network of a caller without a login. */
+  readonly caller: string;
+  /** How long the caller waits for layers that are being read (ms). Default: not at all. */
+  readonly waitMs?: number;
+}
+
+const rowsOfPage = 100;
+
+/** Returns files of a layer. Throws a `Fault`, the same as for the image. */
+export async function layerFiles(
+  asked: LayerFilesQuestion,
+  { credentials, caller, waitMs = 0 }: LayerFilesCaller,
+  { openInspected, openLayers, layerListings }: LayerFilesDeps,
+): Promise<LayerFiles> {
+  const chosen = await chooseImage(openInspected, asked.image, asked.platform, credentials);
+  const at = layerAt(
+    chosen.manifest.layers.map(({ digest }) => digest),
+    asked.layer,
+  );
+  if (at === undefined) {
+    throw new Fault(
+      'not-found',
+      'The image has no such layer: choose one of those that its manifest lists',
+      { phase: 'request' },
+    );
+  }
+  const layers = await openLayers(chosen.opened, chosen.manifest.layers);
+  const { access } = chosen.opened;
+  const question = { layers, at, asker: credentialKey(access.credentials), caller };
+  const problem = layers[at]?.problem;
+  if (problem !== undefined) {
+    const nothing = { progress: undefined, waste: undefined, contents: undefined };
+    return { chosen, at, ...nothing, isCompared: false, failure: problem };
+  }
+  await using look = await layerListings.look(question, waitMs);
+  const { progress, failure, isCompared, waste, tree } = look;
+  const contents = tree && (await readContents(tree, asked, look, question, layerListings));
+  return { chosen, at, progress, failure, isCompared, waste, contents };
+}
+
+async function readContents(
+  tree: OpenedTree,
+  asked: LayerFilesQuestion,
+  look: LayerLook,
+  question: ListingQuestion,
+  listings: LayerListings,
+): Promise<LayerContents> {
+  try {
+    return await contentsOf(tree, asked, look.isCompared);
+  } catch (error) {
+    if (!(error instanceof DamagedListing)) throw error;
+    await listings.discard(question);
+    throw new Fault(
+      'unavailable',
+      'The kept list of files is damaged, and is made again: try again',
+      {
+        ...{ phase: 'store', cause: error, retryAfterSeconds: 1 },
+      },
+    );
+  }
+}
+
+async function contentsOf(
+  tree: OpenedTree,
+  { path = '', sort = 'size', name = '', change, page: wanted = 1 }: LayerFilesQuestion,
+  isCompared: boolean,
+): Promise<LayerContents> {
+  const { root, index } = tree;
+  const kind = layerChanges.find(one => one === change);
+  const window = { sort, offset: (wanted - 1) * rowsOfPage, limit: rowsOfPage };
+  const isSearch = name !== '' || kind !== undefined;
+  if (isSearch) {
+    const found = await search(tree, name, kind, sort, wanted);
+    return { ...{ root, index, names: [], directory: undefined }, ...found };
+  }
+  const directory = await tree.find(namesIn(path));
+  if (!directory) {
+    const hint = isCompared ? '' : ', unless it is found when the layers are compared';
+    throw new Fault('not-found', `The layer has no such directory${hint}`, { phase: 'request' });
+  }
+  const nodes = await tree.children(directory, window);
+  const names = await tree.pathOf(directory);
+  const above = { names, address: addressText(names) };
+  const { childCount: count } = directory;
+  return {
+    ...{ root, index, directory, names, count, isCut: false },
+    rows: nodes.map(node => ({ node, directory: above })),
+    ...{ page: wanted, pages: Math.max(1, Math.ceil(count / rowsOfPage)) },
+  };
+}
+
+async function search(
+  tree: OpenedTree,
+  name: string,
+  change: LayerChange | undefined,
+  sort: TreeSort,
+  page: number,
+): Promise<Pick<LayerContents, 'rows' | 'count' | 'isCut' | 'page' | 'pages'>> {
+  const window = { sort, offset: (page - 1) * rowsOfPage, limit: rowsOfPage };
+  const { nodes, count, shown } = await tree.search({ text: name.toLowerCase(), change }, window);
+  const rows: LayerRow[] = [];
+  const directories = new Map<number, RowDirectory>();
+  for (const node of nodes) {
+    let directory = directories.get(node.parent);
+    if (!directory) {
+      const names = await tree.pathOf(await tree.node(node.parent));
+      directory = { names, address: addressText(names) };
+      directories.set(node.parent, directory);
+    }
+    rows.push({ node, directory });
+  }
+  const pages = Math.max(1, Math.ceil(shown / rowsOfPage));
+  return { rows, count, isCut: shown < count, page, pages };
+}
