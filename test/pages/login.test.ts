@@ -56,14 +56,14 @@ async function logIn(fields: Readonly<Record<string, string>>): Promise<string> 
 }
 
 /** Requests a container of an image that is only here. */
-async function requestOne() {
+async function requestOne(by = basic(admin.name, admin.password)) {
   const repository = new Repository(sluice, 'public/app', basic(admin.name, admin.password));
   await repository.pushImage('1', [Buffer.from('layer')]);
   const answer = await sluice.fetch('/v1alpha2/container', {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
-      ...basic(admin.name, admin.password),
+      ...by,
     },
     body: JSON.stringify({ containerImage: `${sluice.host}/public/app:1` }),
   });
@@ -305,7 +305,7 @@ test('a login leads to addresses of this server only', () => {
   }
 });
 
-test('only an administrator ends a container', async () => {
+test('only the person who made a container request, or an administrator, ends it', async () => {
   const reader = await logIn({ name: 'reader', password: 'reading is fun' });
   const administrator = await logIn(admin);
   const { containerToken } = await requestOne();
@@ -314,6 +314,26 @@ test('only an administrator ends a container', async () => {
   assert.equal((await submit(path, {}, { cookie: reader })).status, 403);
   const ended = await submit(path, {}, { cookie: administrator });
   assert.equal(ended.status, 303);
-  const status = await sluice.fetch(`/v1alpha2/container/${containerToken}/status`);
-  assert.equal(status.status, 404);
+  const isEnded = async (token: string) =>
+    (await sluice.fetch(`/v1alpha2/container/${token}/status`)).status === 404;
+  assert.ok(await isEnded(containerToken));
+
+  const asReader = basic('reader', 'reading is fun');
+  const own = await requestOne(asReader);
+  const page = `/view/containers/${own.containerToken}`;
+  const html = { accept: 'text/html' };
+  const see = async (cookie?: string) =>
+    (await sluice.fetch(page, { headers: cookie ? { ...html, cookie } : html })).text();
+  assert.match(await see(reader), /End this container/);
+  assert.doesNotMatch(await see(), /End this container/);
+  assert.equal((await submit(`${page}/end`, {})).status, 401);
+  assert.equal((await submit(`${page}/end`, {}, { cookie: reader })).status, 303);
+  assert.ok(await isEnded(own.containerToken));
+
+  const other = await requestOne(asReader);
+  const remove = (headers: Readonly<Record<string, string>>) =>
+    sluice.fetch(`/container-token/${other.containerToken}`, { method: 'DELETE', headers });
+  assert.equal((await remove({})).status, 401);
+  assert.equal((await remove(asReader)).status, 200);
+  assert.ok(await isEnded(other.containerToken));
 });

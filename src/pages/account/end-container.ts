@@ -6,9 +6,9 @@ export const endRoutes = [
   pageRoute({
     method: 'post',
     path: '/view/containers/{token}/end',
-    access: 'administrator',
-    async run({ ctx, params: { token } }, deps: EndRequestDeps) {
-      await endRequest(ctx.req, token, deps);
+    access: 'anybody',
+    async run({ ctx, viewer, params: { token } }, deps: EndRequestDeps) {
+      await endRequest(ctx.req, viewer.caller, token, deps);
       return { location: `/view/containers/${encodeURIComponent(token)}` };
     },
   }),

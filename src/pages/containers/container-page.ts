@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isOwner } from '../../http/api/container/end-request.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type ContainerPageDeps, containerData } from './container-data.ts';
 import { containerPage } from './container-template.ts';
@@ -13,7 +14,8 @@ export const containerPages = [
     query: z.object({ platform: z.string().max(100).optional() }),
     async run({ params, query, viewer }, deps: ContainerPageDeps) {
       const data = await containerData(params.token, query.platform, viewer, deps);
-      return containerPage(data, viewer.isAdministrator, Date.now());
+      const mayEnd = viewer.isAdministrator || isOwner(viewer.caller, data.request);
+      return containerPage(data, mayEnd, Date.now());
     },
   }),
   // Its address before the page of a new container was that of every container.

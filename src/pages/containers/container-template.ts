@@ -18,7 +18,7 @@ const untilBuiltSeconds = 5;
 const untilAnsweredSeconds = 3;
 
 /** Returns the page of a container request. A script replaces the parts that have an id. */
-export function containerPage(data: ContainerData, isAdministrator: boolean, now: number): Page {
+export function containerPage(data: ContainerData, mayEnd: boolean, now: number): Page {
   const { request, source, state, image } = data;
   const isBuilding = state.kind === 'building';
   const isLate = image !== undefined && 'isLate' in image;
@@ -36,7 +36,7 @@ export function containerPage(data: ContainerData, isAdministrator: boolean, now
 <div id="facts">${factsPart(data)}</div>
 ${state.kind !== 'frozen' && pullsPart(data.pulls)}
 <div id="contents">${contentsPart(request, image)}</div>
-${isAdministrator && isLive && end(request)}
+${mayEnd && isLive && end(request)}
 <p><a href="/">Ask for another container</a></p>`,
   };
 }

@@ -3,8 +3,6 @@ import type { Builds } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { DryRun } from '../../../request/dry-run.ts';
 import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
-import type { TokenRegistry } from '../../../request/tokens/token-registry.ts';
-import type { NoteDeed } from '../../callers/audit-notes.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import {
@@ -29,13 +27,11 @@ import {
 import { containerExample } from './container-examples.ts';
 import { containerRequestSchema } from './container-schema.ts';
 import { containerStatus } from './container-status.ts';
-import { endRequest } from './end-request.ts';
+import { type EndRequestDeps, endRequest } from './end-request.ts';
 import { createFieldCheck } from './field-check.ts';
 
-export interface ContainerDeps extends AcceptRequestDeps {
+export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
   readonly dryRun: DryRun;
-  readonly noteDeed: NoteDeed;
-  readonly tokens: TokenRegistry;
   readonly builds: Builds;
   /** Address of the log of a build. */
   readonly logUrlOf: (buildId: string) => string;
@@ -134,13 +130,14 @@ export const containerRoutes = [
     method: 'delete',
     path: '/container-token/{token}',
     tag,
-    summary: 'Revoke a container request',
-    access: 'administrator',
+    summary:
+      'End a container request. Allowed for the person who made it with a login and for administrators',
+    access: 'caller',
     params: { token },
-    answers: ok(emptySchema, 'The request is revoked: its name can no longer be pulled'),
-    faults: ['not-found'],
-    async run({ ctx, params }, deps: ContainerDeps) {
-      await endRequest(ctx.req, params.token, deps);
+    answers: ok(emptySchema, 'The request has ended: its name can no longer be pulled'),
+    faults: ['not-found', 'unauthorized', 'denied'],
+    async run({ ctx, caller, params }, deps: ContainerDeps) {
+      await endRequest(ctx.req, caller, params.token, deps);
       return {};
     },
   }),
