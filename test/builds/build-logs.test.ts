@@ -66,6 +66,23 @@ test('the colour of a log, or of a line, that is cut ends there', async () => {
   assert.ok(line?.isCut && line.coloured.endsWith('x\u001b[0m'), line?.coloured.slice(-20));
 });
 
+test('a log whose steps write in turns too often says that it is not sorted to its end', async () => {
+  await using directory = await makeTempDir('logs');
+  const logs = createBuildLogs(directory.path);
+  for (const [key, turns] of [
+    ['key_1', 20_000],
+    ['key_2', 20_002],
+  ] as const) {
+    const writer = logs.begin(key);
+    const text = Array.from({ length: turns }, (_, at) => `#${1 + (at % 2)} 0.1 turn ${at}\n`);
+    writer.write(text.join(''));
+    await writer.end();
+    const lines = await logs.lines(key);
+    assert.equal(lines?.hasAllOfSteps, turns === 20_000);
+    assert.equal((lines?.countOf(1) ?? 0) + (lines?.countOf(2) ?? 0), 20_000);
+  }
+});
+
 test('the lines of a step are found at once in a log of 100,000 lines of eight parallel steps', async () => {
   await using directory = await makeTempDir('logs');
   const logs = createBuildLogs(directory.path);

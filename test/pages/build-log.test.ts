@@ -1,5 +1,7 @@
 /** The log of a build by its steps, in a real browser while a real BuildKit runs. */
 import assert from 'node:assert/strict';
+import { appendFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { checkLooks } from './browser-world.ts';
 import { type BuildWorld, startBuildWorld } from './build-world.ts';
@@ -85,5 +87,16 @@ suite('the log of a build by its steps', () => {
     assert.match((await page.locator('.line').nth(3).textContent()) ?? '', /row 3$/);
     await page.locator('.line a').nth(3).click();
     assert.equal(await page.locator('.line:target').count(), 1);
+
+    const lack = page.getByText('not sorted by step');
+    await page.goto(`${world.sluice.url}/view/builds/${id}?step=5`);
+    assert.equal(await lack.count(), 0);
+    const turns = Array.from({ length: 20_001 }, (_, at) => `#${5 + (at % 2)} 0.1 turn ${at}\n`);
+    await appendFile(join(world.sluice.data, 'logs/builds', `${id}.log`), turns.join(''));
+    await page.reload();
+    assert.equal(await lack.count(), 1);
+    await page.getByRole('link', { name: 'The log line by line' }).click();
+    await page.locator('.line').first().waitFor();
+    assert.equal(await lack.count(), 0);
   });
 });

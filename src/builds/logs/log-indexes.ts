@@ -50,6 +50,10 @@ class LogIndex implements LogLines {
     return this.#found.steps;
   }
 
+  get hasAllOfSteps() {
+    return this.#found.isWhole;
+  }
+
   countOf(step: number) {
     return this.#found.countOf(step);
   }

@@ -27,6 +27,8 @@ export interface LogLines {
   readonly total: number;
   /** Steps of the last attempt, in the order of their numbers. */
   readonly steps: readonly LoggedStep[];
+  /** False if there are so many steps, or they write in turns so often, that some of their lines are in the log only. */
+  readonly hasAllOfSteps: boolean;
   /** Returns the number of lines of a step. */
   countOf(step: number): number;
   /**

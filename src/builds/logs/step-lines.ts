@@ -27,6 +27,7 @@ export class StepLines {
   /** By step. */
   #blocks = new Map<number, Block[]>();
   #blockCount = 0;
+  #isWhole = true;
   readonly #counts = new Map<number, number>();
   readonly #steps = new Map<number, FoundStep>();
 
@@ -42,6 +43,7 @@ export class StepLines {
         this.#blocks.clear();
         this.#counts.clear();
         this.#blockCount = 0;
+        this.#isWhole = true;
         this.#steps.clear();
       }
       return;
@@ -58,7 +60,10 @@ export class StepLines {
     this.#addTo(step, line);
     const known = this.#steps.get(step);
     if (!known) {
-      if (this.#steps.size >= maxSteps) return;
+      if (this.#steps.size >= maxSteps) {
+        this.#isWhole = false;
+        return;
+      }
       const text = bytes.toString('utf8', at + 1, Math.min(at + 1 + maxName, end));
       const name = stripVTControlCharacters(text);
       this.#steps.set(step, { name, state: 'running', spentMs: undefined, line: line + 1 });
@@ -70,7 +75,10 @@ export class StepLines {
   #addTo(step: number, line: number): void {
     const blocks = this.#blocks.get(step);
     const last = blocks?.at(-1);
-    if (last?.to !== line && this.#blockCount >= maxBlocks) return;
+    if (last?.to !== line && this.#blockCount >= maxBlocks) {
+      this.#isWhole = false;
+      return;
+    }
     this.#counts.set(step, this.countOf(step) + 1);
     if (last?.to === line) last.to += 1;
     else {
@@ -84,6 +92,11 @@ export class StepLines {
   get steps(): LoggedStep[] {
     const all = [...this.#steps].map(([number, step]) => ({ number, ...step }));
     return all.sort((one, other) => one.number - other.number);
+  }
+
+  /** False if lines of steps, or steps, are in the log only. */
+  get isWhole(): boolean {
+    return this.#isWhole;
   }
 
   countOf(step: number): number {

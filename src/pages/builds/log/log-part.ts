@@ -42,7 +42,12 @@ ${
 </form>
 ${search && foundPart(id, search)}
 ${numbered.length > 0 && viewsPart(id, folds !== undefined)}
+${(step !== undefined || folds) && view.lines?.hasAllOfSteps === false && lackPart(id)}
 ${folds ? foldsPart(view, folds) : linesBox(view, page)}`;
+}
+
+function lackPart(id: string): Html {
+  return html`<p class="minor">The steps write in turns so often that their last lines are not sorted by step. <a href="/view/builds/${id}#log">The log line by line</a> has them.</p>`;
 }
 
 function viewsPart(id: string, isBySteps: boolean): Html {
