@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { arch, platform } from 'node:process';
 import { fileURLToPath } from 'node:url';
 
+const starter = 'NODE_HANDED_OVER_BY';
 const major = Number(process.versions.node.split('.')[0]);
 
 if (major >= 24) {
@@ -19,9 +20,18 @@ if (major >= 24) {
     new URL('../node_modules/.cache/sluice', import.meta.url),
   );
   enableCompileCache();
+  endWithStarter();
   await import('../src/cli/main.ts');
 } else {
   handOver();
+}
+
+/** Ends this process when the one that has handed over to it is killed: its supervisor starts another one. */
+function endWithStarter() {
+  if (Number(process.env[starter]) !== process.ppid) return;
+  delete process.env[starter];
+  process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+  process.channel?.unref();
 }
 
 function handOver() {
@@ -33,7 +43,10 @@ function handOver() {
     process.exit(1);
   }
   const args = [...process.execArgv, fileURLToPath(import.meta.url), ...process.argv.slice(2)];
-  const child = spawn(node, args, { stdio: 'inherit' });
+  const child = spawn(node, args, {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    env: { ...process.env, [starter]: String(process.pid) },
+  });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
     process.on(signal, () => child.kill(signal));
   child.on('exit', (code, signal) => process.exit(signal ? 1 : (code ?? 1)));

@@ -13,7 +13,7 @@ import { startDaemon, waitForLine } from '../world/daemon.ts';
 import { eventually } from '../world/eventually.ts';
 import { startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
-import { requireCommand } from '../world/tools.ts';
+import { requireCommand, requireNode } from '../world/tools.ts';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 // Without the folder of the project's own Node, which `node --test` runs under.
@@ -85,6 +85,26 @@ test('SIGINT stops the server without a delay', async () => {
   const ended = once(sluice.process, 'exit');
   sluice.process.kill('SIGINT');
   assert.deepEqual(await ended, [0, null]);
+});
+
+test('a server on an older Node ends when the process that was started is killed', async () => {
+  await using directory = await makeTempDir('older-node');
+  await using server = startDaemon(requireNode(20), [join(project, 'bin/sluice.js'), 'serve'], {
+    env: {
+      SLUICE_DATA: directory.join('data'),
+      SLUICE_LISTEN: '127.0.0.1:0',
+      SLUICE_BUILDKIT: 'off',
+    },
+  });
+  const [, url = ''] = await waitForLine(server, /"url":"([^"]+)".*"msg":"ready"/);
+  assert.equal((await fetch(`${url}/healthz`)).status, 200);
+  server.process.kill('SIGKILL');
+  await eventually('nobody listens', () =>
+    fetch(`${url}/healthz`).then(
+      () => false,
+      () => true,
+    ),
+  );
 });
 
 /** Processes with the folder in their environment, which is every process of an installation. */
