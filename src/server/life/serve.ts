@@ -8,7 +8,7 @@ import { ConfigError } from '../config/config-error.ts';
 import { loadConfig } from '../config/load.ts';
 import { publicUrlOf } from '../config/read/public-url.ts';
 import { replicaSettings } from '../config/read/replica-settings.ts';
-import { type Replica, startReplica } from '../replicas/replica.ts';
+import type { Replica } from '../replicas/replica.ts';
 import { type Entries, type Entry, holdEntries } from './entries.ts';
 import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
@@ -66,6 +66,8 @@ export async function serve(
     using net = new DisposableStack();
     if (settings) {
       net.use(spreadLastNet(log));
+      // A single server does not need the client of PostgreSQL: 4 MB of memory.
+      const { startReplica } = await import('../replicas/replica.ts');
       replica = await startReplica({ config, log }, settings);
       openAll(replica.entry);
       const isFollowing = await replica.follow(stopping, leader => {
