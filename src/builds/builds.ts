@@ -66,11 +66,11 @@ export interface Builds {
   /** Deletes the logs of builds that do not exist, which a process that ended at the wrong moment left. */
   removeStrayLogs(signal?: AbortSignal): Promise<void>;
   /**
-   * Rejects new builds from now on. Running builds continue. The next process resumes builds that fail: they may fail
-   * because this process accepts no more connections, such as those of their pushes.
+   * Builds continue, and new ones begin. From now on, the next process resumes builds that fail: they may fail because this
+   * process accepts no more connections, such as those of their pushes.
    */
   drain(): void;
-  /** Stops running builds; the next process resumes them. */
+  /** Rejects new builds, and stops running ones; the next process resumes them. */
   close(): Promise<void>;
 }
 

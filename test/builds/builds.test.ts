@@ -226,17 +226,20 @@ suite('the end of a build', () => {
     ];
     await runningAre(first, ['lost', 'made', 'cancelled']);
     first.builds.drain();
-    await assert.rejects(ask(first, 'new'), /The server is stopping/);
     await first.builds.cancel(cancelled);
     first.running[1]?.succeed();
     first.running[0]?.fail(new Fault('bad-request', 'the image cannot be pushed'));
     assert.equal((await first.builds.settled(lost, patienceMs)).succeeded, null);
     assert.equal((await first.builds.settled(made, patienceMs)).succeeded, true);
     assert.equal((await first.builds.settled(cancelled, patienceMs)).succeeded, false);
+    // Its client is answered, and the next server makes it.
+    await ask(first, 'late');
+    await runningAre(first, ['late']);
     await first.builds.close();
+    await assert.rejects(ask(first, 'new'), /The server is stopping/);
     await using second = first.restart();
     await second.builds.resume();
-    await runningAre(second, ['lost']);
+    await runningAre(second, ['lost', 'late']);
     assert.match(await second.logOf(lost), /server stops[\s\S]*starts again/);
   });
 

@@ -153,31 +153,48 @@ suite('three replicas', () => {
     const failures: string[] = [];
     let isDone = false;
     const { balancer } = replicas;
+    const ask = async (body: object): Promise<ContainerAnswer | undefined> => {
+      const made = await fetch(`${balancer.url}/v1alpha2/container`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      const text = await made.text();
+      if (!made.ok) {
+        failures.push(`${made.status}: ${text}`);
+        return undefined;
+      }
+      answers.push(JSON.parse(text) as ContainerAnswer);
+      return answers.at(-1);
+    };
+    const build = async () => {
+      for (let round = 0; !isDone; round += 1) {
+        const text = `FROM ${registry.host}/corpus/busybox:oci\nRUN echo ${round} && sleep 0.3\n`;
+        const answer = await ask({ containerFile: Buffer.from(text).toString('base64') });
+        if (!answer) continue;
+        const status = `${balancer.url}/v1alpha1/builds/${answer.buildId}/status`;
+        for (let isOver = false; !isOver; ) {
+          const found = await fetch(status);
+          const body = await found.text();
+          if (!found.ok) failures.push(`${found.status}: ${body}`);
+          isOver = !found.ok || (JSON.parse(body) as { status: string }).status === 'COMPLETED';
+        }
+      }
+    };
     const loop = async (name: string) => {
       for (let round = 0; !isDone; round += 1) {
-        const body = {
+        const answer = await ask({
           containerImage: `${registry.host}/corpus/cfg:full`,
           containerConfig: { env: [`NAME=${name}-${round}`] },
-        };
-        const made = await fetch(`${balancer.url}/v1alpha2/container`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(body),
         });
-        const text = await made.text();
-        if (!made.ok) {
-          failures.push(`${made.status}: ${text}`);
-          continue;
-        }
-        const answer = JSON.parse(text) as ContainerAnswer;
-        answers.push(answer);
+        if (!answer) continue;
         const path = answer.targetImage.replace(/^[^/]+/, '').replace(/:([^:]+)$/, '/manifests/$1');
         const found = await fetch(`${balancer.url}/v2${path}`, { headers: { accept: '*/*' } });
         if (!found.ok) failures.push(`${found.status}: ${await found.text()}`);
         else await found.arrayBuffer();
       }
     };
-    const loops = ['a', 'b', 'c'].map(loop);
+    const loops = [...['a', 'b', 'c'].map(loop), build()];
     for (const position of replicas.servers.keys()) {
       await server(position).stop();
       await replicas.start(position);
@@ -187,6 +204,7 @@ suite('three replicas', () => {
     await Promise.all(loops);
     assert.deepEqual(failures, []);
     assert.ok(answers.length > 10);
+    assert.ok(answers.some(({ buildId }) => buildId !== undefined));
     for (const answer of answers) assert.equal((await manifest(server(0), answer)).status, 200);
   });
 });

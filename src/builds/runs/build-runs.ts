@@ -45,7 +45,7 @@ export interface BeginOptions {
 export interface BuildRuns {
   /** By id. */
   readonly active: ReadonlyMap<string, ActiveBuild>;
-  /** True once {@link drain} was called. */
+  /** True once {@link close} was called. */
   readonly isClosing: boolean;
   /** Queues a build; it runs as soon as there is a permit for it. */
   begin(row: BuildRow, options?: BeginOptions): void;
@@ -101,6 +101,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   const nativePermits = createPermits(deps.concurrent);
   const active = new Map<string, ActiveBuild>();
   const closing = new Error('the server is stopping');
+  let isDraining = false;
   let isClosing = false;
 
   const takeBuilderPermit = async ({ row, writer, stop: { signal } }: Run): Promise<Permit> => {
@@ -158,7 +159,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       return { outcome: await work(run), result: 'succeeded' };
     } catch (error) {
       const { aborted: isAborted, reason: abortReason } = stop.signal;
-      if (abortReason === closing || (isClosing && !isAborted)) {
+      if (abortReason === closing || (isDraining && !isAborted)) {
         writer.write('\nThe server stops. The build starts again with the server.\n');
         return undefined;
       }
@@ -223,10 +224,11 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     },
 
     drain() {
-      isClosing = true;
+      isDraining = true;
     },
 
     async close() {
+      isDraining = true;
       isClosing = true;
       const running = [...active.values()];
       for (const { stop } of running) stop(closing);
