@@ -322,6 +322,38 @@ suite('the end of a build', () => {
     assert.equal(tries, 3);
   });
 
+  test('a build survives a database and an object store that are away for a moment', async () => {
+    let tries = 0;
+    let refused = 0;
+    const away = () => new Fault('unavailable', 'it does not answer', { phase: 'store' });
+    await using world = await startBench({
+      async solve() {
+        tries += 1;
+        if (tries === 1) throw away();
+        return made;
+      },
+    });
+    for (const name of ['start', 'finish'] as const) {
+      const { store } = world;
+      const real = store[name] as (...given: unknown[]) => Promise<void>;
+      let isAway = true;
+      Object.assign(store, {
+        async [name](...given: unknown[]) {
+          refused += Number(isAway);
+          if (isAway) {
+            isAway = false;
+            throw away();
+          }
+          return real(...given);
+        },
+      });
+    }
+    const id = idOf(await ask(world, 'one'));
+    assert.equal((await world.builds.settled(id, patienceMs)).succeeded, true);
+    assert.match(await world.logOf(id), /The storage of the service does not answer: trying again/);
+    assert.deepEqual({ tries, refused }, { tries: 2, refused: 2 });
+  });
+
   test('a build that ends its builder every time is not retried forever', async () => {
     let tries = 0;
     await using world = await startBench({

@@ -205,6 +205,24 @@ test('an upload that failed while the store was away is ended later, and those o
   );
 });
 
+test('content that the store did not take can be committed again without its bytes', async () => {
+  await using opened = await openFaulty();
+  for (const size of [1000, 20 * mebibyte]) {
+    const bytes = randomBytes(size);
+    const ingest = await opened.content.ingest();
+    await ingest.write(bytes);
+    opened.relay.fail(({ method }) => method === 'PUT' || method === 'POST', slowDown);
+    for (let attempt = 0; attempt < 2; attempt += 1) {
+      await assert.rejects(ingest.commit(), { kind: 'unavailable' });
+    }
+    assert.equal(await opened.content.size(digestOf(bytes)), undefined);
+    opened.relay.heal();
+    assert.equal(await ingest.commit(), digestOf(bytes));
+    await ingest.abort();
+    assert.ok((await readAll(opened.content, digestOf(bytes), 0, size - 1)).equals(bytes));
+  }
+});
+
 test('an upload that is under way is not ended, whatever the clocks say', async () => {
   await using opened = await openFaulty();
   const held = Promise.withResolvers<() => void>();

@@ -8,7 +8,7 @@ import { gzipSync } from 'node:zlib';
 import { ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { digestOf } from '../../src/oci/digest.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
-import { basic } from '../hosted/push-client.ts';
+import { basic, expect, Repository } from '../hosted/push-client.ts';
 import { eventually } from '../world/eventually.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -88,6 +88,34 @@ suite('a server with its content in an object store', () => {
     await registry?.stop();
     await store?.[Symbol.asyncDispose]();
     await directory?.remove();
+  });
+
+  test('a client repeats the end of an upload that the store did not take', async () => {
+    const { authorization } = headers;
+    const repository = new Repository(sluice, 'team/repeated', { authorization });
+    const endOf = (location: string, bytes: Buffer) => `${location}?digest=${digestOf(bytes)}`;
+    const [first, whole, chunked] = [1, 2, 3].map(fill => Buffer.alloc(300_000, fill));
+    assert.ok(first && whole && chunked);
+    const ends = [
+      { end: endOf(await repository.begin(), whole), body: whole },
+      { end: endOf(await repository.begin(), chunked), body: undefined },
+      { end: endOf(await repository.begin(), first), body: first },
+    ] as const;
+    expect(await repository.send('PATCH', ends[1].end.replace(/[?].*/, ''), chunked), 202);
+    await store.kill();
+    for (const { end, body } of ends) expect(await repository.send('PUT', end, body), 503);
+    await store.start();
+    for (const { end, body } of ends.slice(0, 2)) {
+      expect(await repository.send('PUT', end, body), 201);
+    }
+    for (const bytes of [whole, chunked]) {
+      assert.deepEqual((await repository.get(`blobs/${digestOf(bytes)}`)).body, bytes);
+    }
+    // Other bytes than before are not taken for those that are here.
+    const { end } = ends[2];
+    expect(await repository.send('PUT', end, Buffer.alloc(300_001, 1)), 400);
+    expect(await repository.send('PUT', end.replace(/=.*/, `=${digestOf(whole)}`), whole), 400);
+    expect(await repository.send('PUT', end, first), 404);
   });
 
   test('serves what was pushed and requested, also when its disk has lost all copies', async () => {

@@ -117,7 +117,11 @@ export class StormClient {
       case 'build': {
         const { body } = await this.expect(200, `/v1alpha1/builds/${promised.id}/status`);
         const { status, succeeded } = JSON.parse(body.toString());
-        if (status !== 'COMPLETED' || succeeded !== true) throw new Error(body.toString());
+        if (status === 'COMPLETED' && succeeded === true) return;
+        const log = await this.expect(200, `/v1alpha1/builds/${promised.id}/logs`);
+        // The user is told. A build may be the reason for the deaths.
+        if (/ended unexpectedly 3 times while this build ran/.test(log.body.toString())) return;
+        throw new Error(`${body.toString()} ${log.body.toString()}`);
       }
     }
   }

@@ -5,7 +5,7 @@ import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
 import type { Secrets, Undo } from '../asker.ts';
-import type { BuilderLost, Builders } from '../builder/builders.ts';
+import type { Builders } from '../builder/builders.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
 import { createPermits, type Permit } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
@@ -16,6 +16,7 @@ import type { Solve } from '../solve/build-run.ts';
 import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
 import { isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
+import { isStorageLost, untilStored } from './until-stored.ts';
 
 /** A queued or running build. */
 export interface ActiveBuild {
@@ -101,8 +102,8 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   const nativePermits = createPermits(deps.concurrent);
   const active = new Map<string, ActiveBuild>();
   const closing = new Error('the server is stopping');
+  const closed = new AbortController();
   let isDraining = false;
-  let isClosing = false;
 
   const takeBuilderPermit = async ({ row, writer, stop: { signal } }: Run): Promise<Permit> => {
     // Waiting for BuildKit takes no permit.
@@ -112,6 +113,9 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     }
     return permits.take(row.owner, signal);
   };
+
+  const noteLost = (row: BuildRow) => (err: unknown) =>
+    log.warn({ buildId: row.id, err }, 'the state of the build cannot be stored: trying again');
 
   /** Waits for its turn, then does the build. */
   const work = async (run: Run) => {
@@ -131,13 +135,14 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       isOnBuilder = true;
     };
     const startedAt = now();
-    await store.start(row, startedAt);
+    await untilStored(signal, noteLost(row), () => store.start(row, startedAt));
     run.startedAt = startedAt;
     using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
     if (needsSecrets(plan) && !secrets) throw lostSecrets();
-    const onLost = (err: BuilderLost) => {
+    const onLost = (err: Fault) => {
       log.warn({ buildId: row.id, err }, 'the build starts again');
-      writer.write(`\n${err.message}: trying again\n`);
+      const what = isStorageLost(err) ? 'The storage of the service does not answer' : err.message;
+      writer.write(`\n${what}: trying again\n`);
     };
     const outcome = await withPatience(signal, onLost, () => {
       writer.restartSteps();
@@ -186,7 +191,9 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       }
       const { outcome, result } = ended;
       const at = now();
-      await store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome));
+      await untilStored(closed.signal, noteLost(row), () =>
+        store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome)),
+      );
       countBuild(tally, row, result, { startedAt: run.startedAt, finishedAt: at });
       countSteps(tally, writer.lastSteps());
       log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
@@ -199,7 +206,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     active,
 
     get isClosing() {
-      return isClosing;
+      return closed.signal.aborted;
     },
 
     begin(row, { firstWords = '', secrets, undo = () => {} } = {}) {
@@ -229,7 +236,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
 
     async close() {
       isDraining = true;
-      isClosing = true;
+      closed.abort(closing);
       const running = [...active.values()];
       for (const { stop } of running) stop(closing);
       await Promise.all(running.map(({ done }) => done));

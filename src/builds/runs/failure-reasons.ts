@@ -1,6 +1,7 @@
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { BuildOutcome, BuildRow } from '../../storage/rows/images/build-rows.ts';
 import { BuilderLost } from '../builder/builders.ts';
+import { isStorageLost } from './until-stored.ts';
 
 const maxStarts = 3;
 
@@ -40,6 +41,6 @@ export function reasonOf(cause: unknown): string {
  * lost during the build.
  */
 export function isOwnFailure(error: unknown): boolean {
-  if (!(error instanceof Fault)) return true;
+  if (!(error instanceof Fault) || isStorageLost(error)) return true;
   return error.cause instanceof BuilderLost && !error.cause.hadBegun;
 }

@@ -46,7 +46,7 @@ export interface Uploads {
   ): Promise<Upload>;
   /**
    * Appends the last bytes and makes the upload a blob. Throws (400) when the digest differs; the upload has ended
-   * then.
+   * then. After a failure of the service (503), a client may repeat the request, with the same bytes or none.
    */
   finish(
     repository: string,
@@ -71,6 +71,10 @@ interface Session extends Upload {
   readonly owner: string;
   readonly reservation: Reservation;
   readonly ingest: Ingest;
+  /** Its digest, once all its bytes are here. */
+  whole?: Digest;
+  /** Ends it after a failure of the service, unless the client repeats its request. */
+  ending?: NodeJS.Timeout;
   /** On the scale of `performance.now`: a change of the wall clock does not end an upload. */
   usedAt: number;
   /** The request that is sending, if any. */
@@ -103,11 +107,18 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
   };
 
   const end = async (session: Session): Promise<void> => {
+    clearTimeout(session.ending);
     if (sessions.delete(session.id)) {
       countOpen(session.owner, -1);
       session.reservation.set(0);
     }
     await session.ingest.abort();
+  };
+
+  /** Other clients begin a new upload: this one must not count as open until it expires. */
+  const endSoon = (session: Session): void => {
+    const run = () => void end(session).catch(() => {});
+    session.ending = setTimeout(run, repeatedWithinMs).unref();
   };
 
   /** Runs a request of an upload, after it has ended an older request that is still running. */
@@ -182,6 +193,38 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     await batches.flush();
   };
 
+  /** Ends an upload that has all its bytes, and now gets a request for other ones. */
+  const requireUnfinished = async (session: Session): Promise<void> => {
+    const { whole, ingest } = session;
+    if (whole === undefined) return;
+    await end(session);
+    throw otherDigest(ingest.size, whole);
+  };
+
+  /** Receives the last bytes of an upload with this digest. */
+  const complete = async (
+    session: Session,
+    body: UploadBody,
+    range: ChunkRange | undefined,
+    digest: Digest,
+  ): Promise<void> => {
+    const { ingest } = session;
+    await requireUnfinished(session);
+    const { algorithm } = splitDigest(digest);
+    // Before the bytes, when they all come now: otherwise they would have to be read again.
+    if (ingest.size === 0) await ingest.hashWith(algorithm);
+    await receive(session, body, range);
+    try {
+      await ingest.hashWith(algorithm);
+      const found = ingest.digest();
+      if (found !== digest) throw otherDigest(ingest.size, found, digest);
+    } catch (error) {
+      await end(session);
+      throw error;
+    }
+    session.whole = digest;
+  };
+
   return {
     async start(repository, owner, algorithm) {
       if (openInAll >= mostOpen || (openOf.get(owner) ?? 0) >= mostOfOwner) throw tooMany();
@@ -219,6 +262,7 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
 
     append: (repository, id, body, range) =>
       exclusively(repository, id, body, async session => {
+        await requireUnfinished(session);
         await receive(session, body, range);
         return session;
       }),
@@ -226,27 +270,21 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     finish: (repository, id, body, range, digest) =>
       exclusively(repository, id, body, async session => {
         const { ingest } = session;
-        const { algorithm } = splitDigest(digest);
-        // Before the bytes, when they all come now: otherwise they would have to be read again.
-        if (ingest.size === 0) await ingest.hashWith(algorithm);
-        await receive(session, body, range);
+        clearTimeout(session.ending);
+        if (session.whole === digest) await skip(body, ingest.size);
+        else await complete(session, body, range, digest);
         try {
-          await ingest.hashWith(algorithm);
-          const found = ingest.digest();
-          if (found !== digest) {
-            throw new Fault(
-              'digest-invalid',
-              `The digest of the ${ingest.size} bytes received is ${found}, not ${digest}: push the blob again`,
-              { phase: 'push' },
-            );
-          }
           await ingest.commit();
           // From here on it counts as a part of the repository.
           session.reservation.set(0);
           await blobs.link(repository, digest, ingest.size);
-        } finally {
-          await end(session);
+        } catch (error) {
+          // Clients repeat the request after 503.
+          if (error instanceof Fault && error.kind === 'unavailable') endSoon(session);
+          else await end(session);
+          throw error;
         }
+        await end(session);
       }),
 
     async cancel(repository, id) {
@@ -264,6 +302,29 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     },
   };
 }
+
+/** Reads bytes that are here already: many clients read no answer before they have sent their request. */
+async function skip(body: UploadBody, size: number): Promise<void> {
+  let skipped = 0;
+  for await (const { length } of body.chunks) {
+    skipped += length;
+    if (skipped > size) {
+      throw new Fault('size-invalid', `The upload has ended with ${size} bytes: send no more`, {
+        phase: 'push',
+      });
+    }
+  }
+}
+
+function otherDigest(size: number, found: Digest, wanted = 'another one'): Fault {
+  return new Fault(
+    'digest-invalid',
+    `The digest of the ${size} bytes received is ${found}, not ${wanted}: push the blob again`,
+    { phase: 'push' },
+  );
+}
+
+const repeatedWithinMs = 30_000;
 
 // Each upload has a file open. A client pushes only some blobs at a time.
 const mostOfOwner = 500;

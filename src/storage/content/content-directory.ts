@@ -7,7 +7,7 @@ import { type DiskSpace, unlimitedSpace } from '../directory/disk-space.ts';
 import { createDiskSync, type DiskSync } from '../directory/disk-sync.ts';
 import { SlabPool } from './buffers.ts';
 import { createChecks } from './checks.ts';
-import { createContentPresence } from './content-presence.ts';
+import { createContentPresence, removedMeanwhile } from './content-presence.ts';
 import type { ContentStore } from './content-store.ts';
 import { type ContentUses, withoutRows } from './content-uses.ts';
 import { fileSource } from './file-source.ts';
@@ -130,6 +130,9 @@ export async function openContentDirectory(
     }
   };
   const presence = createContentPresence(uses, { size, remove });
+  const requireFile = async (digest: Digest): Promise<void> => {
+    if ((await size(digest)) === undefined) throw removedMeanwhile(digest);
+  };
   const writing = new Map<Digest, Promise<void>>();
   const keepDocument = async (digest: Digest, bytes: Buffer): Promise<void> => {
     const arrive = await presence.enter(digest, bytes.length);
@@ -230,6 +233,7 @@ export async function openContentDirectory(
           pathOf,
           enter: presence.enter,
           adopt,
+          require: requireFile,
           space: promise,
           slabs,
           sync: sync.file,

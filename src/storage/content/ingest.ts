@@ -21,7 +21,10 @@ export interface Ingest {
   digest(): Digest;
   /** Switches to another algorithm, and reads the written bytes again for it. */
   hashWith(algorithm: DigestAlgorithm): Promise<void>;
-  /** Makes the content durable and visible under its digest, which it returns. */
+  /**
+   * Makes the content durable and visible under its digest, which it returns. After a {@link Fault} (503) it may be
+   * called again: the bytes are kept until then, unless the content was removed meanwhile.
+   */
   commit(): Promise<Digest>;
   /** Removes the content; does nothing after a commit. */
   abort(): Promise<void>;
@@ -67,6 +70,8 @@ export interface Home {
   enter(digest: Digest, size: number): Promise<() => Promise<void>>;
   /** Moves a file there durably. */
   adopt(path: string, digest: Digest): Promise<void>;
+  /** Throws a {@link Fault} (503) unless the content is there. */
+  require(digest: Digest): Promise<void>;
 }
 
 export function startIngest(
@@ -125,6 +130,12 @@ export function startIngest(
     async commit() {
       home.space.end();
       const name = digest();
+      if (!isOpen) {
+        const arriveAgain = await home.enter(name, size);
+        await home.require(name);
+        await arriveAgain();
+        return name;
+      }
       const [arrive] = await Promise.all([home.enter(name, size), home.sync(file)]);
       isOpen = false;
       await file.close();

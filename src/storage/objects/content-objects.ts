@@ -234,6 +234,8 @@ export async function openContentObjects(
 
     async ingest(algorithm = 'sha256', expected = 0) {
       const draft = await local.ingest(algorithm, expected);
+      // Held until the content is in the bucket, for as many attempts as it takes.
+      let pin: AsyncDisposable | undefined;
       return {
         openToRead: draft.openToRead,
         get size() {
@@ -242,16 +244,20 @@ export async function openContentObjects(
         write: draft.write,
         digest: draft.digest,
         hashWith: draft.hashWith,
-        abort: draft.abort,
+        async abort() {
+          await draft.abort();
+          await pin?.[Symbol.asyncDispose]();
+        },
         async commit() {
           const { size } = draft;
           const digest = draft.digest();
-          await using _pin = copies.pin(digest);
+          pin ??= copies.pin(digest);
           const arrive = await presence.enter(digest, size);
           await draft.commit();
           copies.add(digest, size);
           await send(digest, size);
           await confirm(digest, arrive);
+          await pin[Symbol.asyncDispose]();
           return digest;
         },
       };

@@ -1,0 +1,33 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Fault, isDiskFull } from '../../foundation/fault.ts';
+
+const firstPauseMs = 250;
+const longestPauseMs = 10_000;
+
+/** True when the database or the object store does not answer: nothing of the build itself has failed. */
+export function isStorageLost(error: unknown): boolean {
+  return error instanceof Fault && error.kind === 'unavailable' && error.phase === 'store';
+}
+
+/**
+ * Repeats a change of the rows for as long as the database does not answer, or its disk is full. Without it, a build that
+ * has ended would count as running.
+ *
+ * @param signal ends the attempts
+ * @param onLost called after each failed attempt
+ */
+export async function untilStored(
+  signal: AbortSignal,
+  onLost: (error: unknown) => void,
+  change: () => Promise<void>,
+): Promise<void> {
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+    try {
+      return await change();
+    } catch (error) {
+      if (signal.aborted || !(isStorageLost(error) || isDiskFull(error))) throw error;
+      onLost(error);
+      await sleep(pauseMs, undefined, { signal });
+    }
+  }
+}
