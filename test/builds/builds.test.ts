@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { BuilderLost } from '../../src/builds/builder/builders.ts';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
@@ -301,71 +300,6 @@ suite('the end of a build', () => {
     await assert.rejects(ask(world, 'three', 'a'), { kind: 'too-many-requests' });
     await ask(world, 'three', 'b');
     await assert.rejects(ask(world, 'four', 'b'), { kind: 'unavailable' });
-  });
-
-  test('a lost builder is retried, a failing recipe is not', async () => {
-    let tries = 0;
-    await using world = await startBench({
-      async solve({ plan }) {
-        tries += 1;
-        if (plan.key === 'wrong') throw new Fault('bad-request', 'it is wrong');
-        if (tries === 1) throw new BuilderLost('The builder went away', true);
-        return made;
-      },
-    });
-    const lost = idOf(await ask(world, 'lost'));
-    assert.equal((await world.builds.settled(lost, patienceMs)).succeeded, true);
-    assert.match(await world.logOf(lost), /The builder went away: trying again/);
-    assert.equal(tries, 2);
-    const wrong = idOf(await ask(world, 'wrong'));
-    assert.equal((await world.builds.settled(wrong, patienceMs)).reason, 'it is wrong');
-    assert.equal(tries, 3);
-  });
-
-  test('a build survives a database and an object store that are away for a moment', async () => {
-    let tries = 0;
-    let refused = 0;
-    const away = () => new Fault('unavailable', 'it does not answer', { phase: 'store' });
-    await using world = await startBench({
-      async solve() {
-        tries += 1;
-        if (tries === 1) throw away();
-        return made;
-      },
-    });
-    for (const name of ['start', 'finish'] as const) {
-      const { store } = world;
-      const real = store[name] as (...given: unknown[]) => Promise<void>;
-      let isAway = true;
-      Object.assign(store, {
-        async [name](...given: unknown[]) {
-          refused += Number(isAway);
-          if (isAway) {
-            isAway = false;
-            throw away();
-          }
-          return real(...given);
-        },
-      });
-    }
-    const id = idOf(await ask(world, 'one'));
-    assert.equal((await world.builds.settled(id, patienceMs)).succeeded, true);
-    assert.match(await world.logOf(id), /The storage of the service does not answer: trying again/);
-    assert.deepEqual({ tries, refused }, { tries: 2, refused: 2 });
-  });
-
-  test('a build that ends its builder every time is not retried forever', async () => {
-    let tries = 0;
-    await using world = await startBench({
-      async solve() {
-        tries += 1;
-        throw new BuilderLost('The builder went away', true);
-      },
-    });
-    const id = idOf(await ask(world, 'one'));
-    const over = await world.builds.settled(id, patienceMs);
-    assert.equal(over.reason, 'The builder went away (tried 3 times): try again later');
-    assert.equal(tries, 3);
   });
 
   test('a failure of the server shows no internal details', async () => {

@@ -29,7 +29,7 @@ import { BuilderRequired, refuseBuilder, sentence, withReasons } from './conda/b
 import type { NativeOrigin } from './conda/find-solution.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
-import { ofOwnRegistry } from './failures/own-registry.ts';
+import { asStorageFailure } from './failures/storage-failure.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
@@ -143,7 +143,7 @@ export function createSolve(deps: SolveDeps): Solve {
           )
         : recipe;
       const made = await runRecipe(run, rights, ready, place, count).catch(error => {
-        throw isStaged ? ofOwnRegistry(error) : error;
+        throw isStaged ? asStorageFailure(error) : error;
       });
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);

@@ -8,7 +8,7 @@ const serverFailed = /unexpected status from .*: 5\d\d\b|failed to push \S+: una
  * Returns the failure of a push to this server's own registry as one of its storage when the registry answered 5xx: the
  * build can be repeated then. Returns all other errors as they are.
  */
-export function ofOwnRegistry(error: unknown): unknown {
+export function asStorageFailure(error: unknown): unknown {
   if (!(error instanceof Fault) || error.phase !== 'push') return error;
   if (!serverFailed.test(error.message)) return error;
   return new Fault('unavailable', error.message, { phase: 'store', cause: error });

@@ -1,0 +1,90 @@
+/** Builds that lose their builder, or the storage of the service. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BuilderLost } from '../../src/builds/builder/builders.ts';
+import { asStorageFailure } from '../../src/builds/solve/failures/storage-failure.ts';
+import { Fault } from '../../src/foundation/fault.ts';
+import { ask, idOf, made, startBench } from './build-bench.ts';
+
+// The expected state comes much sooner, except on a busy machine.
+const patienceMs = 30_000;
+
+test('a lost builder is retried, a failing recipe is not', async () => {
+  let tries = 0;
+  await using world = await startBench({
+    async solve({ plan }) {
+      tries += 1;
+      if (plan.key === 'wrong') throw new Fault('bad-request', 'it is wrong');
+      if (tries === 1) throw new BuilderLost('The builder went away', true);
+      return made;
+    },
+  });
+  const lost = idOf(await ask(world, 'lost'));
+  assert.equal((await world.builds.settled(lost, patienceMs)).succeeded, true);
+  assert.match(await world.logOf(lost), /The builder went away: trying again/);
+  assert.equal(tries, 2);
+  const wrong = idOf(await ask(world, 'wrong'));
+  assert.equal((await world.builds.settled(wrong, patienceMs)).reason, 'it is wrong');
+  assert.equal(tries, 3);
+});
+
+test('a build survives a database and an object store that are away for a moment', async () => {
+  let tries = 0;
+  let refused = 0;
+  const away = () => new Fault('unavailable', 'it does not answer', { phase: 'store' });
+  await using world = await startBench({
+    async solve() {
+      tries += 1;
+      if (tries === 1) throw away();
+      return made;
+    },
+  });
+  for (const name of ['start', 'finish'] as const) {
+    const { store } = world;
+    const real = store[name] as (...given: unknown[]) => Promise<void>;
+    let isAway = true;
+    Object.assign(store, {
+      async [name](...given: unknown[]) {
+        refused += Number(isAway);
+        if (isAway) {
+          isAway = false;
+          throw away();
+        }
+        return real(...given);
+      },
+    });
+  }
+  const id = idOf(await ask(world, 'one'));
+  assert.equal((await world.builds.settled(id, patienceMs)).succeeded, true);
+  assert.match(await world.logOf(id), /The storage of the service does not answer: trying again/);
+  assert.deepEqual({ tries, refused }, { tries: 2, refused: 2 });
+});
+
+test('a build that ends its builder every time is not retried forever', async () => {
+  let tries = 0;
+  await using world = await startBench({
+    async solve() {
+      tries += 1;
+      throw new BuilderLost('The builder went away', true);
+    },
+  });
+  const id = idOf(await ask(world, 'one'));
+  const over = await world.builds.settled(id, patienceMs);
+  assert.equal(over.reason, 'The builder went away (tried 3 times): try again later');
+  assert.equal(tries, 3);
+});
+
+test('only a failed answer of the own registry is a failure of the storage', () => {
+  const at = 'http://127.0.0.1:1/v2/builds/staging/a/blobs/uploads/b';
+  const kindOf = (message: string, phase: 'push' | 'build' = 'push') => {
+    const error = asStorageFailure(new Fault('bad-request', message, { phase }));
+    return error instanceof Fault ? `${error.kind} ${error.phase}` : undefined;
+  };
+  const failed = `unexpected status from PUT request to ${at}: 503 it does not answer`;
+  assert.equal(kindOf(failed), 'unavailable store');
+  assert.equal(kindOf('failed to push a/b: unavailable: it does not answer'), 'unavailable store');
+  assert.equal(kindOf(failed, 'build'), 'bad-request build');
+  for (const other of [failed.replace('503', '403'), 'failed to push a/b: denied: no']) {
+    assert.equal(kindOf(other), 'bad-request push');
+  }
+});
