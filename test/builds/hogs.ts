@@ -23,7 +23,7 @@ export const hogs = {
   },
   'disk without a name or a descriptor': {
     script:
-      'mkdir /held; for i in 1 2; do cp /bin/busybox /held; dd if=/dev/zero bs=1M count=100 >> /held/busybox; /held/busybox sleep 30 & sleep 1; rm /held/busybox; done; wait',
+      'mkdir /held; for i in 1 2; do cp /bin/busybox /held; dd if=/dev/zero bs=1M count=100 >> /held/busybox; /held/busybox sleep 30 & until [ "$(readlink /proc/$!/exe)" = /held/busybox ]; do sleep 0.1; done; rm /held/busybox; done; wait',
     reason: /has written more than the 128 MiB that a build may write|No space left on device/,
   },
   files: {
