@@ -40,10 +40,17 @@ export async function install(
   await mkdir(folder);
   await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
   const npm = realpathSync(requireCommand('npm'));
-  // A connection that has stalled is given up long before the program is.
-  const patience = ['--fetch-timeout=20000', '--fetch-retries=5', '--fetch-retry-mintimeout=1000'];
+  const patience = ['--fetch-timeout=20000', '--fetch-retries=5', '--fetch-retry-maxtimeout=5000'];
   const flags = ['--no-audit', '--no-fund', '--prefer-offline', ...patience];
-  await runWell([nodeOf(major), npm, 'install', ...flags, ...packages], folder);
+  const command = [nodeOf(major), npm, 'install', ...flags, ...packages];
+  await runWell(command, folder, networkOf(process.env));
+}
+
+/** Returns the variables that say how this machine reaches the package registry. */
+function networkOf(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const names =
+    /^(?:NODE_EXTRA_CA_CERTS|SSL_CERT_(?:FILE|DIR)|npm_config_(?:cafile|registry)|(?:https?|no)_proxy)$/i;
+  return Object.fromEntries(Object.entries(env).filter(([name]) => names.test(name)));
 }
 
 /** Returns the size of all files in a directory, in bytes, and their paths. */
