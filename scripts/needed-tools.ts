@@ -13,6 +13,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   buildkitDirectory: ['buildkit'],
   requireNode: ['node'],
   requireObjectStore: ['object-store'],
+  requireHelm: ['helm'],
 };
 
 const imports = /(?:^|\n)(?:import|export)\s(?!type\s)([^;'"]*?)from\s+'(\.[^']+)'/g;

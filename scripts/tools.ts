@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store` or a Debian suite. Without names it installs all of them. Skips installed
+ * `object-store`, `helm` or a Debian suite. Without names it installs all of them. Skips installed
  * programs. Requires Debian and root, and starts no service.
  */
 import { existsSync } from 'node:fs';
@@ -20,6 +20,7 @@ import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
 import { buildBusybox, hasBusybox } from './tools/busybox.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
 import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
+import { buildHelm, hasHelm } from './tools/helm.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
 import { findMirror, findProxy } from './tools/mirror.ts';
@@ -36,6 +37,7 @@ const names = [
   'buildkit',
   'node',
   'object-store',
+  'helm',
   ...suites,
 ];
 const wanted = process.argv.slice(2);
@@ -55,11 +57,12 @@ const needsReaders = isWanted('conda-readers') && !hasCondaReaders();
 const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
 const needsNode = isWanted('node') && !hasNode();
 const needsStore = isWanted('object-store') && !hasObjectStore();
+const needsHelm = isWanted('helm') && !hasHelm();
 const needsHost =
   missingCommands.length > 0 &&
   (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders);
 const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
-const needsCompilers = needsBuildkit || needsStore;
+const needsCompilers = needsBuildkit || needsStore || needsHelm;
 if (!needsHost && !needsCompilers && !needsNode && !needsReaders && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
@@ -79,6 +82,7 @@ Object.assign(process.env, goCaches());
 }
 if (needsNode) await buildNode();
 if (needsStore) await buildObjectStore();
+if (needsHelm) await buildHelm();
 if (needsReaders) await buildCondaReaders();
 const mirror = needsFiles ? await findMirror() : undefined;
 if (mirror !== undefined) {

@@ -75,6 +75,8 @@ export const nodeVersions = { 20: '20.20.2', 22: '22.23.3' } as const;
 export const buildkitVersion = '0.32.2';
 /** The version of versitygw, an S3-compatible object store. */
 export const objectStoreVersion = '1.8.0';
+/** Helm, kubeconform, and the Kubernetes whose schema the chart is held against. */
+export const helmVersions = { helm: '4.3.1', kubeconform: '0.8.0', kubernetes: '1.37.2' } as const;
 // Raised when the way a root is made changes though its packages do not.
 const recipeVersion = 1;
 const installCommand = 'npm run tools';
@@ -138,6 +140,21 @@ export function requireObjectStore(): string {
   const path = join(objectStoreDirectory(), 'versitygw');
   if (!existsSync(path)) throw missing('The object store versitygw is missing');
   return path;
+}
+
+/** Where Helm and kubeconform are, and the schema of Kubernetes. */
+export function helmDirectory(): string {
+  return join(toolsDirectory(), `helm-${Object.values(helmVersions).join('-')}`);
+}
+
+/** Returns the paths of Helm, kubeconform and the schema. Throws an `Error` when they are not installed. */
+export function requireHelm(): { helm: string; kubeconform: string; schema: string } {
+  const folder = helmDirectory();
+  if (!existsSync(folder)) throw missing('Helm is missing');
+  const [helm, kubeconform, schema] = ['helm', 'kubeconform', 'kubernetes.json'].map(name =>
+    join(folder, name),
+  ) as [string, string, string];
+  return { helm, kubeconform, schema };
 }
 
 function postgresFolders(): string[] {

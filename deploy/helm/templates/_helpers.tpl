@@ -1,0 +1,76 @@
+{{- define "sluice.name" -}}
+{{- if contains "sluice" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-sluice" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "sluice.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sluice.serverSelector" -}}
+{{ include "sluice.selector" . }}
+app.kubernetes.io/component: server
+{{- end }}
+
+{{- define "sluice.workerSelector" -}}
+{{ include "sluice.selector" . }}
+app.kubernetes.io/component: buildkit
+{{- end }}
+
+{{- define "sluice.labels" -}}
+{{ include "sluice.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* True for a site whose rows and content are elsewhere: it may have several replicas. */}}
+{{- define "sluice.isShared" -}}
+{{- if and .Values.database.existingSecret .Values.content }}true{{ end }}
+{{- end }}
+
+{{/* Fails with what to do about values that do not fit together. */}}
+{{- define "sluice.checks" -}}
+{{- if not .Values.image.repository }}{{ fail "image.repository is empty: build the image of Sluice with 'docker build .', push it to a registry, and name it" }}{{ end }}
+{{- if not .Values.url }}{{ fail "url is empty: set it to the public address of Sluice, such as https://containers.example.org" }}{{ end }}
+{{- if and .Values.content (not .Values.database.existingSecret) }}{{ fail "content names a bucket, but database.existingSecret is empty: set both or neither" }}{{ end }}
+{{- if and .Values.database.existingSecret (not .Values.content) }}{{ fail "database.existingSecret is set, but content is empty: set both or neither" }}{{ end }}
+{{- if include "sluice.isShared" . }}
+{{- if not .Values.keys.existingSecret }}{{ fail "keys.existingSecret is empty: create the secret with secrets.key and registry-token.key, as docs/replicas.md shows" }}{{ end }}
+{{- else if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}
+{{- fail "several replicas need database.existingSecret and content: SQLite and a volume are for one" }}
+{{- end }}
+{{- if and .Values.buildkit.enabled (not (and .Values.buildkit.tls.server .Values.buildkit.tls.client)) }}
+{{- fail "buildkit.tls.server and buildkit.tls.client are required: without certificates, the steps of builds control their worker" }}
+{{- end }}
+{{- end }}
+
+{{- define "sluice.workers" -}}
+{{ include "sluice.name" . }}-buildkit
+{{- end }}
+
+{{/* The configuration file: that of the values, and what follows from the rest of the chart. */}}
+{{- define "sluice.config" -}}
+{{- $config := deepCopy .Values.config }}
+{{- $_ := set $config "url" .Values.url }}
+{{- $_ := set $config "stopDelay" .Values.stopDelay }}
+{{- $_ := set $config "drainTime" .Values.drainTime }}
+{{- if and .Values.ingress.enabled (not (hasKey $config "trustedProxies")) }}{{ $_ := set $config "trustedProxies" 1 }}{{ end }}
+{{- if include "sluice.isShared" . }}{{ $_ := set $config "content" .Values.content }}{{ end }}
+{{- if .Values.buildkit.enabled }}
+{{- $name := include "sluice.workers" . }}
+{{- $tls := dict "ca" "/etc/sluice/buildkit/ca.pem" "certificate" "/etc/sluice/buildkit/cert.pem" "key" "/etc/sluice/buildkit/key.pem" "serverName" $name }}
+{{- $addresses := list }}
+{{- $all := dict }}
+{{- range $at := until (int .Values.buildkit.workers) }}
+{{- $address := printf "tcp://%s-%d.%s.%s.svc:1234" $name $at $name $.Release.Namespace }}
+{{- $addresses = append $addresses $address }}
+{{- $_ := set $all $address $tls }}
+{{- end }}
+{{- $_ := set $config "buildkit" $addresses }}
+{{- $_ := set $config "buildkitTls" $all }}
+{{- else if not (hasKey $config "buildkit") }}
+{{- $_ := set $config "buildkit" (list "off") }}
+{{- end }}
+{{- toYaml $config }}
+{{- end }}

@@ -1,0 +1,245 @@
+/** The Helm chart: what Helm and Kubernetes say of it, and that a real server takes what it makes. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { suite, test } from 'node:test';
+import { parse, stringify } from 'yaml';
+import { assertSuccess } from '../integration/served.ts';
+import { startObjectStore } from '../world/object-store.ts';
+import { startPostgres } from '../world/postgres.ts';
+import { startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { conformance, helm, type KubernetesObject, type Labels, rendered } from './helm-world.ts';
+
+const one = {
+  image: { repository: 'registry.example.org/sluice' },
+  url: 'https://containers.example.org',
+};
+const several = {
+  ...one,
+  replicas: 3,
+  database: { existingSecret: 'sluice-database' },
+  content: 's3://bucket/site',
+  keys: { existingSecret: 'sluice-keys' },
+  env: [
+    { name: 'SLUICE_S3_REGION', value: 'eu-central-1' },
+    {
+      name: 'SLUICE_ACCOUNTS',
+      valueFrom: { secretKeyRef: { name: 'sluice-accounts', key: 'accounts' } },
+    },
+  ],
+};
+const whole = {
+  ...several,
+  config: { access: { requests: 'open' }, conda: { packages: { maxCount: 300 } } },
+  ingress: { enabled: true, className: 'nginx', tlsSecret: 'containers-tls' },
+  autoscaling: { enabled: true },
+  networkPolicy: {
+    from: [
+      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'ingress-nginx' } } },
+    ],
+  },
+  serviceMonitor: { enabled: true },
+  nodeSelector: { 'kubernetes.io/arch': 'amd64' },
+  tolerations: [{ key: 'dedicated', operator: 'Exists' }],
+  imagePullSecrets: [{ name: 'registry' }],
+  buildkit: {
+    enabled: true,
+    workers: 2,
+    tls: { server: 'buildkit-server', client: 'buildkit-client' },
+    allowedNetworks: ['10.20.0.10/32'],
+  },
+};
+const sites = { one, several, whole };
+
+const ofKind = (objects: readonly KubernetesObject[], kind: string) =>
+  objects.filter(object => object.kind === kind);
+const only = (objects: readonly KubernetesObject[], kind: string): KubernetesObject => {
+  const [found, ...more] = ofKind(objects, kind);
+  assert.ok(found && more.length === 0, kind);
+  return found;
+};
+const includes = (labels: Labels, selector: Labels) =>
+  Object.entries(selector).every(([name, value]) => labels[name] === value);
+const configOf = (objects: readonly KubernetesObject[]) =>
+  ofKind(objects, 'ConfigMap').find(({ data }) => data?.['sluice.yaml'])?.data?.['sluice.yaml'] ??
+  '';
+const serverOf = (objects: readonly KubernetesObject[]) => {
+  const { spec } = only(objects, 'Deployment').spec.template;
+  const [container] = spec.containers;
+  assert.ok(container);
+  return { spec, container };
+};
+
+suite('the Helm chart', () => {
+  for (const [name, values] of Object.entries(sites)) {
+    test(`Helm and Kubernetes accept it for ${name}`, async () => {
+      assertSuccess(await helm(['lint', '--strict'], values));
+      const objects = await rendered(values);
+      // The operator of Prometheus brings the other kind.
+      const result = await conformance(objects, ['ServiceMonitor']);
+      assertSuccess(result);
+      const skipped = name === 'whole' ? 1 : 0;
+      assert.match(
+        result.stdout,
+        new RegExp(
+          `Valid: ${objects.length - skipped}, Invalid: 0, Errors: 0, Skipped: ${skipped}`,
+        ),
+      );
+    });
+  }
+
+  test('a field that Kubernetes does not know is found', async () => {
+    const objects = await rendered(one);
+    const { spec } = only(objects, 'Deployment').spec.template;
+    Object.assign(spec, { terminationGraceSeconds: 1 });
+    const { code, stdout } = await conformance(objects);
+    assert.equal(code, 1);
+    assert.match(stdout, /terminationGraceSeconds/);
+  });
+
+  test('values that do not fit together are refused with what to do', async () => {
+    const { database: _, ...noDatabase } = several;
+    const { keys: __, ...noKeys } = several;
+    for (const [values, message] of [
+      [{ ...one, image: {} }, /image\.repository is empty: build the image/],
+      [{ ...one, url: '' }, /url is empty: set it to the public address/],
+      [{ ...one, url: 'containers.example.org' }, /url/],
+      [{ ...one, replicas: 2 }, /several replicas need database\.existingSecret and content/],
+      [{ ...one, autoscaling: { enabled: true } }, /several replicas need/],
+      [noDatabase, /content names a bucket, but database\.existingSecret is empty/],
+      [{ ...several, content: '' }, /existingSecret is set, but content is empty/],
+      [noKeys, /keys\.existingSecret is empty: create the secret/],
+      [{ ...one, buildkit: { enabled: true } }, /buildkit\.tls\.server and .* are required/],
+      [{ ...one, replicaCount: 3 }, /replicaCount/],
+      // Everybody who may read a ConfigMap would see it.
+      [{ ...one, config: { accounts: { admin: 'secret' } } }, /config/],
+    ] as const) {
+      await assert.rejects(rendered(values), message);
+    }
+  });
+
+  test('everything selects what the chart makes', async () => {
+    const objects = await rendered(whole);
+    const pods = [...ofKind(objects, 'Deployment'), ...ofKind(objects, 'StatefulSet')];
+    const labels = pods.map(({ spec }) => spec.template.metadata.labels);
+    for (const { spec } of pods) {
+      assert.ok(includes(spec.template.metadata.labels, spec.selector.matchLabels ?? {}));
+    }
+    const selectors = [
+      ...ofKind(objects, 'Service').map(({ spec }) => spec.selector),
+      ...ofKind(objects, 'NetworkPolicy').map(({ spec }) => spec.podSelector?.matchLabels),
+      only(objects, 'PodDisruptionBudget').spec.selector.matchLabels,
+    ];
+    for (const selector of selectors) {
+      assert.ok(selector);
+      // Each selects the servers or the workers, never both.
+      assert.equal(labels.filter(of => includes(of, selector)).length, 1, JSON.stringify(selector));
+    }
+    const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    assert.equal(new Set(names).size, names.length);
+  });
+
+  test('a server has no right of the restricted profile too many', async () => {
+    for (const values of Object.values(sites)) {
+      const { spec, container } = serverOf(await rendered(values));
+      assert.deepEqual(container.securityContext, {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      });
+      assert.equal(spec.securityContext.runAsNonRoot, true);
+      assert.deepEqual(spec.securityContext.seccompProfile, { type: 'RuntimeDefault' });
+      assert.equal(spec.automountServiceAccountToken, false);
+      const kinds = ['configMap', 'emptyDir', 'persistentVolumeClaim', 'secret'];
+      for (const { name, ...source } of spec.volumes) {
+        assert.ok(kinds.includes(Object.keys(source)[0] ?? ''), String(name));
+      }
+      const volumes = spec.volumes.map(({ name }) => name);
+      assert.deepEqual(container.volumeMounts.map(({ name }) => name).sort(), volumes.sort());
+    }
+  });
+
+  test('a worker takes orders from certificates only', async () => {
+    const [worker] = only(await rendered(whole), 'StatefulSet').spec.template.spec.containers;
+    for (const file of ['tlscacert', 'tlscert', 'tlskey']) {
+      assert.ok(
+        worker?.args?.some(arg => arg.startsWith(`--${file}=/certificates/`)),
+        file,
+      );
+    }
+    assert.equal(worker?.securityContext.runAsNonRoot, true);
+  });
+
+  test('Kubernetes waits for the end of a server, and its settings exist', async () => {
+    const known = readFileSync('docs/configuration.md', 'utf8');
+    for (const values of Object.values(sites)) {
+      const objects = await rendered(values);
+      const { spec, container } = serverOf(objects);
+      for (const { name } of container.env) {
+        assert.ok(name === 'POD_IP' || /^AWS_|^SLUICE_CONFIG$/.test(name) || known.includes(name));
+      }
+      const { stopDelay, drainTime } = parse(configOf(objects)) as Record<string, string>;
+      const seconds = [stopDelay, drainTime].map(text => Number.parseInt(text ?? '', 10));
+      // 20 s for builds, as in the unit for systemd.
+      const needed = seconds.reduce((sum, each) => sum + each, 20);
+      assert.ok(spec.terminationGracePeriodSeconds >= needed, `${needed}`);
+    }
+  });
+
+  test('its version is that of Sluice', () => {
+    const { version, appVersion } = parse(readFileSync('deploy/helm/Chart.yaml', 'utf8'));
+    const { version: own } = JSON.parse(readFileSync('package.json', 'utf8'));
+    assert.deepEqual([version, appVersion], [own, own]);
+  });
+
+  test('a real server runs with its configuration', { timeout: 300_000 }, async () => {
+    await using postgres = await startPostgres();
+    await using store = await startObjectStore();
+    await using directory = await makeTempDir('helm-server');
+    const objects = await rendered({
+      ...several,
+      content: `s3://${await store.createBucket()}/site`,
+      ingress: { enabled: true },
+    });
+    const { container } = serverOf(objects);
+    const keys = directory.join('keys');
+    await mkdir(keys);
+    for (const name of ['secrets.key', 'registry-token.key']) {
+      await writeFile(`${keys}/${name}`, Buffer.alloc(32, name), { mode: 0o600 });
+    }
+    // What the pod would take from secrets, and what differs outside of a pod.
+    const replaced: Record<string, string> = {
+      SLUICE_CONFIG: directory.join('sluice.yaml'),
+      SLUICE_DATABASE: await postgres.createDatabase(),
+      SLUICE_REPLICA_KEYS: keys,
+      SLUICE_ACCOUNTS: 'admin:secret',
+    };
+    await writeFile(replaced.SLUICE_CONFIG ?? '', configOf(objects));
+    const env = Object.fromEntries(
+      container.env
+        .filter(({ name }) => name.startsWith('SLUICE_') && name !== 'SLUICE_REPLICA_ADDRESS')
+        .map(({ name, value }) => [name, replaced[name] ?? value ?? '']),
+    );
+    assertSuccess(await sluiceCommand(['config', '--config', replaced.SLUICE_CONFIG ?? ''], env));
+    const { SLUICE_CONFIG: _, ...settings } = env;
+    await using sluice = await startSluice({
+      config: parse(configOf(objects)) as object,
+      env: {
+        ...settings,
+        ...store.env,
+        SLUICE_S3_ENDPOINT: store.url,
+        SLUICE_S3_REGION: 'us-east-1',
+        SLUICE_S3_PATH_STYLE: 'true',
+        SLUICE_REPLICA_ADDRESS: 'http://127.0.0.1:9090',
+      },
+    });
+    for (const probe of [container.readinessProbe, container.livenessProbe]) {
+      assert.equal((await sluice.fetch(probe.httpGet?.path ?? '')).status, 200);
+    }
+    assert.equal(container.ports[0]?.containerPort, 9090);
+    assert.match(readFileSync('Dockerfile', 'utf8'), /SLUICE_LISTEN=0\.0\.0\.0:9090/);
+    assert.ok(stringify(parse(configOf(objects))).includes('trustedProxies: 1'));
+  });
+});
