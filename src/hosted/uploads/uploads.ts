@@ -271,8 +271,13 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
       exclusively(repository, id, body, async session => {
         const { ingest } = session;
         clearTimeout(session.ending);
-        if (session.whole === digest) await skip(body, ingest.size);
-        else await complete(session, body, range, digest);
+        if (session.whole !== digest) await complete(session, body, range, digest);
+        else {
+          await skip(body, ingest.size).catch(error => {
+            endSoon(session);
+            throw error;
+          });
+        }
         try {
           await ingest.commit();
           // From here on it counts as a part of the repository.
