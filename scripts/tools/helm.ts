@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { copyFile, mkdir, rename, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { helmDirectory, helmVersions } from '../../test/world/tools.ts';
+import { go, installProgram } from './go-programs.ts';
 import { lock } from './lock.ts';
-import { run } from './run.ts';
 
 export function hasHelm(): boolean {
   return existsSync(helmDirectory());
@@ -18,18 +18,11 @@ export async function buildHelm(): Promise<void> {
   console.log(`Compiling Helm ${helm} and kubeconform ${kubeconform} to ${destination}`);
   const folder = `${destination}.unfinished`;
   await rm(folder, { recursive: true, force: true });
-  const go = (...args: string[]) =>
-    run('nice', ['-n', '19', 'go', ...args], {
-      GOBIN: folder,
-      CGO_ENABLED: '0',
-      GOFLAGS: `${process.env.GOFLAGS ?? ''} -modcacherw`.trim(),
-    });
   try {
     await mkdir(folder, { recursive: true });
-    const flags = ['-trimpath', '-buildvcs=false', '-ldflags', '-s -w'];
-    await go('install', ...flags, `github.com/yannh/kubeconform/cmd/kubeconform@v${kubeconform}`);
-    await go('install', ...flags, `helm.sh/helm/v4/cmd/helm@v${helm}`);
-    const found = await go('mod', 'download', '-json', `k8s.io/kubernetes@v${kubernetes}`);
+    await installProgram(folder, `github.com/yannh/kubeconform/cmd/kubeconform@v${kubeconform}`);
+    await installProgram(folder, `helm.sh/helm/v4/cmd/helm@v${helm}`);
+    const found = await go(folder, 'mod', 'download', '-json', `k8s.io/kubernetes@v${kubernetes}`);
     const { Dir: source, Zip: zip } = JSON.parse(found) as { Dir: string; Zip: string };
     await copyFile(join(source, 'api/openapi-spec/swagger.json'), join(folder, 'kubernetes.json'));
     await Promise.all([source, zip].map(path => rm(path, { recursive: true, force: true })));

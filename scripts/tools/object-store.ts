@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { objectStoreDirectory, objectStoreVersion } from '../../test/world/tools.ts';
+import { installProgram } from './go-programs.ts';
 import { lock } from './lock.ts';
-import { run } from './run.ts';
 
 const module = 'github.com/versity/versitygw/cmd/versitygw';
 
@@ -21,12 +21,7 @@ export async function buildObjectStore(): Promise<void> {
   await rm(folder, { recursive: true, force: true });
   try {
     await mkdir(folder, { recursive: true });
-    const flags = ['-trimpath', '-buildvcs=false', '-ldflags', '-s -w'];
-    await run('nice', ['-n', '19', 'go', 'install', ...flags, `${module}@v${objectStoreVersion}`], {
-      GOBIN: folder,
-      CGO_ENABLED: '0',
-      GOFLAGS: `${process.env.GOFLAGS ?? ''} -modcacherw`.trim(),
-    });
+    await installProgram(folder, `${module}@v${objectStoreVersion}`);
     await rename(folder, destination);
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -152,13 +152,18 @@ export function isDiskFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && fullCodes.has(error.code);
 }
 
+/** Returns true for an error that means that the database or the object store does not answer. */
+export function isStorageLost(error: unknown): boolean {
+  return error instanceof Fault && error.kind === 'unavailable' && error.phase === 'store';
+}
+
 /**
  * Returns true for an error that means that nothing can be written now: a full, read-only or
  * broken disk, or a locked database.
  */
 export function isUnwritable(error: unknown): boolean {
-  if (isDiskFull(error)) return true;
-  if (error instanceof Fault) return error.kind === 'unavailable' && error.phase === 'store';
+  if (isDiskFull(error) || isStorageLost(error)) return true;
+  if (error instanceof Fault) return false;
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return /^(?:EROFS|EIO|SQLITE_(?:READONLY|IOERR|BUSY|CANTOPEN))/.test(code);
 }

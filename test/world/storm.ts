@@ -119,7 +119,7 @@ export class StormClient {
         const { status, succeeded } = JSON.parse(body.toString());
         if (status === 'COMPLETED' && succeeded === true) return;
         const log = await this.expect(200, `/v1alpha1/builds/${promised.id}/logs`);
-        // The user is told. A build may be the reason for the deaths.
+        // The log gives its user the reason: a build may be what ends the server.
         if (/ended unexpectedly 3 times while this build ran/.test(log.body.toString())) return;
         throw new Error(`${body.toString()} ${log.body.toString()}`);
       }

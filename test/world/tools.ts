@@ -151,10 +151,11 @@ export function helmDirectory(): string {
 export function requireHelm(): { helm: string; kubeconform: string; schema: string } {
   const folder = helmDirectory();
   if (!existsSync(folder)) throw missing('Helm is missing');
-  const [helm, kubeconform, schema] = ['helm', 'kubeconform', 'kubernetes.json'].map(name =>
-    join(folder, name),
-  ) as [string, string, string];
-  return { helm, kubeconform, schema };
+  return {
+    helm: join(folder, 'helm'),
+    kubeconform: join(folder, 'kubeconform'),
+    schema: join(folder, 'kubernetes.json'),
+  };
 }
 
 function postgresFolders(): string[] {

@@ -1,5 +1,5 @@
 import { maskAddresses } from '../../buildkit/index.ts';
-import { Fault } from '../../foundation/fault.ts';
+import { Fault, isStorageLost } from '../../foundation/fault.ts';
 import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
@@ -16,7 +16,7 @@ import type { Solve } from '../solve/build-run.ts';
 import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
 import { isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
-import { isStorageLost, untilStored } from './until-stored.ts';
+import { untilStored } from './until-stored.ts';
 
 /** A queued or running build. */
 export interface ActiveBuild {

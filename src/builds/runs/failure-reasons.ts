@@ -1,7 +1,6 @@
-import { Fault, isDiskFull } from '../../foundation/fault.ts';
+import { Fault, isDiskFull, isStorageLost } from '../../foundation/fault.ts';
 import type { BuildOutcome, BuildRow } from '../../storage/rows/images/build-rows.ts';
 import { BuilderLost } from '../builder/builders.ts';
-import { isStorageLost } from './until-stored.ts';
 
 const maxStarts = 3;
 

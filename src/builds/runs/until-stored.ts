@@ -1,13 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Fault, isDiskFull } from '../../foundation/fault.ts';
+import { isDiskFull, isStorageLost } from '../../foundation/fault.ts';
 
 const firstPauseMs = 250;
 const longestPauseMs = 10_000;
-
-/** True when the database or the object store does not answer: nothing of the build itself has failed. */
-export function isStorageLost(error: unknown): boolean {
-  return error instanceof Fault && error.kind === 'unavailable' && error.phase === 'store';
-}
 
 /**
  * Repeats a change of the rows for as long as the database does not answer, or its disk is full. Without it, a build that
