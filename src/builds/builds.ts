@@ -1,6 +1,7 @@
 import type { DocumentName } from '../conda/bills/document-form.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import {
   type BuildOutcome,
@@ -108,6 +109,16 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
 
   /**
+   * Returns the build that made an image; undefined for an image from elsewhere. A build publishes its image before it
+   * ends, so one that has not ended counts as the maker.
+   */
+  const makerOf = async (target: string, digest: Digest): Promise<string | undefined> => {
+    const last = (await store.latest(target, digest)) ?? (await store.latest(target));
+    const isMaker = last && (last.finishedAt === null || last.digest === digest);
+    return isMaker ? last.id : undefined;
+  };
+
+  /**
    * Returns the image, or a failure of the same owner that is too recent to try again; undefined for neither. Failures
    * of other owners do not count: they may come from their credentials, their time limit, or a cancellation.
    */
@@ -117,7 +128,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
   ): Promise<BuildTicket | undefined> => {
     const found = await deps.find(target, grant);
     if (found) {
-      const id = (await store.latest(target, found.digest))?.id;
+      const id = await makerOf(target, found.digest);
+      if (id) active.get(id)?.askers.add(owner);
       return { id, isCached: true, succeeded: true, image: found };
     }
     const last = await store.latest(target);

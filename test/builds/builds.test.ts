@@ -81,6 +81,35 @@ suite('requests at the same instant', () => {
     assert.deepEqual(await second, { id: first.id, isCached: true, succeeded: true });
   });
 
+  test('an image whose build has not ended has this build, also after kill -9', async () => {
+    await using world = await startBench();
+    const asked = await ask(world, 'one', 'a');
+    await runningAre(world, ['one']);
+    world.images.add(plan('one').target);
+    const during = await ask(world, 'one', 'b');
+    assert.deepEqual([during.isCached, during.id], [true, asked.id]);
+    assert.equal(await world.builds.isAsker(idOf(asked), 'b'), true);
+
+    await using next = world.restart({ find: async () => made });
+    assert.equal((await ask(next, 'one', 'b')).id, asked.id);
+    await next.builds.resume();
+    await runningAre(next, ['one']);
+    next.running[0]?.succeed();
+    await next.builds.settled(idOf(asked), patienceMs);
+    assert.equal((await ask(next, 'one', 'b')).id, asked.id);
+  });
+
+  test('an image from elsewhere has no build, whatever build of its name failed', async () => {
+    await using world = await startBench();
+    const asked = await ask(world, 'one', 'a');
+    await runningAre(world, ['one']);
+    world.running[0]?.fail(new Fault('build-failed', 'broken'));
+    await world.builds.settled(idOf(asked), patienceMs);
+    world.images.add(plan('one').target);
+    const after = await ask(world, 'one', 'a');
+    assert.deepEqual([after.isCached, after.id], [true, undefined]);
+  });
+
   test('a request during the resumption of builds joins them', async () => {
     await using first = await startBench();
     const before = await ask(first, 'one');
