@@ -87,3 +87,17 @@ test('many searches take turns', async t => {
   assert.ok(bytes < 200 * mib, `${Math.round(bytes / mib)} MiB`);
   assert.ok(block < boundMs(50), `${block} ms`);
 });
+
+test('a search ends when its viewer has left, also while it waits for its turn', async () => {
+  const window = { sort: 'name', offset: 0, limit: 2 } as const;
+  const nothing = { text: 'no such name', change: undefined };
+  await using tree = await openTree(path);
+  const gone = new AbortController();
+  const searches = Array.from({ length: 20 }, () => tree.search(nothing, window, gone.signal));
+  setImmediate(() => gone.abort(new Error('the viewer has left')));
+  for (const one of await Promise.allSettled(searches)) {
+    assert.equal(one.status === 'rejected' && one.reason.message, 'the viewer has left');
+  }
+  // Their turns are free again.
+  assert.equal((await tree.search(nothing, window)).count, 0);
+});

@@ -62,8 +62,9 @@ export interface LayerListings {
    * Returns what is known, and starts what is missing. All who ask share one computation.
    *
    * @param waitMs how long the caller waits for what is missing. Default: not at all
+   * @param signal ends the wait, not the computation: throws its reason
    */
-  look(question: ListingQuestion, waitMs?: number): Promise<LayerLook>;
+  look(question: ListingQuestion, waitMs?: number, signal?: AbortSignal): Promise<LayerLook>;
   /** Removes what is kept about a layer, because the disk has damaged it. */
   discard(question: ListingQuestion): Promise<void>;
   close(): Promise<void>;
@@ -287,12 +288,12 @@ export function createLayerListings({
   };
 
   return {
-    async look(question, waitMs = 0) {
+    async look(question, waitMs = 0, signal) {
       const look = await lookNow(question);
       const run = runs.get(keyOf(question));
       if (!look.progress || !run || waitMs === 0) return look;
       await look[Symbol.asyncDispose]();
-      await Promise.race([run.done, sleep(waitMs, undefined, { ref: false })]);
+      await Promise.race([run.done, sleep(waitMs, undefined, { ref: false, signal })]);
       return lookNow(question);
     },
 

@@ -2,11 +2,8 @@ import type { ParameterizedContext } from 'koa';
 import { orderedChannels, readChannel } from '../../builds/recipe/conda/conda-channel.ts';
 import type { PackageSearch } from '../../conda/search/package-search.ts';
 import type { ApiBasis } from '../../http/api/api-route.ts';
-import {
-  type AcceptRequestDeps,
-  acceptRequest,
-  signalOf,
-} from '../../http/api/container/accept-request.ts';
+import { type AcceptRequestDeps, acceptRequest } from '../../http/api/container/accept-request.ts';
+import { clientSignal } from '../../http/callers/client-signal.ts';
 import { faultOf } from '../../http/errors/fault-of.ts';
 import { rateFor } from '../../http/limits/caller-rates.ts';
 import { limited } from '../../http/limits/limited.ts';
@@ -138,5 +135,5 @@ function preview<T>(
     rate: { ...limit.rate, count: limit.rate.count * previewsPerRequest },
   };
   const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
-  return limited(previewLimiter, wide, setHeaders, () => work(signalOf(ctx)));
+  return limited(previewLimiter, wide, setHeaders, () => work(clientSignal(ctx.res)));
 }

@@ -85,14 +85,16 @@ export interface LayerFilesCaller {
   readonly caller: string;
   /** How long the caller waits for layers that are being read (ms). Default: not at all. */
   readonly waitMs?: number;
+  /** Aborts when the caller has left. */
+  readonly signal: AbortSignal;
 }
 
 const rowsOfPage = 100;
 
-/** Returns files of a layer. Throws a `Fault`, the same as for the image. */
+/** Returns files of a layer. Throws a `Fault`, the same as for the image, and the reason of the signal. */
 export async function layerFiles(
   asked: LayerFilesQuestion,
-  { credentials, caller, waitMs = 0 }: LayerFilesCaller,
+  { credentials, caller, waitMs = 0, signal }: LayerFilesCaller,
   { openInspected, openLayers, layerListings }: LayerFilesDeps,
 ): Promise<LayerFiles> {
   const chosen = await chooseImage(openInspected, asked.image, asked.platform, credentials);
@@ -115,9 +117,9 @@ export async function layerFiles(
     const nothing = { progress: undefined, waste: undefined, contents: undefined };
     return { chosen, at, ...nothing, isCompared: false, failure: problem };
   }
-  await using look = await layerListings.look(question, waitMs);
+  await using look = await layerListings.look(question, waitMs, signal);
   const { progress, failure, isCompared, waste, tree } = look;
-  const contents = tree && (await readContents(tree, asked, look, question, layerListings));
+  const contents = tree && (await readContents(tree, asked, look, question, layerListings, signal));
   return { chosen, at, progress, failure, isCompared, waste, contents };
 }
 
@@ -127,9 +129,10 @@ async function readContents(
   look: LayerLook,
   question: ListingQuestion,
   listings: LayerListings,
+  signal: AbortSignal,
 ): Promise<LayerContents> {
   try {
-    return await contentsOf(tree, asked, look.isCompared);
+    return await contentsOf(tree, asked, look.isCompared, signal);
   } catch (error) {
     if (!(error instanceof DamagedListing)) throw error;
     await listings.discard(question);
@@ -147,13 +150,14 @@ async function contentsOf(
   tree: OpenedTree,
   { path = '', sort = 'size', name = '', change, page: wanted = 1 }: LayerFilesQuestion,
   isCompared: boolean,
+  signal: AbortSignal,
 ): Promise<LayerContents> {
   const { root, index } = tree;
   const kind = layerChanges.find(one => one === change);
   const window = { sort, offset: (wanted - 1) * rowsOfPage, limit: rowsOfPage };
   const isSearch = name !== '' || kind !== undefined;
   if (isSearch) {
-    const found = await search(tree, name, kind, sort, wanted);
+    const found = await search(tree, name, kind, sort, wanted, signal);
     return { ...{ root, index, names: [], directory: undefined }, ...found };
   }
   const directory = await tree.find(namesIn(path));
@@ -178,9 +182,11 @@ async function search(
   change: LayerChange | undefined,
   sort: TreeSort,
   page: number,
+  signal: AbortSignal,
 ): Promise<Pick<LayerContents, 'rows' | 'count' | 'isCut' | 'page' | 'pages'>> {
   const window = { sort, offset: (page - 1) * rowsOfPage, limit: rowsOfPage };
-  const { nodes, count, shown } = await tree.search({ text: name.toLowerCase(), change }, window);
+  const asked = { text: name.toLowerCase(), change };
+  const { nodes, count, shown } = await tree.search(asked, window, signal);
   const rows: LayerRow[] = [];
   const directories = new Map<number, RowDirectory>();
   for (const node of nodes) {

@@ -2,14 +2,13 @@ import { Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { maskAddresses } from '../../../buildkit/index.ts';
-
 import type { Cancellation } from '../../../builds/builds.ts';
-
 import type { BuildLogs, LogOptions } from '../../../builds/logs/build-logs.ts';
 import { type BuildPlan, pullName, recipeIn } from '../../../builds/plan/build-plan.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { parseReference } from '../../../oci/reference.ts';
 import type { BuildRow } from '../../../storage/rows/images/build-rows.ts';
+import { clientSignal } from '../../callers/client-signal.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import {
@@ -147,9 +146,7 @@ function followed(
   { asEvents, ...options }: LogOptions & { readonly asEvents: boolean },
   ctx: ParameterizedContext,
 ): Readable {
-  const gone = new AbortController();
-  ctx.res.once('close', () => gone.abort());
-  const pieces = logs.follow(id, gone.signal, options);
+  const pieces = logs.follow(id, clientSignal(ctx.res), options);
   ctx.set('cache-control', 'no-store');
   // Otherwise nginx buffers several kilobytes of lines.
   ctx.set('x-accel-buffering', 'no');

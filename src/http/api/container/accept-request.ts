@@ -5,6 +5,7 @@ import type { Caller } from '../../../request/container-request.ts';
 import type { ApiVersion, Submission } from '../../../request/submission.ts';
 import type { DiskSpace } from '../../../storage/directory/disk-space.ts';
 import type { UsageStore } from '../../../storage/rows/images/usage-rows.ts';
+import { clientSignal } from '../../callers/client-signal.ts';
 import { type CallerRates, rateFor } from '../../limits/caller-rates.ts';
 import { type Allowance, type Limiter, limitHeaders } from '../../limits/limiter.ts';
 
@@ -47,12 +48,5 @@ export async function acceptRequest(
     return () => limit && buildLimiter.giveBack(limit.key, limit.rate);
   };
   space.take(rowBytes);
-  return accept(body, version, caller, onBuild, signalOf(ctx));
-}
-
-/** Returns a signal that aborts when the caller disconnects. */
-export function signalOf({ res }: RequestCall['ctx']): AbortSignal {
-  const gone = new AbortController();
-  res.once('close', () => gone.abort());
-  return gone.signal;
+  return accept(body, version, caller, onBuild, clientSignal(ctx.res));
 }

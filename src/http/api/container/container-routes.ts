@@ -3,14 +3,10 @@ import type { Builds } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { DryRun } from '../../../request/dry-run.ts';
 import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
+import { clientSignal } from '../../callers/client-signal.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
-import {
-  type AcceptRequestDeps,
-  acceptRequest,
-  type RequestCall,
-  signalOf,
-} from './accept-request.ts';
+import { type AcceptRequestDeps, acceptRequest, type RequestCall } from './accept-request.ts';
 import {
   containerAnswerSchema,
   containerDetailsSchema,
@@ -146,7 +142,7 @@ export const containerRoutes = [
 async function create(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
   const { body: submission, caller, warnings } = call;
   if (submission.dryRun) {
-    const forecast = await deps.dryRun(submission, version, caller, signalOf(call.ctx));
+    const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));
     return forecastAnswer(forecast, submission, warnings);
   }
   const accepted = await acceptRequest(call, version, deps);

@@ -4,6 +4,7 @@ import { parsePlatform } from '../../../oci/platform.ts';
 import type { Identities } from '../../../platform/identities.ts';
 import type { Inspect } from '../../../request/inspect/inspect.ts';
 import { type LayerFilesDeps, layerFiles } from '../../../request/inspect/layer-files.ts';
+import { clientSignal } from '../../callers/client-signal.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { inspectAnswerSchema } from '../container/answer-schema.ts';
@@ -104,7 +105,7 @@ export const inspectRoutes = [
     answers: ok(filesAnswerSchema, 'A page of the files'),
     faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
     claim: ({ body: { containerImage: _, ...claim } }) => claim,
-    async run({ body, caller, query }, { credentialsOf, ...deps }: InspectDeps) {
+    async run({ ctx, body, caller, query }, { credentialsOf, ...deps }: InspectDeps) {
       const { wait = 0, platform, name, ...asked } = query;
       const question = {
         ...{ ...asked, image: body.containerImage },
@@ -117,6 +118,7 @@ export const inspectRoutes = [
           credentials: credentialsOf(grant),
           caller: user ?? network ?? address,
           waitMs: wait * 1000,
+          signal: clientSignal(ctx.res),
         },
         deps,
       );

@@ -3,6 +3,7 @@ import type { NoteBlob } from '../../../foundation/telemetry/blob-metrics.ts';
 import { type Digest, splitDigest } from '../../../oci/digest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import type { ByteRange, FoundBlob, RangeOf } from '../../../pull/blobs/found-blob.ts';
+import { clientSignal } from '../../callers/client-signal.ts';
 import {
   apiVersionHeader,
   contentHeaders,
@@ -32,10 +33,9 @@ export async function sendBlob(
   if (isUnmodified(request, digest) && (await answer.isKnown())) {
     return sendUnmodified(response, digest);
   }
-  const gone = new AbortController();
-  response.once('close', () => gone.abort());
+  const signal = clientSignal(response);
   if (request.method === 'HEAD') {
-    const size = await answer.size(gone.signal);
+    const size = await answer.size(signal);
     response.writeHead(200, {
       ...contentHeaders(digest, mediaTypes.octetStream, size),
       'accept-ranges': 'bytes',
@@ -45,7 +45,7 @@ export async function sendBlob(
   }
   const header = rangeHeader(request, digest);
   const rangeOf = header === undefined ? undefined : (size: number) => parseRange(header, size);
-  const blob = await answer.open(rangeOf, gone.signal);
+  const blob = await answer.open(rangeOf, signal);
   if (blob.kind === 'redirect') {
     // No body and a closed connection: some clients hang on anything else.
     response.writeHead(307, {

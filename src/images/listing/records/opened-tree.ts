@@ -49,8 +49,11 @@ export interface OpenedTree extends AsyncDisposable {
   find(names: readonly string[]): Promise<StoredNode | undefined>;
   /** Returns the names of a node and of the directories above it. */
   pathOf(node: StoredNode): Promise<readonly string[]>;
-  /** Finds nodes of the whole tree. Throws a {@link Fault} (503) when too many searches wait. */
-  search(search: TreeSearch, window: TreeWindow): Promise<FoundNodes>;
+  /**
+   * Finds nodes of the whole tree. Throws a {@link Fault} (503) when too many searches wait, and the reason of the
+   * signal when it is aborted.
+   */
+  search(search: TreeSearch, window: TreeWindow, signal?: AbortSignal): Promise<FoundNodes>;
 }
 
 /** Opens trees. */
@@ -153,11 +156,11 @@ function createTree(
       return names.reverse();
     },
 
-    async search(search, { sort, offset, limit }) {
+    async search(search, { sort, offset, limit }, signal) {
       let found: Found[] = [];
       let count = 0;
       await searches.run(async () => {
-        for await (const one of matches(file, index, search)) {
+        for await (const one of matches(file, index, search, signal)) {
           count += 1;
           found.push(one);
           if (found.length >= 4 * mostFound) found = best(found, sort);
@@ -192,9 +195,12 @@ async function* matches(
   file: PagedFile,
   { nodePages, count }: TreeIndex,
   { text, change }: TreeSearch,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<Found> {
   let first = 0;
+  signal?.throwIfAborted();
   for await (const bytes of file.each(nodePages)) {
+    signal?.throwIfAborted();
     for (let number = first; number < Math.min(count, first + nodesInPage); number += 1) {
       const node = nodeIn(bytes, first, number, count);
       if (number === 0 || (change !== undefined && node.change !== change)) continue;

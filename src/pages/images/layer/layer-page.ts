@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { clientSignal } from '../../../http/callers/client-signal.ts';
 import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
 import type { Identities } from '../../../platform/identities.ts';
 import type { LayerFilesDeps } from '../../../request/inspect/layer-files.ts';
@@ -37,7 +38,7 @@ export const layerPages = [
     access: 'requests',
     limit: 'requests',
     query: layerQuery,
-    async run({ viewer, query }, deps: LayerPageDeps) {
+    async run({ ctx, viewer, query }, deps: LayerPageDeps) {
       const { image = '', platform, layer = '', part, ...shown } = query;
       if (image.trim() === '' || layer === '') {
         const search = image.trim() === '' ? '' : `?${new URLSearchParams({ image })}`;
@@ -51,7 +52,7 @@ export const layerPages = [
       const caller = user ?? network ?? ip;
       const data = await layerData(
         address,
-        { credentials: deps.credentialsOf(grant), caller },
+        { credentials: deps.credentialsOf(grant), caller, signal: clientSignal(ctx.res) },
         deps,
       );
       return part === 'content' ? { piece: layerContent(data) } : layerPage(data);
