@@ -1,5 +1,3 @@
-import type { ServerResponse } from 'node:http';
-
 /** A document of this server must not load or run anything, must not appear in a frame, and has an opaque origin. */
 const nothing = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
@@ -13,13 +11,6 @@ export const securityHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   [policyHeader]: nothing,
 };
-
-const entries = Object.entries(securityHeaders);
-
-/** Sets the headers of every answer; called before anything else is written. */
-export function setSecurityHeaders(response: ServerResponse): void {
-  for (const [name, value] of entries) response.setHeader(name, value);
-}
 
 /**
  * Returns the headers of a page of this server. Only scripts and styles with the nonce are loaded; the page may

@@ -85,7 +85,7 @@ async function misfitOf(request: IncomingMessage, response: ServerResponse, body
   const [path = ''] = (request.url ?? '').split('?');
   if (path.startsWith('/v2')) return undefined;
   // A browser gets a page where a program gets an answer of the API.
-  const isPage = String(response.getHeader('content-type')).startsWith('text/html');
+  const isPage = String(headerOf(response, 'content-type')).startsWith('text/html');
   if (isPage && String(request.headers.accept).includes('text/html')) return undefined;
   const { method = '' } = request;
   for (const { document, bases, find, compiler } of documents) {
@@ -102,10 +102,12 @@ async function misfitOf(request: IncomingMessage, response: ServerResponse, body
     const [, name] = /^#\/components\/responses\/(\w+)$/.exec(declared.$ref ?? '') ?? [];
     if (name) [declared, at] = [document.components.responses[name] ?? {}, declared.$ref ?? ''];
     const headers = Object.keys(declared.headers ?? {}).map(one => one.toLowerCase());
-    const undeclared = told.find(one => response.hasHeader(one) && !headers.includes(one));
+    const undeclared = told.find(
+      one => headerOf(response, one) !== undefined && !headers.includes(one),
+    );
     if (undeclared) return `the header ${undeclared} is not declared`;
     if (body === '' || method === 'HEAD') return undefined;
-    const type = String(response.getHeader('content-type')).replace(/;.*/, '');
+    const type = String(headerOf(response, 'content-type')).replace(/;.*/, '');
     if (!declared.content?.[type]) return `${type} is not declared`;
     if (type !== 'application/json') return undefined;
     const validate = (await compiler())(`${at}/content/application~1json/schema`);
@@ -116,12 +118,24 @@ async function misfitOf(request: IncomingMessage, response: ServerResponse, body
   return undefined;
 }
 
+/** Node forgets headers that it writes from one object. */
+const writtenAtOnce = new WeakMap<ServerResponse, Readonly<Record<string, unknown>>>();
+
+function headerOf(response: ServerResponse, name: string): unknown {
+  return response.getHeader(name) ?? writtenAtOnce.get(response)?.[name];
+}
+
 function escaped(path: string): string {
   return encodeURIComponent(path.replaceAll('~', '~0').replaceAll('/', '~1'));
 }
 
 if (isMainThread) {
-  const { end } = ServerResponse.prototype;
+  const { end, writeHead } = ServerResponse.prototype;
+  ServerResponse.prototype.writeHead = function (this: ServerResponse, ...args: unknown[]) {
+    const headers = args.find(one => typeof one === 'object');
+    if (headers) writtenAtOnce.set(this, headers as Readonly<Record<string, unknown>>);
+    return Reflect.apply(writeHead, this, args);
+  };
   ServerResponse.prototype.end = function (this: ServerResponse, ...args: unknown[]) {
     const ended = Reflect.apply(end, this, args) as ServerResponse;
     const [chunk] = args;

@@ -1,6 +1,5 @@
 import type { Middleware } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
-import { setSecurityHeaders } from '../../foundation/security-headers.ts';
 import type { Tally } from '../../foundation/telemetry/tally.ts';
 import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry.ts';
 import { inAliases } from '../api/aliases.ts';
@@ -14,6 +13,7 @@ import type { RequestState } from '../request-state.ts';
 import { pathOfTarget } from '../request-target.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
 import { reasonPhrase } from './reason-phrase.ts';
+import { addUsualHeaders } from './usual-headers.ts';
 
 /** Counts and times of finished requests. */
 export type Observe = (method: string, route: string, status: number, seconds: number) => void;
@@ -39,8 +39,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
     const requestId = createRequestId();
     // A closed socket has no address.
     const client = callerAddress(req, deps.trustedProxies);
-    res.setHeader('x-request-id', requestId);
-    setSecurityHeaders(res);
+    addUsualHeaders(res, requestId);
     const target = pathOfTarget(req.url ?? '');
     // All code below parses the URL again, which throws if it is not a path.
     req.url = target ?? '/';
