@@ -1,5 +1,6 @@
 import {
   accountFileSettings,
+  builderShareSettings,
   builderTlsSettings,
   channelSettings,
   registrySettings,
@@ -125,6 +126,29 @@ buildkit: [tcp://builder-1.example.com:1234, tcp://10.0.0.7:1234]
 buildkitTls:
   tcp://builder-1.example.com:1234: { ca: ca.pem, certificate: client.pem, key: client.key }
   tcp://10.0.0.7:1234: { ca: other-ca.pem, certificate: other.pem, key: other.key, serverName: builder-2 }
+\`\`\`
+
+## Several builders
+
+A build goes to a builder that runs its platforms without emulation, if there is one. Among equal builders, the one with the
+fewest builds for its weight gets it. A build waits while all builders that suit it best are full. A builder that does not
+answer gets none.
+
+Each address of the name in \`dns+tcp://name:port\` is one builder, such as each pod of a headless service of Kubernetes. The
+name is looked up again every 5 s: a new builder gets builds, and one without an address finishes those that it has.
+Certificates and shares of the name are for each of its builders, and its certificates must have the name.
+
+In the configuration file only: \`buildkitShares:\` maps the address of a builder, as written in \`buildkit\`, to its share.
+
+| setting | default | meaning |
+|---|---|---|
+${builderShareSettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+buildkit: [tcp://large.example.com:1234, 'dns+tcp://workers.sluice.svc.cluster.local:1234']
+buildkitShares:
+  tcp://large.example.com:1234: { weight: 4, builds: 8 }
+  dns+tcp://workers.sluice.svc.cluster.local:1234: { builds: 2 }
 \`\`\`
 `;
 }

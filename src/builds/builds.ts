@@ -1,4 +1,5 @@
 import type { DocumentName } from '../conda/bills/document-form.ts';
+import { atMost } from '../foundation/bounded-wait.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
@@ -329,15 +330,6 @@ export function createBuilds(deps: BuildsDeps): Builds {
     drain: runs.drain,
     close: runs.close,
   };
-}
-
-/** Waits for the work, but no longer than the time. */
-async function atMost(ms: number, work: Promise<void> | undefined): Promise<void> {
-  if (!work) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  await Promise.race([work, promise]);
-  clearTimeout(timer);
 }
 
 const resumed = '\nThe server was restarted. The build starts again.\n';

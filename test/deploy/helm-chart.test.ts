@@ -47,6 +47,7 @@ const whole = {
   buildkit: {
     enabled: true,
     workers: 2,
+    builds: 3,
     tls: { server: 'buildkit-server', client: 'buildkit-client' },
     allowedNetworks: ['10.20.0.10/32'],
   },

@@ -12,6 +12,8 @@ import { buildkitDirectory, requireCommand } from './tools.ts';
 export interface BuildkitdOptions {
   /** Listens on TCP too; clients require a certificate of the same authority. */
   readonly tls?: Certificates;
+  /** Where it listens with `tls`. Default: a free port of 127.0.0.1. */
+  readonly tcpAddress?: string;
   /** Allowed entitlements of builds. Default: `network.host`. */
   readonly entitlements?: readonly string[];
   /** More of buildkitd.toml. */
@@ -57,7 +59,7 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
     `[worker.oci]\ndefaultCgroupParent = "${controlGroup.name}"\n\n${config}\n`,
   );
   const socket = directory.join('buildkitd.sock');
-  const tcpAddress = tls ? `tcp://127.0.0.1:${await freePort()}` : '';
+  const tcpAddress = tls ? (options.tcpAddress ?? `tcp://127.0.0.1:${await freePort()}`) : '';
   // The kernel ends every process of the namespace and drops its mounts when its first process ends.
   const daemon = startDaemon('unshare', [
     ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc'],

@@ -60,15 +60,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.buildkit.enabled }}
 {{- $name := include "sluice.workers" . }}
 {{- $tls := dict "ca" "/etc/sluice/buildkit/ca.pem" "certificate" "/etc/sluice/buildkit/cert.pem" "key" "/etc/sluice/buildkit/key.pem" "serverName" $name }}
-{{- $addresses := list }}
-{{- $all := dict }}
-{{- range $at := until (int .Values.buildkit.workers) }}
-{{- $address := printf "tcp://%s-%d.%s.%s.svc:1234" $name $at $name $.Release.Namespace }}
-{{- $addresses = append $addresses $address }}
-{{- $_ := set $all $address $tls }}
-{{- end }}
-{{- $_ := set $config "buildkit" $addresses }}
-{{- $_ := set $config "buildkitTls" $all }}
+{{- $address := printf "dns+tcp://%s.%s.svc:1234" $name $.Release.Namespace }}
+{{- $_ := set $config "buildkit" (list $address) }}
+{{- $_ := set $config "buildkitTls" (dict $address $tls) }}
+{{- with .Values.buildkit.builds }}{{ $_ := set $config "buildkitShares" (dict $address (dict "builds" (int .))) }}{{ end }}
 {{- else if not (hasKey $config "buildkit") }}
 {{- $_ := set $config "buildkit" (list "off") }}
 {{- end }}

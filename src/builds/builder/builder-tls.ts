@@ -1,8 +1,9 @@
 import { readTlsFiles, type TlsFiles, type TlsOptions } from '../../buildkit/index.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
+import { parseBuilderName } from './named-builders.ts';
 
 /**
- * Returns the TLS options of the builder at an address; undefined for a builder without TLS. Returns the same object
+ * Returns the TLS options of the builder with a configured address; undefined for a builder without TLS. Returns the same object
  * until the files change.
  */
 export type TlsOf = (address: string) => TlsOptions | undefined;
@@ -29,7 +30,7 @@ export function createBuilderTls(files: ReadonlyMap<string, TlsFiles>, log: Logg
     if (known && now - known.readAt < keptMs) return known.options;
     let options: TlsOptions;
     try {
-      options = readTlsFiles(own);
+      options = withName(address, readTlsFiles(own));
     } catch (error) {
       if (!known) throw error;
       const { message } = error as Error;
@@ -46,4 +47,10 @@ export function createBuilderTls(files: ReadonlyMap<string, TlsFiles>, log: Logg
     kept.set(address, { options: current, readAt: now });
     return current;
   };
+}
+
+/** The builders behind a name have its certificate, not one for their addresses. */
+function withName(address: string, options: TlsOptions): TlsOptions {
+  const name = parseBuilderName(address);
+  return name ? { ...options, serverName: options.serverName ?? name.host } : options;
 }

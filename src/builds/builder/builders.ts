@@ -1,8 +1,8 @@
 import { BuildError, type BuildkitClient, connect, type TlsOptions } from '../../buildkit/index.ts';
+import { atMost, unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { noRemoteHealth, type RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
-import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import type { TlsOf } from './builder-tls.ts';
 import { troubleOf } from './builder-trouble.ts';
 import type { IsBusy } from './own/keep-builder.ts';
@@ -34,8 +34,8 @@ export interface BuilderWish {
 export interface Builders {
   /**
    * Runs the work on the healthy builder that suits the platforms best: native platforms first, then emulated ones,
-   * then the rest. Among equal builders, the one with the least work runs it. Throws {@link BuilderLost} when no
-   * builder answers. Throws a {@link Fault} (501) with instructions when there is no builder, and one (401) when no
+   * then the rest. Among equal builders, the one with the least work for its weight runs it. Waits while the
+   * builders that suit best have as many builds as they may. Throws {@link BuilderLost} when no builder answers. Throws a {@link Fault} (501) with instructions when there is no builder, and one (401) when no
    * builder is open to strangers.
    */
   use<T>(
@@ -66,9 +66,20 @@ export interface BuilderState extends Partial<BuilderAbout> {
   readonly running: number;
 }
 
+/** How much work a builder gets. */
+export interface BuilderShare {
+  /** Builds that it gets for each one that a builder of weight 1 gets. Default: 1. */
+  readonly weight?: number | undefined;
+  /** Maximum number of simultaneous builds. Default: no limit. */
+  readonly builds?: number | undefined;
+}
+
 /** A builder that was found. */
 export interface FoundBuilder {
   readonly address: string;
+  /** The configured address that it was found by, with the name of several builders. Default: its address. */
+  readonly configured?: string;
+  readonly share?: BuilderShare | undefined;
   /** True if strangers may build there. */
   readonly isOpen: boolean;
 }
@@ -91,6 +102,7 @@ export interface BuilderSource {
 interface Builder {
   readonly client: BuildkitClient;
   readonly tls: TlsOptions | undefined;
+  readonly share: BuilderShare;
   load: number;
   about?: BuilderAbout;
   askedAt?: number;
@@ -100,6 +112,7 @@ interface Builder {
 
 const toldMs = 60_000;
 const healthMs = 3000;
+const lookAgainMs = 5000;
 
 export function createBuilders(
   { find, isComing, troubles }: BuilderSource,
@@ -112,7 +125,15 @@ export function createBuilders(
   const leaving = new Set<Builder>();
 
   // The builders last found for each kind of customer. Connections to all others are closed.
-  const listed = new Map<Customer, readonly string[]>();
+  const listed = new Map<Customer, readonly FoundBuilder[]>();
+
+  // Resolves when a build has ended.
+  let buildEnds = Promise.withResolvers<void>();
+  const release = (builder: Builder): void => {
+    builder.load -= 1;
+    buildEnds.resolve();
+    buildEnds = Promise.withResolvers();
+  };
 
   const isBusy: IsBusy = address =>
     [...builders.values(), ...leaving].some(
@@ -124,27 +145,27 @@ export function createBuilders(
     const found = await find(customer, isBusy);
     const usable = found.filter(({ isOpen }) => isOpen || customer === 'known');
     if (found.length > 0 && usable.length === 0) throw closedToStrangers();
-    const addresses = usable.map(({ address }) => address);
-    listed.set(customer, addresses);
-    const wanted = new Set([...listed.values()].flat());
+    listed.set(customer, usable);
+    const wanted = new Map([...listed.values()].flat().map(one => [one.address, one]));
     for (const builder of leaving) {
       if (builder.load > 0) continue;
       builder.client.close();
       leaving.delete(builder);
     }
     for (const [address, builder] of builders) {
-      const isWanted = wanted.has(address);
-      const isCurrent = isWanted && tlsOf(address) === builder.tls;
-      if (isCurrent || (!isWanted && builder.load > 0)) continue;
+      const found = wanted.get(address);
+      const isCurrent = found !== undefined && tlsOf(nameOf(found)) === builder.tls;
+      if (isCurrent || (!found && builder.load > 0)) continue;
       if (builder.load > 0) leaving.add(builder);
       else builder.client.close();
       builders.delete(address);
     }
-    return addresses.map(address => {
+    return usable.map(found => {
+      const { address, share = {} } = found;
       const known = builders.get(address);
       if (known) return known;
-      const tls = tlsOf(address);
-      const builder = { client: connect(address, tls ? { tls } : {}), tls, load: 0 };
+      const tls = tlsOf(nameOf(found));
+      const builder = { client: connect(address, tls ? { tls } : {}), tls, share, load: 0 };
       builders.set(address, builder);
       return builder;
     });
@@ -170,26 +191,40 @@ export function createBuilders(
   };
 
   /** Returns the builder to use next. Its load already includes this build, so that concurrent choices see it. */
-  const choose = async (
+  const choose = async (wish: BuilderWish, signal: AbortSignal): Promise<Builder> => {
+    for (;;) {
+      const { promise: ended } = buildEnds;
+      const chosen = await chooseNow(wish, signal);
+      if (chosen) return chosen;
+      // A builder that starts meanwhile is found, too.
+      await unlessAborted(atMost(lookAgainMs, ended), signal);
+    }
+  };
+
+  /** Like {@link choose}, but returns undefined when the builders that suit best are full. */
+  const chooseNow = async (
     { customer, platforms }: BuilderWish,
     signal: AbortSignal,
-  ): Promise<Builder> => {
-    const left = new Set(await unlessAborted(known(customer), signal));
-    if (left.size === 0) throw noBuilder(troubles());
-    const ranks = await unlessAborted(ranksOf([...left], platforms), signal);
+  ): Promise<Builder | undefined> => {
+    const found = await unlessAborted(known(customer), signal);
+    if (found.length === 0) throw noBuilder(troubles());
+    const ranks = await unlessAborted(ranksOf(found, platforms), signal);
     const rankOf = (builder: Builder) => ranks.get(builder) ?? 0;
-    const isBetter = (one: Builder, best: Builder) =>
-      rankOf(one) === rankOf(best) ? one.load < best.load : rankOf(one) < rankOf(best);
     const silent = new Set<string>();
+    const left = new Set(found);
     while (left.size > 0) {
-      const builder = [...left].reduce((best, one) => (isBetter(one, best) ? one : best));
+      const rank = Math.min(...[...left].map(rankOf));
+      const free = [...left].filter(one => rankOf(one) === rank && hasRoom(one));
+      // Those that suit less well would take much longer, or cannot run the steps at all.
+      if (free.length === 0) return undefined;
+      const builder = free.reduce((best, one) => (workOf(one) < workOf(best) ? one : best));
       left.delete(builder);
       builder.load += 1;
       let able: Awaited<ReturnType<typeof isAble>> | undefined;
       try {
         able = await isAble(builder, signal);
       } finally {
-        if (able !== true) builder.load -= 1;
+        if (able !== true) release(builder);
       }
       if (able === true) return builder;
       if (typeof able === 'object') silent.add(able.trouble);
@@ -216,7 +251,7 @@ export function createBuilders(
         }
         throw error;
       } finally {
-        builder.load -= 1;
+        release(builder);
       }
     },
 
@@ -241,6 +276,19 @@ export function createBuilders(
       for (const { client } of [...builders.values(), ...leaving]) client.close();
     },
   };
+}
+
+/** The work of a builder with one more build, for its weight. */
+function workOf({ load, share: { weight = 1 } }: Builder): number {
+  return (load + 1) / weight;
+}
+
+function hasRoom({ load, share: { builds = Number.POSITIVE_INFINITY } }: Builder): boolean {
+  return load < builds;
+}
+
+function nameOf({ address, configured = address }: FoundBuilder): string {
+  return configured;
 }
 
 /** Asks a builder for its version and platforms, at most once a minute. Nobody waits for the answer. */

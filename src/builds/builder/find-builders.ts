@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { type BuildkitClient, connect } from '../../buildkit/index.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import { troubleOf } from './builder-trouble.ts';
-import type { BuilderSource, FindBuilders } from './builders.ts';
+import type { BuilderShare, BuilderSource, FindBuilders, FoundBuilder } from './builders.ts';
 import { obstacleToContainment } from './contained/requirements.ts';
+import { type AddressesOf, createAddressesOf } from './named-builders.ts';
 import type { OwnBuilder } from './own/builder-process.ts';
 import { keepBuilder } from './own/keep-builder.ts';
 import {
@@ -23,8 +24,12 @@ import { canPush } from './push-ability.ts';
 export type BringBuilder = (signal: AbortSignal, onStep: (step: string) => void) => Promise<void>;
 
 export interface FindBuildersOptions extends OwnBuilderOptions {
-  /** Configured addresses; `off` among them disables all builders. */
+  /** Configured addresses, also names of several builders; `off` among them disables all builders. */
   readonly configured: readonly string[];
+  /** How much work the configured builders get, by their configured address. */
+  readonly shares?: ReadonlyMap<string, BuilderShare> | undefined;
+  /** What the configured addresses stand for. Default: what the name service of the system says. */
+  readonly addressesOf?: AddressesOf | undefined;
   /** Builders of other operators on which strangers may build; `*` means all. */
   readonly open?: readonly string[] | undefined;
   /** Addresses at which another program may have started a builder. Default: the usual addresses. */
@@ -60,7 +65,8 @@ const remindMs = 30_000;
  * is known; a buildkitd that this server starts; a Docker engine that cannot push.
  */
 export function findBuilders(options: FindBuildersOptions): FoundBuilders {
-  const { configured, usual = usualAddresses, open = [], log } = options;
+  const { configured, usual = usualAddresses, open = [], log, shares } = options;
+  const { addressesOf = createAddressesOf() } = options;
   let seen: { readonly at: number; readonly running: Promise<Running> } | undefined;
   let isComing = false;
   const closing = new AbortController();
@@ -133,9 +139,16 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     isOpen: open.includes('*') || open.includes(address),
   });
 
+  const behind = async (name: string): Promise<readonly FoundBuilder[]> => {
+    const { isOpen } = foreign(name);
+    const share = shares?.get(name);
+    const addresses = await addressesOf(name);
+    return addresses.map(address => ({ address, configured: name, isOpen, share }));
+  };
+
   const find: FindBuilders = async (customer, isBusy = () => false) => {
     if (configured.includes('off')) return [];
-    if (configured.length > 0) return configured.map(foreign);
+    if (configured.length > 0) return (await Promise.all(configured.map(behind))).flat();
     const { able, unable } = await running();
     const found = able === undefined ? undefined : foreign(able);
     const isOwnBetter = found && !found.isOpen && customer === 'stranger' && mayContain(options);

@@ -1,7 +1,7 @@
 import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
+import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
-import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { channelsOf, readWrittenChannel } from '../channels/channel-address.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';

@@ -1,5 +1,5 @@
+import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { unlessAborted } from '../../foundation/unless-aborted.ts';
 import { Turns } from '../../upstream/transport/turns.ts';
 import type { Caller } from '../container-request.ts';
 

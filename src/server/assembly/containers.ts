@@ -34,6 +34,7 @@ import type { Access } from '../../upstream/access.ts';
 import { credentialKey } from '../../upstream/auth/credentials.ts';
 import { fetchUrl } from '../../upstream/fetch-url.ts';
 import { accessRules } from '../config/read/access-in-force.ts';
+import { configuredBuilderShares } from '../config/read/builder-shares.ts';
 import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
 import { configuredSifSigner } from '../config/read/sif-signer.ts';
 import type { AppDeps } from './app-deps.ts';
@@ -96,6 +97,7 @@ export function createContainers(
       folders: [fileURLToPath(new URL('../../../.buildkit', import.meta.url))],
       plainHttp: [...registries.settings.keys()].filter(isPlainHttp),
       open: config.builds.openBuilders,
+      shares: configuredBuilderShares(config),
       containment: containmentOf(config, registries.settings),
       bring: bringBuilder,
       log,

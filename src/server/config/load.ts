@@ -98,7 +98,7 @@ function proxiesOf(environment: Environment): ProxyFor {
 /** Certificates are the only protection of a builder on TCP. */
 function openBuilders({ buildkit, buildkitTls }: Config): string[] {
   return buildkit
-    .filter(address => address.startsWith('tcp:') && !buildkitTls[address])
+    .filter(address => /^(?:dns\+)?tcp:/.test(address) && !buildkitTls[address])
     .map(
       address =>
         `The builder ${address} has no TLS: every program that can connect to it controls it, including the steps of its builds. List its certificates in buildkitTls, or use a unix socket`,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parseAddress } from '../../buildkit/index.ts';
+import { parseBuilderName } from '../../builds/builder/named-builders.ts';
 import { parseReference } from '../../oci/reference.ts';
 import { access, audit } from './sections/access-schema.ts';
 import { accountFiles, accounts } from './sections/accounts-schema.ts';
@@ -29,7 +30,7 @@ const repository = z.string().refine(text => {
 const builder = z.string().superRefine((text, context) => {
   if (text === 'off') return;
   try {
-    parseAddress(text);
+    if (parseBuilderName(text) === undefined) parseAddress(text);
   } catch (error) {
     context.addIssue((error as Error).message);
   }
@@ -49,6 +50,22 @@ const builderTls = z.strictObject({
     .min(1)
     .optional()
     .describe("Name in the builder's certificate. Default: the host of the address"),
+});
+
+/** How much work one builder gets, or each builder behind one name. */
+const builderShare = z.strictObject({
+  weight: z
+    .number()
+    .positive()
+    .max(1000)
+    .optional()
+    .describe('Builds that it gets for each build that a builder of weight 1 gets. Default: 1'),
+  builds: z
+    .number()
+    .int()
+    .positive()
+    .optional()
+    .describe('Maximum number of simultaneous builds. Default: no limit but `builds.concurrent`'),
 });
 
 const registry = z.strictObject({
@@ -301,13 +318,19 @@ export const configSchema = z.strictObject({
     .pipe(z.array(builder))
     .default([])
     .describe(
-      'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: the BuildKit or Docker engine on this machine',
+      'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `dns+tcp://name:port` for one builder at each address of a name, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: the BuildKit or Docker engine on this machine',
     ),
   buildkitTls: z
     .record(builder, builderTls)
     .default({})
     .describe(
       'Certificates by the address of the builder, as in `buildkit`; in the configuration file only',
+    ),
+  buildkitShares: z
+    .record(builder, builderShare)
+    .default({})
+    .describe(
+      'How much work builders get, by their address as in `buildkit`; in the configuration file only',
     ),
   buildRepository: repository
     .optional()

@@ -13,7 +13,7 @@ export interface Setting {
 }
 
 // Maps whose names are hosts and addresses, and lists of objects.
-const fileOnly = ['registries', 'channels', 'buildkitTls', 'accountFiles'];
+const fileOnly = ['registries', 'channels', 'buildkitTls', 'buildkitShares', 'accountFiles'];
 
 /** All settings in the order of the schema, nested ones by their full path. */
 export const settings: readonly Setting[] = settingsIn(configSchema, []);
@@ -26,6 +26,12 @@ export const channelSettings = settingsOfEntry(configSchema.shape.channels, 'cha
 
 /** The settings of one entry below `buildkitTls`. */
 export const builderTlsSettings = settingsOfEntry(configSchema.shape.buildkitTls, 'buildkitTls');
+
+/** The settings of one entry below `buildkitShares`. */
+export const builderShareSettings = settingsOfEntry(
+  configSchema.shape.buildkitShares,
+  'buildkitShares',
+);
 
 /** The settings of one entry of `accountFiles`. */
 export const accountFileSettings = settingsIn(configSchema.shape.accountFiles.unwrap().element, [

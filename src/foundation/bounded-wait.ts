@@ -17,3 +17,15 @@ export async function unlessAborted<T>(
     signal.removeEventListener('abort', stop);
   }
 }
+
+/** Waits for an event, but no longer than the time (ms). Rejects if the event does so first. */
+export async function atMost(ms: number, event: Promise<unknown> | undefined): Promise<void> {
+  if (!event) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  try {
+    await Promise.race([event, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
