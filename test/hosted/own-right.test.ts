@@ -15,6 +15,7 @@ import { mediaTypes } from '../../src/oci/media-type.ts';
 import { createBlobCache } from '../../src/pull/blobs/blob-cache.ts';
 import { createBlobRelays } from '../../src/pull/blobs/blob-relays.ts';
 import { createBlobFinder } from '../../src/pull/blobs/pulled-blob.ts';
+import { createRelayedBlobs } from '../../src/pull/blobs/relayed-blobs.ts';
 import { createTransfers } from '../../src/pull/blobs/transfers.ts';
 import { createImageFinder } from '../../src/pull/image-finder.ts';
 import { listingOf } from '../../src/pull/pulled-listing.ts';
@@ -161,11 +162,9 @@ test('the name of a built image gives no access to other images of its repositor
     content,
     registry,
     cache,
-    relays,
+    relayed: createRelayedBlobs({ registry, relays, stallMs: 60_000, trustMs: 0 }),
     modeOf,
     ownHost,
-    stallMs: 60_000,
-    trustMs: 0,
     tally: noTally,
   });
   const { signal } = new AbortController();

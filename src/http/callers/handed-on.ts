@@ -8,7 +8,17 @@ export const handedOnHeaders = {
   proof: 'sluice-replica',
   /** Address of the client, or of its proxy, that connected to that replica. */
   peer: 'sluice-peer',
+  /** The replica can relay a blob of another registry itself. In the answer: the body says which one. */
+  relay: 'sluice-relay',
 } as const;
+
+/** Requests whose replica can relay a blob. */
+const relaying = new WeakSet<IncomingMessage>();
+
+/** Returns true for a request of a replica that can relay a blob of another registry itself. */
+export function canRelay(request: IncomingMessage): boolean {
+  return relaying.has(request);
+}
 
 /**
  * Returns true for a request that another replica has handed on. Its peer is then the one that connected to that
@@ -20,5 +30,6 @@ export function admitHandedOn(request: IncomingMessage, proof: string): boolean 
   const [one, other] = [Buffer.from(given), Buffer.from(proof)];
   if (one.length !== other.length || !timingSafeEqual(one, other)) return false;
   notePeer(request, peer);
+  if (request.headers[handedOnHeaders.relay] !== undefined) relaying.add(request);
   return true;
 }

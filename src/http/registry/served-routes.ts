@@ -15,8 +15,10 @@ import type { ContainerRequest } from '../../request/container-request.ts';
 import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import { callerAddress } from '../callers/client-address.ts';
+import { canRelay } from '../callers/handed-on.ts';
 import type { PullGuard } from '../gates/pull-guard.ts';
 import type { RequestState } from '../request-state.ts';
+import { sendRelayOrder } from './blobs/relay-order.ts';
 import { sendBlob } from './blobs/send-blob.ts';
 import type { PullMeter } from './pull-meter.ts';
 import { apiVersionHeader } from './registry-headers.ts';
@@ -116,8 +118,7 @@ function send(
     case 'manifests':
       return sendManifest(deps, pull.reference, request, image, req, res);
     case 'blobs':
-      watchRight(res, deps.rightLifeMs, () => requireRight(deps, request));
-      return sendBlobOf(deps, image, pull.reference as Digest, req, res);
+      return sendBlobOf(deps, request, image, pull.reference as Digest, req, res);
     case 'tags':
       return sendListing(deps, request, image, 'tags/list', req, res);
     case 'referrers':
@@ -149,13 +150,18 @@ async function sendManifest(
   sendDocument(document, req, res, deps.meter.headers(client, request));
 }
 
-function sendBlobOf(
-  { blobs, noteBlob }: ServedDeps,
+async function sendBlobOf(
+  deps: ServedDeps,
+  request: ContainerRequest,
   image: PulledImage,
   digest: Digest,
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
+  const { blobs, noteBlob } = deps;
+  const toRelay = canRelay(req) ? await blobs.relay(image, digest) : undefined;
+  if (toRelay) return sendRelayOrder(toRelay, res);
+  watchRight(res, deps.rightLifeMs, () => requireRight(deps, request));
   const answer = {
     isKnown: async () => (await image.member(digest)) !== undefined,
     size: (signal: AbortSignal) => blobs.head(image, digest, signal),

@@ -2,16 +2,12 @@ import { Fault, isUnwritable } from '../../foundation/fault.ts';
 import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
-import { credentialKey } from '../../upstream/auth/credentials.ts';
-import { checkNotEmpty } from '../../upstream/content/blob-answer.ts';
-import { resumingSource } from '../../upstream/content/resuming-source.ts';
-import type { OpenedBlob, RegistryClient } from '../../upstream/registry-client.ts';
+import type { RegistryClient } from '../../upstream/registry-client.ts';
 import type { BlobMode } from '../../upstream/registry-settings.ts';
 import type { PulledImage } from '../pulled-image.ts';
 import type { BlobCache } from './blob-cache.ts';
-import type { BlobRelays } from './blob-relays.ts';
-import type { ByteRange, FoundBlob, RangeOf } from './found-blob.ts';
-import { createVerifiedBlobs } from './verified-blobs.ts';
+import type { FoundBlob, RangeOf } from './found-blob.ts';
+import { type Redirects, type RelayedBlob, type RelayedBlobs, wrongSize } from './relayed-blobs.ts';
 
 export interface BlobFinder {
   /** Returns the size of the blob in bytes. */
@@ -23,25 +19,28 @@ export interface BlobFinder {
     rangeOf: RangeOf | undefined,
     signal: AbortSignal,
   ): Promise<FoundBlob>;
+  /** Returns a blob that has to be relayed, for another server to do it; undefined for one that this server has. */
+  relay(image: PulledImage, digest: Digest): Promise<ToRelay | undefined>;
+}
+
+/** A blob to relay, and what to do with redirects. */
+export interface ToRelay {
+  readonly blob: RelayedBlob;
+  readonly redirects: Redirects;
 }
 
 export interface BlobFinderDeps {
   readonly content: ContentStore;
-  readonly registry: RegistryClient;
+  readonly registry: Pick<RegistryClient, 'headBlob'>;
   readonly cache: BlobCache;
-  readonly relays: BlobRelays;
+  readonly relayed: RelayedBlobs;
   readonly modeOf: (registry: string) => BlobMode;
   readonly ownHost: string;
-  /** Longest wait for the next bytes of a blob (ms). */
-  readonly stallMs: number;
-  /** How long a blob that was verified whole is relayed without hashing it (ms); 0: never. */
-  readonly trustMs: number;
   readonly tally: Tally;
 }
 
 export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
-  const { content, registry, cache, relays, modeOf, ownHost, stallMs, tally } = deps;
-  const verified = createVerifiedBlobs(deps.trustMs);
+  const { content, registry, cache, relayed, modeOf, ownHost, tally } = deps;
 
   /**
    * Returns the size of kept content, but only of content that belongs to the image and is its own or has come from its
@@ -82,117 +81,19 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     return keptBlob(content, digest, size, rangeOf);
   };
 
-  const sizeAt = async (
-    image: PulledImage,
-    digest: Digest,
-    signal: AbortSignal,
-    expected?: number,
-  ) => {
-    const size = await registry.headBlob(image.access, digest, signal);
-    if (size !== undefined && size !== (expected ?? size)) throw wrongSize(digest, size, expected);
-    if (size !== undefined) return size;
-    throw new Fault('upstream', `The registry does not report the size of ${digest}`, {
-      phase: 'upstream',
-    });
-  };
-
-  /** Returns the bytes from `start` to `end` as they arrive from the registry; resumes an interrupted transfer. */
-  const relayed = async (
-    image: PulledImage,
-    digest: Digest,
-    size: number | undefined,
-    range: ByteRange | undefined,
-    redirects: 'follow' | 'handOn',
-    signal: AbortSignal,
-  ): Promise<FoundBlob> => {
-    let total = size;
-    const openAt = async (offset: number, how: 'follow' | 'handOn') =>
-      registry.openBlob(image.access, digest, {
-        ...{ offset, size: total },
-        ...(range && range.end + 1 !== size ? { last: range.end } : {}),
-        redirects: how,
-        signal,
-      });
-    const start = range?.start ?? 0;
-    const opened = await openAt(start, redirects);
-    if (opened.kind === 'redirect') return opened;
-    const { answer, offset } = opened;
-    total = await totalOf(image, digest, opened, size, signal);
-    const source = resumingSource({
-      first: { source: answer.body, offset },
-      start,
-      end: range?.end ?? total - 1,
-      reopen: async from => {
-        const again = await openAt(from, 'follow');
-        if (again.kind === 'redirect') throw new Error('a redirect was not followed');
-        return { source: again.answer.body, offset: again.offset };
-      },
-      stallMs,
-    });
-    return {
-      ...{ kind: 'stream', size: total, source, way: 'relayed' },
-      isVerified: verified.has(image.access.registry, digest),
-      onVerified: () => verified.add(image.access.registry, digest),
-    };
-  };
-
-  /** Returns the size of the whole blob, with a HEAD request if neither answer nor manifest has it. */
-  const totalOf = async (
-    image: PulledImage,
-    digest: Digest,
-    { answer, total }: Extract<OpenedBlob, { kind: 'bytes' }>,
-    expected: number | undefined,
-    signal: AbortSignal,
-  ): Promise<number> => {
-    try {
-      const size = total ?? expected ?? (await sizeAt(image, digest, signal));
-      checkNotEmpty({ registry: image.access.registry, digest }, size);
-      return size;
-    } catch (error) {
-      answer.body.destroy();
-      throw error;
-    }
-  };
-
-  const openingWhole =
-    (image: PulledImage, digest: Digest, size: number | undefined) => async (stop: AbortSignal) => {
-      const blob = await relayed(image, digest, size, undefined, 'follow', stop);
-      if (blob.kind !== 'stream') throw new Error('a redirect was not followed');
-      return blob;
-    };
-
-  const uncached = async (
-    image: PulledImage,
-    digest: Digest,
-    known: number | undefined,
-    rangeOf: RangeOf | undefined,
-    redirects: 'follow' | 'handOn',
-    signal: AbortSignal,
-  ): Promise<FoundBlob> => {
-    const total = known ?? (rangeOf ? await sizeAt(image, digest, signal) : undefined);
-    const range = total === undefined ? undefined : rangeOf?.(total);
-    const direct = () => relayed(image, digest, total, range, redirects, signal);
-    if (range) return direct();
-    const { registry: host, repository, credentials } = image.access;
-    const key = `relay ${host}/${repository} ${digest} ${credentialKey(credentials)}`;
-    const wanted = { digest, openWhole: openingWhole(image, digest, total) };
-    return relays.open(key, direct, wanted, total, signal);
-  };
-
   const cached = async (
-    image: PulledImage,
-    digest: Digest,
-    known: number | undefined,
+    blob: RelayedBlob,
     rangeOf: RangeOf | undefined,
     signal: AbortSignal,
   ): Promise<FoundBlob> => {
-    const openWhole = openingWhole(image, digest, known);
-    const reader = await cache.join(image.access, digest, openWhole, signal).catch(error => {
+    const { access, digest } = blob;
+    const openWhole = relayed.opening(blob);
+    const reader = await cache.join(access, digest, openWhole, signal).catch(error => {
       if (!isUnwritable(error)) throw error;
       return undefined;
     });
     // A pull continues if no copy can be kept.
-    if (!reader) return uncached(image, digest, known, rangeOf, 'follow', signal);
+    if (!reader) return relayed.open(blob, rangeOf, 'follow', signal);
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
       const source = reader.read(start, end);
@@ -206,11 +107,22 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   return {
     async head(image, digest, signal) {
       const { member, size } = await keptSize(image, digest);
-      return size ?? sizeAt(image, digest, signal, member?.size);
+      return size ?? relayed.size({ access: image.access, digest, size: member?.size }, signal);
+    },
+
+    async relay(image, digest) {
+      const { access } = image;
+      const mode = modeOf(access.registry);
+      if (mode === 'cache' || access.registry === ownHost) return undefined;
+      const { member, size } = await keptSize(image, digest);
+      if (size !== undefined) return undefined;
+      const redirects = mode === 'redirect' ? 'handOn' : 'follow';
+      return { blob: { access, digest, size: member?.size }, redirects };
     },
 
     async open(image, digest, rangeOf, signal) {
       const { member, size } = await keptSize(image, digest);
+      const blob = { access: image.access, digest, size: member?.size };
       const mode = modeOf(image.access.registry);
       const isOfCache = mode === 'cache' && image.access.registry !== ownHost;
       if (size !== undefined) {
@@ -219,14 +131,14 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       }
       if (mode === 'cache') {
         if (!member) await registry.headBlob(image.access, digest, signal);
-        const isKept = !member && cache.isFrom(digest, image.access);
+        const isKept = !member && (await cache.isFrom(digest, image.access));
         const kept = isKept ? await content.size(digest) : undefined;
         tally.add('cached blobs', kept === undefined ? 'registry' : 'cache');
         if (kept !== undefined) return fromContent(digest, kept, rangeOf);
-        return cached(image, digest, member?.size, rangeOf, signal);
+        return cached(blob, rangeOf, signal);
       }
       const redirects = mode === 'redirect' ? 'handOn' : 'follow';
-      return uncached(image, digest, member?.size, rangeOf, redirects, signal);
+      return relayed.open(blob, rangeOf, redirects, signal);
     },
   };
 }
@@ -238,14 +150,6 @@ function notOfImage({ access: { repository } }: PulledImage, digest: Digest): Fa
   return new Fault('blob-unknown', `The image of ${repository} has no blob ${digest}`, {
     phase: 'request',
   });
-}
-
-function wrongSize(digest: Digest, size: number, expected: number | undefined): Fault {
-  return new Fault(
-    'upstream',
-    `The registry has ${size} bytes for the blob ${digest}, not ${expected} as its manifest says`,
-    { phase: 'upstream' },
-  );
 }
 
 /** A blob of the content store, for a client. */

@@ -21,7 +21,7 @@ export interface WantedBlob {
   readonly onKept?: ((size: number) => Promise<void>) | undefined;
 }
 
-export function createTransfers(content: ContentStore): Transfers {
+export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfers {
   const openings = new Map<string, Opening>();
 
   const begin = async (

@@ -6,6 +6,7 @@ import type { ServedDeps } from '../../http/registry/served-routes.ts';
 import { createBlobCache } from '../../pull/blobs/blob-cache.ts';
 import { createBlobRelays } from '../../pull/blobs/blob-relays.ts';
 import { createBlobFinder } from '../../pull/blobs/pulled-blob.ts';
+import { createRelayedBlobs } from '../../pull/blobs/relayed-blobs.ts';
 import { createTransfers } from '../../pull/blobs/transfers.ts';
 import { createPullCounter } from '../../pull/pull-counter.ts';
 import { imageName, servedSubjects } from '../../pull/pull-subject.ts';
@@ -35,12 +36,13 @@ export function createPulls(
         ...{ content, cachedBlobs, transfers },
         maxBytes: config.cacheBytes,
       }),
-      relays: createBlobRelays(transfers, config.cacheBytes),
-      modeOf,
-      ownHost,
-      stallMs: config.upstream.stallTimeout,
-      trustMs: config.upstream.trust,
-      tally,
+      relayed: createRelayedBlobs({
+        registry,
+        relays: createBlobRelays(transfers, config.cacheBytes),
+        stallMs: config.upstream.stallTimeout,
+        trustMs: config.upstream.trust,
+      }),
+      ...{ modeOf, ownHost, tally },
     }),
     meter: createPullMeter({
       counter: createPullCounter(),

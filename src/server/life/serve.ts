@@ -42,6 +42,7 @@ export async function serve(
   const destination = openLogDestination();
   const log = createLogger(config.logLevel, destination);
   for (const warning of warnings) log.warn(warning);
+  const common = { config, log, proxyFor, dockerAuthConfig: environment.DOCKER_AUTH_CONFIG };
   const entries: Entries[] = [];
   let listeners: Listeners | undefined;
   let replica: Replica | undefined;
@@ -68,7 +69,7 @@ export async function serve(
       net.use(spreadLastNet(log));
       // A single server does not need the client of PostgreSQL: 4 MB of memory.
       const { startReplica } = await import('../replicas/replica.ts');
-      replica = await startReplica({ config, log }, settings);
+      replica = await startReplica({ ...common, publicUrl }, settings);
       openAll(replica.entry);
       const isFollowing = await replica.follow(stopping, leader => {
         logReady({ leader: leader.origin });
@@ -76,12 +77,9 @@ export async function serve(
       if (isFollowing) return await stopOn(stopping, listeners, replica, config, log);
     }
     const app = await createApp({
-      config,
+      ...common,
       publicUrl,
-      log,
       version: readVersion(),
-      proxyFor,
-      dockerAuthConfig: environment.DOCKER_AUTH_CONFIG,
       bringBuilder,
       lock: await replica?.lock,
     });

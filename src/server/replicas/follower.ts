@@ -11,11 +11,12 @@ import { outermost } from '../../http/errors/error-answers.ts';
 import { gate } from '../../http/gates/gate.ts';
 import { createObserver } from '../../http/observe.ts';
 import type { RequestState } from '../../http/request-state.ts';
-import type { AppDeps } from '../assembly/app-deps.ts';
+import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
 import type { Entry } from '../life/entries.ts';
 import type { CurrentLeader } from './current-leader.ts';
 import { createHandOn } from './hand-on.ts';
 import { handOnUpgrade } from './hand-on-upgrade.ts';
+import { createRelayBlobs } from './relay-blobs.ts';
 
 /** A replica that does not lead. */
 export interface Follower {
@@ -31,14 +32,11 @@ const alive = { status: 'ok' };
  * Hands all requests on to the replica that leads, except for those about this process: `/healthz`, `/health` and
  * `/metrics`. It is ready when the leader is.
  */
-export function createFollower(
-  { config, log }: Pick<AppDeps, 'config' | 'log'>,
-  leader: CurrentLeader,
-  proof: string,
-): Follower {
+export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof: string): Follower {
+  const { config, log } = deps;
   const metrics = createMetricsRegistry();
   addLeadMetric(metrics, false);
-  const handOn = createHandOn(leader, proof);
+  const handOn = createHandOn(leader, proof, createRelayBlobs(deps, metrics));
   let isDraining = false;
   const koa = new Koa<RequestState>();
   koa.silent = true;

@@ -9,7 +9,9 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { handedOnHeaders } from '../../http/callers/handed-on.ts';
+import { largestOrder, parseRelayOrder } from '../../http/registry/blobs/relay-order.ts';
 import type { CurrentLeader, Outcome } from './current-leader.ts';
+import type { RelayBlobs } from './relay-blobs.ts';
 
 /** Hands requests on to the replica that leads. */
 export interface HandOn {
@@ -19,8 +21,12 @@ export interface HandOn {
    * @throws {@link Fault} (503) when no replica leads in time, or the leader ends before its answer
    */
   answer(request: IncomingMessage, response: ServerResponse): Promise<void>;
-  /** Sends the head of a request to a leader. The connection is made when `connected` resolves. */
-  send(request: IncomingMessage, leader: URL): Sent;
+  /**
+   * Sends the head of a request to a leader. The connection is made when `connected` resolves.
+   *
+   * @param more names and values of further headers in turn
+   */
+  send(request: IncomingMessage, leader: URL, more?: readonly string[]): Sent;
   close(): void;
 }
 
@@ -45,19 +51,22 @@ const ofConnection = new Set([
 const ofReplicas = new Set<string>(Object.values(handedOnHeaders));
 const emptyBodies = new Set(['POST', 'PUT', 'PATCH']);
 
-/** @param proof proves to the leader that a replica sends the request */
-export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
+/**
+ * @param proof proves to the leader that a replica sends the request
+ * @param relays relays blobs of other registries, so that their bytes do not pass the leader
+ */
+export function createHandOn(leader: CurrentLeader, proof: string, relays: RelayBlobs): HandOn {
   const options = { keepAlive: true, timeout: idleMs, scheduling: 'lifo' } as const;
   const agents = { http: new HttpAgent(options), https: new HttpsAgent(options) };
 
-  const send: HandOn['send'] = (request, address) => {
+  const send: HandOn['send'] = (request, address, more = []) => {
     const isPlain = address.protocol === 'http:';
     const { promise: connected, resolve, reject } = Promise.withResolvers<void>();
     const out = (isPlain ? httpRequest : httpsRequest)({
       ...{ hostname: address.hostname.replace(/^\[|\]$/g, ''), port: address.port },
       ...{ method: request.method, path: request.url },
       agent: isPlain ? agents.http : agents.https,
-      headers: headersOf(request, address, proof),
+      headers: [...headersOf(request, address, proof), ...more],
     });
     out.once('error', reject);
     connected.catch(() => {});
@@ -82,7 +91,7 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
     response: ServerResponse,
   ): Promise<Outcome> => {
     const hasBody = mayHaveBody(request);
-    const { out, connected } = send(request, address);
+    const { out, connected } = send(request, address, mayRelay(request) ? canRelay : []);
     const end = () => void out.destroy();
     const { signal } = leader;
     response.once('close', end);
@@ -107,6 +116,13 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
         if (!hasBody && mayRepeat(request)) return 'ended';
         throw leaderEnded();
       }
+      if (answer.headers[handedOnHeaders.relay] !== undefined) {
+        const bytes = await readAtMost(answer, largestOrder).catch(() => undefined);
+        if (!bytes) return 'ended';
+        const order = parseRelayOrder(bytes);
+        await relays.send(order, request, response, () => look(request));
+        return 'answered';
+      }
       const isLast = !request.complete || response.getHeader('connection') === 'close';
       // Those of this server would stand beside those of the leader.
       for (const name of response.getHeaderNames()) response.removeHeader(name);
@@ -125,6 +141,25 @@ export function createHandOn(leader: CurrentLeader, proof: string): HandOn {
       signal.removeEventListener('abort', end);
     }
   };
+
+  /** Throws when the leader would not send the blob any more. */
+  const look = (request: IncomingMessage): Promise<void> =>
+    leader.reach(
+      async address => {
+        const { out } = send(request, address, canRelay);
+        out.end();
+        const answer = await answerOf(out).catch(() => undefined);
+        if (!answer || answer.headers[handedOnHeaders.proof] !== undefined) return 'ended';
+        const { statusCode = 0 } = answer;
+        // The leader may have the blob by now, and would send all of it.
+        if (statusCode === 200 && answer.headers[handedOnHeaders.relay] === undefined)
+          out.destroy();
+        else answer.resume();
+        if (statusCode >= 400 && statusCode < 500 && statusCode !== 429) throw rightEnded();
+        return 'answered';
+      },
+      () => true,
+    );
 
   return {
     send,
@@ -202,6 +237,32 @@ function withoutConnection(
     const name = (raw[at - (at % 2)] ?? '').toLowerCase();
     return !ofConnection.has(name) && !others.has(name) && !named.has(name);
   });
+}
+
+const canRelay = [handedOnHeaders.relay, 'yes'];
+
+/** True for a blob that a client wants now; the leader answers all else about it. */
+function mayRelay({ method, url = '', headers }: IncomingMessage): boolean {
+  return (
+    method === 'GET' &&
+    headers['if-none-match'] === undefined &&
+    /^\/v2\/.+\/blobs\/[^/]+$/.test(url)
+  );
+}
+
+async function readAtMost(answer: IncomingMessage, bytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of answer as AsyncIterable<Buffer>) {
+    length += part.length;
+    if (length > bytes) throw new Error('the answer is too long');
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+function rightEnded(): Fault {
+  return new Fault('denied', 'The right to this blob has ended: make a new container request');
 }
 
 function leaderEnded(): Fault {

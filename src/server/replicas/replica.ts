@@ -1,8 +1,8 @@
 import { admitHandedOn } from '../../http/callers/handed-on.ts';
 import { awaitLead } from '../../storage/rows/postgres/await-lead.ts';
 import type { Leader, ServerLock } from '../../storage/rows/postgres/server-lock.ts';
-import type { AppDeps } from '../assembly/app-deps.ts';
 import { logLock } from '../assembly/server-state.ts';
+import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
 import { ConfigError } from '../config/config-error.ts';
 import type { ReplicaSettings } from '../config/read/replica-settings.ts';
 import type { Entry } from '../life/entries.ts';
@@ -35,7 +35,7 @@ export interface Replica extends Follower {
  * @throws {@link ConfigError} when a key is missing
  */
 export async function startReplica(
-  deps: Pick<AppDeps, 'config' | 'log'>,
+  deps: UpstreamDeps,
   { address, keys: directory, database }: ReplicaSettings,
 ): Promise<Replica> {
   const { log } = deps;
