@@ -12,6 +12,7 @@ import { createNoteDeed } from '../http/callers/audit-notes.ts';
 import { createAdministratorCheck, createCheckAccount } from '../http/callers/basic-auth.ts';
 import { createCallers } from '../http/callers/callers.ts';
 import { createIdentify } from '../http/callers/identify.ts';
+import { traceRequests } from '../http/callers/trace-requests.ts';
 import { requireHost } from '../http/errors/broken-requests.ts';
 import { outermost } from '../http/errors/error-answers.ts';
 import { createGate } from '../http/gates/access-gate.ts';
@@ -120,6 +121,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const { trustedProxies } = config;
   const observe = createObserver(metrics);
   const noteBlob = createBlobMetrics(metrics);
+  if (config.traces.endpoint) koa.use(traceRequests);
   koa.use(outermost({ log, callers, trustedProxies, observe, tally: state.tally }));
   const crossOrigin = createCrossOrigin(config.cors.origins);
   if (config.cors.origins.length > 0) koa.use(crossOrigin.answer);

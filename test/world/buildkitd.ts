@@ -18,6 +18,8 @@ export interface BuildkitdOptions {
   readonly entitlements?: readonly string[];
   /** More of buildkitd.toml. */
   readonly config?: string;
+  /** Base URL of a collector that gets its spans. */
+  readonly collector?: string;
   /** Memory limit of all its containers together. */
   readonly memoryBytes?: number;
   /** Puts its storage on a disk of so many bytes. */
@@ -61,16 +63,33 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
   const socket = directory.join('buildkitd.sock');
   const tcpAddress = tls ? (options.tcpAddress ?? `tcp://127.0.0.1:${await freePort()}`) : '';
   // The kernel ends every process of the namespace and drops its mounts when its first process ends.
-  const daemon = startDaemon('unshare', [
-    ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc'],
-    ...ownDisk(directory.join('root'), options.diskBytes),
-    ...[buildkitd, '--config', configFile, '--root', directory.join('root')],
-    ...['--addr', `unix://${socket}`, '--otel-socket-path', directory.join('otel.sock')],
-    ...['--oci-worker-net=host', '--oci-worker-snapshotter=overlayfs', '--containerd-worker=false'],
-    ...entitlements.flatMap(name => ['--allow-insecure-entitlement', name]),
-    ...(tls ? ['--addr', tcpAddress, '--tlscert', tls.certificate] : []),
-    ...(tls ? ['--tlskey', tls.key, '--tlscacert', tls.authority] : []),
-  ]);
+  const daemon = startDaemon(
+    'unshare',
+    [
+      ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc'],
+      ...ownDisk(directory.join('root'), options.diskBytes),
+      ...[buildkitd, '--config', configFile, '--root', directory.join('root')],
+      ...['--addr', `unix://${socket}`, '--otel-socket-path', directory.join('otel.sock')],
+      ...[
+        '--oci-worker-net=host',
+        '--oci-worker-snapshotter=overlayfs',
+        '--containerd-worker=false',
+      ],
+      ...entitlements.flatMap(name => ['--allow-insecure-entitlement', name]),
+      ...(tls ? ['--addr', tcpAddress, '--tlscert', tls.certificate] : []),
+      ...(tls ? ['--tlskey', tls.key, '--tlscacert', tls.authority] : []),
+    ],
+    {
+      env:
+        options.collector === undefined
+          ? {}
+          : {
+              OTEL_EXPORTER_OTLP_ENDPOINT: options.collector,
+              OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
+              OTEL_BSP_SCHEDULE_DELAY: '200',
+            },
+    },
+  );
   const hasEnded = () => daemon.process.exitCode !== null || daemon.process.signalCode !== null;
   let pid: number | undefined;
   const signal = (name: NodeJS.Signals) => {

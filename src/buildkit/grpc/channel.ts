@@ -1,6 +1,13 @@
 import { isIP } from 'node:net';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
-import { type ChannelCredentials, type ChannelOptions, Client, credentials } from '@grpc/grpc-js';
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  Client,
+  credentials,
+  InterceptingCall,
+  type Interceptor,
+} from '@grpc/grpc-js';
 import { BuildError } from '../errors/build-error.ts';
 import { type Address, parseAddress } from './address.ts';
 import { openDockerBridge } from './docker-bridge.ts';
@@ -21,6 +28,8 @@ export interface ConnectOptions {
   readonly tls?: TlsOptions;
   /** Detects a builder that hangs during a build. Default: 10 s and 10 s. */
   readonly keepalive?: { readonly timeMs: number; readonly timeoutMs: number };
+  /** Returns further headers of a call, such as `traceparent`, with which the builder's spans join a trace. */
+  readonly callHeaders?: () => Readonly<Record<string, string>>;
 }
 
 /** Two channels to one builder, because the builder accepts pings only while a session is open. */
@@ -52,12 +61,16 @@ const commonOptions: ChannelOptions = {
 /** Opens the channels to a builder. The address and the options must fit together; the caller has checked them. */
 export function openTransport(addressText: string, options: ConnectOptions = {}): Transport {
   const address = parseAddress(addressText);
-  const { tls, keepalive = { timeMs: 10_000, timeoutMs: 10_000 } } = options;
+  const { tls, keepalive = { timeMs: 10_000, timeoutMs: 10_000 }, callHeaders } = options;
   const bridge = address.kind === 'docker' ? openDockerBridge(address.path) : undefined;
   const target = bridge ? `unix:${bridge.path}` : targetOf(address);
   const secure = tls ? secureOptions(tls, address) : plainOptions;
+  const interceptors = callHeaders ? [addingHeaders(callHeaders)] : [];
   const open = (more: ChannelOptions) =>
-    new Client(target, secure.credentials, { ...commonOptions, ...secure.options, ...more });
+    new Client(target, secure.credentials, {
+      ...{ ...commonOptions, ...secure.options, ...more },
+      interceptors,
+    });
   const control = open({});
   // A builder that gets pings without a session closes the connection after a few of them.
   const builds = open({
@@ -77,6 +90,16 @@ export function openTransport(addressText: string, options: ConnectOptions = {})
       bridge?.close();
     },
   };
+}
+
+function addingHeaders(headersOf: () => Readonly<Record<string, string>>): Interceptor {
+  return (options, nextCall) =>
+    new InterceptingCall(nextCall(options), {
+      start(metadata, listener, next) {
+        for (const [name, value] of Object.entries(headersOf())) metadata.set(name, value);
+        next(metadata, listener);
+      },
+    });
 }
 
 async function openedBridge(ready: Promise<void>, address: string): Promise<void> {

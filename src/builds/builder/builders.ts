@@ -3,6 +3,7 @@ import { atMost, unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { noRemoteHealth, type RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
+import { traceHeaders } from '../../tracing/traces.ts';
 import type { TlsOf } from './builder-tls.ts';
 import { troubleOf } from './builder-trouble.ts';
 import type { IsBusy } from './own/keep-builder.ts';
@@ -165,7 +166,15 @@ export function createBuilders(
       const known = builders.get(address);
       if (known) return known;
       const tls = tlsOf(nameOf(found));
-      const builder = { client: connect(address, tls ? { tls } : {}), tls, share, load: 0 };
+      const builder = {
+        client: connect(address, {
+          ...(tls ? { tls } : {}),
+          callHeaders: traceHeaders,
+        }),
+        tls,
+        share,
+        load: 0,
+      };
       builders.set(address, builder);
       return builder;
     });

@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import { traced } from '../../tracing/traces.ts';
 
 /** A step of a build, as it is kept beside the log. Times are ms since the epoch. */
 export interface BuildStep {
@@ -60,7 +61,7 @@ export async function asStep<T>(
   const begun = { key: name, name, number, startedAt: Date.now() };
   log.step({ ...begun, state: 'running' });
   try {
-    const result = await work();
+    const result = await traced(name, {}, work);
     log.step({ ...begun, state: 'done', endedAt: Date.now() });
     return result;
   } catch (error) {

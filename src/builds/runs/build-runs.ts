@@ -4,6 +4,7 @@ import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
+import { traced } from '../../tracing/traces.ts';
 import type { Secrets, Undo } from '../asker.ts';
 import type { Builders } from '../builder/builders.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
@@ -215,7 +216,8 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       if (firstWords !== '') writer.write(firstWords);
       const { promise: solved, resolve: onSolved } = Promise.withResolvers<void>();
       const run = { row, stop, writer, secrets, undo, onSolved, startedAt: undefined };
-      const done = finish(run)
+      const attributes = { 'sluice.build.id': row.id, 'sluice.build.target': row.target };
+      const done = traced('build', { attributes }, () => finish(run))
         .catch(err => log.error({ buildId: row.id, err }, 'build'))
         .finally(() => {
           active.delete(row.id);

@@ -146,7 +146,7 @@ function notPath(): Fault {
 }
 
 /** Returns the route as a label for metrics. Variable parts are cut out to keep the number of labels small. */
-function routeOf(path: string, { route = 'other' }: RequestState): string {
+export function routeOf(path: string, { route = 'other' }: RequestState): string {
   if (!path.startsWith('/v2')) return route;
   const registry = /\/(manifests|blobs|tags|referrers)\/[^/]*$/.exec(path);
   return registry ? `/v2/.../${registry[1]}` : '/v2/';

@@ -68,6 +68,21 @@ const builderShare = z.strictObject({
     .describe('Maximum number of simultaneous builds. Default: no limit but `builds.concurrent`'),
 });
 
+const traces = z.strictObject({
+  endpoint: z
+    .url({ protocol: /^https?$/, error: 'expected the URL of a collector' })
+    .optional()
+    .describe(
+      'Collector of traces that takes OTLP over HTTP, such as `http://collector:4318`. `OTEL_EXPORTER_OTLP_HEADERS` has the headers that it requires. Default: none, and no traces',
+    ),
+  share: z.coerce
+    .number('expected a number from 0 to 1')
+    .min(0)
+    .max(1)
+    .default(1)
+    .describe('Part of the traces that is recorded, from 0 to 1'),
+});
+
 const registry = z.strictObject({
   username: z.string().optional().describe('User name for this registry'),
   password: z
@@ -309,6 +324,7 @@ export const configSchema = z.strictObject({
   tls: tls.prefault({}),
   disk: disk.prefault({}),
   audit: audit.prefault({}),
+  traces: traces.prefault({}),
   layers: layers.prefault({}),
   hosted: hosted.prefault({}),
   sweep: sweep.prefault({}),

@@ -13,6 +13,7 @@ import { type Entries, type Entry, holdEntries } from './entries.ts';
 import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { stopOn, untilSignal } from './stop-server.ts';
+import { closeTracing, openTracing } from './tracing.ts';
 
 const endMs = 3000;
 // Time for the last log lines when their reader is slow or gone.
@@ -43,6 +44,7 @@ export async function serve(
   const log = createLogger(config.logLevel, destination);
   for (const warning of warnings) log.warn(warning);
   const common = { config, log, proxyFor, dockerAuthConfig: environment.DOCKER_AUTH_CONFIG };
+  await openTracing(config, log);
   const entries: Entries[] = [];
   let listeners: Listeners | undefined;
   let replica: Replica | undefined;
@@ -104,6 +106,7 @@ export async function serve(
     return code;
   } finally {
     await replica?.close();
+    await closeTracing();
     await destination.close(logMs);
   }
 }

@@ -6,6 +6,7 @@ import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
 import { createMetricsRegistry } from '../../foundation/telemetry.ts';
 import { createCallers } from '../../http/callers/callers.ts';
 import { admitHandedOn, handedOnHeaders } from '../../http/callers/handed-on.ts';
+import { traceRequests } from '../../http/callers/trace-requests.ts';
 import { requireHost } from '../../http/errors/broken-requests.ts';
 import { outermost } from '../../http/errors/error-answers.ts';
 import { gate } from '../../http/gates/gate.ts';
@@ -40,6 +41,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   let isDraining = false;
   const koa = new Koa<RequestState>();
   koa.silent = true;
+  if (config.traces.endpoint) koa.use(traceRequests);
   koa.use(
     outermost({
       ...{ log, trustedProxies: config.trustedProxies },

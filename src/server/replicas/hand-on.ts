@@ -10,6 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { handedOnHeaders } from '../../http/callers/handed-on.ts';
 import { largestOrder, parseRelayOrder } from '../../http/registry/blobs/relay-order.ts';
+import { traceHeaders } from '../../tracing/traces.ts';
 import type { CurrentLeader, Outcome } from './current-leader.ts';
 import type { RelayBlobs } from './relay-blobs.ts';
 
@@ -212,8 +213,11 @@ function headersOf(request: IncomingMessage, leader: URL, proof: string): string
         : [];
   const wish = mayHaveBody(request) ? ['expect', '100-continue'] : [];
   const upgrade = headers.upgrade ? ['connection', 'upgrade', 'upgrade', headers.upgrade] : [];
+  const trace = traceHeaders();
+  const replaced = new Set([...ofReplicas, ...Object.keys(trace)]);
   return [
-    ...withoutConnection(rawHeaders, ofReplicas),
+    ...withoutConnection(rawHeaders, replaced),
+    ...Object.entries(trace).flat(),
     // HTTP/1.0 does not require it.
     ...(headers.host === undefined ? ['host', leader.host] : []),
     ...framing,

@@ -4,6 +4,7 @@ import { createSecureContext, getCACertificates, type SecureContext } from 'node
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import type { SlabPool } from '../../storage/content/buffers.ts';
+import { traced, traceHeaders } from '../../tracing/traces.ts';
 import { type Answer, sourceOfStream } from '../exchange/answer.ts';
 import { privateHostsOf, type Registries, settingsOf } from '../registry-settings.ts';
 import { WirePool } from '../wire/pool.ts';
@@ -152,6 +153,54 @@ export function createTransport(
     1000,
   );
 
+  const sendNow: Transport['send'] = async ({ url, method, headers, body, signal, headersMs }) => {
+    checkAddress(url, isAllowed);
+    const options = {
+      method,
+      headers: { ...commonHeaders, ...headers },
+      // By default, undici closes the connection after each HEAD, because some servers send a body.
+      reset: false,
+      ...(body === undefined ? {} : { body }),
+      ...(headersMs === undefined ? {} : { headersTimeout: headersMs }),
+      ...(signal ? { signal } : {}),
+    };
+    const way = await wayTo(url);
+    const answer =
+      way?.kind === 'forward'
+        ? await forward({ ...options, url }, way)
+        : await request(url, { ...options, dispatcher: agentFor(url.host) });
+    return {
+      status: answer.statusCode,
+      headers: flatten(answer.headers),
+      contentLength: parseLength(answer.headers['content-length']),
+      body: {
+        ...sourceOfStream(answer.body),
+        // The rest of a small body is read, so that the connection can be used again.
+        destroy: () => void answer.body.dump({ limit: drainedBytes }).catch(() => {}),
+      },
+    };
+  };
+
+  const sendBlobNow: Transport['sendBlob'] = async ({ url, headers, signal }) => {
+    checkAddress(url, isAllowed);
+    const way = await wayTo(url);
+    const answer = await openWire(
+      {
+        url,
+        headers: { ...commonHeaders, ...headers },
+        timeouts,
+        trust: url.protocol === 'https:' ? trustIn(url.host) : undefined,
+        way,
+        ...(isAllowed(url.host) || way ? {} : { lookup: lookupFor(url.host) }),
+        ...(signal ? { signal } : {}),
+      },
+      connections,
+    );
+    if (answer.status !== 407 || way?.kind !== 'forward') return answer;
+    answer.body.destroy();
+    throw refused(way.proxy, 407, url.host);
+  };
+
   return {
     async checkReach(url) {
       checkAddress(url, isAllowed);
@@ -164,59 +213,25 @@ export function createTransport(
       return done;
     },
 
-    async send({ url, method, headers, body, signal, headersMs }) {
-      checkAddress(url, isAllowed);
-      const options = {
-        method,
-        headers: { ...commonHeaders, ...headers },
-        // By default, undici closes the connection after each HEAD, because some servers send a body.
-        reset: false,
-        ...(body === undefined ? {} : { body }),
-        ...(headersMs === undefined ? {} : { headersTimeout: headersMs }),
-        ...(signal ? { signal } : {}),
-      };
-      const way = await wayTo(url);
-      const answer =
-        way?.kind === 'forward'
-          ? await forward({ ...options, url }, way)
-          : await request(url, { ...options, dispatcher: agentFor(url.host) });
-      return {
-        status: answer.statusCode,
-        headers: flatten(answer.headers),
-        contentLength: parseLength(answer.headers['content-length']),
-        body: {
-          ...sourceOfStream(answer.body),
-          // The rest of a small body is read, so that the connection can be used again.
-          destroy: () => void answer.body.dump({ limit: drainedBytes }).catch(() => {}),
-        },
-      };
-    },
-
-    async sendBlob({ url, headers, signal }) {
-      checkAddress(url, isAllowed);
-      const way = await wayTo(url);
-      const answer = await openWire(
-        {
-          url,
-          headers: { ...commonHeaders, ...headers },
-          timeouts,
-          trust: url.protocol === 'https:' ? trustIn(url.host) : undefined,
-          way,
-          ...(isAllowed(url.host) || way ? {} : { lookup: lookupFor(url.host) }),
-          ...(signal ? { signal } : {}),
-        },
-        connections,
-      );
-      if (answer.status !== 407 || way?.kind !== 'forward') return answer;
-      answer.body.destroy();
-      throw refused(way.proxy, 407, url.host);
-    },
+    send: hop => asSpan(hop, sendNow),
+    sendBlob: hop => asSpan(hop, sendBlobNow),
 
     async close() {
       connections.close();
       await Promise.all([...agents.values()].map(agent => agent.destroy()));
     },
   };
+}
+
+/** Records a request as a span. Its path stays out: that of a layer may be a secret. */
+function asSpan(hop: Hop, send: (hop: Hop) => Promise<Answer>): Promise<Answer> {
+  const { method, url } = hop;
+  const attributes = { 'http.request.method': method, 'server.address': url.host };
+  return traced(`${method} ${url.host}`, { kind: 'client', attributes }, async span => {
+    const answer = await send({ ...hop, headers: { ...hop.headers, ...traceHeaders() } });
+    span.set({ 'http.response.status_code': answer.status });
+    return answer;
+  });
 }
 
 function guardedConnector(isAllowed: boolean, timeout: number, secureContext: SecureContext) {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { ConnectionCounts } from '../../../foundation/telemetry/database-metrics.ts';
+import { traced } from '../../../tracing/traces.ts';
 import type {
   Answers,
   Call,
@@ -229,10 +230,20 @@ interface Around {
  * Sends calls, and what stands around them, in one round trip. Resolves or rejects when all have been answered, with the
  * first error: in a transaction, the others follow from it.
  */
-async function send(
+async function send(client: pg.PoolClient, calls: Sent, around: Around = {}): Promise<Answers> {
+  const [first] = calls;
+  const attributes = {
+    'db.system.name': 'postgresql',
+    'db.operation.batch.size': calls.length,
+    'db.query.text': first instanceof PostgresCall ? first.text : undefined,
+  };
+  return traced('postgresql', { kind: 'client', attributes }, () => sendNow(client, calls, around));
+}
+
+async function sendNow(
   client: pg.PoolClient,
   calls: Sent,
-  { first, last }: Around = {},
+  { first, last }: Around,
 ): Promise<Answers> {
   const queries = calls.map(call => {
     if (!(call instanceof PostgresCall)) {
