@@ -1,6 +1,7 @@
 /** The pages of figures with as many figures as a server keeps, and with hostile names. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { dayMs, dayOf } from '../../src/foundation/telemetry/utc-day.ts';
 import { buildsTab } from '../../src/pages/usage/builds/builds-tab.ts';
 import { limitsTab } from '../../src/pages/usage/limits-tab.ts';
 import { pullsTab } from '../../src/pages/usage/pulls-tab.ts';
@@ -16,11 +17,13 @@ import { hostileTexts } from './hostile-world.ts';
 import { loadFirstView } from './page-files.ts';
 
 const authorization = `Basic ${btoa('admin:secret')}`;
-const last = Date.parse('2026-01-30');
 const days = 366;
 const rounds = 10;
-const range = 'from=2026-01-01&to=2026-01-30';
-const dayMs = 24 * 3_600_000;
+// The server deletes figures that are older than their time: the days end today.
+const last = Date.parse(dayOf(Date.now()));
+const [lastDay, monthStart, yearStart] = [0, 29, 365].map(ago => dayOf(last - ago * dayMs));
+const month = `from=${monthStart}&to=${lastDay}`;
+const year = `from=${yearStart}&to=${lastDay}`;
 const config = { accounts: { admin: 'secret' } };
 let directory: TempDir;
 let database: Database;
@@ -37,7 +40,7 @@ before(async () => {
   const hour = database.prepare('INSERT INTO queue_hours VALUES (?, 1800, 600, 8, 90)');
   database.transaction(() => {
     for (let at = 0; at < days; at += 1) {
-      const day = new Date(last - at * dayMs).toISOString().slice(0, 10);
+      const day = dayOf(last - at * dayMs);
       for (const recipe of ['dockerfile', 'definition', 'conda', 'image']) {
         for (const result of ['succeeded', 'cancelled', 'recipe', 'server']) {
           add.run('build results', day, `${recipe} ${result}`, 100);
@@ -69,12 +72,12 @@ after(async () => {
 
 test('each page is light, and hostile names are text', async () => {
   for (const name of ['', '/pulls', '/builds', '/disk', '/limits', '/health']) {
-    const view = await loadFirstView(sluice.url, `/view/usage${name}?${range}`, { authorization });
+    const view = await loadFirstView(sluice.url, `/view/usage${name}?${month}`, { authorization });
     assert.equal(view.status, 200, name);
     assert.ok(view.bytes < 100_000, `${name}: ${view.bytes} bytes`);
     assert.doesNotMatch(view.html, /<script>alert|<[a-z]+ data-broken-out|<base|\u202e/, name);
   }
-  const builds = await loadFirstView(sluice.url, `/view/usage/builds?${range}`, { authorization });
+  const builds = await loadFirstView(sluice.url, `/view/usage/builds?${month}`, { authorization });
   for (const [, link = ''] of builds.html.matchAll(/<a href="(\/view\/[^"]+)"/g)) {
     const target = link.replaceAll('&amp;', '&');
     const answer = await sluice.fetch(target, { headers: { accept: 'text/html', authorization } });
@@ -82,12 +85,12 @@ test('each page is light, and hostile names are text', async () => {
     assert.equal(answer.status, 200, target);
   }
   for (const name of ['limits', 'pulls']) {
-    const { html } = await loadFirstView(sluice.url, `/view/usage/${name}?${range}`, {
+    const { html } = await loadFirstView(sluice.url, `/view/usage/${name}?${month}`, {
       authorization,
     });
     assert.ok(html.includes('&lt;script&gt;alert(1)&lt;/script&gt;'), name);
   }
-  const csv = await sluice.fetch(`/view/usage/refused-callers.csv?${range}`, {
+  const csv = await sluice.fetch(`/view/usage/refused-callers.csv?${month}`, {
     headers: { authorization },
   });
   assert.equal((await csv.text()).split('\r\n').length, 1002, 'all callers are in the file');
@@ -98,7 +101,7 @@ test('files have all images of a year, and are written in short steps', async ()
     ['pulled-images', 366_000],
     ['pulled-images-by-day', 366_000],
   ] as const) {
-    const csv = await sluice.fetch(`/view/usage/${name}.csv?from=2025-01-30&to=2026-01-30`, {
+    const csv = await sluice.fetch(`/view/usage/${name}.csv?${year}`, {
       headers: { authorization },
     });
     let lines = 0;
@@ -118,25 +121,25 @@ test('a page of a month takes less than 50 ms, and one of a year never blocks th
     metrics: { getSingleMetric: () => undefined },
   } as unknown as UsagePageDeps;
   for (const tab of [buildsTab, limitsTab, pullsTab]) {
-    const show = async (from: string) => {
-      const chosen = rangeOf(from, '2026-01-30');
+    const show = async (from?: string) => {
+      const chosen = rangeOf(from, lastDay);
       const page = await tabPage(tab, [tab], chosen, await tab.read(chosen, deps));
       page.content.toString();
     };
     // The statements and the templates are compiled once.
-    await show('2026-01-01');
+    await show(monthStart);
     // Other programs slow the memory down for some of the rounds.
     let leastMs = Number.POSITIVE_INFINITY;
     for (let round = 0; round < rounds; round += 1) {
       const before = process.threadCpuUsage();
-      await show('2026-01-01');
+      await show(monthStart);
       const { user, system } = process.threadCpuUsage(before);
       leastMs = Math.min(leastMs, (user + system) / 1000);
     }
     assert.ok(leastMs < boundMs(50), `${tab.title}: ${leastMs} ms`);
     const { cpuMs } = await longestBlock(async () => {
-      await show('2025-01-30');
-      const chosen = rangeOf('2025-01-30', '2026-01-30');
+      await show(yearStart);
+      const chosen = rangeOf(yearStart, lastDay);
       for (const { table } of (await tab.read(chosen, deps)).sections) {
         for await (const piece of tableFile(table)) assert.ok(piece);
       }

@@ -23,7 +23,7 @@ test('counts are seen at once, written together, and added to those of other day
   counts.add('build steps', 'cached', 5);
   clock.now += 2000;
   counts.add('limits', 'pulls');
-  const ofDay = async (day: string) => [...(await counts.ofDay('limits', day, 10))];
+  const ofDay = async (day: string) => [...(await counts.ofDay('limits', day))];
   assert.deepEqual(await ofDay('2026-01-01'), [['pulls', 3]]);
   const rows = () => database.prepare('SELECT COUNT(*) FROM day_counts').pluck().get();
   assert.equal(rows(), 0);
@@ -50,7 +50,7 @@ test('counts that cannot be written are kept, and whoever counts does not fail',
   database.exec('ALTER TABLE away RENAME TO day_counts');
   counts.add('limits', 'pulls');
   await counts.flush();
-  assert.deepEqual([...(await counts.ofDay('limits', '2026-01-01', 10))], [['pulls', 2]]);
+  assert.deepEqual([...(await counts.ofDay('limits', '2026-01-01'))], [['pulls', 2]]);
 });
 
 test('a flood of names takes bounded rows, also after a new start', async () => {
@@ -67,7 +67,7 @@ test('a flood of names takes bounded rows, also after a new start', async () => 
   };
   await flood(0);
   const counts = await flood(20_000);
-  const found = await counts.ofDay('refused callers', '2026-01-01', 5000);
+  const found = await counts.ofDay('refused callers', '2026-01-01');
   assert.ok(found.size <= mostNames + 1, `${found.size} names`);
   assert.equal(
     found.values().reduce((sum, count) => sum + count, 0),

@@ -115,7 +115,7 @@ test('figures are right while the database across a network has written them and
     pulls.byDay(one, day).then(days => days[0]?.count),
     usage.count('pulls', {}),
     usage.ofDay('pulls', day, 10).then(({ count }) => count),
-    dayCounts.ofDay('limits', day, 10).then(counts => counts.get('pulls')),
+    dayCounts.ofDay('limits', day).then(counts => counts.get('pulls')),
     queue.between(0, now() + 1).then(hours => hours[0]?.samples),
   ]);
   await new Promise(setImmediate);

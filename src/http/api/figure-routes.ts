@@ -40,10 +40,8 @@ export const figureRoutes = [
     async run({ params, query }, { dayCounts }: FigureDeps) {
       const { date = dayOf(Date.now()) } = query;
       const kind = kinds.get(params.kind) ?? 'pulled images';
-      // While counts wait to be written, a day has a few more names.
-      const found = await dayCounts.ofDay(kind, date, 2 * mostNames);
-      const counts = [...found].map(([name, count]) => ({ name, count }));
-      return { date, counts: counts.sort((one, other) => other.count - one.count) };
+      const found = await dayCounts.ofDay(kind, date);
+      return { date, counts: [...found].map(([name, count]) => ({ name, count })) };
     },
   }),
 ];

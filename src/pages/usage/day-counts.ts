@@ -13,7 +13,6 @@ export interface DayCounts {
 /** The sum of a name. */
 export type NameSum = readonly [name: string, count: number];
 
-const mostNames = 2000;
 const shownSeries = 5;
 const namesAtOnce = 500;
 
@@ -25,7 +24,7 @@ export async function readDayCounts(
 ): Promise<DayCounts[]> {
   const days: DayCounts[] = [];
   for (const day of daysOf(range)) {
-    days.push({ day, counts: await store.ofDay(kind, day, mostNames) });
+    days.push({ day, counts: await store.ofDay(kind, day) });
     await pauseTurn();
   }
   return days;

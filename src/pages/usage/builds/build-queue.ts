@@ -1,3 +1,4 @@
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { dayMs, dayOf } from '../../../foundation/telemetry/utc-day.ts';
 import type { QueueHour, QueueStore } from '../../../storage/rows/figures/queue-rows.ts';
 import { stackedChart } from '../charts/stacked-chart.ts';
@@ -7,6 +8,8 @@ import type { Section } from '../usage-tab.ts';
 const hourMs = 3_600_000;
 /** A longer range shows days instead of hours. */
 const mostDaysByHour = 7;
+/** Other work runs after the hours of a month are read. */
+const daysAtOnce = 30;
 
 interface Span {
   readonly name: string;
@@ -20,7 +23,12 @@ export async function queueSection(
 ): Promise<Section> {
   const from = Date.parse(range.from);
   const days = daysOf(range);
-  const hours = await queue.between(from, Date.parse(range.to) + dayMs);
+  const hours: QueueHour[] = [];
+  const end = Date.parse(range.to) + dayMs;
+  for (let at = from; at < end; at += daysAtOnce * dayMs) {
+    hours.push(...(await queue.between(at, Math.min(end, at + daysAtOnce * dayMs))));
+    await pauseTurn();
+  }
   const isByHour = days.length <= mostDaysByHour;
   const spans: Span[] = isByHour
     ? spansOf(hours, from, days.length * 24, hourMs, at => `${dayOf(at)} ${clock(at)}`)

@@ -29,26 +29,31 @@ const timeColumns: readonly Column[] = [
 ];
 const intro = html`<p class="minor">Half of the builds took at most the median, and 95 of 100 at most the upper value. The times are at most 5 % off. Builds that never left the queue do not count.</p>`;
 
-/** Returns how long builds waited and ran: by day, and by kind of recipe. */
+/** Returns how long builds waited and ran: by day, and by kind of recipe. Other work runs between two days. */
 export async function timesSections(days: readonly DayCounts[]): Promise<Section[]> {
-  const byDay: { readonly day: string; readonly recipes: ReadonlyMap<string, Times> }[] = [];
-  const all: Times[] = [];
+  const quantiles: Record<Phase, { median: number; most: number }[]> = { waiting: [], running: [] };
+  const rows: Cell[][] = [];
   const recipes = new Map<string, Times>();
   for (const { day, counts } of days) {
     const ofDay = byRecipe(counts);
-    byDay.push({ day, recipes: ofDay });
-    all.push(joined([...ofDay.values()]));
+    const all = joined([...ofDay.values()]);
     for (const [recipe, times] of ofDay) {
+      rows.push([day, recipeNames[recipe] ?? recipe, ...figuresOf(times)]);
       recipes.set(recipe, joined([recipes.get(recipe) ?? none(), times]));
+    }
+    if (ofDay.size > 1) rows.push([day, 'All', ...figuresOf(all)]);
+    for (const phase of ['waiting', 'running'] as const) {
+      const [median = 0, most = 0] = [quantile(all[phase], 0.5), quantile(all[phase], 0.95)];
+      quantiles[phase].push({ median, most });
     }
     await pauseTurn();
   }
   const chart = (phase: Phase, title: string) => {
-    const medians = all.map(times => quantile(times[phase], 0.5) ?? 0);
-    const rest = all.map((times, at) => (quantile(times[phase], 0.95) ?? 0) - (medians[at] ?? 0));
+    const medians = quantiles[phase].map(({ median }) => median);
+    const rest = quantiles[phase].map(({ median, most }) => most - median);
     return stackedChart({
       title,
-      places: byDay.map(({ day }) => day),
+      places: days.map(({ day }) => day),
       series: [
         { name: 'Median', values: medians },
         { name: 'Up to 95 % of the builds', values: rest },
@@ -78,13 +83,7 @@ export async function timesSections(days: readonly DayCounts[]): Promise<Section
         name: 'build-times',
         title: 'Times of builds by day and kind of recipe',
         columns: [{ name: 'Day', kind: 'text' }, { name: 'Recipe', kind: 'text' }, ...timeColumns],
-        rows: byDay.flatMap(({ day, recipes: ofDay }, at) => [
-          ...[...ofDay].map(([recipe, times]) => [
-            ...[day, recipeNames[recipe] ?? recipe],
-            ...figuresOf(times),
-          ]),
-          ...(ofDay.size > 1 ? [[day, 'All', ...figuresOf(all[at] ?? none())]] : []),
-        ]),
+        rows,
       },
       isFolded: true,
     },

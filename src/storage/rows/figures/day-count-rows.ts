@@ -9,8 +9,8 @@ import { gatherCounts } from './gathered-counts.ts';
  * bounded number of names a day: the others share the name {@link otherNames}.
  */
 export interface DayCountStore extends Tally {
-  /** Returns the counts of a day, the largest first, including unwritten ones. */
-  ofDay(kind: TallyKind, day: string, limit: number): Promise<ReadonlyMap<string, number>>;
+  /** Returns the counts of a day, the largest first, including unwritten ones: a few more names than {@link mostNames} at most. */
+  ofDay(kind: TallyKind, day: string): Promise<ReadonlyMap<string, number>>;
   /** Writes the counts since the last call. Counts that cannot be written are kept for the next call. */
   flush(): Promise<void>;
   /** Removes the counts of a kind before a day; returns how many. */
@@ -40,8 +40,9 @@ export function createDayCountStore(
     `INSERT INTO day_counts (kind, day, name, count) VALUES (?, ?, ?, ?)
      ON CONFLICT (kind, day, name) DO UPDATE SET count = day_counts.count + excluded.count`,
   );
+  // Sorted below: SQLite takes as long to sort long names as to read them.
   const ofDay = database.sql<NameCount>(
-    'SELECT name, count FROM day_counts WHERE kind = ? AND day = ? ORDER BY count DESC LIMIT ?',
+    'SELECT name, count FROM day_counts WHERE kind = ? AND day = ? LIMIT ?',
   );
   const names = database
     .sql('SELECT name FROM day_counts WHERE kind = ? AND day = ? LIMIT ?')
@@ -88,17 +89,19 @@ export function createDayCountStore(
       gathered.add({ kind, day, name: isKnown ? short : otherNames, count });
     },
 
-    ofDay: (kind, day, limit) =>
+    ofDay: (kind, day) =>
       gathered.read(
-        () => ofDay.all(kind, day, limit),
+        () => ofDay.all(kind, day, 2 * mostNames),
         rows => {
-          const found = new Map<string, number>();
-          for (const { name, count } of rows) found.set(name, count);
+          const written = rows.sort((one, other) => other.count - one.count);
+          const found = new Map(written.map(({ name, count }) => [name, count]));
+          let isSorted = true;
           for (const entry of gathered.unwritten()) {
             if (entry.kind !== kind || entry.day !== day) continue;
             found.set(entry.name, (found.get(entry.name) ?? 0) + entry.count);
+            isSorted = false;
           }
-          return found;
+          return isSorted ? found : new Map([...found].sort(([, one], [, other]) => other - one));
         },
       ),
 
