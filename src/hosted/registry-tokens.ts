@@ -1,4 +1,5 @@
-import { jwtVerify, SignJWT } from 'jose';
+import { SignJWT } from 'jose/jwt/sign';
+import { jwtVerify } from 'jose/jwt/verify';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import type { Action } from './rights.ts';
 

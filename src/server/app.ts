@@ -6,7 +6,7 @@ import { addLeadMetric } from '../foundation/telemetry/lead-metric.ts';
 import { createRemoteMetrics } from '../foundation/telemetry/remote-metrics.ts';
 import { addLoadMetric } from '../foundation/telemetry/tally-metrics.ts';
 import { createMetricsRegistry } from '../foundation/telemetry.ts';
-import { describeJsonApi, jsonApi } from '../http/api/json-api.ts';
+import { jsonApi, jsonApiDocument } from '../http/api/json-api.ts';
 import { createBodyMemory, lendMemory, usualBodyMemory } from '../http/bodies/body-memory.ts';
 import { createNoteDeed } from '../http/callers/audit-notes.ts';
 import { createAdministratorCheck, createCheckAccount } from '../http/callers/basic-auth.ts';
@@ -34,12 +34,12 @@ import type { RequestState } from '../http/request-state.ts';
 import { createSessionCookie } from '../pages/account/session-cookie.ts';
 import { createSessions } from '../pages/account/sessions.ts';
 import { createViewerOf } from '../pages/account/viewer.ts';
-import { pages } from '../pages/pages.ts';
 import type { Pairing } from '../platform/pairing/pairing.ts';
 import { localContent } from '../storage/site-content.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
 import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
+import { createLatePages } from './assembly/late-pages.ts';
 import { createPeople } from './assembly/people.ts';
 import { createHostedPullCount, createPulls } from './assembly/pulls.ts';
 import { createRegistries } from './assembly/registry-clients.ts';
@@ -109,7 +109,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     credentialsOf: identities.credentialsOf,
     reportVersion: config.reportVersion,
     isStopping: () => isDraining,
-    openapi: describeJsonApi(version.version),
+    openapi: jsonApiDocument(version.version),
     remoteMetrics: createRemoteMetrics(state.remotes),
     dayCounts: state.rows.dayCounts,
     ...{ noteDeed, usage, space, urlOf, checkLogin, logins, metrics, version, readiness },
@@ -181,7 +181,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     pulls,
     repositories,
   };
-  if (hasPages) koa.use(pages(pagesDeps));
+  if (hasPages) koa.use(createLatePages(pagesDeps));
   koa.use(jsonApi({ ...apiDeps, repositories }));
   const limits = createCallLimits();
   koa.use(

@@ -69,6 +69,12 @@ const access = {
   },
 } as const satisfies Record<ApiAccess, object>;
 
+/** Returns a function that returns the OpenAPI document of the JSON API. The first call takes some milliseconds. */
+export function jsonApiDocument(version: string): () => OpenApi {
+  let document: OpenApi | undefined;
+  return () => (document ??= describeJsonApi(version));
+}
+
 /** Returns the OpenAPI document of the JSON API. */
 export function describeJsonApi(version: string): OpenApi {
   return describeApi({

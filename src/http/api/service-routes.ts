@@ -19,7 +19,7 @@ export interface ServiceDeps {
   readonly metrics: Registry;
   /** Metrics of other hosts, for operators. */
   readonly remoteMetrics: Registry;
-  readonly openapi: OpenApi;
+  readonly openapi: () => OpenApi;
 }
 
 const shared = { method: 'get', tag: 'Service', access: 'anybody' } as const;
@@ -100,6 +100,6 @@ export const serviceRoutes = [
     path: '/openapi.json',
     summary: 'This description',
     answers: ok(documentSchema, 'The description'),
-    run: (_, { openapi }: ServiceDeps) => openapi,
+    run: (_, { openapi }: ServiceDeps) => openapi(),
   }),
 ];

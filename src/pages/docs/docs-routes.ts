@@ -7,7 +7,7 @@ import { type DocsAssets, readDocsAssets } from './docs-assets.ts';
 import { docsAssetsPath, docsPage } from './docs-page.ts';
 
 export interface DocsDeps {
-  readonly openapi: OpenApi;
+  readonly openapi: () => OpenApi;
   readonly version: Version;
 }
 
@@ -27,7 +27,7 @@ export const docsRoutes = [
     method: 'get',
     path: '/docs',
     access: 'anybody',
-    run: (_, { openapi }: DocsDeps) => docsPage('/docs', openapi, assets()),
+    run: (_, { openapi }: DocsDeps) => docsPage('/docs', openapi(), assets()),
   }),
   pageRoute({
     method: 'get',
