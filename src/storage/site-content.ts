@@ -4,6 +4,7 @@ import type { ContentStore } from './content/content-store.ts';
 import { type Bucket, openBucket } from './objects/bucket.ts';
 import { openContentObjects } from './objects/content-objects.ts';
 import { type NamedObjects, namedObjects } from './objects/named-objects.ts';
+import { type ContentReader, createContentReader } from './objects/object-reads.ts';
 import type { Rows } from './rows/rows.ts';
 import { type ContentPlace, contentOfData, requireContent } from './whole-data.ts';
 
@@ -97,6 +98,14 @@ export async function openForMove(place: SiteContentPlace): Promise<OpenedConten
     bucket.close();
     throw error;
   }
+}
+
+/** Opens the bucket of a site to read its content. Throws a {@link Fault} when it cannot be reached. */
+export async function openContentReader(
+  place: SiteContentPlace,
+  trustMs: number,
+): Promise<ContentReader> {
+  return createContentReader(await openBucketOf(place), trustMs);
 }
 
 /** Opens a folder of the bucket beside the content. */

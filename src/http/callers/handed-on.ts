@@ -8,16 +8,16 @@ export const handedOnHeaders = {
   proof: 'sluice-replica',
   /** Address of the client, or of its proxy, that connected to that replica. */
   peer: 'sluice-peer',
-  /** The replica can relay a blob of another registry itself. In the answer: the body says which one. */
-  relay: 'sluice-relay',
+  /** The replica can send a blob itself. In the answer: the body says which one. */
+  order: 'sluice-order',
 } as const;
 
-/** Requests whose replica can relay a blob. */
-const relaying = new WeakSet<IncomingMessage>();
+/** Requests whose replica can send a blob. */
+const ordering = new WeakSet<IncomingMessage>();
 
-/** Returns true for a request of a replica that can relay a blob of another registry itself. */
-export function canRelay(request: IncomingMessage): boolean {
-  return relaying.has(request);
+/** Returns true for a request of a replica that can send a blob itself. */
+export function takesOrders(request: IncomingMessage): boolean {
+  return ordering.has(request);
 }
 
 /**
@@ -30,6 +30,6 @@ export function admitHandedOn(request: IncomingMessage, proof: string): boolean 
   const [one, other] = [Buffer.from(given), Buffer.from(proof)];
   if (one.length !== other.length || !timingSafeEqual(one, other)) return false;
   notePeer(request, peer);
-  if (request.headers[handedOnHeaders.relay] !== undefined) relaying.add(request);
+  if (request.headers[handedOnHeaders.order] !== undefined) ordering.add(request);
   return true;
 }

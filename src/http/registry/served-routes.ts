@@ -15,11 +15,11 @@ import type { ContainerRequest } from '../../request/container-request.ts';
 import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import { callerAddress } from '../callers/client-address.ts';
-import { canRelay } from '../callers/handed-on.ts';
+import { takesOrders } from '../callers/handed-on.ts';
 import type { PullGuard } from '../gates/pull-guard.ts';
 import type { RequestState } from '../request-state.ts';
-import { sendRelayOrder } from './blobs/relay-order.ts';
 import { sendBlob } from './blobs/send-blob.ts';
+import { sendOrder } from './blobs/send-order.ts';
 import type { PullMeter } from './pull-meter.ts';
 import { apiVersionHeader } from './registry-headers.ts';
 import { sendDocument } from './send-document.ts';
@@ -159,8 +159,8 @@ async function sendBlobOf(
   res: ServerResponse,
 ): Promise<void> {
   const { blobs, noteBlob } = deps;
-  const toRelay = canRelay(req) ? await blobs.relay(image, digest) : undefined;
-  if (toRelay) return sendRelayOrder(toRelay, res);
+  const order = takesOrders(req) ? await blobs.order(image, digest) : undefined;
+  if (order) return sendOrder(order, res);
   watchRight(res, deps.rightLifeMs, () => requireRight(deps, request));
   const answer = {
     isKnown: async () => (await image.member(digest)) !== undefined,

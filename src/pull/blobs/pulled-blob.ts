@@ -6,8 +6,9 @@ import type { RegistryClient } from '../../upstream/registry-client.ts';
 import type { BlobMode } from '../../upstream/registry-settings.ts';
 import type { PulledImage } from '../pulled-image.ts';
 import type { BlobCache } from './blob-cache.ts';
+import { type BlobOrder, orderStored } from './blob-order.ts';
 import type { FoundBlob, RangeOf } from './found-blob.ts';
-import { type Redirects, type RelayedBlob, type RelayedBlobs, wrongSize } from './relayed-blobs.ts';
+import { type RelayedBlob, type RelayedBlobs, wrongSize } from './relayed-blobs.ts';
 
 export interface BlobFinder {
   /** Returns the size of the blob in bytes. */
@@ -19,14 +20,8 @@ export interface BlobFinder {
     rangeOf: RangeOf | undefined,
     signal: AbortSignal,
   ): Promise<FoundBlob>;
-  /** Returns a blob that has to be relayed, for another server to do it; undefined for one that this server has. */
-  relay(image: PulledImage, digest: Digest): Promise<ToRelay | undefined>;
-}
-
-/** A blob to relay, and what to do with redirects. */
-export interface ToRelay {
-  readonly blob: RelayedBlob;
-  readonly redirects: Redirects;
+  /** Returns the order by which another server of the site sends the blob; undefined when this server sends it itself. */
+  order(image: PulledImage, digest: Digest): Promise<BlobOrder | undefined>;
 }
 
 export interface BlobFinderDeps {
@@ -72,13 +67,11 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     return isThere;
   };
 
-  const fromContent = (
-    digest: Digest,
-    size: number,
-    rangeOf: RangeOf | undefined,
-  ): Promise<FoundBlob> => {
+  /** Counts a use of kept content. */
+  const noteKept = ({ access, owns }: PulledImage, digest: Digest): void => {
+    const isOfCache = modeOf(access.registry) === 'cache' && access.registry !== ownHost;
+    if (isOfCache && !owns(digest)) tally.add('cached blobs', 'cache');
     cache.used(digest);
-    return keptBlob(content, digest, size, rangeOf);
   };
 
   const cached = async (
@@ -110,31 +103,39 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       return size ?? relayed.size({ access: image.access, digest, size: member?.size }, signal);
     },
 
-    async relay(image, digest) {
+    async order(image, digest) {
       const { access } = image;
       const mode = modeOf(access.registry);
-      if (mode === 'cache' || access.registry === ownHost) return undefined;
+      const isOwn = access.registry === ownHost;
       const { member, size } = await keptSize(image, digest);
-      if (size !== undefined) return undefined;
+      if (size !== undefined) {
+        const order = orderStored(content, digest, size, true);
+        if (order) noteKept(image, digest);
+        return order;
+      }
+      // Only this server keeps copies.
+      if (mode === 'cache' || isOwn) return undefined;
       const redirects = mode === 'redirect' ? 'handOn' : 'follow';
-      return { blob: { access, digest, size: member?.size }, redirects };
+      return { kind: 'relayed', blob: { access, digest, size: member?.size }, redirects };
     },
 
     async open(image, digest, rangeOf, signal) {
       const { member, size } = await keptSize(image, digest);
       const blob = { access: image.access, digest, size: member?.size };
       const mode = modeOf(image.access.registry);
-      const isOfCache = mode === 'cache' && image.access.registry !== ownHost;
       if (size !== undefined) {
-        if (isOfCache && !image.owns(digest)) tally.add('cached blobs', 'cache');
-        return fromContent(digest, size, rangeOf);
+        noteKept(image, digest);
+        return keptBlob(content, digest, size, rangeOf);
       }
       if (mode === 'cache') {
         if (!member) await registry.headBlob(image.access, digest, signal);
         const isKept = !member && (await cache.isFrom(digest, image.access));
         const kept = isKept ? await content.size(digest) : undefined;
         tally.add('cached blobs', kept === undefined ? 'registry' : 'cache');
-        if (kept !== undefined) return fromContent(digest, kept, rangeOf);
+        if (kept !== undefined) {
+          cache.used(digest);
+          return keptBlob(content, digest, kept, rangeOf);
+        }
         return cached(blob, rangeOf, signal);
       }
       const redirects = mode === 'redirect' ? 'handOn' : 'follow';

@@ -17,7 +17,7 @@ import type { Entry } from '../life/entries.ts';
 import type { CurrentLeader } from './current-leader.ts';
 import { createHandOn } from './hand-on.ts';
 import { handOnUpgrade } from './hand-on-upgrade.ts';
-import { createRelayBlobs } from './relay-blobs.ts';
+import { createOrderedBlobs } from './ordered-blobs.ts';
 
 /** A replica that does not lead. */
 export interface Follower {
@@ -37,7 +37,8 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   const { config, log } = deps;
   const metrics = createMetricsRegistry();
   addLeadMetric(metrics, false);
-  const handOn = createHandOn(leader, proof, createRelayBlobs(deps, metrics));
+  const orderedBlobs = createOrderedBlobs(deps, metrics);
+  const handOn = createHandOn(leader, proof, orderedBlobs);
   let isDraining = false;
   const koa = new Koa<RequestState>();
   koa.silent = true;
@@ -80,6 +81,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
     },
     async close() {
       handOn.close();
+      orderedBlobs.close();
     },
   };
 }

@@ -9,10 +9,10 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { handedOnHeaders } from '../../http/callers/handed-on.ts';
-import { largestOrder, parseRelayOrder } from '../../http/registry/blobs/relay-order.ts';
+import { largestOrder, parseOrder } from '../../http/registry/blobs/send-order.ts';
 import { traceHeaders } from '../../tracing/traces.ts';
 import type { CurrentLeader, Outcome } from './current-leader.ts';
-import type { RelayBlobs } from './relay-blobs.ts';
+import type { OrderedBlobs } from './ordered-blobs.ts';
 
 /** Hands requests on to the replica that leads. */
 export interface HandOn {
@@ -54,9 +54,9 @@ const emptyBodies = new Set(['POST', 'PUT', 'PATCH']);
 
 /**
  * @param proof proves to the leader that a replica sends the request
- * @param relays relays blobs of other registries, so that their bytes do not pass the leader
+ * @param blobs sends blobs, so that their bytes do not pass the leader
  */
-export function createHandOn(leader: CurrentLeader, proof: string, relays: RelayBlobs): HandOn {
+export function createHandOn(leader: CurrentLeader, proof: string, blobs: OrderedBlobs): HandOn {
   const options = { keepAlive: true, timeout: idleMs, scheduling: 'lifo' } as const;
   const agents = { http: new HttpAgent(options), https: new HttpsAgent(options) };
 
@@ -92,7 +92,9 @@ export function createHandOn(leader: CurrentLeader, proof: string, relays: Relay
     response: ServerResponse,
   ): Promise<Outcome> => {
     const hasBody = mayHaveBody(request);
-    const { out, connected } = send(request, address, mayRelay(request) ? canRelay : []);
+    const digest = orderableDigest(request);
+    const takesOrder = digest !== undefined && blobs.accepts(digest);
+    const { out, connected } = send(request, address, takesOrder ? takesOrders : []);
     const end = () => void out.destroy();
     const { signal } = leader;
     response.once('close', end);
@@ -117,11 +119,10 @@ export function createHandOn(leader: CurrentLeader, proof: string, relays: Relay
         if (!hasBody && mayRepeat(request)) return 'ended';
         throw leaderEnded();
       }
-      if (answer.headers[handedOnHeaders.relay] !== undefined) {
+      if (answer.headers[handedOnHeaders.order] !== undefined) {
         const bytes = await readAtMost(answer, largestOrder).catch(() => undefined);
         if (!bytes) return 'ended';
-        const order = parseRelayOrder(bytes);
-        await relays.send(order, request, response, () => look(request));
+        await blobs.send(parseOrder(bytes), request, response, () => look(request));
         return 'answered';
       }
       const isLast = !request.complete || response.getHeader('connection') === 'close';
@@ -147,16 +148,17 @@ export function createHandOn(leader: CurrentLeader, proof: string, relays: Relay
   const look = (request: IncomingMessage): Promise<void> =>
     leader.reach(
       async address => {
-        const { out } = send(request, address, canRelay);
+        const { out } = send(request, address, takesOrders);
         out.end();
         const answer = await answerOf(out).catch(() => undefined);
         if (!answer || answer.headers[handedOnHeaders.proof] !== undefined) return 'ended';
         const { statusCode = 0 } = answer;
         // The leader may have the blob by now, and would send all of it.
-        if (statusCode === 200 && answer.headers[handedOnHeaders.relay] === undefined)
+        if (statusCode === 200 && answer.headers[handedOnHeaders.order] === undefined)
           out.destroy();
         else answer.resume();
-        if (statusCode >= 400 && statusCode < 500 && statusCode !== 429) throw rightEnded();
+        if (statusCode >= 400 && statusCode < 500 && !rightStays.has(statusCode))
+          throw rightEnded();
         return 'answered';
       },
       () => true,
@@ -243,15 +245,14 @@ function withoutConnection(
   });
 }
 
-const canRelay = [handedOnHeaders.relay, 'yes'];
+const takesOrders = [handedOnHeaders.order, 'yes'];
+// A token of a client ends before a long transfer, and is checked at its begin only. The second one is a limit.
+const rightStays = new Set([401, 429]);
 
-/** True for a blob that a client wants now; the leader answers all else about it. */
-function mayRelay({ method, url = '', headers }: IncomingMessage): boolean {
-  return (
-    method === 'GET' &&
-    headers['if-none-match'] === undefined &&
-    /^\/v2\/.+\/blobs\/[^/]+$/.test(url)
-  );
+/** Returns the digest of a blob that a client wants now; the leader answers all else about it. */
+function orderableDigest({ method, url = '', headers }: IncomingMessage): string | undefined {
+  if (method !== 'GET' || headers['if-none-match'] !== undefined) return undefined;
+  return /^\/v2\/.+\/blobs\/([^/]+)$/.exec(url)?.[1];
 }
 
 async function readAtMost(answer: IncomingMessage, bytes: number): Promise<Buffer> {

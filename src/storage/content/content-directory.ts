@@ -203,6 +203,7 @@ export async function openContentDirectory(
     open: checks.source,
     prove: digest => checks.prove(digest),
     scrub: checks.scrub,
+    hasLinks: false,
     link: async () => undefined,
     examine: checks.examine,
     isFresh: checks.isFresh,

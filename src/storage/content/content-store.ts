@@ -15,6 +15,8 @@ export interface ContentStore {
    * rejects before the end of damaged content, which is then set aside.
    */
   open(digest: Digest, start: number, end: number): ByteSource;
+  /** True when clients may read large content at the addresses of {@link link}. */
+  readonly hasLinks: boolean;
   /**
    * Returns an address at which anyone can read the content for some minutes; undefined when this server serves it
    * itself. Content has an address only after a recent check.

@@ -12,7 +12,7 @@ import type { Bucket } from './bucket.ts';
 import { digestOfKey, keyOf, listFrom } from './content-keys.ts';
 import { knownSizes } from './known-sizes.ts';
 import { createLocalCopies, pinnedSource } from './local-copies.ts';
-import { objectSource } from './object-source.ts';
+import { readsOf } from './object-reads.ts';
 import { sendFile } from './send-file.ts';
 import { isAbsent } from './store-faults.ts';
 
@@ -69,27 +69,7 @@ export async function openContentObjects(
     const isSame = async () => (await sizes.ask(digest))?.etag === etag;
     await presence.remove(digest, async () => (await isSame()) && uses.condemn(digest));
   };
-  const checks = createChecks<string>({
-    async find(digest) {
-      const found = await sizes.ask(digest);
-      return found && { size: found.size, version: found.etag };
-    },
-    plain: (digest, start, end) =>
-      objectSource(
-        async (from, to, signal) => {
-          try {
-            return await bucket.fetch(keyOf(digest), from, to, signal);
-          } catch (error) {
-            if (isAbsent(error)) sizes.forget(digest);
-            throw error;
-          }
-        },
-        start,
-        end,
-      ),
-    setAside,
-    trustMs,
-  });
+  const checks = createChecks<string>({ ...readsOf(bucket, sizes), setAside, trustMs });
   const presence = createContentPresence(uses, {
     size: async digest => (await sizes.ask(digest))?.size,
     async remove(digest) {
@@ -192,6 +172,7 @@ export async function openContentObjects(
         return checks.source(digest, start, end);
       });
     },
+    hasLinks,
     link: async (digest, size) =>
       hasLinks && checks.isFresh(digest) ? links.link(digest, size) : undefined,
     prove: digest => checks.prove(digest),

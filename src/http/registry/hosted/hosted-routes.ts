@@ -9,14 +9,18 @@ import type { Action } from '../../../hosted/rights.ts';
 import type { Uploads } from '../../../hosted/uploads/uploads.ts';
 import { type Digest, isDigest } from '../../../oci/digest.ts';
 import { isRepository, isTag } from '../../../oci/reference.ts';
+import { orderStored } from '../../../pull/blobs/blob-order.ts';
+import type { RangeOf } from '../../../pull/blobs/found-blob.ts';
 import { keptBlob } from '../../../pull/blobs/pulled-blob.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import type { NoteDeed } from '../../callers/audit-notes.ts';
 import type { Callers } from '../../callers/callers.ts';
+import { takesOrders } from '../../callers/handed-on.ts';
 import { wrongMethod } from '../../errors/wrong-method.ts';
 import { queryOf } from '../../request-target.ts';
-import { type BlobAnswer, sendBlob } from '../blobs/send-blob.ts';
+import { sendBlob } from '../blobs/send-blob.ts';
+import { sendOrder } from '../blobs/send-order.ts';
 import type { RegistryAuth } from '../login/registry-auth.ts';
 import { apiVersionHeader } from '../registry-headers.ts';
 import { sendDocument } from '../send-document.ts';
@@ -109,13 +113,7 @@ async function send(
       return sendDocument(document, req, res);
     }
     case 'blobs':
-      return sendBlob(
-        blobAnswer(deps, repository, reference as Digest),
-        reference as Digest,
-        req,
-        res,
-        deps.noteBlob,
-      );
+      return sendBlobOf(deps, repository, reference as Digest, req, res);
     case 'tags':
       return sendListing(await deps.listings.tags(repository, query), req, res);
     case 'referrers':
@@ -127,16 +125,24 @@ async function send(
   }
 }
 
-function blobAnswer(
-  { blobs, content }: HostedDeps,
+async function sendBlobOf(
+  { blobs, content, noteBlob }: HostedDeps,
   repository: string,
   digest: Digest,
-): BlobAnswer {
-  return {
-    isKnown: async () => (await blobs.size(repository, digest)) >= 0,
-    size: () => blobs.size(repository, digest),
-    open: async rangeOf => keptBlob(content, digest, await blobs.size(repository, digest), rangeOf),
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
+  const sizeOf = () => blobs.size(repository, digest);
+  // A transfer that has begun may end, as in this server: its right is not watched.
+  const order = takesOrders(req) ? orderStored(content, digest, await sizeOf(), false) : undefined;
+  if (order) return sendOrder(order, res);
+  const answer = {
+    isKnown: async () => (await sizeOf()) >= 0,
+    size: sizeOf,
+    open: async (rangeOf: RangeOf | undefined) =>
+      keptBlob(content, digest, await sizeOf(), rangeOf),
   };
+  return sendBlob(answer, digest, req, res, noteBlob);
 }
 
 function sendListing(listing: Listing, req: IncomingMessage, res: ServerResponse): void {

@@ -1,0 +1,125 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { createBlobMetrics } from '../../foundation/telemetry/blob-metrics.ts';
+import { noRemoteHealth } from '../../foundation/telemetry/remote-health.ts';
+import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
+import { type BlobAnswer, sendBlob } from '../../http/registry/blobs/send-blob.ts';
+import { watchRight } from '../../http/registry/watch-right.ts';
+import type { Digest } from '../../oci/digest.ts';
+import type { BlobOrder } from '../../pull/blobs/blob-order.ts';
+import { createBlobRelays } from '../../pull/blobs/blob-relays.ts';
+import { createNamelessIngest } from '../../pull/blobs/nameless-ingest.ts';
+import { createRelayedBlobs } from '../../pull/blobs/relayed-blobs.ts';
+import { createTransfers } from '../../pull/blobs/transfers.ts';
+import { SlabPool } from '../../storage/content/buffers.ts';
+import type { ByteSource } from '../../storage/content/byte-source.ts';
+import type { ContentReader } from '../../storage/objects/object-reads.ts';
+import { openContentReader } from '../../storage/site-content.ts';
+import { createUpstream, type UpstreamDeps } from '../assembly/upstream-clients.ts';
+
+/** Sends blobs to clients, in place of the leader, which has checked their right. */
+export interface OrderedBlobs {
+  /** Returns false for a blob that this server failed to read a short time ago: the leader sends it, and finds out why. */
+  accepts(digest: string): boolean;
+  /**
+   * Sends a blob, and checks at intervals whether its receiver still has the right to it.
+   *
+   * @param look throws a `Fault` below 500 when the right has ended
+   */
+  send(
+    order: BlobOrder,
+    request: IncomingMessage,
+    response: ServerResponse,
+    look: () => Promise<void>,
+  ): Promise<void>;
+  close(): void;
+}
+
+const mostFailed = 1000;
+const failedMs = 600_000;
+
+export function createOrderedBlobs(
+  deps: UpstreamDeps,
+  metrics: ReturnType<typeof createMetricsRegistry>,
+): OrderedBlobs {
+  const { config, log } = deps;
+  const slabs = new SlabPool();
+  const { registry } = createUpstream(deps, slabs, noRemoteHealth);
+  const { minFreeBytes } = config.disk;
+  const files = createNamelessIngest(join(config.data, 'relays'), minFreeBytes, slabs, log);
+  const relayed = createRelayedBlobs({
+    registry,
+    relays: createBlobRelays(createTransfers(files), config.cacheBytes),
+    stallMs: config.upstream.stallTimeout,
+    trustMs: config.upstream.trust,
+  });
+  const note = createBlobMetrics(metrics);
+  const failed = boundedCache<string, true>(mostFailed, { ttl: failedMs });
+  let opening: Promise<ContentReader> | undefined;
+  const reader = () => {
+    opening ??= openContentReader(config, config.scrub.trust);
+    // The next order tries again.
+    opening.catch(() => {
+      opening = undefined;
+    });
+    return opening;
+  };
+
+  /** Notes that the content cannot be read, so that the client's next attempt is the leader's. */
+  const watched = (source: ByteSource, digest: Digest): ByteSource => {
+    let hasLeft = false;
+    return {
+      read: () =>
+        source.read().catch(err => {
+          if (!hasLeft) {
+            failed.set(digest, true);
+            log.warn({ digest, err }, 'content cannot be read: the leader sends it');
+          }
+          throw err;
+        }),
+      destroy(reason) {
+        hasLeft = true;
+        source.destroy(reason);
+      },
+    };
+  };
+
+  const answerOf = (order: BlobOrder): BlobAnswer => {
+    if (order.kind === 'relayed') {
+      const { blob, redirects } = order;
+      return {
+        isKnown: async () => true,
+        size: signal => relayed.size(blob, signal),
+        open: (rangeOf, signal) => relayed.open(blob, rangeOf, redirects, signal),
+      };
+    }
+    const { digest, size } = order;
+    return {
+      isKnown: async () => true,
+      size: async () => size,
+      async open(rangeOf) {
+        const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
+        const source = watched((await reader()).open(digest, start, end), digest);
+        return { kind: 'stream', size, source, way: 'stored', isVerified: true };
+      },
+    };
+  };
+
+  return {
+    accepts: digest => !failed.has(digest),
+    async send(order, request, response, look) {
+      const { digest } = order.kind === 'relayed' ? order.blob : order;
+      if (order.kind === 'relayed' || order.isWatched) {
+        watchRight(response, config.rightLife, look);
+      }
+      await sendBlob(answerOf(order), digest, request, response, note);
+    },
+    close() {
+      opening?.then(
+        open => open.close(),
+        () => {},
+      );
+    },
+  };
+}
