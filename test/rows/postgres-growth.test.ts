@@ -1,0 +1,52 @@
+/** Many rows in PostgreSQL: no work blocks the event loop, and none becomes slower by rows that were removed. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import pg from 'pg';
+import { moveRows } from '../../src/storage/moving/move-rows.ts';
+import { openPostgresSide } from '../../src/storage/moving/postgres-side.ts';
+import { openSqliteSide } from '../../src/storage/moving/sqlite-side.ts';
+import { describeTables } from '../../src/storage/moving/table-descriptions.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
+import { openPostgresRows } from '../../src/storage/rows/rows.ts';
+import { fillDatabase } from '../world/many-rows.ts';
+import { startPostgres } from '../world/postgres.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { growthCounts, growthWorks, measureWorks } from './growth-works.ts';
+
+// SCALE=20 is ten million rows: by hand, it takes hours.
+const scale = Number(process.env.SCALE ?? 0.1);
+
+suite(`${scale / 2} million rows in PostgreSQL`, () => {
+  test('queries and deletions do not block the event loop', async t => {
+    await using directory = await makeTempDir('postgres-growth');
+    await using postgres = await startPostgres();
+    const path = directory.join('sluice.db');
+    const file = openDatabase(path, {});
+    fillDatabase(file, growthCounts(scale));
+    await file.end();
+    const url = await postgres.createDatabase();
+    const began = performance.now();
+    const tables = await describeTables();
+    const from = await openSqliteSide(path);
+    const to = await openPostgresSide(url, tables, false);
+    await moveRows(from, to, tables);
+    await Promise.all([from.close(), to.close()]);
+    t.diagnostic(`move to PostgreSQL: ${Math.round(performance.now() - began)} ms`);
+    const rows = await openPostgresRows(url);
+    const client = new pg.Client(url);
+    await client.connect();
+    const count = async (table: string) =>
+      Number((await client.query(`SELECT COUNT(*) AS count FROM ${table}`)).rows[0].count);
+    try {
+      await measureWorks(t, growthWorks(rows, scale, count));
+      assert.deepEqual(
+        [await count('requests'), await count('builds'), await count('hosted_manifests')],
+        [30_000 * scale, 0, 0],
+      );
+      assert.equal(await rows.hosted.totalBytes(), 100_000_000 * scale);
+    } finally {
+      await client.end();
+      await rows.end();
+    }
+  });
+});
