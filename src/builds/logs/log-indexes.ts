@@ -7,11 +7,14 @@ import { StepLines } from './step-lines.ts';
 
 // Logs whose lines can be found without reading them again.
 const keptIndexes = 32;
-const pieceBytes = 256 * 1024;
+/** Bytes that are read at once: of a log that is not known yet, and for a page of lines. */
+const [pieceBytes, pageBytes] = [256 * 1024, 48 * 1024];
 /** Lines between two of which the position is known. */
 const stride = 128;
 /** Lines between two of which all are read: the next one is not looked up. */
 const farLines = 2048;
+/** Short lines between two of which others may have a turn. */
+const pauseLines = 8192;
 /** Bytes of a line that are read. */
 const maxLineBytes = 4096;
 
@@ -75,7 +78,8 @@ class LogIndex implements LogLines {
     while (left[0]) {
       const start = Math.floor(left[0].from / stride);
       let isFar = false;
-      await eachLineFrom(file, start * stride, this.#marks[start] ?? 0, (number, line) => {
+      const first = { number: start * stride, position: this.#marks[start] ?? 0 };
+      await eachLineFrom(file, first, pageBytes, (number, line) => {
         const [range, next] = left;
         if (range && number >= range.from) lines.push(line());
         if (range && number + 1 < range.to) return true;
@@ -93,7 +97,7 @@ class LogIndex implements LogLines {
     const lines: LogLine[] = [];
     if (wanted === '') return lines;
     await using file = await open(this.#path);
-    await eachLineFrom(file, 0, 0, (_, lineAt) => {
+    await eachLineFrom(file, { number: 0, position: 0 }, pieceBytes, (_, lineAt) => {
       const line = lineAt();
       if (line.text.toLowerCase().includes(wanted)) lines.push(line);
       return lines.length < most;
@@ -108,7 +112,9 @@ class LogIndex implements LogLines {
       if (size < this.#size) {
         [this.#marks, this.#total, this.#size, this.#found] = [[0], 0, 0, new StepLines()];
       }
-      await eachLine(file, this.#size, (bytes, start, end, after) => {
+      if (size === this.#size) return true;
+      const piece = Math.min(size - this.#size, pieceBytes);
+      await eachLine(file, this.#size, piece, (bytes, start, end, after) => {
         this.#found.see(this.#total, bytes, start, end);
         this.#total += 1;
         this.#size = after;
@@ -126,12 +132,12 @@ class LogIndex implements LogLines {
 /** Visits the lines of a file from a line on, whose position is known, until the visitor returns false. */
 async function eachLineFrom(
   file: FileHandle,
-  first: number,
-  position: number,
+  first: { readonly number: number; readonly position: number },
+  bytesAtOnce: number,
   visit: (number: number, line: () => LogLine) => boolean,
 ): Promise<void> {
-  let number = first;
-  await eachLine(file, position, (bytes, start, end) => {
+  let { number } = first;
+  await eachLine(file, first.position, bytesAtOnce, (bytes, start, end) => {
     const at = number;
     number += 1;
     return visit(at, () => lineOf(at, bytes, start, end));
@@ -145,16 +151,20 @@ async function eachLineFrom(
 async function eachLine(
   file: FileHandle,
   from: number,
+  bytesAtOnce: number,
   visit: (bytes: Buffer, start: number, end: number, after: number) => boolean,
 ): Promise<void> {
-  const buffer = Buffer.allocUnsafe(pieceBytes);
+  const buffer = Buffer.allocUnsafe(bytesAtOnce);
   let rest = Buffer.alloc(0);
   for (let position = from; ; ) {
-    const { bytesRead } = await file.read(buffer, 0, pieceBytes, position);
+    const { bytesRead } = await file.read(buffer, 0, bytesAtOnce, position);
     if (bytesRead === 0) return;
     const piece = buffer.subarray(0, bytesRead);
     let start = 0;
+    let count = 0;
     for (let end = nextLineEnd(piece, 0); end >= 0; end = nextLineEnd(piece, start)) {
+      count += 1;
+      if (count % pauseLines === 0) await pauseTurn();
       const after = position + end + 1;
       let goesOn: boolean;
       if (rest.length === 0) {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { BuildStep } from '../../builds/logs/build-step.ts';
 import type { BuildPlan } from '../../builds/plan/build-plan.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { type CancelDeps, cancelBuild, ownerOf } from '../../http/api/builds/cancel-build.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
@@ -59,6 +60,8 @@ export const buildPageRoutes = [
       const log = await logPage(view, query);
       const own = await viewerPart(view.id, viewer, deps);
       const done = query.done && doneWords[query.done];
+      // Each page takes some ms: many that are requested at once do not hold up others together.
+      await pauseTurn();
       return buildPage(view, log, { ...own, done }, Date.now());
     },
   }),

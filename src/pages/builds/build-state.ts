@@ -2,7 +2,7 @@ import { useCommands } from '../ask/use-commands.ts';
 import { byteText, countText, durationText, timeElement, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { BuildView, ShownImage } from './build-view.ts';
-import { stepsTable } from './steps-table.ts';
+import { stepNames, stepsTable } from './steps-table.ts';
 
 const stateWords: Readonly<Record<BuildView['state'], readonly [string, string]>> = {
   queued: ['waiting', 'wait'],
@@ -75,11 +75,14 @@ ${platforms.length > 0 && layersPart(platforms)}`;
 }
 
 function layersPart(platforms: ShownImage['platforms']): Html {
+  const nameOf = stepNames(
+    platforms.flatMap(({ layers }) => layers.map(({ by = '' }) => ({ name: by }))),
+  );
   return html`<details><summary>Layers</summary>${platforms.map(
     ({ platform, layers }) => html`<h3>${platform}</h3>
 <div class="wide"><table><thead><tr><th scope="col" class="number">Size</th><th scope="col">Made by</th><th scope="col">Digest</th></tr></thead><tbody>${layers.map(
       ({ digest, size, by }) =>
-        html`<tr><td class="number">${byteText(size)}</td><td><code>${withoutHidden(by ?? '')}</code></td><td><code>${digest.slice(0, 19)}</code></td></tr>`,
+        html`<tr><td class="number">${byteText(size)}</td><td><code>${nameOf(by ?? '')}</code></td><td><code>${digest.slice(0, 19)}</code></td></tr>`,
     )}</tbody></table></div>`,
   )}</details>`;
 }

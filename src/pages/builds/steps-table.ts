@@ -20,6 +20,15 @@ export function stepBadge({ state }: Pick<ShownStep, 'state'>): Html {
   return html`<span class="badge ${badges[state]}">${stepWords[state]}</span>`;
 }
 
+const leastOfName = 80;
+const mostOfNames = 30_000;
+
+/** Returns the names of steps, shorter where there are many steps: they are whatever a recipe says. */
+export function stepNames(steps: readonly Pick<ShownStep, 'name'>[]): (name: string) => string {
+  const most = Math.max(leastOfName, Math.floor(mostOfNames / Math.max(steps.length, 1)));
+  return name => withoutHidden(name.length > most ? `${name.slice(0, most)}…` : name);
+}
+
 // Units across the picture; it is stretched to the width of its cell.
 const width = 1000;
 const height = 12;
@@ -33,6 +42,7 @@ export function stepsTable(view: BuildView, now: number): Html {
     const words = state === 'queued' || state === 'running' ? 'No step has begun.' : 'No step ran.';
     return html`<p class="minor">${words}</p>`;
   }
+  const nameOf = stepNames(steps);
   const begin = Math.min(...steps.map(({ startedAt }) => startedAt ?? Number.POSITIVE_INFINITY));
   const end = Math.max(...steps.map(({ endedAt, startedAt }) => endedAt ?? startedAt ?? 0));
   const isRunning = steps.some(step => step.state === 'running');
@@ -50,7 +60,7 @@ export function stepsTable(view: BuildView, now: number): Html {
 
   function row(step: ShownStep): Html {
     const { number, spentMs, error } = step;
-    const name = withoutHidden(step.name);
+    const name = nameOf(step.name);
     const label =
       number === undefined
         ? name

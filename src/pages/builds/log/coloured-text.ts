@@ -1,9 +1,7 @@
 import Anser from 'anser';
+import type { LogLine } from '../../../builds/logs/log-lines.ts';
 import { withoutHidden } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
-
-// A line with more colours has the others in the log only: each is an element.
-const mostPieces = 40;
 
 // The style sheet has a readable colour for each, for light and dark.
 const palette: readonly (readonly [string, number, number, number])[] = [
@@ -32,29 +30,45 @@ const decorationClasses: Readonly<Partial<Record<Anser.DecorationName, string>>>
   strikethrough: 't-struck',
 };
 
+/** How much of a line is shown. */
+export interface LineLimits {
+  /** Characters; the rest is cut. */
+  readonly chars: number;
+  /** Changes of colour: each is an element. The rest of the line has no colours. */
+  readonly colours: number;
+}
+
 /**
  * Returns a line of a log with its colours as classes: no text is hidden, and every colour is readable on its ground.
- *
- * @param coloured text with sequences for colours, and no others
- * @param most characters that are shown; the rest is cut
  */
-export function colouredText(coloured: string, most: number): Html {
-  if (!coloured.includes('\u001b')) return html`${withoutHidden(coloured.slice(0, most))}`;
-  const pieces = Anser.ansiToJson(coloured, { json: true, remove_empty: true });
-  const shown = pieces.slice(0, mostPieces);
-  const rest = pieces.slice(mostPieces).map(({ content }) => content);
-  let left = most;
+export function colouredText(
+  { text: plain, coloured }: Pick<LogLine, 'text' | 'coloured'>,
+  { chars, colours }: LineLimits,
+): Html {
+  if (!coloured.includes('\u001b')) return html`${withoutHidden(plain.slice(0, chars))}`;
+  let done = 0;
   const cut = (text: string) => {
-    const part = text.slice(0, left);
-    left -= part.length;
+    const part = text.slice(0, chars - done);
+    done += part.length;
     return withoutHidden(part);
   };
-  return html`${shown.map(piece => {
+  const end = endOfColours(coloured, colours);
+  // Only what is shown is read: a line may change its colour with each character.
+  const pieces = Anser.ansiToJson(coloured.slice(0, end), { json: true, remove_empty: true });
+  return html`${pieces.map(piece => {
     const text = cut(piece.content);
     if (text === '') return undefined;
     const classes = classesOf(piece);
     return classes === '' ? text : html`<span class="${classes}">${text}</span>`;
-  })}${cut(rest.join(''))}`;
+  })}${cut(plain.slice(done))}`;
+}
+
+/** Returns the position of the sequence after so many others. */
+function endOfColours(coloured: string, most: number): number {
+  let end = coloured.indexOf('\u001b');
+  for (let count = 0; count < most && end >= 0; count += 1)
+    end = coloured.indexOf('\u001b', end + 1);
+  return end < 0 ? coloured.length : end;
 }
 
 function classesOf({ fg, bg, decorations }: Anser.AnserJsonEntry): string {
@@ -71,8 +85,8 @@ function classesOf({ fg, bg, decorations }: Anser.AnserJsonEntry): string {
 function nameOf(rgb: string): string {
   const [red = 0, green = 0, blue = 0] = rgb.split(',').map(Number);
   let [nearest, least] = ['', Number.POSITIVE_INFINITY];
-  for (const [name, ...own] of palette) {
-    const away = (own[0] - red) ** 2 + (own[1] - green) ** 2 + (own[2] - blue) ** 2;
+  for (const [name, ownRed, ownGreen, ownBlue] of palette) {
+    const away = (ownRed - red) ** 2 + (ownGreen - green) ** 2 + (ownBlue - blue) ** 2;
     if (away < least) [nearest, least] = [name, away];
   }
   return nearest;

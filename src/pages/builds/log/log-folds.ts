@@ -1,9 +1,9 @@
 import type { LogLine } from '../../../builds/logs/log-lines.ts';
-import { countText, durationText, withoutHidden } from '../../frame/formats.ts';
+import { countText, durationText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import type { BuildView } from '../build-view.ts';
 import type { ShownStep } from '../shown-step.ts';
-import { stepBadge } from '../steps-table.ts';
+import { stepBadge, stepNames } from '../steps-table.ts';
 import { linesAtOnce, linesPart } from './shown-lines.ts';
 
 /** A step of the log; its lines are there if it is unfolded. */
@@ -50,20 +50,28 @@ export function foldsPart(
   folds: readonly Fold[],
 ): Html {
   const isOver = state === 'succeeded' || state === 'failed';
+  const open = folds.filter(({ lines }) => lines).length;
+  const nameOf = stepNames(folds.map(({ step }) => step));
   const empty: ShownStep = {
     ...{ number: 0, name: '', state: 'running', startedAt: undefined, endedAt: undefined },
     ...{ spentMs: undefined, error: undefined },
   };
   return html`${folds.length === 0 && html`<p class="minor">No step has lines.</p>`}
-<div id="folds" data-build="${id}"${!isOver && html` data-live`}>${folds.map(fold => foldPart(id, fold))}</div>
-<template id="fold">${foldPart(id, { step: empty, total: 0, lines: undefined })}</template>`;
+<div id="folds" data-build="${id}"${!isOver && html` data-live`}>${folds.map(fold => foldPart(id, fold, nameOf, 1 / open))}</div>
+<template id="fold">${foldPart(id, { step: empty, total: 0, lines: undefined }, nameOf, 1)}</template>`;
 }
 
-function foldPart(id: string, { step, total, lines }: Fold): Html {
+/** @param share see {@link linesPart} */
+function foldPart(
+  id: string,
+  { step, total, lines }: Fold,
+  nameOf: (name: string) => string,
+  share: number,
+): Html {
   const { number, name, spentMs } = step;
   const all = html`<a href="/view/builds/${id}?step=${number}#log">All ${countText(total)} lines of this step</a>`;
-  return html`<details class="log-step" id="step-${number}" data-step="${number}" data-total="${total}"${lines && html` open`}><summary><span class="number">#${number}</span> <span class="name">${withoutHidden(name)}</span> ${stepBadge(step)} <span class="number took">${spentMs !== undefined && durationText(spentMs)}</span></summary>
-<div class="log" tabindex="0" role="region" aria-label="Lines of step ${number}"><div class="sheet">${lines && linesPart(lines)}</div></div>
+  return html`<details class="log-step" id="step-${number}" data-step="${number}" data-total="${total}"${lines && html` open`}><summary><span class="number">#${number}</span> <span class="name">${nameOf(name)}</span> ${stepBadge(step)} <span class="number took">${spentMs !== undefined && durationText(spentMs)}</span></summary>
+<div class="log" tabindex="0" role="region" aria-label="Lines of step ${number}"><div class="sheet">${lines && linesPart(lines, share)}</div></div>
 <p class="minor">${
     lines
       ? total > lines.length && all

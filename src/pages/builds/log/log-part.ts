@@ -21,6 +21,7 @@ export interface LogPage {
 }
 
 export const mostFound = 200;
+const foundLimits = { chars: 300, colours: 10 };
 
 /** Returns the log of a build: a page of it, links to the others, and what scripts need to scroll through it. */
 export function logPart(view: BuildView, page: LogPage): Html {
@@ -74,7 +75,7 @@ function foundPart(id: string, { text, found }: NonNullable<LogPage['search']>):
   return html`<p>${count} ${found.length === 1 ? 'line contains' : 'lines contain'} “${text}”:</p>
 <ol class="found">${found.map(
     line =>
-      html`<li><a href="/view/builds/${id}?line=${line.number}#L${line.number}">Line ${line.number}</a> <code>${colouredText(line.coloured, 300)}</code></li>`,
+      html`<li><a href="/view/builds/${id}?line=${line.number}#L${line.number}">Line ${line.number}</a> <code>${colouredText(line, foundLimits)}</code></li>`,
   )}</ol>`;
 }
 
