@@ -20,10 +20,14 @@ export interface BuildWatchesDeps extends BuildViewDeps {
 }
 
 const tickMs = 500;
+/** All watched builds together are read at most once in this time: where there are hundreds, each is read less often. */
+const readMs = 20;
 // Proxies close a connection that is idle for a minute.
-const quietTicks = 30;
+const quietMs = 15_000;
 // A watcher that does not read so much is disconnected; its browser connects again.
 const mostWaiting = 1024 * 1024;
+/** A connection takes over one piece at a time. TLS encrypts it, so each has a copy. */
+const pieceBytes = 64 * 1024;
 
 interface Watch {
   readonly readers: Set<Readable>;
@@ -65,16 +69,31 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
     return view.finishedAt === undefined;
   };
 
+  /** Waits until a build is read again. Others may begin or end to be watched meanwhile. */
+  const pause = async ({ readers }: Watch): Promise<void> => {
+    const began = performance.now();
+    do await sleep(tickMs, undefined, { ref: false });
+    while (
+      performance.now() - began < watches.size * readMs &&
+      readers.size > 0 &&
+      !deps.isStopping()
+    );
+  };
+
   const run = async (id: string, watch: Watch): Promise<void> => {
     try {
-      for (let count = 1; watch.readers.size > 0 && !deps.isStopping(); count += 1) {
+      let quietSince = performance.now();
+      while (watch.readers.size > 0 && !deps.isStopping()) {
         if (!(await tick(id, watch))) {
           await watch.first;
           send(watch, Buffer.from(eventOf('end', '')));
           return;
         }
-        if (count % quietTicks === 0) send(watch, Buffer.from(':\n\n'));
-        await sleep(tickMs, undefined, { ref: false });
+        if (performance.now() - quietSince > quietMs) {
+          quietSince = performance.now();
+          send(watch, Buffer.from(':\n\n'));
+        }
+        await pause(watch);
       }
     } catch {
       // The build was removed, or the disk fails. Browsers connect again and get the failure as an answer.
@@ -125,7 +144,7 @@ async function greet(watch: Watch, reader: Readable): Promise<void> {
   })();
   try {
     const bytes = await watch.first;
-    if (!reader.destroyed && !reader.readableEnded) reader.push(bytes);
+    if (!reader.destroyed && !reader.readableEnded) push(reader, bytes);
   } catch {
     reader.destroy();
   }
@@ -134,7 +153,13 @@ async function greet(watch: Watch, reader: Readable): Promise<void> {
 function send({ readers }: Watch, bytes: Buffer): void {
   for (const reader of readers) {
     if (reader.readableLength > mostWaiting) reader.destroy();
-    else reader.push(bytes);
+    else push(reader, bytes);
+  }
+}
+
+function push(reader: Readable, bytes: Buffer): void {
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    reader.push(bytes.subarray(at, at + pieceBytes));
   }
 }
 
