@@ -1,5 +1,6 @@
 /** The page of a build: follows it while it runs, and scrolls through the whole of its log. */
 import { improve } from './common.js';
+import { follow } from './follow.js';
 import { openFolds } from './log-folds.js';
 import { openLog } from './log-lines.js';
 
@@ -33,19 +34,16 @@ function replace(id, html) {
 }
 
 if (place.dataset.live !== undefined) {
-  const events = new EventSource(`/view/builds/${place.dataset.build}/events`);
-  /** @param {Event} event */
-  const dataOf = event => JSON.parse(/** @type {MessageEvent} */ (event).data);
-  for (const id of ['state', 'recipe']) {
-    events.addEventListener(id, event => {
-      replace(id, dataOf(event));
-      folds?.update();
-    });
-  }
-  events.addEventListener('lines', event => log.add(dataOf(event)));
-  events.addEventListener('end', () => {
-    events.close();
-    document.getElementById('cancel')?.remove();
-    place.removeAttribute('data-live');
+  /** @param {string} id */
+  const show = id => (/** @type {string} */ html) => {
+    replace(id, html);
+    folds?.update();
+  };
+  follow(place.dataset.build ?? '', {
+    ...{ state: show('state'), recipe: show('recipe'), lines: log.add },
+    end() {
+      document.getElementById('cancel')?.remove();
+      place.removeAttribute('data-live');
+    },
   });
 }

@@ -1,5 +1,6 @@
 /** The page of a container: follows its build, and shows what is in the image when it is there. */
 import { improve } from './common.js';
+import { follow } from './follow.js';
 
 const againMs = 3000;
 const parts = ['state', 'use', 'build', 'facts', 'contents'];
@@ -10,7 +11,7 @@ async function refresh() {
     const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
     if (!answer.ok) return;
     show(new DOMParser().parseFromString(await answer.text(), 'text/html'));
-    follow();
+    followState();
   } catch {
     // The server may be starting again.
     setTimeout(refresh, againMs);
@@ -29,7 +30,7 @@ function show(page) {
   }
 }
 
-function follow() {
+function followState() {
   const build = document.querySelector('[data-build]');
   if (build) watch(build);
   else if (document.querySelector('[data-late]')) setTimeout(refresh, againMs);
@@ -37,20 +38,14 @@ function follow() {
 
 /** @param {Element} build */
 function watch(build) {
-  const events = new EventSource(`/view/builds/${build.getAttribute('data-build')}/events`);
-  events.addEventListener('state', event => {
-    // Written by this server, which escapes every text in it.
-    build.innerHTML = JSON.parse(/** @type {MessageEvent} */ (event).data);
-    improve(build);
-  });
-  events.addEventListener('end', () => {
-    events.close();
-    refresh();
-  });
-  events.addEventListener('error', () => {
-    // Otherwise the browser connects again itself.
-    if (events.readyState === EventSource.CLOSED) setTimeout(refresh, againMs);
+  follow(build.getAttribute('data-build') ?? '', {
+    state(html) {
+      // Written by this server, which escapes every text in it.
+      build.innerHTML = html;
+      improve(build);
+    },
+    end: refresh,
   });
 }
 
-follow();
+followState();

@@ -115,6 +115,12 @@ export function openFolds(box) {
         const place = /** @type {HTMLElement} */ (fold.querySelector('.log'));
         const sheet = sheetOf(fold);
         const own = lines.filter(line => isOf(line, step));
+        if (own.length < total - known) {
+          // Some were not sent, because they were many or nobody looked at the page.
+          filled.delete(step);
+          void fill(fold);
+          continue;
+        }
         const isAtEnd = isEnd(place);
         // The build has begun again, and so has the step.
         if (total < known) sheet.replaceChildren();
