@@ -149,6 +149,12 @@ test('a wrong login sets no cookie, and counts', async () => {
   for (let attempt = 0; attempt < 5; attempt += 1) {
     const answer = await send();
     statuses.push(answer.status);
+    if (answer.status === 403) {
+      const text = await answer.text();
+      assert.match(text, /The name or the password is wrong\./);
+      assert.match(text, /name="name" value="admin"/, 'the name need not be entered again');
+      assert.doesNotMatch(text, /HTTP basic|value="wrong"/);
+    }
     assert.deepEqual(answer.headers.getSetCookie(), []);
     assert.equal(answer.headers.get('www-authenticate'), null, 'no dialog of the browser');
   }
@@ -336,4 +342,12 @@ test('only the person who made a container request, or an administrator, ends it
   assert.equal((await remove({})).status, 401);
   assert.equal((await remove(asReader)).status, 200);
   assert.ok(await isEnded(other.containerToken));
+});
+
+test('a page that requires a login says so in the words of people', async () => {
+  const answer = await sluice.fetch('/view/usage', { headers: page });
+  assert.equal(answer.status, 401);
+  const text = await answer.text();
+  assert.match(text, /This requires a login with the right to see or do it\./);
+  assert.doesNotMatch(text, /HTTP basic/);
 });

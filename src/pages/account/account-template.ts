@@ -3,7 +3,7 @@ import type { Account } from '../../hosted/accounts/accounts.ts';
 import type { KeptCredentials } from '../../platform/built-in/vault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
 import type { Listed } from '../../storage/rows/people/page.ts';
-import { timeElement } from '../frame/formats.ts';
+import { dayElement, timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import type { OwnThings } from './own-things.ts';
@@ -57,7 +57,7 @@ function newTokenPart({ name, value }: { readonly name: string; readonly value: 
 </section>`;
 }
 
-const day = (text: string | null) => (text === null ? 'never' : text);
+const day = (text: string | null) => (text === null ? 'never' : dayElement(text));
 
 const lives = [
   [30, 'in 30 days'],
@@ -69,12 +69,12 @@ function tokensPart({ tokens, until }: OwnThings, now: number): Html {
   const offered = lives.filter(([days]) => until === null || now + days * dayMs < until);
   return html`<h2>Access tokens</h2>
 <p>Pipelines and programs use them in place of a password.</p>
-<div class="wide"><table>
+<div class="wide"><table class="cards-on-phones">
 <thead><tr><th scope="col">Name</th><th scope="col">Created</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col">Change</th></tr></thead>
 <tbody>${tokens.map(
     ({ id, name, createdAt, usedDay, expiresAt }) => html`<tr>
-<td>${name}</td><td>${timeElement(createdAt)}</td><td>${day(usedDay)}</td>
-<td>${expiresAt === null ? 'never' : timeElement(expiresAt)}</td>
+<td>${name}</td><td data-label="Created">${timeElement(createdAt)}</td><td data-label="Last used">${day(usedDay)}</td>
+<td data-label="Expires">${expiresAt === null ? 'never' : timeElement(expiresAt)}</td>
 <td><form method="post" action="/view/account/tokens/${id}/revoke"><button class="danger" aria-label="Revoke ${name}">Revoke</button></form></td>
 </tr>`,
   )}</tbody>
@@ -99,12 +99,12 @@ function credentialsPart({ credentials, workspaces }: OwnThings): Html {
 ${
   credentials.length === 0
     ? html`<p class="minor">None yet.</p>`
-    : html`<div class="wide"><table>
+    : html`<div class="wide"><table class="cards-on-phones">
 <thead><tr><th scope="col">Name</th><th scope="col">Registry</th><th scope="col">User</th><th scope="col">Of</th><th scope="col">Last used</th><th scope="col">Change</th></tr></thead>
 <tbody>${credentials.map(one => {
         const { id, name, provider, shown, usedDay } = one;
         return html`<tr>
-<td>${name}</td><td>${shown.registry ?? provider}</td><td>${shown.userName ?? shown.accessKey ?? shown.clientId}</td><td>${ownerOf(one)}</td><td>${day(usedDay)}</td>
+<td>${name}</td><td data-label="Registry">${shown.registry ?? provider}</td><td data-label="User">${shown.userName ?? shown.accessKey ?? shown.clientId}</td><td data-label="Of">${ownerOf(one)}</td><td data-label="Last used">${day(usedDay)}</td>
 <td><form method="post" action="/view/account/credentials/${id}/remove"><button class="danger" aria-label="Remove ${name}">Remove</button></form></td>
 </tr>`;
       })}</tbody>

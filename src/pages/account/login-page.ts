@@ -14,6 +14,7 @@ export interface LoginDeps extends PageBasis {
   readonly cookie: SessionCookie;
 }
 
+const mostOfName = 200;
 const toQuery = z.object({ to: z.string().max(2000).optional() });
 
 /** Pages where a person logs in and out. */
@@ -33,14 +34,17 @@ export const loginRoutes = [
       const form = await readFormBody(ctx.req);
       const to = localAddress(form.get('to') ?? undefined);
       const login = loginIn(form);
-      if (!login) return loginPage(to, 'Enter a name and a password, or an access token.', 400);
+      const name = form.get('name')?.trim().slice(0, mostOfName);
+      const refused = (problem: string, status: number) => loginPage(to, { problem, status, name });
+      if (!login) return refused('Enter a name and a password, or an access token.', 400);
       const old = cookie.read(ctx.req);
       delete ctx.req.headers.cookie;
       ctx.req.headers.authorization = login.authorization;
       try {
-        const { name, caller } = await viewerOf(ctx, login.platformEndpoint);
-        if (name === undefined || caller.user === undefined) {
-          return loginPage(to, 'This server does not know that access token.', 403);
+        const person = await viewerOf(ctx, login.platformEndpoint);
+        const { caller } = person;
+        if (person.name === undefined || caller.user === undefined) {
+          return refused('This server does not know that access token.', 403);
         }
         if (old !== undefined) await sessions.end(old);
         ctx.append('set-cookie', cookie.set(await sessions.begin(login, caller.user)));
@@ -49,8 +53,12 @@ export const loginRoutes = [
         if (!(error instanceof Fault) || error.apiStatus >= 500) throw error;
         const { 'www-authenticate': _, ...headers } = faultHeaders(error);
         ctx.set(headers);
+        // The words for programs say how to send a login.
+        if (error.apiStatus === 401 && login.authorization.startsWith('Basic ')) {
+          return refused('The name or the password is wrong.', 403);
+        }
         const status = error.apiStatus === 401 ? 403 : error.apiStatus;
-        return loginPage(to, `You are not logged in: ${error.message}`, status);
+        return refused(`You are not logged in: ${error.message}`, status);
       }
     },
   }),
@@ -81,7 +89,14 @@ function loginIn(form: URLSearchParams): BrowserLogin | undefined {
   return basic.length > 8000 ? undefined : { authorization: `Basic ${basic}` };
 }
 
-function loginPage(to: string, problem?: string, status = 200): Page {
+interface Refusal {
+  readonly problem: string;
+  readonly status: number;
+  /** The name that the person has entered, if any. */
+  readonly name: string | undefined;
+}
+
+function loginPage(to: string, refusal?: Refusal): Page {
   const form = (title: string, fields: Html) => html`<section class="card">
 <h2>${title}</h2>
 <form method="post" action="/view/login">
@@ -92,14 +107,14 @@ ${fields}
 </section>`;
   return {
     title: 'Log in',
-    status,
+    ...(refusal && { status: refusal.status }),
     content: html`<h1>Log in</h1>
-${problem !== undefined && html`<p class="failure" role="alert">${problem}</p>`}
+${refusal && html`<p class="failure" role="alert">${refusal.problem}</p>`}
 <div class="cards">
 ${form(
   'With an account of this server',
   html`<label for="name">Name</label>
-<input id="name" name="name" autocomplete="username" maxlength="200" required>
+<input id="name" name="name" value="${refusal?.name}" autocomplete="username" maxlength="${mostOfName}" required>
 <label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="current-password" required>`,
 )}

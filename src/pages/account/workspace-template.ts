@@ -35,7 +35,7 @@ ${problem && html`<p class="failure" role="alert">${problem.message}</p>`}
 ${
   entries.length === 0
     ? html`<p class="minor">None.</p>`
-    : html`<p class="minor">${countText(total)} in all.</p><div class="wide"><table>
+    : html`<p class="minor">${countText(total)} in all.</p><div class="wide"><table class="cards-on-phones">
 <thead><tr><th scope="col">User</th><th scope="col">Change</th></tr></thead>
 <tbody>${entries.map(
         ({ id: user, email }) =>

@@ -88,6 +88,8 @@ function keepAddress() {
 
 async function showPlan() {
   plan.setAttribute('aria-busy', 'true');
+  const note = plan.querySelector('p.minor:only-child');
+  if (note) note.textContent = 'Checking what you would get …';
   const piece = await fetchPlan();
   if (piece === undefined) return;
   plan.removeAttribute('aria-busy');

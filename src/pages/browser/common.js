@@ -11,7 +11,13 @@ export function improve(part) {
 
 /** @param {Element} time */
 function showTime(time) {
-  const at = new Date(/** @type {HTMLTimeElement} */ (time).dateTime);
+  const { dateTime } = /** @type {HTMLTimeElement} */ (time);
+  const at = new Date(dateTime);
+  if (/^\d{4}-\d\d-\d\d$/.test(dateTime)) {
+    // A day of UTC is the same one everywhere.
+    time.textContent = at.toLocaleDateString([], { dateStyle: 'medium', timeZone: 'UTC' });
+    return;
+  }
   time.setAttribute('title', at.toISOString());
   time.textContent = at.toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' });
 }

@@ -1,7 +1,7 @@
 import { useCommands } from '../ask/use-commands.ts';
 import { byteText, countText, durationText, timeElement, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
-import type { BuildView, ShownImage } from './build-view.ts';
+import type { BuildView, Failure, ShownImage } from './build-view.ts';
 import { stepNames, stepsTable } from './steps-table.ts';
 
 const stateWords: Readonly<Record<BuildView['state'], readonly [string, string]>> = {
@@ -40,8 +40,11 @@ function queuePart({ queue }: BuildView): Html | undefined {
 }
 
 function failurePart({ failure, state }: BuildView): Html | undefined {
-  if (!failure || state !== 'failed') return undefined;
-  const { words, output } = failure;
+  return failure && state === 'failed' ? failureBox(failure) : undefined;
+}
+
+/** Returns why a build failed, with the last lines of its failed step. */
+export function failureBox({ words, output }: Failure): Html {
   return html`<div class="failure" role="alert"><strong>Why it failed:</strong> ${withoutHidden(words)}${
     output !== '' && html`\n<pre>${withoutHidden(output)}</pre>`
   }</div>`;

@@ -81,7 +81,8 @@ function stateOf({ finishedAt, startedAt, succeeded }: BuildRow): BuildView['sta
   return startedAt === null ? 'queued' : 'running';
 }
 
-function failureOf(reason: string): Failure {
+/** Returns why a build failed, apart from the last lines of its failed step. */
+export function failureOf(reason: string): Failure {
   const [words = '', ...output] = reason.split(`${lastLinesFollow}\n`);
   return { words, output: output.join('\n') };
 }

@@ -1,7 +1,7 @@
-import { statePart as buildStatePart } from '../builds/build-state.ts';
+import { statePart as buildStatePart, failureBox } from '../builds/build-state.ts';
+import { failureOf } from '../builds/build-view.ts';
 import { timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
-import { visibleLines } from '../frame/shown-text.ts';
 import type { ContainerData } from './container-data.ts';
 
 /** Returns whether the name of a container can be pulled, in words. */
@@ -22,7 +22,7 @@ export function statePart({ state, request }: ContainerData): Html {
     }
     case 'failed':
       return html`<p><span class="badge bad">Build failed</span> Its name cannot be pulled${build && html`: see ${build}`}.</p>
-<p class="failure">${visibleLines(state.reason)}</p>`;
+${failureBox(failureOf(state.reason))}`;
     case 'ended':
       return html`<p><span class="badge bad">Ended</span> The name ended at ${timeElement(expiresAt)} and can no longer be pulled. Make a new container request to get a new name. To keep an image, freeze it.</p>`;
   }

@@ -11,6 +11,9 @@ const headings: Readonly<Record<number, string>> = {
   500: 'Something went wrong',
 };
 
+// The words for programs say how to send a login.
+const withoutLogin = 'This requires a login with the right to see or do it.';
+
 /**
  * Returns the page for a failure: what happened, what to do, and the id under which the log has the details.
  *
@@ -23,7 +26,7 @@ export function errorPage(fault: Fault, requestId: string, address: string): Pag
     title: heading,
     status,
     content: html`<h1>${heading}</h1>
-<p class="failure">${fault.message}</p>
+<p class="failure">${status === 401 ? withoutLogin : fault.message}</p>
 ${status === 401 && html`<p><a class="button" href="/view/login?to=${encodeURIComponent(address)}">Log in</a></p>`}
 <p class="minor">Error ID: <code>${requestId}</code></p>`,
   };

@@ -34,6 +34,11 @@ export function timeElement(at: number): Html {
   return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`;
 }
 
+/** Returns a day of UTC, such as `2026-11-24`, as an element that scripts show in the reader's own form. */
+export function dayElement(day: string): Html {
+  return html`<time datetime="${day}">${day}</time>`;
+}
+
 /** Returns the first characters of a digest, enough to recognise it. */
 export function shortDigest(digest: string): string {
   const [algorithm = '', hex = ''] = digest.split(':');
