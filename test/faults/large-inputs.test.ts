@@ -243,6 +243,35 @@ test('a request line of 16 KB delays nobody: an inspection', async () => {
   assertApiFault(reply, 400, /Unsupported container platform 'a'/);
 });
 
+const forms: Readonly<Record<string, readonly [string, number]>> = {
+  'half a million fields': [times(524_288, 'a&'), 413],
+  'fields without a text': [times(300_000, '&'), 400],
+  'many packages': [times(30_000, 'package=a&'), 400],
+  'a million blanks': [times(MiB, '+'), 413],
+  'a Dockerfile of blanks': [`dockerfile=${times(260_000, '+')}`, 400],
+  'a megabyte without a name': [times(MiB, '%'), 400],
+  'more than a megabyte': [times(MiB + 1, 'a'), 413],
+};
+for (const [name, [body, status]] of Object.entries(forms)) {
+  test(`a form of ${name} delays nobody`, async () => {
+    for (const path of ['/view/login', '/view/ask/plan']) {
+      const reply = await watched(path, () =>
+        call(server.sluice.url + path, {
+          method: 'POST',
+          headers: {
+            'content-type': 'application/x-www-form-urlencoded',
+            'sec-fetch-site': 'same-origin',
+          },
+          body,
+        }),
+      );
+      // A form without the expected fields is checked like an empty one.
+      if (path === '/view/login') assert.equal(reply.status, status);
+      else assert.ok(reply.status === status || reply.status === 200, `${reply.status}`);
+    }
+  });
+}
+
 test('a layer of 9 MiB in a request delays nobody', async () => {
   const layer = gzipSync(tarOf(randomBytes(9 * MiB)), { level: 0 });
   const location = `data:${layer.toString('base64')}`;
