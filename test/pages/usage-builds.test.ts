@@ -1,6 +1,7 @@
 /** Figures of builds for operators: real builds on a real BuildKit, and a queue that is full. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { shortDurationText } from '../../src/pages/frame/formats.ts';
 import { library, program } from '../world/conda-programs.ts';
 import { eventually } from '../world/eventually.ts';
 import { startSluice } from '../world/sluice.ts';
@@ -138,4 +139,12 @@ test('the figures outlive the server', async () => {
   await using again = await startSluice({ data: directory.join('data'), config });
   assert.deepEqual(await table('build-results', again), before);
   assert.ok((await table('queue', again)).some(hour => hour['Most waiting'] === '1'));
+});
+
+test('durations at an axis have six characters at most, so that a phone shows all of them', () => {
+  const texts = [0, 0.5, 999, 2500, 150_000, 599_999, 600_000, 1.5e6, 1.5e7, 4e8];
+  assert.deepEqual(
+    texts.map(ms => shortDurationText(ms)),
+    ['0', '0.5 ms', '999 ms', '2.5 s', '150 s', '600 s', '10 min', '25 min', '4.2 h', '5 d'],
+  );
 });

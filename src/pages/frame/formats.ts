@@ -28,6 +28,25 @@ export function durationText(ms: number): string {
   return `${seconds} s`;
 }
 
+/** Returns a round duration in at most six characters, such as `150 s`, `25 min` or `4.2 h`. */
+export function shortDurationText(ms: number): string {
+  if (ms === 0) return '0';
+  for (const [unit, length, most] of units) {
+    const value = ms / length;
+    if (value >= most) continue;
+    return `${value < 10 ? Number(value.toFixed(1)) : Math.round(value)} ${unit}`;
+  }
+  return `${Math.round(ms / 86_400_000)} d`;
+}
+
+// The name of a unit, its length in ms, and the value from which on the next one is used.
+const units = [
+  ['ms', 1, 1000],
+  ['s', 1000, 600],
+  ['min', 60_000, 100],
+  ['h', 3_600_000, 100],
+] as const;
+
 /** Returns a moment, in ms since the epoch, as an element that scripts show in the reader's own time zone. */
 export function timeElement(at: number): Html {
   const iso = new Date(at).toISOString();

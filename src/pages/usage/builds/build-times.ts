@@ -1,6 +1,6 @@
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { quantile } from '../../../foundation/telemetry/time-buckets.ts';
-import { durationText } from '../../frame/formats.ts';
+import { durationText, shortDurationText } from '../../frame/formats.ts';
 import { html } from '../../frame/html.ts';
 import { stackedChart } from '../charts/stacked-chart.ts';
 import type { DayCounts } from '../day-counts.ts';
@@ -59,6 +59,7 @@ export async function timesSections(days: readonly DayCounts[]): Promise<Section
         { name: 'Up to 95 % of the builds', values: rest },
       ],
       format: durationText,
+      axisFormat: shortDurationText,
       isWhole: false,
     });
   };

@@ -18,6 +18,8 @@ export interface StackedChart {
   readonly series: readonly Series[];
   /** Default: a count. */
   readonly format?: (value: number) => string;
+  /** At the axis, where a phone has room for six characters. Default: `format`. */
+  readonly axisFormat?: (value: number) => string;
   /** The values of the axis, with no unit between them. Default: whole numbers. */
   readonly isWhole?: boolean;
 }
@@ -35,6 +37,7 @@ export function stackedChart({
   places,
   series,
   format = countText,
+  axisFormat = format,
   isWhole = true,
 }: StackedChart): Html {
   const sumAt = (place: number) =>
@@ -48,7 +51,7 @@ export function stackedChart({
   const ticks = y.ticks(3).filter(tick => !isWhole || Number.isInteger(tick));
   const lines = ticks.map(
     tick => html`<line class="grid" x1="${left}%" x2="100%" y1="${y(tick)}" y2="${y(tick)}"/>
-<text x="${left - 1}%" y="${y(tick)}" dy="0.35em" text-anchor="end">${format(tick)}</text>`,
+<text x="${left - 1}%" y="${y(tick)}" dy="0.35em" text-anchor="end">${axisFormat(tick)}</text>`,
   );
   const bars = places.map((name, place) => {
     let from = 0;
