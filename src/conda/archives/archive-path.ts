@@ -1,6 +1,6 @@
 import { ArchiveProblem, showPath } from './archive-problem.ts';
 
-/** The limit of Linux. */
+/** The limit of Linux, including the zero at the end. */
 const maxPathBytes = 4096;
 const maxNameBytes = 255;
 
@@ -27,6 +27,13 @@ export function checkedPath(path: string): string {
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Throws {@link ArchiveProblem} for a path in the environment that is too long for Linux together with its prefix. */
+export function checkLength(path: string, full: string): void {
+  // A character has up to three bytes.
+  if (full.length * 3 >= maxPathBytes && Buffer.byteLength(full) >= maxPathBytes)
+    throw unsafe(path);
+}
 
 /** Returns the text of a name with one character for each byte. Throws {@link ArchiveProblem} if it is not UTF-8. */
 export function textOf(bytes: string): string {

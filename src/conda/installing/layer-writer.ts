@@ -1,5 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import type { ArchiveLimits } from '../archives/archive-limits.ts';
+import { checkLength } from '../archives/archive-path.ts';
 import { ArchiveProblem } from '../archives/archive-problem.ts';
 import type { UnpackedContent } from '../archives/entries/entry-table.ts';
 import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
@@ -39,7 +40,7 @@ const directoryMode = 0o755;
 const fileMode = 0o644;
 /** A text up to this size is made once. */
 const wholeTextBytes = 2 * 1024 * 1024;
-/** They become part of the config of the image. */
+/** Bytes of all files with variables: these become part of the config of the image. */
 const maxVariableBytes = 64 * 1024;
 /** As rattler sets it. */
 const scriptMode = 0o775;
@@ -54,6 +55,7 @@ export class LayerWriter {
   /** The directory that was written last, or that has the last entry: those above it were written as well. */
   #last = '';
   #directories = 0;
+  #variableBytes = 0;
   #hasMetadata = false;
   /** Where content with several names was written first. */
   readonly #written = new Map<number, string>();
@@ -72,6 +74,7 @@ export class LayerWriter {
   async path(planned: PlannedPath): Promise<void> {
     this.#input.signal.throwIfAborted();
     const { path, source } = planned;
+    checkLength(path, this.#full(path));
     await this.#parents(path);
     switch (source.kind) {
       case 'directory':
@@ -171,8 +174,9 @@ export class LayerWriter {
   }
 
   #variables(source: ByteSource, patches: Parameters<typeof patchedChunks>[1], size: number): void {
-    if (size > maxVariableBytes) {
-      throw new ArchiveProblem(`sets variables by a file above ${maxVariableBytes} bytes`);
+    this.#variableBytes += size;
+    if (this.#variableBytes > maxVariableBytes) {
+      throw new ArchiveProblem(`sets variables by files above ${maxVariableBytes} bytes`);
     }
     const bytes = Buffer.concat([...patchedChunks(source, patches)]);
     Object.assign(this.variables, readVariables(bytes));

@@ -118,6 +118,18 @@ const refusals: Readonly<Record<string, [MadeParts, RegExp]>> = {
     { files: rawTar([{ name: 'x' }]), paths: [listed('x', 'softlink')] },
     /lists "x" as a softlink, which it is not/,
   ],
+  'a file whose name deletes another one when the layer is unpacked': [
+    { files: rawTar([{ name: 'bin/.wh.python' }]), paths: [listed('bin/.wh.python')] },
+    /installs "bin\/\.wh\.python", a name by which layers delete files/,
+  ],
+  'a file whose name hides a directory': [
+    { files: rawTar([{ name: '.wh..wh..opq' }]), paths: [listed('.wh..wh..opq')] },
+    /a name by which layers delete files/,
+  ],
+  'a directory whose name deletes another one': [
+    { files: rawTar([{ name: 'lib/.wh.x/y' }]), paths: [listed('lib/.wh.x/y')] },
+    /a name by which layers delete files/,
+  ],
   'a record of another package': [
     {
       files: rawTar([{ name: 'conda-meta/other.json' }]),
@@ -270,7 +282,47 @@ test('a very large file of variables is refused', async () => {
   const name = 'etc/conda/env_vars.d/made.json';
   const files = rawTar([{ name, body: JSON.stringify({ A: 'x'.repeat(64 * 1024) }) }]);
   const paths = [listed(name)];
-  await assertRefused(await madeArchive({ files, paths }), /sets variables by a file above 65536/);
+  await assertRefused(await madeArchive({ files, paths }), /sets variables by files above 65536/);
+});
+
+test('many files of variables that are large together are refused', async () => {
+  const names = [1, 2, 3].map(at => `etc/conda/env_vars.d/made-${at}.json`);
+  const files = rawTar(
+    names.map(name => ({ name, body: JSON.stringify({ A: 'x'.repeat(30_000) }) })),
+  );
+  const paths = names.map(name => listed(name));
+  await assertRefused(await madeArchive({ files, paths }), /sets variables by files above 65536/);
+});
+
+test('a path that is too long together with the prefix is refused', async () => {
+  const path = (length: number) => 'd/'.repeat(2000) + 'x'.repeat(length - 4000);
+  const made = async (length: number) => {
+    const files = await tarOf([{ name: path(length), content: 'x' }]);
+    return madeArchive({ files, paths: [listed(path(length))] });
+  };
+  // With `opt/conda/` in front of it, a path of Linux: 4095 bytes and a zero.
+  const { paths } = await installPacked(await made(4085), directory);
+  assert.deepEqual(paths, [path(4085)]);
+  for (const length of [4086, 4096, 4200])
+    await assertRefused(await made(length), /has an unsafe path/);
+});
+
+test('lists of an old package with more paths than it has are refused', async () => {
+  const lines = Array.from({ length: 100 }, (_, at) => `file-${at}`).join('\n');
+  const old = { name: 'made', version: '1', build: '0' };
+  for (const name of ['no_link', 'no_softlink', 'has_prefix']) {
+    const tar = await tarOf([
+      { name: 'info/index.json', content: JSON.stringify(old) },
+      { name: 'info/files', content: 'x\n' },
+      { name: `info/${name}`, content: lines },
+      { name: 'x', content: 'x' },
+    ]);
+    const bytes = execFileSync(requireCommand('bzip2'), { input: tar });
+    await assertRefused(
+      packedAs(bytes, '.tar.bz2'),
+      new RegExp(`lists more paths in info/${name} than`),
+    );
+  }
 });
 
 test('few files in very many directories are refused', async () => {

@@ -22,11 +22,18 @@ export function* listedInOldFiles(
 ): Generator<ListedEntry> {
   const files = documents.lines('files');
   if (files === undefined) throw new ArchiveProblem('has neither info/paths.json nor info/files');
-  const copied = new Set([
-    ...(documents.lines('no_link') ?? []),
-    ...(documents.lines('no_softlink') ?? []),
-  ]);
-  const placeholders = new Map([...(documents.lines('has_prefix') ?? [])].map(readPlaceholder));
+  const copied = new Set<string>();
+  for (const name of ['no_link', 'no_softlink']) {
+    for (const line of documents.lines(name) ?? []) {
+      copied.add(line);
+      checkCount(name, copied.size, entries.size);
+    }
+  }
+  const placeholders = new Map<string, Placeholder>();
+  for (const line of documents.lines('has_prefix') ?? []) {
+    placeholders.set(...readPlaceholder(line));
+    checkCount('has_prefix', placeholders.size, entries.size);
+  }
   for (const line of files) {
     const path = checkedPath(line);
     const entry = entries.get(path);
@@ -42,6 +49,12 @@ export function* listedInOldFiles(
     };
     yield { listed, entry };
   }
+}
+
+/** Throws `ArchiveProblem` for a list with more paths than the archive has. */
+function checkCount(name: string, count: number, entries: number): void {
+  if (count > entries)
+    throw new ArchiveProblem(`lists more paths in info/${name} than it contains`);
 }
 
 function readPlaceholder(line: string): [path: string, placeholder: Placeholder] {

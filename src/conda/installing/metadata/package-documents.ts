@@ -25,7 +25,7 @@ export interface PackageDocuments {
 const keptWhole: ReadonlySet<string> = new Set(['index.json', 'about.json']);
 const maxKeptBytes = 1024 * 1024;
 const shape = { maxValues: 4_000_000, maxDepth: 64, maxEscapes: 4_000_000 };
-/** Bytes of a document that is parsed as a whole. */
+/** Bytes of a document that is kept as a whole. */
 const maxWholeBytes = 8 * 1024 * 1024;
 const pieceBytes = 64 * 1024;
 const maxLineBytes = 64 * 1024;
@@ -50,7 +50,9 @@ export function documentsOf(archive: UnpackedArchive, limits: ArchiveLimits): Pa
     return content && itemsOf(name, member, piecesOf(archive, content));
   };
   const lines = (name: string): Iterable<string> | undefined => {
-    const content = find(name, limits.documentBytes);
+    // The other lists are kept in memory.
+    const most = name === 'files' ? limits.documentBytes : maxWholeBytes;
+    const content = find(name, Math.min(most, limits.documentBytes));
     return content && linesOf(name, piecesOf(archive, content));
   };
   const index = json('index.json');

@@ -22,6 +22,8 @@ export interface PlannedEntry {
 
 /** Where package managers keep what they know of the environment. */
 const ownPath = /^conda-meta(?:$|\/history(?:$|\/)|\/.*\.json(?:$|\/))/;
+/** Layers delete files by such names. Source: OCI image specification, Image Layer Filesystem Changeset, Whiteouts. */
+const whiteout = /(?:^|\/)\.wh\./;
 const rowBytes = 32;
 const types: readonly ListedPath['type'][] = ['hardlink', 'softlink', 'directory'];
 const digestBytes = 32;
@@ -119,8 +121,8 @@ export class PlannedPaths {
   }
 
   /**
-   * Yields the paths in their order, each directory before what is in it. Throws `ArchiveProblem` for two of one name, and for
-   * a path below a link or file.
+   * Yields the paths in their order, each directory before what is in it. Throws `ArchiveProblem` for two of one name, for a
+   * path below a link or file, and for a name that means something else in a layer.
    */
   *[Symbol.iterator](): Generator<PlannedPath> {
     let above: string | undefined;
@@ -133,6 +135,9 @@ export class PlannedPaths {
         throw new ArchiveProblem(
           `installs ${showPath(path)}, where records of the environment are`,
         );
+      }
+      if (whiteout.test(path)) {
+        throw new ArchiveProblem(`installs ${showPath(path)}, a name by which layers delete files`);
       }
       if (above !== undefined && path.startsWith(`${above}/`)) {
         throw new ArchiveProblem(`has an entry ${showPath(path)} below a file or link`);
