@@ -4,7 +4,14 @@ const allRoom = 130;
 /**
  * What work on a thread takes, in MiB, as it was measured with large environments. A package that needs much takes all.
  */
-export const threadNeeds = { solve: 60, repodata: 80, layer: 40, documents: 30, large: allRoom };
+export const threadNeeds = {
+  solve: 60,
+  repodata: 80,
+  layer: 40,
+  documents: 30,
+  disputes: 60,
+  large: allRoom,
+};
 
 interface Waiting {
   readonly need: number;

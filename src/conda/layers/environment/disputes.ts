@@ -1,19 +1,67 @@
-import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
+import { resolveClobbering } from '../../installing/clobbering.ts';
+import type { OrderedPackage } from '../../installing/install-order.ts';
 import { pathHashBytes, unpackPaths } from '../making/package-facts.ts';
 
-type Hashed = Pick<PackageLayerRow, 'pathHashes'>;
+/** A package of an environment, as far as its paths may also be those of another one. Plain data, for a thread. */
+export interface Rival extends OrderedPackage {
+  /** Hashes of its paths, as a `PathPacker` has made them. */
+  readonly pathHashes: Uint8Array;
+  /** Its packed paths. Only a package with a disputed path requires them. */
+  readonly packed?: Uint8Array | undefined;
+}
+
+/** Lost paths of each package that loses any; or `tooMany`, the two packages that have the most disputed paths. */
+export type LostPaths =
+  | { readonly lost: readonly (readonly [name: string, paths: readonly string[]])[] }
+  | { readonly tooMany: readonly string[] };
+
+/** Lost paths of an environment: they are part of the keys of layers, and pass through the main thread. */
+const mostLostPaths = 50_000;
+
+/** Returns the number of hashes: about 200 ns each are needed to compare them. */
+export function hashCount(rivals: readonly Pick<Rival, 'pathHashes'>[]): number {
+  return rivals.reduce((sum, { pathHashes }) => sum + pathHashes.length, 0) / pathHashBytes;
+}
+
+/** Returns the positions of the packages that have a path which another one may have also, as a file or as a directory. */
+export function rivalsAmong(all: readonly Pick<Rival, 'pathHashes'>[]): number[] {
+  return [...disputesOf(all).parties].sort((one, other) => one - other);
+}
 
 /**
- * Returns the paths of each package that another one may have also, as a file or as a directory; and those below them.
- * Empty lists when nothing is disputed, which takes some milliseconds for 30,000 paths. Rests in between.
+ * Returns the paths that packages lose to others, sorted, as {@link resolveClobbering} decides. Names are in lower case.
+ * Unpacks the paths of one package at a time.
  *
- * @param pathsOf reads the packed paths of a package
+ * @param all the same packages as before; those of {@link rivalsAmong} have their packed paths
  */
-export async function disputedPaths<P extends Hashed>(
-  packages: readonly P[],
-  pathsOf: (one: P) => Promise<Uint8Array | undefined>,
-): Promise<string[][]> {
+export function lostPathsOf(all: readonly Rival[]): LostPaths {
+  const { disputed, parties } = disputesOf(all);
+  const names = new Set<string>();
+  for (const position of parties) {
+    const paths = pathsOf(all[position]);
+    eachHash(all[position], (hash, isDirectory, at) => {
+      if (!isDirectory && disputed.has(hash)) names.add(paths[at] ?? '');
+    });
+  }
+  const counts = new Map<string, number>();
+  let count = 0;
+  const packages = all.map((one, position) => {
+    const { name, depends, isNoarch } = one;
+    if (!parties.has(position)) return { name, depends, isNoarch, paths: [] };
+    const paths = pathsOf(one).filter(path => isBelow(path, names));
+    count += paths.length;
+    counts.set(name, paths.length);
+    // More are not needed to know that they are too many.
+    return { name, depends, isNoarch, paths: count > 2 * mostLostPaths ? [] : paths };
+  });
+  const lost = count > 2 * mostLostPaths ? [] : [...resolveClobbering(packages)];
+  const lostCount = lost.reduce((sum, [, paths]) => sum + paths.length, 0);
+  if (count <= 2 * mostLostPaths && lostCount <= mostLostPaths) return { lost };
+  const sorted = [...counts].sort(([, one], [, other]) => other - one);
+  return { tooMany: sorted.slice(0, 2).map(([name]) => name) };
+}
+
+function disputesOf(all: readonly Pick<Rival, 'pathHashes'>[]) {
   const owners = new Map<number, number>();
   const disputed = new Set<number>();
   const parties = new Set<number>();
@@ -21,42 +69,25 @@ export async function disputedPaths<P extends Hashed>(
     disputed.add(hash);
     for (const position of positions) parties.add(position);
   };
-  for (const [position, one] of packages.entries()) {
+  for (const [position, one] of all.entries()) {
     eachHash(one, (hash, isDirectory) => {
       if (isDirectory) return;
       const owner = owners.get(hash);
       if (owner === undefined) owners.set(hash, position);
       else if (owner !== position) dispute(hash, owner, position);
     });
-    await pauseTurn();
   }
-  for (const [position, one] of packages.entries()) {
+  for (const [position, one] of all.entries()) {
     eachHash(one, (hash, isDirectory) => {
       const owner = isDirectory ? owners.get(hash) : undefined;
       if (owner !== undefined && owner !== position) dispute(hash, owner, position);
     });
-    await pauseTurn();
   }
-  const none = packages.map((): string[] => []);
-  if (parties.size === 0) return none;
+  return { disputed, parties };
+}
 
-  const paths = none;
-  const names = new Set<string>();
-  for (const position of parties) {
-    const one = packages[position] as P;
-    const packed = await pathsOf(one);
-    const own = packed ? unpackPaths(packed) : [];
-    paths[position] = own;
-    eachHash(one, (hash, isDirectory, at) => {
-      if (!isDirectory && disputed.has(hash)) names.add(own[at] ?? '');
-    });
-    await pauseTurn();
-  }
-  for (const position of parties) {
-    paths[position] = (paths[position] ?? []).filter(path => isBelow(path, names));
-    await pauseTurn();
-  }
-  return paths;
+function pathsOf(one: Pick<Rival, 'packed'> | undefined): readonly string[] {
+  return one?.packed ? unpackPaths(one.packed) : [];
 }
 
 /** True for a path in the set, and for one below it. */
@@ -70,12 +101,12 @@ function isBelow(path: string, names: ReadonlySet<string>): boolean {
 
 /** Calls a function for each hash of a package, in the order in which they are kept. */
 function eachHash(
-  { pathHashes }: Hashed,
+  one: Pick<Rival, 'pathHashes'> | undefined,
   take: (hash: number, isDirectory: boolean, at: number) => void,
 ): void {
-  if (!pathHashes) return;
-  for (let at = 0; at * pathHashBytes < pathHashes.length; at += 1) {
-    const value = pathHashes.readUIntBE(at * pathHashBytes, pathHashBytes);
+  const hashes = Buffer.from(one?.pathHashes ?? []);
+  for (let at = 0; at * pathHashBytes < hashes.length; at += 1) {
+    const value = hashes.readUIntBE(at * pathHashBytes, pathHashBytes);
     const lastBit = value % 2;
     take(value - lastBit, lastBit === 1, at);
   }
