@@ -38,6 +38,9 @@ export interface PackageLayersDeps {
   readonly tally: Tally;
 }
 
+/** Characters of what is kept about the packages of an environment: usual ones have 2000 each. */
+const mostFactsLength = 16 * 2 ** 20;
+
 export interface PackageLimits extends UnpackLimits {
   /** Packages of an environment. */
   readonly maxCount: number;
@@ -92,9 +95,12 @@ export function createPackageLayers({
     progress: LayerLog,
   ): Promise<EnvironmentLayers> => {
     const packages = environment.packages.toSorted(byName);
+    let factsLength = 0;
     const make: MakePackage = async (subject, stop) => {
       progress.begin(packageLayerKey(subject));
       const layer = await maker.make(subject, stop);
+      factsLength += layer.facts.length;
+      if (factsLength > mostFactsLength) throw tooWordy(subject.package);
       progress.made(layer);
       return layer;
     };
@@ -180,6 +186,14 @@ function checkPackages(packages: readonly CondaPackage[], most: number): void {
     }
     names.add(name);
   }
+}
+
+function tooWordy({ name }: CondaPackage): Fault {
+  return new Fault(
+    'bad-request',
+    `The packages of the environment have more than ${mostFactsLength / 2 ** 20} million characters of dependencies and variables, ${name} among them: choose other builds of its packages, or report it to the channel`,
+    { phase: 'layer' },
+  );
 }
 
 function injectedLayer({ digest, size, tarDigest }: PackageLayerRow): InjectedLayer {

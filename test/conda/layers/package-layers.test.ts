@@ -202,6 +202,36 @@ suite('layers of packages', () => {
     }
   });
 
+  test('of what a package says about itself, little is kept, and an environment that says too much is refused', async t => {
+    const about = { license: 'MIT', summary: 'A tool', description: 'x'.repeat(1_000_000) };
+    const wordy: CondaPackage = {
+      ...tool('wordy'),
+      ...{ info: { 'about.json': JSON.stringify(about) }, index: { extra: 'x'.repeat(1_000_000) } },
+    };
+    const many = Array.from({ length: 26 }, (_, at) => ({
+      ...tool(`many-${at}`),
+      depends: Array.from(
+        { length: 20_000 },
+        (__, other) => `package-with-a-long-name-${at}-${other}`,
+      ),
+    }));
+    const world = await worldOf(t, [wordy, ...many]);
+    const [first, ...others] = world.all;
+    assert.ok(first);
+    const { packages } = await world.make([first]);
+    assert.equal(packages[0]?.about.summary, 'A tool');
+    assert.ok(
+      JSON.stringify(packages[0]).length < 2_000_000,
+      'only the record of the channel is large',
+    );
+    assert.ok(JSON.stringify([packages[0]?.about, packages[0]?.index]).length < 1000);
+    await assert.rejects(
+      world.make(others),
+      /have more than 16 million characters of dependencies/,
+    );
+    assert.equal((await world.make(others.slice(0, 5))).packages.length, 5);
+  });
+
   test('too many packages, and two of one name, are refused', async t => {
     const world = await worldOf(t, [tool('one'), tool('one', '2.0')]);
     await assert.rejects(world.make(world.all), /two packages named one/);

@@ -3,7 +3,7 @@ import { archiveLimits } from '../../archives/archive-limits.ts';
 import { installPackage } from '../../installing/install-package.ts';
 import type { MadeLayer, PackageOrder } from './layer-orders.ts';
 import { LayerOutput, type PutPiece } from './layer-output.ts';
-import { type PackageFacts, PathPacker } from './package-facts.ts';
+import { factsFrom, PathPacker } from './package-facts.ts';
 
 /**
  * Installs a package as a layer. Throws a `Fault` for an archive that is damaged or harmful, and `LargeArchive` before the
@@ -21,7 +21,7 @@ export async function packPackage(
     put(piece);
   });
   const paths = new PathPacker();
-  const facts = await installPackage(archive, subject.package, subject.place, output, {
+  const installed = await installPackage(archive, subject.package, subject.place, output, {
     // The main thread ends this one when nobody waits for the layer.
     signal: new AbortController().signal,
     scratch: dirname(archive),
@@ -40,7 +40,7 @@ export async function packPackage(
   return {
     ...{ tarDigest, tarBytes: output.tarBytes },
     about: {
-      facts: JSON.stringify(facts satisfies PackageFacts),
+      facts: JSON.stringify(factsFrom(installed)),
       pathHashes: paths.hashes(),
       paths: paths.paths(),
     },

@@ -2,8 +2,36 @@ import { hash } from 'node:crypto';
 import { constants, deflateRawSync, inflateRawSync } from 'node:zlib';
 import type { InstalledPackage } from '../../installing/installed-package.ts';
 
-/** What is kept about a package whose layer was made. Its paths are kept apart: they are read seldom. */
+/**
+ * What is kept about a package whose layer was made: of its own documents, the members that layers, lock files and bills of
+ * materials require. Its paths are kept apart: they are read seldom.
+ */
 export type PackageFacts = Pick<InstalledPackage, 'index' | 'about' | 'variables' | 'linkScripts'>;
+
+const indexMembers = [
+  ...['name', 'version', 'build', 'subdir', 'noarch', 'depends', 'constrains', 'license'],
+  ...['license_family', 'timestamp', 'track_features', 'python_site_packages_path'],
+];
+const aboutMembers = ['license', 'license_family', 'summary', 'home'];
+
+/** Returns what is kept about a package: others of its members are in its record, and have up to 2 MiB. */
+export function factsFrom({
+  index,
+  about,
+  variables,
+  linkScripts,
+}: InstalledPackage): PackageFacts {
+  return {
+    ...{ index: membersOf(index, indexMembers), about: membersOf(about, aboutMembers) },
+    ...{ variables, linkScripts },
+  };
+}
+
+function membersOf(document: PackageFacts['index'], names: readonly string[]) {
+  return Object.fromEntries(
+    names.flatMap(name => (name in document ? [[name, document[name]]] : [])),
+  );
+}
 
 /** Returns packed paths. */
 export function unpackPaths(packed: Uint8Array): string[] {
