@@ -45,20 +45,26 @@ export function faultOfUnsolved(
 }
 
 /** Returns the reason of a panic without its place in the code and its stack. */
-function panicIn(text: string): string {
+function panicIn(given: string): string {
+  const text = plainText(given);
   const [first = '', second = ''] = text.split('\n');
   const reason = first.startsWith('panicked at') && second !== '' ? second : first;
   return reason.slice(0, maxPanicCharacters).trim();
 }
 
 function explanationOf(text: string): string {
-  return text
+  return plainText(text)
     .replace(/^Cannot solve the request because of: /, '')
     .slice(0, maxCharacters)
     .split('\n')
     .slice(0, maxLines)
     .join('\n')
     .trim();
+}
+
+/** Returns a text without what a terminal obeys: channels write anything into the names of packages. */
+function plainText(text: string): string {
+  return text.replace(/(?!\n)[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, '?');
 }
 
 function listOf(channels: readonly string[]): string {

@@ -17,6 +17,8 @@ import type {
 } from './solve-messages.ts';
 
 const { memoryBytes: maxBytes } = workerData as ThreadSettings;
+/** Characters of the records of a solution, which go to the main thread: usual records have 1000 each. */
+const mostRecordLength = 4 * 2 ** 20;
 // Memory that is taken in steps ends a little below its maximum.
 const nearlyAll = 0.8;
 
@@ -82,7 +84,9 @@ async function solve(order: SolveOrder): Promise<readonly CondaPackage[]> {
       platforms as Platform[],
       locked,
     );
-    return solved.map(plainOf);
+    const packages = solved.map(plainOf);
+    checkRecords(packages);
+    return packages;
   } finally {
     for (const subdir of opened) subdir.close();
     subdirs = [];
@@ -124,11 +128,26 @@ function plainOf(solved: SolvedPackage): CondaPackage {
   return plain;
 }
 
+function checkRecords(packages: readonly CondaPackage[]): void {
+  let length = 0;
+  for (const { record, depends, fileName, url } of packages) {
+    length += JSON.stringify([record, depends]).length;
+    if (length <= mostRecordLength) continue;
+    throw new RepodataError(
+      `${plainBase(url.slice(0, -fileName.length))} has records of more than ${mostRecordLength / 2 ** 20} million characters for these packages`,
+    );
+  }
+}
+
 function recordOf(name: string, subdir: string, fileName: string, url: string) {
   for (const served of subdirs) {
     if (!served.has(subdir, url)) continue;
-    const record = served.record(name, fileName);
-    if (record) return record;
+    try {
+      const record = served.record(name, fileName);
+      if (record) return record;
+    } catch (cause) {
+      throw new RepodataError(`${plainBase(url)} has a damaged record`, { cause });
+    }
   }
   return undefined;
 }

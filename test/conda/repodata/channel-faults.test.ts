@@ -1,47 +1,15 @@
 import assert from 'node:assert/strict';
 import { readdir, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { Fault } from '../../../src/foundation/fault.ts';
 import { eventually } from '../../world/eventually.ts';
-import { type ChannelScript, startScriptedChannel } from '../../world/scripted-channel.ts';
-import { listed, type SolverWorldOptions, solverFor } from '../solving/solver-world.ts';
+import { startScriptedChannel } from '../../world/scripted-channel.ts';
+import { listed, solverFor } from '../solving/solver-world.ts';
+import { files, refused, start } from './faulty-channel.ts';
 import { repodataOf, shardedFiles } from './sharded.ts';
 
 const html = '<!DOCTYPE html><title>Sign in to the proxy</title>';
-
-async function start(t: TestContext, script: ChannelScript, options: SolverWorldOptions = {}) {
-  const channel = await startScriptedChannel(t, script);
-  const world = await solverFor(t, [listed(channel.url)], options);
-  const lines: string[] = [];
-  const solve = async (specs = ['tool'], signal = AbortSignal.timeout(60_000)) => {
-    const solution = await world.solver.solve(
-      {
-        ...{ specs, subdir: 'linux-64', virtualPackages: [] },
-        channels: [`${channel.url}/c`],
-      },
-      { signal, log: line => lines.push(line) },
-    );
-    return solution.map(({ name, version }) => `${name} ${version}`);
-  };
-  return { channel, solve, lines, world };
-}
-
-/** Serves files below `/c/linux-64/`, and nothing else. */
-const files =
-  (served: ReadonlyMap<string, Uint8Array | string>): ChannelScript =>
-  ({ url }) =>
-    served.get(url.replace('/c/linux-64/', ''));
-
-async function refused(work: Promise<unknown>, pattern: RegExp) {
-  await assert.rejects(work, (error: unknown) => {
-    assert.ok(error instanceof Fault, String(error));
-    assert.equal(error.apiStatus, 400);
-    assert.match(error.message, pattern);
-    return true;
-  });
-}
 
 const usual = repodataOf('linux-64', ['tool 1.0']);
 const forms = {

@@ -47,7 +47,14 @@ export async function cutRecords(
         const { name } = checked(record, fileName);
         entry.clear();
         entry.value(fileName);
-        entry.value(withDigests(record as Record<string, Packed>));
+        try {
+          entry.value(withDigests(record as Record<string, Packed>));
+        } catch (cause) {
+          throw new RepodataError(
+            `has a record that is nested too deeply, of ${fileName.slice(0, 200)}`,
+            { cause },
+          );
+        }
         spill.add(name, section, entry.written);
       },
     });
