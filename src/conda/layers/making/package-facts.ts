@@ -43,6 +43,9 @@ export function unpackPaths(packed: Uint8Array): string[] {
 export const pathHashBytes = 6;
 
 const pieceBytes = 1024 * 1024;
+/** The paths of a small package are compressed in 16 KiB: the usual 256 KiB take longer to come and go than the work. */
+const smallBytes = 16 * 1024;
+const littleMemory = { windowBits: 12, memLevel: 4 };
 
 /** Packs the paths of a package for a row, as they come. Takes some milliseconds for a large package: for a thread. */
 export class PathPacker {
@@ -85,7 +88,8 @@ export class PathPacker {
 
   /** A piece ends at a whole byte, and refers to no other: together they are one stream. */
   #pack(finishFlush: number): void {
-    this.#packed.push(deflateRawSync(this.#texts.join(''), { finishFlush }));
+    const memory = this.#bytes < smallBytes ? littleMemory : {};
+    this.#packed.push(deflateRawSync(this.#texts.join(''), { finishFlush, ...memory }));
     this.#texts = [];
     this.#bytes = 0;
   }
