@@ -67,9 +67,14 @@ function chained(environments: readonly (readonly MadeLayer[])[]): MadeLayer[] {
 }
 
 /**
- * A package of the long tail of sizes, whatever its name: half of them below 30 kB, some of several megabytes. Large
- * packages are neither more common than small ones nor rarer. With other seeds, the archives once are 0.20 to 0.38 of all, in
- * the middle 0.28.
+ * A package of the long tail of sizes, whatever its name: half of them below 30 kB, some of several megabytes, as the real
+ * ones are spread with a sixth of their size. Large packages are neither more common than small ones nor rarer: that is
+ * assumed, since no list of the sizes of all these packages is at hand. So the archives once are 0.27 of all on average, 328
+ * names of 1204; with 400 other seeds they are 0.19 to 0.37, in the middle 0.28.
+ *
+ * Docker's classic store shares the beginning of a chain only. The order of names that a search found for these very
+ * environments and sizes, which no server knows beforehand, has 0.37 to 0.67 of all with nine seeds, in the middle 0.49;
+ * sorted by how often these environments have them, 0.51 to 0.81. Another order would give every image another digest.
  */
 function packageOf(name: string, random: () => number): CondaPackage {
   const size = Math.round(30_000 * Math.exp(1.8 * normal(random)));
