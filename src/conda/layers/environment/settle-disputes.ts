@@ -5,7 +5,14 @@ import { inRoom, threadNeeds } from '../../threads/thread-room.ts';
 import type { KeptLayers } from '../kept-layers.ts';
 import { factsOf, type MakePackage, type PackageLayer } from '../making/package-maker.ts';
 import type { DisputeOrder } from './dispute-worker.ts';
-import { hashCount, type LostPaths, lostPathsOf, type Rival, rivalsAmong } from './disputes.ts';
+import {
+  hashCount,
+  type LostPaths,
+  lostPathsOf,
+  mostPaths,
+  type Rival,
+  rivalsAmong,
+} from './disputes.ts';
 
 export interface DisputeDeps {
   readonly kept: Pick<KeptLayers, 'paths'>;
@@ -70,16 +77,21 @@ function askThread(ask: 'lost', packages: readonly Rival[]): Promise<LostPaths>;
 async function askThread(ask: DisputeOrder['ask'], packages: readonly Rival[]): Promise<unknown> {
   const worker = new URL('./dispute-worker.ts', import.meta.url);
   const order: DisputeOrder = { ask, packages };
+  if (hashCount(packages) > mostPaths) throw tooManyFiles(undefined);
   try {
     return await inRoom(threadNeeds.disputes, () => runTask(worker, order));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error;
-    throw new Fault(
-      'bad-request',
-      'The packages of the environment have too many files to compare them: request fewer packages',
-      { phase: 'layer', cause: error },
-    );
+    throw tooManyFiles(error);
   }
+}
+
+function tooManyFiles(cause: unknown): Fault {
+  return new Fault(
+    'bad-request',
+    'The packages of the environment have too many files to compare them: request fewer packages',
+    { phase: 'layer', cause },
+  );
 }
 
 function tooMany(names: readonly string[]): Fault {
