@@ -73,8 +73,9 @@ export function createHostedManifests({
   });
 
   const head = async (repository: string, reference: string): Promise<HostedManifest> => {
-    const digest = isDigest(reference) ? reference : await store.tagged(repository, reference);
-    const row = digest && (await store.manifest(repository, digest));
+    const row = await (isDigest(reference)
+      ? store.manifest(repository, reference)
+      : store.taggedManifest(repository, reference));
     if (!row) throw unknown(repository, reference);
     return row;
   };

@@ -60,12 +60,15 @@ export function createDocuments(
   };
 
   const keep = async (document: Document, { network }: Pick<Access, 'network'>): Promise<void> => {
-    using room = await share.take(network, document.bytes.length);
-    const isNew = network !== undefined && !(await content.claim(document.digest));
-    memory.set(document.digest, document);
-    await content.write(document.digest, document.bytes);
-    if (isNew) await room.keep(document.digest);
-    renewedAt.set(document.digest, performance.now());
+    const { digest, bytes } = document;
+    const claim = network === undefined ? undefined : content.claim(digest);
+    claim?.catch(() => {});
+    using room = await share.take(network, bytes.length);
+    const isNew = (await claim) === false;
+    memory.set(digest, document);
+    // A sweep forgets the share of content that did not arrive.
+    await Promise.all([content.write(digest, bytes), isNew ? room.keep(digest) : undefined]);
+    renewedAt.set(digest, performance.now());
   };
 
   const renew = async (document: Document, access: Pick<Access, 'network'>): Promise<void> => {

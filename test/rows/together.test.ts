@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import type { RowDatabase, RowsWork } from '../../src/storage/rows/driver/row-database.ts';
-import { together } from '../../src/storage/rows/driver/together.ts';
+import { atLast, together } from '../../src/storage/rows/driver/together.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { startDistantProxy } from '../world/distant-proxy.ts';
 import { startPostgres } from '../world/postgres.ts';
@@ -63,6 +63,7 @@ for (const [name, open] of databases) {
       for (const change of [
         () => together([put.run('taken', 2), add.run('taken', 3), put.run('after', 4)]),
         () => add.run('taken', 5),
+        () => atLast([put.run('taken', 8), add.run('taken', 9), put.run('after', 4)]),
         function* () {
           yield* put.run('taken', 6);
           throw new Error('of the caller');
@@ -75,15 +76,32 @@ for (const [name, open] of databases) {
       assert.equal(await value('taken'), 7);
     });
 
+    test('the last statements of a change have their results', async () => {
+      function* change(): RowsWork<readonly [unknown, boolean]> {
+        yield* put.run('first', 1);
+        return yield* atLast([find.get('first'), put.hasChanged('last', 2)]);
+      }
+      const [found, isChanged] = await database.write(change);
+      assert.deepEqual([Number(found), isChanged], [1, true]);
+      assert.deepEqual([await value('first'), await value('last')], [1, 2]);
+    });
+
     test('simultaneous changes of a row follow each other', async () => {
       await database.write(() => put.run('count', 0));
       const increase = database.sql('UPDATE sums SET value = value + 1 WHERE name = ?');
       const changes = Array.from({ length: 40 }, (_, at) =>
-        database.write(at % 2 === 0 ? () => increase.hasChanged('count') : readAndPut),
+        database.write(
+          [() => increase.hasChanged('count'), readAndPut, readAndPutLast][at % 3] ?? readAndPut,
+        ),
       );
       function* readAndPut(): RowsWork<boolean> {
         const count = Number(yield* find.get('count'));
         yield* put.run('count', count + 1);
+        return true;
+      }
+      function* readAndPutLast(): RowsWork<boolean> {
+        const count = Number(yield* find.get('count'));
+        yield* atLast([put.run('count', count + 1)]);
         return true;
       }
       assert.ok((await Promise.all(changes)).every(Boolean));
@@ -94,6 +112,7 @@ for (const [name, open] of databases) {
 
 test('what needs no answer costs PostgreSQL no round trip', async () => {
   const put = far.sql('UPDATE sums SET value = ? WHERE name = ?');
+  const find = far.sql('SELECT value FROM sums WHERE name = ?');
   const trips = async (work: () => Promise<unknown>) => {
     proxy.next();
     await work();
@@ -103,10 +122,33 @@ test('what needs no answer costs PostgreSQL no round trip', async () => {
   await far.write(() => together(calls));
   assert.equal(await trips(() => far.commit(() => put.run(1, 'one'))), 1);
   assert.equal(await trips(() => far.write(() => together(calls))), 2);
+  assert.equal(await trips(() => far.write(() => atLast(calls))), 1);
+  const readAndPut = function* () {
+    yield* find.get('one');
+    yield* atLast(calls);
+  };
+  assert.equal(await trips(() => far.write(readAndPut)), 2);
   assert.equal(await trips(() => far.read(together(calls))), 1);
   const one = function* () {
     for (const call of calls) yield* call;
   };
   assert.equal(await trips(() => far.write(one)), 4);
   assert.equal(await trips(() => far.write(() => together([]))), 0);
+  assert.equal(await trips(() => far.write(() => atLast([]))), 0);
+});
+
+test('no statement follows the last ones of a change', async () => {
+  const put = far.sql('UPDATE sums SET value = ? WHERE name = ?');
+  const two = function* () {
+    for (let step = 1; step <= 2; step += 1) yield* put.run(step, 'one');
+  };
+  await assert.rejects(
+    far.write(() => atLast([two()])),
+    /must be single statements/,
+  );
+  const wrong = function* () {
+    yield* atLast([put.run(1, 'one')]);
+    yield* put.run(2, 'one');
+  };
+  await assert.rejects(far.write(wrong), /follows the last ones/);
 });

@@ -69,13 +69,21 @@ export function createSteadyClock(
   { wall, uptime: sinceStart }: ClockSources = sources,
 ): SteadyClock {
   let last: ClockReading | undefined;
+  // All regular work looks at once when the server starts.
+  let reading: ReturnType<ClockReadingStore['read']> | undefined;
+  const readOnce = () => {
+    reading ??= store.read().finally(() => {
+      reading = undefined;
+    });
+    return reading;
+  };
   return {
     async look() {
-      const stored = last ?? (await store.read());
+      const stored = last ?? (await readOnce());
       // The reading of another look is newer than the stored one.
-      const { reading, ...state } = compareClocks(last ?? stored, wall(), sinceStart());
-      last = reading;
-      store.write(reading);
+      const { reading: now, ...state } = compareClocks(last ?? stored, wall(), sinceStart());
+      last = now;
+      store.write(now);
       return state;
     },
   };

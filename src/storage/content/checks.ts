@@ -36,8 +36,13 @@ export interface KeptBytes<V> {
 }
 
 export interface ChecksOptions<V> {
-  /** Returns undefined for absent content. */
-  readonly find: (digest: Digest) => Promise<KeptBytes<V> | undefined>;
+  /**
+   * Returns undefined for absent content.
+   *
+   * @param mayBeKnown an answer of some minutes ago is enough. Content that was replaced meanwhile is not set aside by mistake:
+   *   its version is another one
+   */
+  readonly find: (digest: Digest, mayBeKnown?: boolean) => Promise<KeptBytes<V> | undefined>;
   /** Returns the bytes from `start` to `end`, both included, without a check. */
   readonly plain: (digest: Digest, start: number, end: number) => ByteSource;
   /** Moves damaged content out of the way; `version` is that of the bytes that were read. */
@@ -142,7 +147,7 @@ export function createChecks<V>({ find, plain, setAside, trustMs }: ChecksOption
 
   const choose = async (digest: Digest, start: number, end: number): Promise<ByteSource> => {
     if (fresh.has(digest) || end < start) return plain(digest, start, end);
-    const found = await find(digest);
+    const found = await find(digest, true);
     const isWhole = start === 0 && found?.size === end + 1;
     return isWhole && !flowing.has(digest)
       ? checkedWhole(digest, found)

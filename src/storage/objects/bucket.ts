@@ -83,6 +83,8 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       // Stores of others do not know the checksums that AWS prefers. Sluice names SHA-256 itself.
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
+      // Asking before each part costs a round trip, and saves the bytes of a part that the store refuses.
+      expectContinueHeader: false,
       requestHandler: { connectionTimeout: connectMs, httpAgent: agent, httpsAgent: agent },
     });
   const client = clientOf(place.endpoint);

@@ -90,6 +90,7 @@ export async function openContentObjects(
     } finally {
       sizes.forget(digest);
     }
+    // Only now: the row may be that of another caller, after a removal that took these bytes.
     if (!(await sizes.ask(digest))) throw removedMeanwhile(digest);
   };
   /** Sends a local copy to the bucket, unless the same content is there and was checked. */
@@ -145,7 +146,7 @@ export async function openContentObjects(
   const bringing = new Map<Digest, Promise<LocalFile | undefined>>();
 
   return {
-    size: sizes.size,
+    size: async digest => (await sizes.find(digest))?.size,
 
     async read(digest) {
       if (await isLocal(digest)) {

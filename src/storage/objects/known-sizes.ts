@@ -5,8 +5,8 @@ import { keyOf } from './content-keys.ts';
 
 /** Sizes of content, so that a pull of content that is often pulled asks the store nothing. */
 export interface KnownSizes {
-  /** Returns the size as it is known, or asks the store. */
-  size(digest: Digest): Promise<number | undefined>;
+  /** Returns what is known, or asks the store. */
+  find(digest: Digest): Promise<FoundObject | undefined>;
   /** Asks the store. */
   ask(digest: Digest): Promise<FoundObject | undefined>;
   forget(digest: Digest): void;
@@ -17,15 +17,15 @@ const entries = 100_000;
 const knownMs = 300_000;
 
 export function knownSizes(bucket: Bucket): KnownSizes {
-  const known = boundedCache<Digest, { readonly size: number }>(entries, { ttl: knownMs });
+  const known = boundedCache<Digest, FoundObject>(entries, { ttl: knownMs });
   const ask = async (digest: Digest) => {
     const found = await bucket.head(keyOf(digest));
-    if (found) known.set(digest, { size: found.size });
+    if (found) known.set(digest, found);
     else known.delete(digest);
     return found;
   };
   return {
-    size: async digest => (known.get(digest) ?? (await ask(digest)))?.size,
+    find: async digest => known.get(digest) ?? ask(digest),
     ask,
     forget: digest => void known.delete(digest),
   };

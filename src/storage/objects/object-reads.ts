@@ -13,8 +13,8 @@ export function readsOf(
   sizes: KnownSizes,
 ): Pick<ChecksOptions<string>, 'find' | 'plain'> {
   return {
-    async find(digest) {
-      const found = await sizes.ask(digest);
+    async find(digest, mayBeKnown) {
+      const found = await (mayBeKnown ? sizes.find(digest) : sizes.ask(digest));
       return found && { size: found.size, version: found.etag };
     },
     plain: (digest, start, end) =>

@@ -1,4 +1,4 @@
-import type { Answers, Call, RowsWork } from './row-database.ts';
+import type { Answers, Call, RowsWork, Sent } from './row-database.ts';
 
 type ResultsOf<Calls extends readonly Call<unknown>[]> = {
   [At in keyof Calls]: Calls[At] extends Call<infer Result> ? Result : never;
@@ -26,4 +26,29 @@ export function* together<const Calls extends readonly Call<unknown>[]>(
     }
   }
   return steps.map(({ value }) => value) as ResultsOf<Calls>;
+}
+
+const lastSent = new WeakSet<Sent>();
+
+/**
+ * Runs the last statements of a change together. A database across the network commits the change in the same round trip,
+ * so nothing may depend on their results but the result of the change, and no other statement may follow.
+ *
+ * @returns their results, in the same order
+ */
+export function* atLast<const Calls extends readonly Call<unknown>[]>(
+  calls: Calls,
+): RowsWork<ResultsOf<Calls>> {
+  const work = together(calls);
+  const step = work.next();
+  if (step.done) return step.value;
+  lastSent.add(step.value);
+  const end = work.next(yield step.value);
+  if (!end.done) throw new Error('The last calls of a change must be single statements');
+  return end.value;
+}
+
+/** True for what {@link atLast} has handed to the database. */
+export function isLast(sent: Sent): boolean {
+  return lastSent.has(sent);
 }

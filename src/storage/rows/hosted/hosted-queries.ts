@@ -41,6 +41,11 @@ export function createHostedQueries(database: RowDatabase) {
        WHERE m.repository = s.repository AND m.digest = s.digest) AS artifactType
      FROM hosted_manifests s WHERE ${inRepository} AND subject = ? AND digest > ? ORDER BY digest LIMIT ?`,
   );
+  const taggedManifest = sql<HostedManifest>(
+    `SELECT ${manifestColumns} FROM hosted_tags t
+     JOIN hosted_manifests m ON m.repository = t.repository AND m.digest = t.digest
+     WHERE t.repository = (SELECT id FROM repositories WHERE name = ?) AND t.name = ?`,
+  );
   const tagged = sql(
     `SELECT digest FROM hosted_tags WHERE ${inRepository} AND name = ?`,
   ).pluck<Digest>();
@@ -84,6 +89,7 @@ export function createHostedQueries(database: RowDatabase) {
     manifestsOf: manifestsOf.all,
     referrers: referrers.all,
     tagged: tagged.get,
+    taggedManifest: taggedManifest.get,
     isTagged: isTagged.get,
     partsOf: partsOf.all,
     tags: tags.all,

@@ -36,6 +36,7 @@ export function createHostedStore(database: RowDatabase): HostedStore {
     referrers: (repository, subject, after, limit) =>
       database.read(queries.referrers(repository, subject, after, limit)),
     tagged: (repository, tag) => database.read(queries.tagged(repository, tag)),
+    taggedManifest: (repository, tag) => database.read(queries.taggedManifest(repository, tag)),
     tags: (repository, after, limit) => database.read(queries.tags(repository, after, limit)),
     tagsOf: (repository, digest, limit) => database.read(queries.tagsOf(repository, digest, limit)),
     soleParts: (repository, digest) => database.read(queries.soleParts(repository, digest)),

@@ -41,6 +41,7 @@ export interface HostedStore extends HostedPushes, HostedRemovals, HostedSums {
     limit: number,
   ): Promise<HostedReferrer[]>;
   tagged(repository: string, tag: string): Promise<Digest | undefined>;
+  taggedManifest(repository: string, tag: string): Promise<HostedManifest | undefined>;
   /** Returns the tags after a name, in the order of their bytes. */
   tags(repository: string, after: string, limit: number): Promise<string[]>;
   /** Returns up to so many tags of a manifest. */
@@ -76,7 +77,7 @@ export interface HostedSums {
 export interface HostedPushes {
   /**
    * Puts a manifest with its tags into a repository, and counts its content as used. Checks the limits and all
-   * content that the manifest refers to first. Changes nothing unless the result is `put`.
+   * content that the manifest refers to first. Changes nothing else unless the result is `put`.
    */
   putManifest(push: ManifestPush): Promise<ManifestPushed>;
   /**

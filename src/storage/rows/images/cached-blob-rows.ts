@@ -1,6 +1,7 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { Change, RowDatabase } from '../driver/row-database.ts';
+import { atLast } from '../driver/together.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { condemnSql, isHeldSql } from './content-rows.ts';
 
@@ -96,8 +97,10 @@ export function createCachedBlobStore(database: RowDatabase): CachedBlobStore {
   return {
     enter: ({ digest, size, places, at, wasHere }) =>
       database.commit(function* () {
-        yield* insert.run(digest, size, at, wasHere || adopted.has(digest) ? 1 : 0);
-        for (const place of places) yield* addSource.run({ place, digest });
+        yield* atLast([
+          insert.run(digest, size, at, wasHere || adopted.has(digest) ? 1 : 0),
+          ...places.map(place => addSource.run({ place, digest })),
+        ]);
       }),
     touch: (digest, at) => note(() => touch.run(at, digest)),
     has: async digest => (await database.read(has.get(digest))) !== undefined,

@@ -1,5 +1,5 @@
 import type { Call, RowDatabase } from '../driver/row-database.ts';
-import { together } from '../driver/together.ts';
+import { atLast } from '../driver/together.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { allNetworks } from './anonymous-use.ts';
 
@@ -114,7 +114,7 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     };
     opened.written = database.write(function* () {
       close();
-      yield* together([...opened.rows.flatMap(callsFor), ...addUse(opened.rows)]);
+      yield* atLast([...opened.rows.flatMap(callsFor), ...addUse(opened.rows)]);
     });
     opened.written.catch(close);
     return opened;

@@ -1,4 +1,5 @@
 import type { RowDatabase } from '../driver/row-database.ts';
+import { together } from '../driver/together.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import type { Listed, NotAdded, Page } from './page.ts';
 
@@ -79,12 +80,13 @@ export function createAccessTokenStore(database: RowDatabase): AccessTokenStore 
     findByHash: tokenHash => database.read(findByHash.get(tokenHash)),
     async list(user, page) {
       const isOfAll = user === undefined;
-      return {
-        entries: await database.read(
+      const [entries, total] = await database.read(
+        together([
           isOfAll ? listAll.all({ ...page }) : list.all({ user, ...page }),
-        ),
-        total: Number(await database.read(isOfAll ? countAll.get() : count.get(user))),
-      };
+          isOfAll ? countAll.get() : count.get(user),
+        ]),
+      );
+      return { entries, total: Number(total) };
     },
     touch: (id, day) =>
       database.commit(() => touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),

@@ -1,4 +1,5 @@
 import type { RowDatabase } from '../driver/row-database.ts';
+import { atLast } from '../driver/together.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** Who did what to what. */
@@ -61,7 +62,7 @@ export function createAuditLog(database: RowDatabase, onError: (error: unknown) 
       waiting = [];
       try {
         await database.write(function* () {
-          for (const row of rows) yield* insert.run(...row);
+          yield* atLast(rows.map(row => insert.run(...row)));
         });
       } catch (error) {
         waiting = [...rows, ...waiting].slice(-maxWaiting);

@@ -1,4 +1,5 @@
 import type { RowDatabase } from '../driver/row-database.ts';
+import { together } from '../driver/together.ts';
 import type { Listed, NotAdded, Page } from './page.ts';
 
 /** The owner of credentials. */
@@ -90,8 +91,9 @@ export function createCredentialStore(database: RowDatabase): CredentialStore {
     async list(owner, page) {
       const { page: rowsOf, count } = lists[owner?.kind ?? 'all'];
       const which = owner ? { id: owner.id } : {};
-      const rows = await database.read(rowsOf.all({ ...which, ...page }));
-      return { entries: rows.map(rowOf), total: Number(await database.read(count.get(which))) };
+      const calls = [rowsOf.all({ ...which, ...page }), count.get(which)] as const;
+      const [rows, total] = await database.read(together(calls));
+      return { entries: rows.map(rowOf), total: Number(total) };
     },
     touch: (id, day) =>
       database.commit(() => touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),

@@ -1,4 +1,5 @@
 import type { RowDatabase } from '../driver/row-database.ts';
+import { together } from '../driver/together.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** A session of a browser as it is stored: useless without the value of its cookie. Times are ms since the epoch. */
@@ -62,9 +63,12 @@ export function createSessionStore(database: RowDatabase): SessionStore {
   return {
     insert: ({ hash, owner, sealed, at }, most) =>
       database.write(function* () {
-        yield* insert.run({ hash, owner, sealed, at });
-        yield* trim.run({ owner, most: most.ofOne });
-        const excess = Number(yield* count.get()) - most.inAll;
+        const [, , kept] = yield* together([
+          insert.run({ hash, owner, sealed, at }),
+          trim.run({ owner, most: most.ofOne }),
+          count.get(),
+        ]);
+        const excess = Number(kept) - most.inAll;
         if (excess > 0) yield* removeOldest.run(hash, excess);
       }),
     find: hash => database.read(find.get(hash)),

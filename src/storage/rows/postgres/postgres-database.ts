@@ -10,6 +10,7 @@ import type {
   Sent,
   WriteOptions,
 } from '../driver/row-database.ts';
+import { isLast } from '../driver/together.ts';
 import { faultOf, isBroken, isConflict, isUnavailable, startFaultOf } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
@@ -38,6 +39,8 @@ export interface PostgresUse {
 
 const mostConnections = 10;
 const connectMs = 5000;
+// The request after a pause does not wait for a new connection.
+const idleMs = 300_000;
 const defaultStatementMs = 30_000;
 // PostgreSQL ends a statement first. Without an answer by then, the network has lost the connection.
 const answerFactor = 7 / 6;
@@ -74,7 +77,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     pipeline: true,
     types: { getTypeParser: parserOf },
   };
-  const pool = new pg.Pool({ ...config, max: mostConnections });
+  const pool = new pg.Pool({ ...config, max: mostConnections, idleTimeoutMillis: idleMs });
   const closing = new AbortController();
   let { lock } = use;
   // An idle connection that breaks is replaced when it is needed.
@@ -203,12 +206,15 @@ async function transaction<T>(client: pg.PoolClient, change: Call<T>, first: str
     return follow(change, calls => send(client, calls, { first, last: 'COMMIT' }));
   }
   let isBegun = false;
+  let isEnded = false;
   const result = await follow(change, calls => {
+    if (isEnded) throw new Error('A statement follows the last ones of a change');
     const before = isBegun ? {} : { first };
     isBegun = true;
-    return send(client, calls, before);
+    isEnded = isLast(calls);
+    return send(client, calls, isEnded ? { ...before, last: 'COMMIT' } : before);
   });
-  if (isBegun) await client.query('COMMIT');
+  if (isBegun && !isEnded) await client.query('COMMIT');
   return result;
 }
 
