@@ -8,6 +8,7 @@ import { containerRequests } from './container-requests.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
 import { pages } from './pages.ts';
+import { replicaClients } from './replica-clients.ts';
 import { report } from './report.ts';
 import { sif } from './sif.ts';
 import { start } from './start.ts';
@@ -15,6 +16,7 @@ import { start } from './start.ts';
 const parts = {
   ...{ a: manifests, b: blobs, c: containerRequests, e: start },
   ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing, k: pages, l: condaBuilder },
+  m: replicaClients,
 };
 
 const wanted = process.argv.slice(2);

@@ -22,7 +22,8 @@ export function watchMemory(pid: number): MemoryWatch {
   };
 }
 
-function residentBytes(pid: number): number {
+/** Returns the resident memory of a process, in bytes. */
+export function residentBytes(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   return Number(/^VmRSS:\s*(\d+) kB$/m.exec(status)?.[1]) * 1024;
 }

@@ -27,11 +27,15 @@ export interface ReplicasOptions {
   readonly store: ObjectStore;
   readonly count: number;
   readonly config: object;
+  /** Further variables of all servers. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Starts a server. Default: with a check of its answers. */
+  readonly startServer?: typeof startSluice;
 }
 
 /** Starts servers with a new database and a new bucket, one after the other: the first one leads. */
 export async function startReplicas(options: ReplicasOptions): Promise<Replicas> {
-  const { postgres, store, count, config } = options;
+  const { postgres, store, count, config, startServer = startSluice } = options;
   const directory = await makeTempDir('replicas');
   const keys = directory.join('keys');
   await mkdir(keys);
@@ -64,7 +68,7 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
   const servers: Sluice[] = [];
   const start: Replicas['start'] = async (position, env = {}) => {
     const port = ports[position] ?? 0;
-    const server = await startSluice({
+    const server = await startServer({
       data: directory.join(`data-${position}`),
       port,
       config,
@@ -81,6 +85,7 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
         SLUICE_TRUSTED_PROXIES: '1',
         // nginx leaves connections that it uses before they end.
         SLUICE_STOP_DELAY: '1s',
+        ...options.env,
         ...env,
       },
     });
