@@ -193,6 +193,10 @@ function testPeople(withRows: WithRows): void {
       };
       assert.equal(await credentials.insert(credential, 10), 'added');
       assert.equal(await credentials.insert({ ...credential, id: 'two' }, 10), 'taken');
+      for (const owner of [credential.owner, undefined]) {
+        const { entries, total } = await credentials.list(owner, { limit: 10, offset: 0 });
+        assert.deepEqual([entries.map(({ id }) => id), total], [['one'], 1]);
+      }
       assert.equal(await users.remove(user), true);
       assert.equal(await credentials.find('one'), undefined);
       assert.equal(await accessTokens.findByHash(Buffer.from('hash')), undefined);

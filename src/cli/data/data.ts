@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Fault } from '../../foundation/fault.ts';
 import { ConfigError } from '../../server/config/config-error.ts';
 import { type LoadedConfig, loadConfig } from '../../server/config/load.ts';
+import { keyDirectory } from '../../server/config/read/replica-settings.ts';
 import type { Config } from '../../server/config/settings-schema.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
@@ -37,7 +38,7 @@ export async function withLocalData<T>(
     const mayCreate = create && originOf(['data']).kind !== 'default';
     if (!mayCreate) requireData(config, ', or the server with --server URL');
     return withRows(config, async rows => {
-      await requireSecretsKey(config.data, rows);
+      await requireSecretsKey(keyDirectory(config), rows);
       const content = await openSiteContent(config, rows, { adopt: adoptContent });
       try {
         return await work({ config, content, rows });

@@ -27,7 +27,8 @@ export function postgresText(statement: string): PostgresText {
     return /^['"]/.test(part) ? part : `"${part}"`;
   });
   const inOrder = (values: Values): (Value | undefined)[] => {
-    if (names.length === 0) return [...(values as readonly Value[])];
+    // As SQLite, it ignores names that the statement does not have.
+    if (names.length === 0) return count === 0 ? [] : [...(values as readonly Value[])];
     const given = values[0] as Readonly<Record<string, Value>>;
     return names.map(name => given[name]);
   };
