@@ -86,8 +86,8 @@ export async function makeBusyboxImage(builder: string, name: string, file: stri
   await buildImageFile(builder, { dockerfile, context: directoryTree(files.path) }, name, file);
 }
 
-/** A system of busybox and other packages. */
-async function copyBusybox(
+/** Copies a system of busybox and other packages into the directory of an image. */
+export async function copyBusybox(
   into: string,
   packages: readonly string[],
   besides: readonly string[] = [],

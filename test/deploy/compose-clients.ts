@@ -1,0 +1,100 @@
+/** Clients of the site of deploy/compose that do something for a while, on the machine of the site. */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { eventually } from '../world/eventually.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { type ComposeSite, host } from './compose-world.ts';
+
+export interface SteadyResult {
+  readonly answers: number;
+  /** Statuses other than 200, and errors. */
+  readonly failures: readonly string[];
+}
+
+const steadyClient = `
+  let answers = 0, hasEnded = false;
+  const failures = [];
+  process.once('SIGTERM', () => { hasEnded = true; });
+  const run = async () => {
+    while (!hasEnded) {
+      try {
+        const answer = await fetch(process.argv[1], { signal: AbortSignal.timeout(60_000) });
+        await answer.arrayBuffer();
+        answers += 1;
+        if (answer.status !== 200) failures.push(String(answer.status));
+      } catch (error) {
+        failures.push(String(error.cause ?? error));
+      }
+    }
+    console.log(JSON.stringify({ answers, failures }));
+  };
+  run();`;
+
+/** Requests a path again and again through nginx until the work is done. */
+export async function requestDuring(
+  site: ComposeSite,
+  path: string,
+  work: () => Promise<void>,
+): Promise<SteadyResult> {
+  const command = [process.execPath, '-e', steadyClient, `http://${host}${path}`];
+  await using client = site.docker.root.spawnOnNetwork(command);
+  await work();
+  client.process.kill('SIGTERM');
+  await client.ended;
+  return JSON.parse(client.output());
+}
+
+export interface SlowPull extends AsyncDisposable {
+  /** Reads the rest and returns the digest of the whole blob. Throws when the transfer breaks off. */
+  finish(): Promise<string>;
+}
+
+const slowClient = `
+  const { createHash } = require('node:crypto');
+  const { existsSync } = require('node:fs');
+  const { setTimeout: sleep } = require('node:timers/promises');
+  const [url, signal] = process.argv.slice(1);
+  const run = async () => {
+    const hash = createHash('sha256');
+    const answer = await fetch(url);
+    let size = 0;
+    for await (const chunk of answer.body) {
+      hash.update(chunk);
+      if (size === 0) console.log('begun');
+      size += chunk.length;
+      while (!existsSync(signal)) await sleep(20);
+    }
+    console.log('sha256:' + hash.digest('hex'));
+  };
+  run();`;
+
+/** Begins to pull a blob through nginx, and waits after the first bytes. */
+export async function beginPull(site: ComposeSite, path: string): Promise<SlowPull> {
+  const directory = await makeTempDir('slow-pull');
+  const signal = directory.join('go');
+  const command = [process.execPath, '-e', slowClient, `http://${host}${path}`, signal];
+  const client = site.docker.root.spawnOnNetwork(command);
+  const end = async () => {
+    await client.stop();
+    await directory.remove();
+  };
+  try {
+    await eventually('the pull has begun', () => {
+      if (client.process.exitCode !== null) assert.fail(client.output());
+      return client.output().includes('begun');
+    });
+  } catch (error) {
+    await end();
+    throw error;
+  }
+  return {
+    async finish() {
+      await writeFile(signal, '');
+      await client.ended;
+      const [digest] = /sha256:\w+/.exec(client.output()) ?? [];
+      assert.ok(digest, client.output());
+      return digest;
+    },
+    [Symbol.asyncDispose]: end,
+  };
+}

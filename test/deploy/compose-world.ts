@@ -1,0 +1,153 @@
+/** The site of deploy/compose in a Docker engine with its own network. */
+import assert from 'node:assert/strict';
+import { cp, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+import { assertSuccess } from '../integration/served.ts';
+import { startBuildkitd } from '../world/buildkitd.ts';
+import { type Docker, startDocker } from '../world/docker.ts';
+import { makeNginxImage, makePostgresImage, makeStoreImage } from '../world/hub-images.ts';
+import {
+  buildkitImageName,
+  makeBuildkitImage,
+  makeBusyboxImage,
+  makeSluiceImage,
+} from '../world/image-files.ts';
+import { pushNodeImage } from '../world/node-image.ts';
+import type { Result } from '../world/program.ts';
+import { startRegistry } from '../world/registry.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+import { requireCommand } from '../world/tools.ts';
+
+const project = fileURLToPath(new URL('../..', import.meta.url));
+const folder = '/tmp/project/sluice';
+const patienceMs = 240_000;
+
+export const replicas = ['replica-1', 'replica-2', 'replica-3'] as const;
+export const workers = ['worker-1', 'worker-2'] as const;
+/** The address in the files; the engine has its own network, so nobody else uses it. */
+export const host = '127.0.0.1:9090';
+export const account = { username: 'admin', password: 'sesame' };
+
+export interface ComposeSite extends AsyncDisposable {
+  readonly docker: Docker;
+  compose(...args: readonly string[]): Promise<Result>;
+  /** Runs a shell script as an operator does, in the directory with compose.yaml. */
+  shell(script: string): Promise<Result>;
+  /** Runs a program in the container of a service. */
+  inside(service: string, ...command: readonly string[]): Promise<Result>;
+  /** Tells whether a replica leads. */
+  leads(replica: string): Promise<boolean>;
+  /** Address of a service in a network of the site. */
+  address(service: string, network: string): Promise<string>;
+  /** Sends an HTTP request through nginx, from the machine of the site. */
+  curl(path: string, options?: readonly string[], input?: string): Promise<Result>;
+}
+
+const printMetrics =
+  "fetch('http://127.0.0.1:9090/metrics').then(async answer => process.stdout.write(await answer.text()))";
+
+/** Makes the images and starts the engine; the site is not started. */
+export async function openComposeSite(): Promise<ComposeSite> {
+  await using images = await makeTempDir('images');
+  const names = await makeImages(images.join);
+  const docker = await startDocker({ suite: 'forky', ownNetwork: true });
+  const { root } = docker;
+  const directory = join(root.directory, folder, 'deploy/compose');
+  try {
+    for (const name of names) {
+      await rename(images.join(name), join(root.directory, 'tmp', name));
+      assertSuccess(await docker.docker(['load', '--input', `/tmp/${name}`]));
+    }
+    await mkdir(directory, { recursive: true });
+    for (const name of ['deploy/compose', 'builder', 'Dockerfile']) {
+      const place = join(root.directory, folder, name);
+      await cp(join(project, name), place, { recursive: true });
+    }
+    await writeFile(join(directory, '.env'), await settings());
+    await shortenPatience(join(directory, 'health.cjs'));
+  } catch (error) {
+    await docker.stop();
+    throw error;
+  }
+  const compose = (...args: readonly string[]) =>
+    root.exec(['docker', 'compose', '--project-directory', `${folder}/deploy/compose`, ...args], {
+      timeoutMs: patienceMs,
+    });
+  const inside = (service: string, ...command: readonly string[]) =>
+    compose('exec', '--no-TTY', service, ...command);
+  return {
+    ...{ docker, compose, inside },
+    shell: script =>
+      root.exec(['sh', '-ec', `cd ${folder}/deploy/compose\n${script}`], { timeoutMs: patienceMs }),
+    async leads(replica) {
+      const { stdout } = await inside(replica, 'node', '-e', printMetrics);
+      return /^sluice_replica_leads 1$/m.test(stdout);
+    },
+    async address(service, network) {
+      const format = `{{(index .NetworkSettings.Networks "sluice-site_${network}").IPAddress}}`;
+      const name = `sluice-site-${service}-1`;
+      return assertSuccess(await docker.docker(['inspect', '--format', format, name])).trim();
+    },
+    curl: (path, options = [], input = '') =>
+      root.execOnNetwork(
+        [requireCommand('curl'), '-sS', '--fail-with-body', ...options, `http://${host}${path}`],
+        { input, timeoutMs: patienceMs },
+      ),
+    [Symbol.asyncDispose]: docker.stop,
+  };
+}
+
+/** Makes a replica that hangs end itself sooner. */
+async function shortenPatience(path: string): Promise<void> {
+  const text = await readFile(path, 'utf8');
+  const changed = text.replace('patienceMs = 30_000', 'patienceMs = 10_000');
+  assert.notEqual(changed, text);
+  await writeFile(path, changed);
+}
+
+/** The example, filled in. */
+async function settings(): Promise<string> {
+  const values: Readonly<Record<string, string>> = {
+    SLUICE_ACCOUNTS: `${account.username}:${account.password}`,
+    SLUICE_DATABASE_PASSWORD: 'sesameForTheRows',
+    SLUICE_STORE_PASSWORD: 'sesameForTheContent',
+    SLUICE_BUILDER_MEMORY: '512m',
+  };
+  let text = await readFile(join(project, 'deploy/compose/.env.example'), 'utf8');
+  for (const [name, value] of Object.entries(values)) {
+    const changed = text.replace(new RegExp(`^#?${name}=.*$`, 'm'), `${name}=${value}`);
+    assert.notEqual(changed, text, `.env.example has ${name}`);
+    text = changed;
+  }
+  return text;
+}
+
+/** Files for `docker load`: what compose would build, the images of Docker Hub, and a base for builds. */
+async function makeImages(into: (name: string) => string): Promise<string[]> {
+  await using registry = await startRegistry();
+  await using buildkitd = await startBuildkitd();
+  const { address } = buildkitd;
+  const node = `${registry.host}/node`;
+  const makeSluice = async () => {
+    await pushNodeImage(address, node);
+    await makeSluiceImage(address, node, await imageOf('setup'), into('sluice'));
+  };
+  await Promise.all([
+    makeSluice(),
+    makeBuildkitImage(address, await buildkitImageName(), into('buildkit')),
+    makeBusyboxImage(address, 'busybox', into('busybox')),
+    makeNginxImage(address, await imageOf('nginx'), into('nginx')),
+    makePostgresImage(address, await imageOf('postgres'), into('postgres')),
+    makeStoreImage(address, await imageOf('store'), into('store')),
+  ]);
+  return ['sluice', 'buildkit', 'busybox', 'nginx', 'postgres', 'store'];
+}
+
+async function imageOf(service: string): Promise<string> {
+  const text = await readFile(join(project, 'deploy/compose/compose.yaml'), 'utf8');
+  const image = parse(text, { merge: true }).services[service].image as string;
+  const [, name = image] = /^\$\{\w+:-([^}]+)\}$/.exec(image) ?? [];
+  return name;
+}
