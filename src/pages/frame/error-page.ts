@@ -11,8 +11,10 @@ const headings: Readonly<Record<number, string>> = {
   500: 'Something went wrong',
 };
 
-// The words for programs say how to send a login.
 const withoutLogin = 'This requires a login with the right to see or do it.';
+/** How a program sends a login: the end of the message. */
+const forPrograms =
+  /(?:: )?(?:send .*|This requires the name and password of an account of the server .*)$/s;
 
 /**
  * Returns the page for a failure: what happened, what to do, and the id under which the log has the details.
@@ -26,7 +28,7 @@ export function errorPage(fault: Fault, requestId: string, address: string): Pag
     title: heading,
     status,
     content: html`<h1>${heading}</h1>
-<p class="failure">${status === 401 ? withoutLogin : fault.message}</p>
+<p class="failure">${status === 401 ? fault.message.replace(forPrograms, '') || withoutLogin : fault.message}</p>
 ${status === 401 && html`<p><a class="button" href="/view/login?to=${encodeURIComponent(address)}">Log in</a></p>`}
 <p class="minor">Error ID: <code>${requestId}</code></p>`,
   };
