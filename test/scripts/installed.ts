@@ -40,7 +40,12 @@ export async function install(
   await mkdir(folder);
   await writeFile(join(folder, 'package.json'), '{ "type": "module" }');
   const npm = realpathSync(requireCommand('npm'));
-  const patience = ['--fetch-timeout=20000', '--fetch-retries=5', '--fetch-retry-maxtimeout=5000'];
+  const patience = [
+    '--fetch-timeout=20000',
+    '--fetch-retries=5',
+    '--fetch-retry-mintimeout=1000',
+    '--fetch-retry-maxtimeout=5000',
+  ];
   const flags = ['--no-audit', '--no-fund', '--prefer-offline', ...patience];
   const command = [nodeOf(major), npm, 'install', ...flags, ...packages];
   await runWell(command, folder, networkOf(process.env));
