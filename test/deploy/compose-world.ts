@@ -37,7 +37,7 @@ export interface ComposeSite extends AsyncDisposable {
   shell(script: string): Promise<Result>;
   /** Runs a program in the container of a service. */
   inside(service: string, ...command: readonly string[]): Promise<Result>;
-  /** Tells whether a replica leads. */
+  /** Returns true for the replica that leads. */
   leads(replica: string): Promise<boolean>;
   /** Address of a service in a network of the site. */
   address(service: string, network: string): Promise<string>;

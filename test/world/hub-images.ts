@@ -67,8 +67,8 @@ export async function makePostgresImage(
     await rm(join(into, 'usr/bin/tar'));
     await copyProgram(into, '/usr/bin/tar');
     const version = basename(dirname(folder));
-    const besides = [join(dirname(folder), 'lib'), `/usr/share/postgresql/${version}`];
-    for (const path of [...besides, '/usr/share/zoneinfo/Etc']) {
+    const others = [join(dirname(folder), 'lib'), `/usr/share/postgresql/${version}`];
+    for (const path of [...others, '/usr/share/zoneinfo/Etc']) {
       await cp(path, join(into, path), { recursive: true, filter: one => !one.includes('jit') });
     }
     await appendFile(join(into, 'etc/passwd'), `postgres:x:${postgres}:${postgres}::/:/bin/sh\n`);

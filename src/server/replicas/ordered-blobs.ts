@@ -58,16 +58,16 @@ export function createOrderedBlobs(
   const failed = boundedCache<string, true>(mostFailed, { ttl: failedMs });
   let opening: Promise<ContentReader> | undefined;
   const reader = () => {
-    opening ??= openContentReader(config, config.scrub.trust);
-    // The next order tries again.
-    opening.catch(() => {
+    opening ??= openContentReader(config, config.scrub.trust).catch(error => {
+      // The next order tries again.
       opening = undefined;
+      throw error;
     });
     return opening;
   };
 
   /** Notes that the content cannot be read, so that the client's next attempt is the leader's. */
-  const watched = (source: ByteSource, digest: Digest): ByteSource => {
+  const notingFailures = (source: ByteSource, digest: Digest): ByteSource => {
     let hasLeft = false;
     return {
       read: () =>
@@ -100,7 +100,7 @@ export function createOrderedBlobs(
       size: async () => size,
       async open(rangeOf) {
         const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
-        const source = watched((await reader()).open(digest, start, end), digest);
+        const source = notingFailures((await reader()).open(digest, start, end), digest);
         return { kind: 'stream', size, source, way: 'stored', isVerified: true };
       },
     };

@@ -132,7 +132,8 @@ async function sendBlobOf(
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
-  const sizeOf = () => blobs.size(repository, digest);
+  let size: Promise<number> | undefined;
+  const sizeOf = () => (size ??= blobs.size(repository, digest));
   // A transfer that has begun may end, as in this server: its right is not watched.
   const order = takesOrders(req) ? orderStored(content, digest, await sizeOf(), false) : undefined;
   if (order) return sendOrder(order, res);
