@@ -1,6 +1,7 @@
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { PullStore } from '../storage/rows/figures/pull-rows.ts';
 import type { HostedLimits, HostedStore } from '../storage/rows/hosted/hosted-store.ts';
+import type { UploadRow, UploadStore } from '../storage/rows/hosted/upload-rows.ts';
 import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { AccountCheck } from './accounts/account-check.ts';
@@ -32,6 +33,9 @@ export interface HostedOptions {
   readonly content: ContentStore;
   readonly store: HostedStore;
   readonly pulls: Pick<PullStore, 'remove'>;
+  readonly uploads: UploadStore;
+  /** The uploads of the former server that clients can continue. */
+  readonly keptUploads: readonly UploadRow[];
   readonly accounts: Accounts;
   readonly accountCheck: Pick<AccountCheck, 'find'>;
   readonly hasAccountFiles: boolean;
@@ -54,7 +58,11 @@ export function createHosted(options: HostedOptions): Hosted {
   const manifests = createHostedManifests({ content, store, pulls, quota });
   const blobs = createHostedBlobs({ content, store, quota });
   const listings = createHostedListings(store);
-  const uploads = createUploads({ content, blobs, quota });
+  const uploads = createUploads({
+    ...{ content, blobs, quota },
+    store: options.uploads,
+    kept: options.keptUploads,
+  });
   const { servedPrefix } = options;
   const registry = createOwnRegistry({
     ...{ content, keeper, manifests, blobs, listings },

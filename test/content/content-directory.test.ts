@@ -30,6 +30,11 @@ contentSuite('a directory', async () => {
       await writeFile(path, bytes);
     },
     lose: digest => rm(pathOf(directory, digest)),
+    async restart(kept) {
+      const again = await openContentDirectory(directory.path, { uses: rows });
+      await again.removeLeftovers(Number.POSITIVE_INFINITY, kept);
+      return again;
+    },
     async [Symbol.asyncDispose]() {
       assert.deepEqual(await readdir(directory.join('tmp')), [], 'no temporary file is left');
       await content.close();

@@ -15,6 +15,7 @@ import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { drain } from '../../src/storage/content/byte-source.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
+import type { KeptDraft } from '../../src/storage/content/ingest.ts';
 import { openBucket } from '../../src/storage/objects/bucket.ts';
 import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
@@ -54,10 +55,17 @@ async function openNew({ cacheBytes = 1024 ** 3 } = {}) {
     return openContentObjects(bucket, { local, uses: rows, cacheBytes, onDamaged });
   };
   const content = await open('first');
+  const others: ContentStore[] = [];
   return {
     ...{ name, directory, content, rows, damaged, open },
     put: (digest: Digest, bytes: Buffer) =>
       store.client.send(new PutObjectCommand({ Bucket: name, Key: keyOf(digest), Body: bytes })),
+    async restart(kept: readonly KeptDraft[]) {
+      const again = await open(`restarted-${others.length}`);
+      others.push(again);
+      await again.removeLeftovers(Number.POSITIVE_INFINITY, kept);
+      return again;
+    },
     async lose(digest: Digest) {
       await store.client.send(new DeleteObjectCommand({ Bucket: name, Key: keyOf(digest) }));
     },
@@ -69,7 +77,7 @@ async function openNew({ cacheBytes = 1024 ** 3 } = {}) {
     },
     async [Symbol.asyncDispose]() {
       assert.deepEqual(await readdir(directory.join('first/tmp')), [], 'no temporary file is left');
-      await content.close();
+      for (const opened of [content, ...others]) await opened.close();
       await database.end();
       await directory.remove();
     },

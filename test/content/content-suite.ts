@@ -9,10 +9,10 @@ import { drain } from '../../src/storage/content/byte-source.ts';
 import { createContentPresence } from '../../src/storage/content/content-presence.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import type { ContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
+import { type RestartedContent, testDrafts } from './draft-suite.ts';
 
 /** An empty store and its rows, until it is disposed of. */
-export interface OpenedContent extends AsyncDisposable {
-  readonly content: ContentStore;
+export interface OpenedContent extends RestartedContent {
   readonly rows: ContentRowStore;
   /** Puts bytes into the store without a row, as an earlier version did. */
   leaveWithoutRow(bytes: Buffer): Promise<void>;
@@ -80,6 +80,8 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       await ingest.write(Buffer.from('second'));
       assert.equal(await ingest.commit(), digestOf('first, second', 'sha512'));
     });
+
+    testDrafts(open);
 
     test('a reader follows an ingest, also after the commit', async () => {
       await using opened = await open();

@@ -26,6 +26,7 @@ import { openContentDirectory } from '../../src/storage/content/content-director
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createPullStore } from '../../src/storage/rows/figures/pull-rows.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
+import { createUploadStore } from '../../src/storage/rows/hosted/upload-rows.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { pushingTo } from '../../src/upstream/push-client.ts';
@@ -50,6 +51,7 @@ async function open() {
   const accounts = new Map();
   const hosted = createHosted({
     pulls: createPullStore(database),
+    ...{ uploads: createUploadStore(database), keptUploads: [] },
     ...{ content, store, cachedBlobs, limits, anonymous: ['*'] },
     contexts: { maxContextBytes: undefined, maxNetworkBytes: undefined, maxBytes: undefined },
     ...{ accounts, accountCheck: createAccountCheck(accounts), hasAccountFiles: false },

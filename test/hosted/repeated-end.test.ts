@@ -5,10 +5,12 @@ import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { HostedBlobs } from '../../src/hosted/blobs.ts';
 import type { Quota } from '../../src/hosted/uploads/quota.ts';
-import { createUploads, type UploadBody } from '../../src/hosted/uploads/uploads.ts';
+import type { UploadBody } from '../../src/hosted/uploads/upload.ts';
+import { createUploads } from '../../src/hosted/uploads/uploads.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
+import type { UploadStore } from '../../src/storage/rows/hosted/upload-rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -40,6 +42,8 @@ test('it goes on for 30 s, and then frees its place and its bytes', async t => {
   };
   const uploads = createUploads({
     content: { ...real, ingest },
+    store: {} as UploadStore,
+    kept: [],
     blobs: { link: async () => {} } as unknown as HostedBlobs,
     quota: { limitsOf: () => ({}), admit: async () => {} } as unknown as Quota,
   });

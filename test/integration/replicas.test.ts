@@ -123,6 +123,27 @@ suite('three replicas', () => {
     assert.notEqual(await replicas.leader(), first);
   });
 
+  test('a push in chunks continues at the next leader', async () => {
+    const bytes = randomBytes(10 * 1024 ** 2);
+    const team = new Repository(replicas.balancer, 'team/continued', login);
+    const location = await team.begin();
+    const length = 3 * 1024 ** 2;
+    for (let from = 0; from < bytes.length; from += length) {
+      const part = bytes.subarray(from, from + length);
+      const range = { 'content-range': `${from}-${from + part.length - 1}` };
+      assert.equal((await team.send('PATCH', location, part, range)).status, 202);
+      const { killed } = await killLeader();
+      const state = await team.get(location);
+      assert.equal(state.headers.range, `0-${from + part.length - 1}`);
+      await replicas.start(killed);
+    }
+    const digest = digestOf(bytes);
+    assert.equal((await team.send('PUT', `${location}?digest=${digest}`)).status, 201);
+    assert.ok((await team.get(`blobs/${digest}`)).body.equals(bytes));
+    assert.equal((await team.get(location)).status, 404);
+    assert.deepEqual(await replicas.objects('uploads/'), []);
+  });
+
   test('a build continues at the next leader, and every one has its log', async () => {
     const text = `FROM ${registry.host}/corpus/busybox:oci\nRUN echo begun && sleep 5 && echo ended\n`;
     const body = { containerFile: Buffer.from(text).toString('base64') };

@@ -5,6 +5,7 @@ import type { PullSubject } from '../../src/storage/rows/figures/pull-rows.ts';
 import type { BuildOutcome, NewBuild } from '../../src/storage/rows/images/build-rows.ts';
 import type { Rows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';
+import { testUploads } from './upload-conformance.ts';
 
 const page = { limit: 10, offset: 0 };
 const unlimited = {
@@ -37,6 +38,7 @@ export function testRows(name: string, open: () => Promise<Rows>): void {
     testHosted(withRows);
     testPeople(withRows);
     testNotes(withRows);
+    testUploads(withRows);
   });
 }
 

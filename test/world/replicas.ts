@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { freePort } from './free-port.ts';
 import { type Nginx, startNginx } from './nginx.ts';
 import type { ObjectStore } from './object-store.ts';
@@ -16,6 +17,8 @@ export interface Replicas extends AsyncDisposable {
   readonly database: string;
   /** The directory of the keys that they share. */
   readonly keys: string;
+  /** Returns the keys of the objects in the site's bucket that begin with these characters. */
+  objects(prefix: string): Promise<string[]>;
   /** Returns the position of the one that leads. */
   leader(): Promise<number>;
   /** Starts the one at the position again, after `kill` or `stop`. */
@@ -112,6 +115,11 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
   };
   return {
     ...{ balancer, servers, database, keys, start },
+    async objects(prefix) {
+      const found = new ListObjectsV2Command({ Bucket: bucket, Prefix: `site/${prefix}` });
+      const { Contents = [] } = await store.client.send(found);
+      return Contents.map(({ Key = '' }) => Key);
+    },
     async leader() {
       const found = await Promise.all(servers.map(leads));
       return found.indexOf(true);

@@ -1,34 +1,11 @@
-import { randomUUID } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
 import { type Digest, type DigestAlgorithm, splitDigest } from '../../oci/digest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Ingest } from '../../storage/content/ingest.ts';
 import type { HostedBlobs } from '../blobs.ts';
 import { createBatches } from './batches.ts';
+import { createOpenUploads, type OpenUpload, type OpenUploadsDeps } from './open-uploads.ts';
 import type { Quota } from './quota.ts';
-import { createReservations, type Reservation } from './reservations.ts';
-
-/** The bytes of a request, and a way for the server to end it. */
-export interface UploadBody {
-  readonly chunks: AsyncIterable<Uint8Array>;
-  /** Bytes, when the request announces them. */
-  readonly length: number | undefined;
-  stop(reason: Error): void;
-}
-
-/** The range of bytes in a request, both ends included. */
-export interface ChunkRange {
-  readonly start: number;
-  readonly end: number;
-}
-
-/** A blob on its way into a repository. The received bytes stay when a connection breaks, and the client can resume. */
-export interface Upload {
-  readonly id: string;
-  readonly repository: string;
-  /** Bytes so far. */
-  readonly size: number;
-}
+import type { ChunkRange, Upload, UploadBody } from './upload.ts';
 
 /** All methods except `start` throw a {@link Fault} (404) for an upload that has ended or never existed. */
 export interface Uploads {
@@ -37,7 +14,12 @@ export interface Uploads {
   find(repository: string, id: string): Upload;
   /** Returns the state of an upload, including the bytes received so far from a request that is still sending. */
   state(repository: string, id: string): Promise<Upload>;
-  /** Appends a chunk; rejects one that does not begin at the end of the last one (416). */
+  /**
+   * Appends a chunk; rejects one that does not begin at the end of the last one (416).
+   *
+   * @param range what the client says about the chunk. Such a client expects to continue after any failure: all bytes so
+   * far survive the end of the server from then on. Others send the whole blob at once.
+   */
   append(
     repository: string,
     id: string,
@@ -57,68 +39,22 @@ export interface Uploads {
   ): Promise<void>;
   cancel(repository: string, id: string): Promise<void>;
   /** Ends uploads that have received nothing for longer than the given time (ms). */
-  expire(idleMs: number): Promise<void>;
+  expire(idleMs: number, signal?: AbortSignal): Promise<void>;
 }
 
-export interface UploadsDeps {
-  readonly content: ContentStore;
+export interface UploadsDeps extends OpenUploadsDeps {
   readonly blobs: HostedBlobs;
   readonly quota: Quota;
 }
 
-interface Session extends Upload {
-  /** The account that started it. */
-  readonly owner: string;
-  readonly reservation: Reservation;
-  readonly ingest: Ingest;
-  /** Its digest, once all its bytes are here. */
-  whole?: Digest;
-  /** Ends it after a failure of the service, unless the client repeats its request. */
-  ending?: NodeJS.Timeout;
-  /** On the scale of `performance.now`: a change of the wall clock does not end an upload. */
-  usedAt: number;
-  /** The request that is sending, if any. */
-  sending: { readonly body: UploadBody; readonly done: Promise<unknown> } | undefined;
-  /** Writes the bytes that the request has brought so far. */
-  flush: () => Promise<void>;
-}
-
-export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
-  const sessions = new Map<string, Session>();
-  const openOf = new Map<string, number>();
-  let openInAll = 0;
-  const reserve = createReservations();
-
-  const find = (repository: string, id: string): Session => {
-    const session = sessions.get(id);
-    if (session?.repository === repository) return session;
-    throw new Fault(
-      'upload-unknown',
-      'The upload does not exist or has ended: start the push of this blob again',
-      { phase: 'push' },
-    );
-  };
-
-  const countOpen = (owner: string, change: 1 | -1): void => {
-    const open = (openOf.get(owner) ?? 0) + change;
-    openInAll += change;
-    if (open > 0) openOf.set(owner, open);
-    else openOf.delete(owner);
-  };
-
-  const end = async (session: Session): Promise<void> => {
-    clearTimeout(session.ending);
-    if (sessions.delete(session.id)) {
-      countOpen(session.owner, -1);
-      session.reservation.set(0);
-    }
-    await session.ingest.abort();
-  };
+export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
+  const uploads = createOpenUploads(deps);
+  const { find, end } = uploads;
 
   /** Other clients begin a new upload: this one must not count as open until it expires. */
-  const endSoon = (session: Session): void => {
-    const run = () => void end(session).catch(() => {});
-    session.ending = setTimeout(run, repeatedWithinMs).unref();
+  const endSoon = (upload: OpenUpload): void => {
+    const run = () => void end(upload).catch(() => {});
+    upload.ending = setTimeout(run, repeatedWithinMs).unref();
   };
 
   /** Runs a request of an upload, after it has ended an older request that is still running. */
@@ -126,42 +62,47 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     repository: string,
     id: string,
     body: UploadBody,
-    work: (session: Session) => Promise<T>,
+    work: (upload: OpenUpload, ingest: Ingest) => Promise<T>,
   ): Promise<T> => {
-    const session = find(repository, id);
+    const upload = find(repository, id);
     // A client sends one request at a time: an older one belongs to a dead connection.
-    while (session.sending) {
-      const { sending } = session;
+    while (upload.sending) {
+      const { sending } = upload;
       sending.body.stop(new Error('a newer request continues this upload'));
       await sending.done;
     }
     find(repository, id);
-    const running = work(session);
+    const running = uploads.ingestOf(upload).then(ingest => work(upload, ingest));
     const done = running.catch(() => {});
-    session.sending = { body, done };
+    upload.sending = { body, done };
     try {
       return await running;
     } finally {
-      session.sending = undefined;
-      session.usedAt = performance.now();
+      upload.sending = undefined;
+      upload.usedAt = performance.now();
     }
   };
 
   /** An error here ends the upload; a broken connection does not. */
-  const write = async (session: Session, batch: Uint8Array[]): Promise<void> => {
+  const write = async (upload: OpenUpload, ingest: Ingest, batch: Uint8Array[]): Promise<void> => {
     try {
-      await session.ingest.write(...batch);
+      await ingest.write(...batch);
     } catch (error) {
-      await end(session);
+      await end(upload);
       throw error;
     }
   };
 
-  const receive = async (session: Session, body: UploadBody, range: ChunkRange | undefined) => {
-    const { ingest, repository, reservation } = session;
+  const receive = async (
+    upload: OpenUpload,
+    ingest: Ingest,
+    body: UploadBody,
+    range: ChunkRange | undefined,
+  ) => {
+    const { repository, reservation } = upload;
     checkRange(range, body.length, ingest.size);
-    const batches = createBatches(bytes => write(session, bytes));
-    session.flush = batches.flush;
+    const batches = createBatches(bytes => write(upload, ingest, bytes));
+    upload.flush = batches.flush;
     let received = ingest.size;
     let admitted = received + (body.length ?? 0);
     const admit = async (bytes: number): Promise<void> => {
@@ -186,124 +127,102 @@ export function createUploads({ content, blobs, quota }: UploadsDeps): Uploads {
     } catch (error) {
       await batches.flush();
       // Announced bytes that did not come take no space.
-      if (sessions.has(session.id)) reservation.set(ingest.size);
-      if (error instanceof Fault) await end(session);
+      if (uploads.has(upload)) reservation.set(ingest.size);
+      if (error instanceof Fault) await end(upload);
       throw error;
     }
     await batches.flush();
   };
 
   /** Ends an upload that has all its bytes, and now gets a request for other ones. */
-  const requireUnfinished = async (session: Session): Promise<void> => {
-    const { whole, ingest } = session;
+  const requireUnfinished = async (upload: OpenUpload): Promise<void> => {
+    const { whole, size } = upload;
     if (whole === undefined) return;
-    await end(session);
-    throw otherDigest(ingest.size, whole);
+    await end(upload);
+    throw otherDigest(size, whole);
   };
 
   /** Receives the last bytes of an upload with this digest. */
   const complete = async (
-    session: Session,
+    upload: OpenUpload,
+    ingest: Ingest,
     body: UploadBody,
     range: ChunkRange | undefined,
     digest: Digest,
   ): Promise<void> => {
-    const { ingest } = session;
-    await requireUnfinished(session);
+    await requireUnfinished(upload);
     const { algorithm } = splitDigest(digest);
     // Before the bytes, when they all come now: otherwise they would have to be read again.
     if (ingest.size === 0) await ingest.hashWith(algorithm);
-    await receive(session, body, range);
+    await receive(upload, ingest, body, range);
     try {
       await ingest.hashWith(algorithm);
       const found = ingest.digest();
       if (found !== digest) throw otherDigest(ingest.size, found, digest);
     } catch (error) {
-      await end(session);
+      await end(upload);
       throw error;
     }
-    session.whole = digest;
+    upload.whole = digest;
   };
 
   return {
-    async start(repository, owner, algorithm) {
-      if (openInAll >= mostOpen || (openOf.get(owner) ?? 0) >= mostOfOwner) throw tooMany();
-      // Before the first wait, so that simultaneous callers count this upload too.
-      countOpen(owner, 1);
-      const ingest = await content.ingest(algorithm).catch(error => {
-        countOpen(owner, -1);
-        throw error;
-      });
-      const session: Session = {
-        id: randomUUID(),
-        repository,
-        owner,
-        reservation: reserve(repository),
-        ingest,
-        get size() {
-          return ingest.size;
-        },
-        usedAt: performance.now(),
-        sending: undefined,
-        flush: async () => {},
-      };
-      sessions.set(session.id, session);
-      return session;
-    },
-
+    start: uploads.start,
     find,
 
     async state(repository, id) {
-      const session = find(repository, id);
       // The request that brought the bytes gets the error of a failed write, which ends the upload.
-      await session.flush().catch(() => {});
+      await find(repository, id)
+        .flush()
+        .catch(() => {});
       return find(repository, id);
     },
 
     append: (repository, id, body, range) =>
-      exclusively(repository, id, body, async session => {
-        await requireUnfinished(session);
-        await receive(session, body, range);
-        return session;
+      exclusively(repository, id, body, async (upload, ingest) => {
+        await requireUnfinished(upload);
+        await receive(upload, ingest, body, range);
+        if (range) await uploads.keep(upload);
+        return upload;
       }),
 
     finish: (repository, id, body, range, digest) =>
-      exclusively(repository, id, body, async session => {
-        const { ingest } = session;
-        clearTimeout(session.ending);
-        if (session.whole !== digest) await complete(session, body, range, digest);
+      exclusively(repository, id, body, async (upload, ingest) => {
+        clearTimeout(upload.ending);
+        if (upload.whole !== digest) await complete(upload, ingest, body, range, digest);
         else {
           await skip(body, ingest.size).catch(error => {
-            endSoon(session);
+            endSoon(upload);
             throw error;
           });
         }
         try {
           await ingest.commit();
           // From here on it counts as a part of the repository.
-          session.reservation.set(0);
+          upload.reservation.set(0);
           await blobs.link(repository, digest, ingest.size);
         } catch (error) {
           // Clients repeat the request after 503.
-          if (error instanceof Fault && error.kind === 'unavailable') endSoon(session);
-          else await end(session);
+          if (error instanceof Fault && error.kind === 'unavailable') endSoon(upload);
+          else await end(upload);
           throw error;
         }
-        await end(session);
+        await end(upload);
       }),
 
     async cancel(repository, id) {
-      const session = find(repository, id);
-      session.sending?.body.stop(new Error('the upload was cancelled'));
-      await session.sending?.done;
-      await end(session);
+      const upload = find(repository, id);
+      upload.sending?.body.stop(new Error('the upload was cancelled'));
+      await upload.sending?.done;
+      await end(upload);
     },
 
-    async expire(idleMs) {
+    async expire(idleMs, signal) {
       const since = performance.now() - idleMs;
-      for (const session of sessions.values()) {
-        if (!session.sending && session.usedAt < since) await end(session);
+      for (const upload of uploads.values()) {
+        if (!upload.sending && upload.usedAt < since) await end(upload);
       }
+      await deps.store.purge(Date.now() - idleMs, signal);
     },
   };
 }
@@ -330,18 +249,6 @@ function otherDigest(size: number, found: Digest, wanted = 'another one'): Fault
 }
 
 const repeatedWithinMs = 30_000;
-
-// Each upload has a file open. A client pushes only some blobs at a time.
-const mostOfOwner = 500;
-const mostOpen = 2000;
-
-function tooMany(): Fault {
-  return new Fault(
-    'too-many-requests',
-    'Too many uploads are open: finish or cancel some of them (DELETE), or try again later',
-    { phase: 'push', retryAfterSeconds: 30 },
-  );
-}
 
 // Without an announced length, so many bytes are accepted between two checks of the quota.
 const uncheckedBytes = 4 * 1024 * 1024;

@@ -18,7 +18,7 @@ export type RegistryAccess = ReturnType<typeof createRegistries>;
 
 export function createRegistries(
   deps: AppDeps,
-  { content, slabs, hosted: store, rows, signingKey, audit, remotes }: State,
+  { content, slabs, hosted: store, keptUploads, rows, signingKey, audit, remotes }: State,
 ) {
   const { config, publicUrl, log } = deps;
   const upstream = createUpstream(deps, slabs, remotes);
@@ -42,6 +42,8 @@ export function createRegistries(
     content,
     store,
     pulls: rows.pulls,
+    uploads: rows.uploads,
+    keptUploads,
     accounts,
     accountCheck,
     hasAccountFiles: config.accountFiles.length > 0,

@@ -9,6 +9,7 @@ import { addDiskMetrics } from '../../foundation/telemetry/disk-figures.ts';
 import { createRemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
 import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
+import { mostOpen } from '../../hosted/uploads/open-uploads.ts';
 import { openListingFiles } from '../../images/listing/listing-files.ts';
 import { canonicalRegistry } from '../../oci/reference.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
@@ -78,8 +79,9 @@ export async function openState(
   const diskUse = createDiskUseWatch({ directory: config.data, content, rows });
   addDiskMetrics(metrics, diskUse.latest);
   addDatabaseMetrics(metrics, () => rows.connections?.());
-  // Removes content that the last process had not received completely.
-  await content.removeLeftovers(Number.POSITIVE_INFINITY);
+  const keptUploads = await rows.uploads.latest(mostOpen);
+  // Removes content that the last process had not received completely, and no client can continue.
+  await content.removeLeftovers(Number.POSITIVE_INFINITY, keptUploads);
   await removeSifLeftovers(pathOf('sif'));
   const listings = await openListingFiles({
     ...{ directory: pathOf('listings'), space },
@@ -101,6 +103,7 @@ export async function openState(
     tally: withMetrics(rows.dayCounts, metrics),
     cachedBlobs: rows.cachedBlobs,
     hosted: rows.hosted,
+    keptUploads,
     audit: rows.auditLog(err => log.error({ err }, 'cannot write the audit log: its entries wait')),
     clock: createSteadyClock(rows.clockReadings),
     secrets: openSecretBox(keyDirectory(config)),

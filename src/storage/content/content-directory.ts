@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, stat, unlink, utimes } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
-import { type DiskSpace, unlimitedSpace } from '../directory/disk-space.ts';
+import { type DiskSpace, type SpacePromise, unlimitedSpace } from '../directory/disk-space.ts';
 import { createDiskSync, type DiskSync } from '../directory/disk-sync.ts';
 import { SlabPool } from './buffers.ts';
 import { createChecks } from './checks.ts';
@@ -11,7 +11,7 @@ import { createContentPresence, removedMeanwhile } from './content-presence.ts';
 import type { ContentStore } from './content-store.ts';
 import { type ContentUses, withoutRows } from './content-uses.ts';
 import { fileSource } from './file-source.ts';
-import { type Draft, startIngest } from './ingest.ts';
+import { type Draft, type Home, type Ingest, resumeIngest, startIngest } from './ingest.ts';
 import { openJournal } from './journal.ts';
 import { scratchFile } from './scratch-file.ts';
 
@@ -154,6 +154,13 @@ export async function openContentDirectory(
     }
     await arrive();
   };
+  const homeWith = (promise: SpacePromise): Home => ({
+    ...{ pathOf, adopt, slabs, space: promise },
+    enter: presence.enter,
+    require: requireFile,
+    sync: sync.file,
+    keep: async file => void (await Promise.all([sync.file(file), sync.directory(temporary)])),
+  });
   const unsure = wasKilled ? syncAll(root, sync) : undefined;
   unsure?.catch(() => {});
 
@@ -230,20 +237,32 @@ export async function openContentDirectory(
     async ingest(algorithm = 'sha256', expected = 0) {
       const promise = space.promise(expected);
       try {
-        const home = {
-          pathOf,
-          enter: presence.enter,
-          adopt,
-          require: requireFile,
-          space: promise,
-          slabs,
-          sync: sync.file,
-        };
-        return startIngest(await openDraft(), algorithm, home);
+        return startIngest(await openDraft(), algorithm, homeWith(promise));
       } catch (error) {
         promise.end();
         throw error;
       }
+    },
+
+    async resume(kept) {
+      const path = join(temporary, basename(kept.draft));
+      const file = await open(path, 'r+').catch(absent);
+      if (!file) return undefined;
+      const promise = space.promise(0);
+      let ingest: Ingest | undefined;
+      try {
+        ingest = await resumeIngest({ path, file }, kept, homeWith(promise));
+        return ingest;
+      } finally {
+        if (!ingest) {
+          promise.end();
+          await file.close();
+        }
+      }
+    },
+
+    async drop({ draft }) {
+      await rm(join(temporary, basename(draft)), { force: true });
     },
 
     async scratch(expected = 0) {
@@ -282,16 +301,22 @@ export async function openContentDirectory(
       }
     },
 
-    removeLeftovers: since => removeOlder(temporary, since),
+    removeLeftovers: (since, kept = []) =>
+      removeOlder(temporary, since, new Set(kept.map(({ draft }) => draft))),
     endTransfers: async () => 0,
     removeDamaged: before => removeOlder(damaged, before),
   };
 }
 
 /** Removes the files of a folder that were last written before the moment; returns how many. */
-async function removeOlder(folder: string, moment: number): Promise<number> {
+async function removeOlder(
+  folder: string,
+  moment: number,
+  kept: ReadonlySet<string> = new Set(),
+): Promise<number> {
   let removed = 0;
   for (const name of (await readdir(folder).catch(absent)) ?? []) {
+    if (kept.has(name)) continue;
     const path = join(folder, name);
     const found = await stat(path).catch(absent);
     if (!found || found.mtimeMs >= moment) continue;

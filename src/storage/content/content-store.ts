@@ -1,7 +1,7 @@
 import type { Digest, DigestAlgorithm } from '../../oci/digest.ts';
 import type { ByteSource } from './byte-source.ts';
 import type { Proof } from './checks.ts';
-import type { Ingest } from './ingest.ts';
+import type { Ingest, KeptDraft } from './ingest.ts';
 import type { LocalFile, ScratchFile } from './scratch-file.ts';
 
 /** Content by digest. All of it is complete: it was verified before it became visible. */
@@ -49,6 +49,10 @@ export interface ContentStore {
    * @param expected bytes, if known; rejects when there is no space for them
    */
   ingest(algorithm?: DigestAlgorithm, expected?: number): Promise<Ingest>;
+  /** Continues what {@link Ingest.keep} has kept, in this process or a former one; undefined when it is no longer here. */
+  resume(kept: KeptDraft): Promise<Ingest | undefined>;
+  /** Removes what {@link Ingest.keep} has kept. */
+  drop(kept: KeptDraft): Promise<void>;
   /**
    * Returns an empty file for bytes that are not content, such as what a program is about to read.
    *
@@ -76,11 +80,15 @@ export interface ContentStore {
    * @param begin position of the start, as a fraction (0 to 1) of the whole
    */
   list(begin?: number): AsyncIterable<KeptContent>;
-  /** Removes unfinished content and scratch files that were not written to since the moment; returns their number. */
-  removeLeftovers(since: number): Promise<number>;
   /**
-   * Ends transfers to another store that failed and that nobody ended, except those that began since the moment or are
-   * under way here; returns their number.
+   * Removes unfinished content and scratch files that were not written to since the moment; returns their number.
+   *
+   * @param kept what can still be resumed, and stays. Default: nothing
+   */
+  removeLeftovers(since: number, kept?: readonly KeptDraft[]): Promise<number>;
+  /**
+   * Ends transfers to another store that failed and that nobody ended, except those that began since the moment, are
+   * under way here, or can be resumed; returns their number.
    */
   endTransfers(before: number): Promise<number>;
   /** Removes damaged content that was set aside before the moment; returns the number of files removed. */

@@ -1,5 +1,6 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
+import { basename } from 'node:path';
 import type { Digest, DigestAlgorithm } from '../../oci/digest.ts';
 import type { SpacePromise } from '../directory/disk-space.ts';
 import type { SlabPool } from './buffers.ts';
@@ -26,8 +27,22 @@ export interface Ingest {
    * called again: the bytes are kept until then, unless the content was removed meanwhile.
    */
   commit(): Promise<Digest>;
-  /** Removes the content; does nothing after a commit. */
+  /**
+   * Brings the bytes so far to where they survive the end of the server, whatever ends it. Returns what
+   * {@link ContentStore.resume} takes.
+   */
+  keep(): Promise<KeptDraft>;
+  /** Removes the content, and what `keep` has left. After a commit, only the latter. */
   abort(): Promise<void>;
+}
+
+/** Content on its way in that another process can continue. */
+export interface KeptDraft {
+  /** Its name in the store. */
+  readonly draft: string;
+  readonly algorithm: DigestAlgorithm;
+  /** Bytes. */
+  readonly size: number;
 }
 
 /** A reader of content on its way in. The caller either reads or closes it. */
@@ -62,6 +77,8 @@ export interface Home {
   pathOf(digest: Digest): string;
   /** Brings the bytes of a file to the disk. */
   sync(file: FileHandle): Promise<void>;
+  /** Brings the bytes of a draft to the disk, and its name. */
+  keep(file: FileHandle): Promise<void>;
   /** Space for it; returned when the last byte is written. */
   readonly space: SpacePromise;
   /** Buffers for its readers. */
@@ -74,14 +91,30 @@ export interface Home {
   require(digest: Digest): Promise<void>;
 }
 
-export function startIngest(
-  { path, file }: Draft,
-  initialAlgorithm: DigestAlgorithm,
+export function startIngest(draft: Draft, algorithm: DigestAlgorithm, home: Home): Ingest {
+  return ingestFrom(draft, { algorithm, hash: createHash(algorithm), size: 0 }, home);
+}
+
+/** Continues a draft; undefined when the file has fewer bytes than were kept. The caller then closes the file. */
+export async function resumeIngest(
+  draft: Draft,
+  { algorithm, size }: KeptDraft,
   home: Home,
-): Ingest {
-  let algorithm = initialAlgorithm;
-  let hash = createHash(algorithm);
-  let size = 0;
+): Promise<Ingest | undefined> {
+  if ((await draft.file.stat()).size < size) return undefined;
+  await draft.file.truncate(size);
+  const hash = await hashOf(draft.path, size, algorithm);
+  return ingestFrom(draft, { algorithm, hash, size }, home);
+}
+
+interface Begun {
+  readonly algorithm: DigestAlgorithm;
+  readonly hash: Hash;
+  readonly size: number;
+}
+
+function ingestFrom({ path, file }: Draft, begun: Begun, home: Home): Ingest {
+  let { algorithm, hash, size } = begun;
   let isOpen = true;
   const digest = () => `${algorithm}:${hash.copy().digest('hex')}` as Digest;
   const reopen = async (): Promise<FileHandle> => {
@@ -121,10 +154,14 @@ export function startIngest(
 
     async hashWith(wanted) {
       if (wanted === algorithm) return;
-      const other = createHash(wanted);
-      await drain(wholeFile(path, size), bytes => other.update(bytes));
+      hash = await hashOf(path, size, wanted);
       algorithm = wanted;
-      hash = other;
+    },
+
+    async keep() {
+      const kept = { draft: basename(path), algorithm, size };
+      await home.keep(file);
+      return kept;
     },
 
     async commit() {
@@ -153,6 +190,12 @@ export function startIngest(
       await rm(path, { force: true });
     },
   };
+}
+
+async function hashOf(path: string, size: number, algorithm: DigestAlgorithm): Promise<Hash> {
+  const hash = createHash(algorithm);
+  await drain(wholeFile(path, size), bytes => hash.update(bytes));
+  return hash;
 }
 
 /** Writes the parts at a position of the file; returns their length. */

@@ -1,15 +1,18 @@
+import { randomUUID } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
-import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
+import { type Digest, type DigestAlgorithm, digestOf, splitDigest } from '../../oci/digest.ts';
 import type { ByteSource } from '../content/byte-source.ts';
 import { chosenLater, createChecks } from '../content/checks.ts';
 import { createContentPresence, removedMeanwhile } from '../content/content-presence.ts';
 import type { ContentStore } from '../content/content-store.ts';
 import { type ContentUses, longestRemovalMs, withoutRows } from '../content/content-uses.ts';
+import type { Ingest, KeptDraft } from '../content/ingest.ts';
 import type { LocalFile } from '../content/scratch-file.ts';
 import { createBlobLinks } from './blob-links.ts';
 import type { Bucket } from './bucket.ts';
 import { digestOfKey, keyOf, listFrom } from './content-keys.ts';
+import { keptParts } from './kept-parts.ts';
 import { knownSizes } from './known-sizes.ts';
 import { createLocalCopies, pinnedSource } from './local-copies.ts';
 import { readsOf } from './object-reads.ts';
@@ -47,6 +50,7 @@ export async function openContentObjects(
   for await (const { digest, size } of local.list()) copies.add(digest, size);
   const sizes = knownSizes(bucket);
   const links = createBlobLinks(bucket);
+  const parts = keptParts(bucket);
   const sends = new RunQueue(sendsAtOnce);
 
   const setAside = async (digest: Digest, etag: string): Promise<void> => {
@@ -143,6 +147,52 @@ export async function openContentObjects(
       await ingest.abort();
     }
   };
+  const endOld = async (before: number): Promise<number> => {
+    const ended = await Promise.all([bucket.endUploads(before), parts.removeOthers(before)]);
+    return ended[0] + ended[1];
+  };
+  /** @param begun what a former process has kept of it */
+  const objectIngest = (draft: Ingest, algorithm: DigestAlgorithm, begun?: KeptDraft): Ingest => {
+    // Held until the content is in the bucket, for as many attempts as it takes.
+    let pin: AsyncDisposable | undefined;
+    let kept = begun;
+    return {
+      openToRead: draft.openToRead,
+      get size() {
+        return draft.size;
+      },
+      write: draft.write,
+      digest: draft.digest,
+      hashWith: draft.hashWith,
+      async keep() {
+        const { draft: name, size: start } = kept ?? { draft: randomUUID(), size: 0 };
+        const { size } = draft;
+        if (size > start) {
+          const range = { start, end: size - 1, available: async () => size, onClose() {} };
+          await parts.add(name, start, draft.openToRead().read(range));
+        }
+        kept = { draft: name, algorithm, size };
+        return kept;
+      },
+      async abort() {
+        await draft.abort();
+        await pin?.[Symbol.asyncDispose]();
+        if (kept) await parts.remove(kept.draft);
+      },
+      async commit() {
+        const { size } = draft;
+        const digest = draft.digest();
+        pin ??= copies.pin(digest);
+        const arrive = await presence.enter(digest, size);
+        await draft.commit();
+        copies.add(digest, size);
+        await send(digest, size);
+        await confirm(digest, arrive);
+        await pin[Symbol.asyncDispose]();
+        return digest;
+      },
+    };
+  };
   const bringing = new Map<Digest, Promise<LocalFile | undefined>>();
 
   return {
@@ -214,36 +264,22 @@ export async function openContentObjects(
       bucket.close();
     },
 
-    async ingest(algorithm = 'sha256', expected = 0) {
-      const draft = await local.ingest(algorithm, expected);
-      // Held until the content is in the bucket, for as many attempts as it takes.
-      let pin: AsyncDisposable | undefined;
-      return {
-        openToRead: draft.openToRead,
-        get size() {
-          return draft.size;
-        },
-        write: draft.write,
-        digest: draft.digest,
-        hashWith: draft.hashWith,
-        async abort() {
-          await draft.abort();
-          await pin?.[Symbol.asyncDispose]();
-        },
-        async commit() {
-          const { size } = draft;
-          const digest = draft.digest();
-          pin ??= copies.pin(digest);
-          const arrive = await presence.enter(digest, size);
-          await draft.commit();
-          copies.add(digest, size);
-          await send(digest, size);
-          await confirm(digest, arrive);
-          await pin[Symbol.asyncDispose]();
-          return digest;
-        },
-      };
+    ingest: async (algorithm = 'sha256', expected = 0) =>
+      objectIngest(await local.ingest(algorithm, expected), algorithm),
+
+    async resume(kept) {
+      const draft = await local.ingest(kept.algorithm, kept.size);
+      let isWhole = false;
+      try {
+        for await (const bytes of parts.read(kept)) await draft.write(bytes);
+        isWhole = draft.size === kept.size;
+      } finally {
+        if (!isWhole) await draft.abort();
+      }
+      return isWhole ? objectIngest(draft, kept.algorithm, kept) : undefined;
     },
+
+    drop: ({ draft }) => parts.remove(draft),
 
     scratch: local.scratch,
     claim: presence.claim,
@@ -258,11 +294,13 @@ export async function openContentObjects(
       }
     },
 
-    async removeLeftovers(since) {
-      return (await local.removeLeftovers(since)) + (await bucket.endUploads(since));
+    async removeLeftovers(since, kept = []) {
+      parts.know(kept);
+      const [files, objects] = await Promise.all([local.removeLeftovers(since), endOld(since)]);
+      return files + objects;
     },
 
-    endTransfers: before => bucket.endUploads(before),
+    endTransfers: endOld,
 
     async removeDamaged(before) {
       let removed = await local.removeDamaged(before);

@@ -257,4 +257,17 @@ export const migrations: readonly string[] = [
   ) WITHOUT ROWID;
   CREATE INDEX pulls_by_day ON pulls (day);
   `,
+  // Uploads that clients can continue after the end of the server.
+  `
+  CREATE TABLE uploads (
+    id TEXT PRIMARY KEY,
+    repository TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    draft TEXT NOT NULL,
+    algorithm TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    used_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX uploads_by_use ON uploads (used_at);
+  `,
 ];

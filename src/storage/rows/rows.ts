@@ -11,6 +11,7 @@ import { createRowsUpkeep, type RowsUpkeep } from './file/rows-upkeep.ts';
 import { type ContextStore, createContextStore } from './hosted/context-rows.ts';
 import { createHostedStore } from './hosted/hosted-rows.ts';
 import type { HostedStore } from './hosted/hosted-store.ts';
+import { createUploadStore, type UploadStore } from './hosted/upload-rows.ts';
 import { type AnonymousUseStore, createAnonymousUseStore } from './images/anonymous-use.ts';
 import { type BuildListStore, createBuildListStore } from './images/build-list-rows.ts';
 import { type BuildStore, createBuildStore } from './images/build-rows.ts';
@@ -43,6 +44,7 @@ export interface Rows {
   readonly buildList: BuildListStore;
   readonly hosted: HostedStore;
   readonly contexts: ContextStore;
+  readonly uploads: UploadStore;
   readonly contentRows: ContentRowStore;
   readonly cachedBlobs: CachedBlobStore;
   readonly fetchedLayers: FetchedLayerStore;
@@ -109,6 +111,7 @@ function storesOf(database: RowDatabase & Pick<Rows, 'end'>, upkeep: RowsUpkeep)
     buildList: createBuildListStore(database),
     hosted: createHostedStore(database),
     contexts: createContextStore(database),
+    uploads: createUploadStore(database),
     contentRows: createContentRowStore(database),
     cachedBlobs: createCachedBlobStore(database),
     fetchedLayers: createFetchedLayerStore(database),

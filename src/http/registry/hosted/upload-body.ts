@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { UploadBody } from '../../../hosted/uploads/uploads.ts';
+import type { UploadBody } from '../../../hosted/uploads/upload.ts';
 
 // A sender that is silent for this time is gone. The upload keeps the bytes already sent.
 const idleMs = 60_000;

@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
 import type { HostedBlobs } from '../../../hosted/blobs.ts';
 import type { Rights } from '../../../hosted/rights.ts';
-import type { ChunkRange, Upload, Uploads } from '../../../hosted/uploads/uploads.ts';
+import type { ChunkRange, Upload } from '../../../hosted/uploads/upload.ts';
+import type { Uploads } from '../../../hosted/uploads/uploads.ts';
 import {
   type Digest,
   type DigestAlgorithm,

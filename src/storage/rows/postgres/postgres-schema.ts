@@ -357,4 +357,17 @@ export const postgresMigrations: readonly string[] = [
   CREATE TRIGGER anonymous_content_removed AFTER DELETE ON anonymous_content
     FOR EACH ROW EXECUTE FUNCTION anonymous_content_removed();
   `,
+  // Uploads that clients can continue after the end of the server.
+  `
+  CREATE TABLE uploads (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    repository TEXT COLLATE "C" NOT NULL,
+    owner TEXT COLLATE "C" NOT NULL,
+    draft TEXT COLLATE "C" NOT NULL,
+    algorithm TEXT COLLATE "C" NOT NULL,
+    size BIGINT NOT NULL,
+    used_at BIGINT NOT NULL
+  );
+  CREATE INDEX uploads_by_use ON uploads (used_at);
+  `,
 ];

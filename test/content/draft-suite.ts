@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
+import type { ContentStore } from '../../src/storage/content/content-store.ts';
+import type { KeptDraft } from '../../src/storage/content/ingest.ts';
+
+/** An empty store, until it is disposed of. */
+export interface RestartedContent extends AsyncDisposable {
+  readonly content: ContentStore;
+  /** Opens it again, as after a crash, except that the first one goes on. Only the drafts stay. */
+  restart(kept: readonly KeptDraft[]): Promise<ContentStore>;
+}
+
+/** Tests of content that one process begins and another one finishes. */
+export function testDrafts(open: () => Promise<RestartedContent>): void {
+  test('content that was kept on its way in is resumed by another process', async () => {
+    await using opened = await open();
+    const { content } = opened;
+    const parts = ['first, ', 'second, ', 'third'].map(text => Buffer.from(text));
+    const [first = parts[0], second = parts[0], third = parts[0]] = parts;
+    const ingest = await content.ingest('sha512');
+    await ingest.write(first as Buffer);
+    await ingest.keep();
+    await ingest.write(second as Buffer);
+    const kept = await ingest.keep();
+    await ingest.write(Buffer.from('never acknowledged'));
+    const later = await opened.restart([kept]);
+    const resumed = await later.resume(kept);
+    assert.ok(resumed);
+    assert.equal(resumed.size, 15);
+    assert.equal(resumed.digest(), digestOf('first, second, ', 'sha512'));
+    await resumed.write(third as Buffer);
+    const again = await resumed.keep();
+    assert.equal(again.size, 20);
+    const last = await (await opened.restart([again])).resume(again);
+    assert.ok(last);
+    const digest = digestOf('first, second, third', 'sha512');
+    assert.equal(await last.commit(), digest);
+    assert.deepEqual(await later.read(digest), Buffer.from('first, second, third'));
+    await last.abort();
+    assert.equal(await later.resume(again), undefined);
+    for (const ended of [ingest, resumed]) await ended.abort();
+    assert.equal(await later.size(digest), 20);
+  });
+
+  test('what was kept and nobody continues is removed', async () => {
+    await using opened = await open();
+    const [aborted, dropped, forgotten, known] = await Promise.all(
+      ['a', 'b', 'c', 'd'].map(async text => {
+        const ingest = await opened.content.ingest();
+        await ingest.write(Buffer.from(text));
+        return { ingest, kept: await ingest.keep() };
+      }),
+    );
+    assert.ok(aborted && dropped && forgotten && known);
+    await aborted.ingest.abort();
+    await opened.content.drop(dropped.kept);
+    const later = await opened.restart([known.kept]);
+    const resumed = await Promise.all(
+      [aborted, dropped, forgotten, known].map(({ kept }) => later.resume(kept)),
+    );
+    assert.deepEqual(
+      resumed.map(found => found?.size),
+      [undefined, undefined, undefined, 1],
+    );
+    for (const ingest of [resumed[3], forgotten.ingest, known.ingest, dropped.ingest]) {
+      await ingest?.abort();
+    }
+  });
+}
