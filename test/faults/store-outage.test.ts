@@ -1,12 +1,26 @@
-/** A build whose object store is away for longer than the builder repeats its push. */
+/** Builds and pushes whose object store is away for a while. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
+import { administered, expect, Repository } from '../hosted/push-client.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
-import { startObjectStore } from '../world/object-store.ts';
+import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { startRegistry } from '../world/registry.ts';
 import { startSluice } from '../world/sluice.ts';
+import { pattern } from './scripted-upstream.ts';
+
+/** Returns the variables of a server whose content is in a new bucket. */
+async function variablesOf(store: ObjectStore): Promise<Record<string, string>> {
+  return {
+    ...store.env,
+    SLUICE_CONTENT: `s3://${await store.createBucket()}/site`,
+    SLUICE_S3_ENDPOINT: store.url,
+    SLUICE_S3_REGION: 'us-east-1',
+    SLUICE_S3_PATH_STYLE: 'true',
+  };
+}
 
 test('a build waits for an object store that is away', { timeout: 300_000 }, async () => {
   await using store = await startObjectStore();
@@ -19,13 +33,7 @@ test('a build waits for an object store that is away', { timeout: 300_000 }, asy
       buildkit: [builder.address],
       registries: { [registry.host]: { plainHttp: true } },
     },
-    env: {
-      ...store.env,
-      SLUICE_CONTENT: `s3://${await store.createBucket()}/site`,
-      SLUICE_S3_ENDPOINT: store.url,
-      SLUICE_S3_REGION: 'us-east-1',
-      SLUICE_S3_PATH_STYLE: 'true',
-    },
+    env: await variablesOf(store),
   });
   const recipe = `FROM ${registry.host}/corpus/busybox:oci\nRUN echo stored > /file\n`;
   const { buildId } = await sluice.request({
@@ -39,4 +47,28 @@ test('a build waits for an object store that is away', { timeout: 300_000 }, asy
   await store.start();
   await eventually('the build ends', async () => /COMPLETED/.test(await textOf('status')));
   assert.equal(JSON.parse(await textOf('status')).succeeded, true, await textOf('logs'));
+});
+
+test('a chunk is not acknowledged while the store is away, and the push continues afterwards', {
+  timeout: 300_000,
+}, async () => {
+  await using store = await startObjectStore();
+  await using sluice = await startSluice({ config: administered, env: await variablesOf(store) });
+  const repository = new Repository(sluice, 'team/app');
+  const bytes = pattern(3_000_000, 'chunks');
+  const send = (location: string, from: number, to: number) =>
+    repository.send('PATCH', location, bytes.subarray(from, to), {
+      'content-range': `${from}-${to - 1}`,
+    });
+  const location = await repository.begin();
+  expect(await send(location, 0, 1_000_000), 202);
+  await store.kill();
+  assert.equal((await send(location, 1_000_000, 2_000_000)).status, 503);
+  await store.start();
+  const { range } = expect(await repository.get(location), 204).headers;
+  assert.equal(range, '0-1999999');
+  expect(await send(location, 2_000_000, 2_500_000), 202);
+  const end = `${location}?digest=${digestOf(bytes)}`;
+  expect(await repository.send('PUT', end, bytes.subarray(2_500_000)), 201);
+  assert.ok((await repository.get(`blobs/${digestOf(bytes)}`)).body.equals(bytes));
 });
