@@ -14,6 +14,8 @@ import { type Acknowledged, brokenOf } from './promises.ts';
 
 const cuts = 50;
 const betweenCuts = 4;
+const chunksOfUpload = 30;
+const chunkBytes = 5001;
 
 type Work = (sluice: Sluice, at: number, note: (entry: Acknowledged) => void) => Promise<void>;
 
@@ -38,6 +40,21 @@ const push =
       note({ kind: 'tag', repository: name, tag: `v${at}`, version: at });
     }
   };
+
+/** Appends chunks to an upload that does not end, and sometimes begins another one. */
+const sendChunks = (name: string): Work => {
+  let location = '';
+  return async (sluice, at, note) => {
+    const repository = new Repository(sluice, name);
+    const chunk = at % chunksOfUpload;
+    const bytes = pattern(chunksOfUpload * chunkBytes, `${name} ${at - chunk}`);
+    if (chunk === 0) location = await repository.begin();
+    const [from, to] = [chunk * chunkBytes, (chunk + 1) * chunkBytes];
+    const range = { 'content-range': `${from}-${to - 1}` };
+    expect(await repository.send('PATCH', location, bytes.subarray(from, to), range), 202);
+    note({ kind: 'chunks', id: location.split('/').at(-1) ?? '', size: to, bytes });
+  };
+};
 
 /** Makes new container requests, and revokes some. */
 const request =
@@ -94,7 +111,7 @@ test('acknowledged content survives a power failure, at 50 moments', async () =>
     };
     const works = [
       ...[push('team/one'), push('team/two'), request(image, 1), request(image, 2)],
-      ...[addToken, byCommand],
+      ...[addToken, byCommand, sendChunks('team/chunks')],
     ];
     const running = Promise.all(works.map(goOn));
     const cut = async () => {
@@ -109,7 +126,7 @@ test('acknowledged content survives a power failure, at 50 moments', async () =>
     await Promise.all([running, cut()]);
   }
   const kinds = new Set(taken.at(-1)?.acknowledged.map(({ kind }) => kind));
-  assert.equal(kinds.size, 6, [...kinds].join());
+  assert.equal(kinds.size, 7, [...kinds].join());
   const broken: string[] = [];
   for (const [at, { copy, acknowledged }] of taken.entries()) {
     await using opened = await copy.open();

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import type { Digest } from '../../src/oci/digest.ts';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
+import { createUploadStore } from '../../src/storage/rows/hosted/upload-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { createAccessTokenStore } from '../../src/storage/rows/people/access-token-rows.ts';
 
@@ -21,7 +22,16 @@ export type Acknowledged =
   | { readonly kind: 'deleted'; readonly repository: string; readonly tag: string }
   | { readonly kind: 'request'; readonly token: string; readonly digest: string }
   | { readonly kind: 'revoked'; readonly token: string }
-  | { readonly kind: 'access token'; readonly value: string };
+  | { readonly kind: 'access token'; readonly value: string }
+  /** The first bytes of an upload that has not ended, out of these. */
+  | {
+      readonly kind: 'chunks';
+      readonly id: string;
+      readonly size: number;
+      readonly bytes: Buffer;
+    };
+
+const mostUploads = 10_000;
 
 /** Returns the acknowledged content that a data directory lacks, or has damaged. */
 export async function brokenOf(
@@ -35,6 +45,7 @@ export async function brokenOf(
     async admitRequest() {},
   });
   const accessTokens = createAccessTokenStore(database);
+  const uploads = createUploadStore(database);
 
   const isTagged = async (repository: string, tag: string, version: number): Promise<boolean> => {
     const digest = await hosted.tagged(repository, tag);
@@ -49,6 +60,19 @@ export async function brokenOf(
     const needed = [fixed.served.digest, fixed.base.digest, ...(fixed.members ?? [])];
     const found = await Promise.all(needed.map(content.read));
     return !found.includes(undefined);
+  };
+  const sizes = new Map<string, number>();
+  /** Returns how many bytes of an upload can be continued, all of them right; -1 for none. */
+  const sizeOf = async (id: string, bytes: Buffer): Promise<number> => {
+    const known = sizes.get(id);
+    if (known !== undefined) return known;
+    const row = (await uploads.latest(mostUploads)).find(upload => upload.id === id);
+    const ingest = row && (await content.resume(row));
+    const isRight = ingest?.digest() === digestOf(bytes.subarray(0, row?.size));
+    const size = row && isRight ? row.size : -1;
+    sizes.set(id, size);
+    await ingest?.abort();
+    return size;
   };
   const isKept = async (entry: Acknowledged): Promise<boolean> => {
     switch (entry.kind) {
@@ -67,14 +91,17 @@ export async function brokenOf(
         return (await requests.describe(entry.token)).expiresAt <= Date.now();
       case 'access token': {
         const hash = createHash('sha256').update(entry.value).digest();
-        return accessTokens.findByHash(hash) !== undefined;
+        return (await accessTokens.findByHash(hash)) !== undefined;
       }
+      case 'chunks':
+        return (await sizeOf(entry.id, entry.bytes)) >= entry.size;
     }
   };
 
   const broken: string[] = [];
   for (const entry of acknowledged) {
-    if (!(await isKept(entry).catch(() => false))) broken.push(JSON.stringify(entry));
+    if (await isKept(entry).catch(() => false)) continue;
+    broken.push(JSON.stringify({ ...entry, bytes: undefined }));
   }
   database.close();
   await content.close();
