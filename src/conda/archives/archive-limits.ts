@@ -24,7 +24,7 @@ export const archiveLimits: ArchiveLimits = {
   unpackedBytes: 32 * 1024 * mebibyte,
   ratio: 200,
   freeBytes: 1024 * mebibyte,
-  entries: 300_000,
+  entries: 250_000,
   documentBytes: 64 * mebibyte,
   occurrences: 1_000_000,
 };

@@ -40,6 +40,7 @@ const usualThreads = 2;
 const idleMs = 10_000;
 // The files of a package do not pass through the heap; its lists of paths do.
 const heapMb = 256;
+const ringBytes = mostAhead * mostMemberBytes;
 // The young generation is collected often, and with it the buffers that the files pass through.
 const youngHeapMb = 2;
 
@@ -70,6 +71,8 @@ export function createLayerThreads(
   const alone = new RunQueue(1);
   const idle: Idle[] = [];
   const all = new Set<Worker>();
+  // Of threads that have ended: shared memory is freed late, because the collector does not count it.
+  const rings: Uint8Array[] = [];
   let isClosed = false;
 
   const start = (): Thread => {
@@ -83,7 +86,8 @@ export function createLayerThreads(
       all.delete(worker);
       takeOut(idle.findIndex(one => one.thread.worker === worker));
     });
-    return { worker, bytes: new Uint8Array(new SharedArrayBuffer(mostAhead * mostMemberBytes)) };
+    const bytes = rings.pop() ?? new Uint8Array(new SharedArrayBuffer(ringBytes));
+    return { worker, bytes };
   };
   const takeOut = (at: number): Thread | undefined => {
     const [found] = at < 0 ? [] : idle.splice(at, 1);
@@ -99,8 +103,9 @@ export function createLayerThreads(
   };
   const rest = (thread: Thread): void => {
     const end = async () => {
-      takeOut(idle.findIndex(one => one.thread === thread));
+      if (!takeOut(idle.findIndex(one => one.thread === thread))) return;
       await thread.worker.terminate();
+      rings.push(thread.bytes);
     };
     const timer = setTimeout(() => void end(), idleMs).unref();
     thread.worker.unref();
