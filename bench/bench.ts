@@ -7,6 +7,7 @@ import { condaSharing } from './conda-sharing.ts';
 import { containerRequests } from './container-requests.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
+import { manyRows } from './many-rows.ts';
 import { pages } from './pages.ts';
 import { replicaClients } from './replica-clients.ts';
 import { report } from './report.ts';
@@ -16,7 +17,7 @@ import { start } from './start.ts';
 const parts = {
   ...{ a: manifests, b: blobs, c: containerRequests, e: start },
   ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing, k: pages, l: condaBuilder },
-  m: replicaClients,
+  ...{ m: replicaClients, n: manyRows },
 };
 
 const wanted = process.argv.slice(2);

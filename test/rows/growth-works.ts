@@ -62,7 +62,7 @@ export function growthWorks(
 ): Record<string, () => Promise<unknown>> {
   const now = Date.now();
   const { hosted, requests, builds, cachedBlobs, contentRows, packageLayers } = rows;
-  const bare = bytesWithout(contentRows, 5000 * scale);
+  const bare = contentOfRows(contentRows, 5000 * scale);
   return {
     async 'sums of quota'() {
       assert.equal(await hosted.totalBytes(), 135_000_000 * scale);
@@ -99,8 +99,8 @@ export function growthWorks(
   };
 }
 
-/** A content store with the given number of contents without rows, beside all others. */
-function bytesWithout(rows: ContentRowStore, count: number): ContentStore {
+/** Returns a content store that has the content of the rows, and the given number of contents without rows. */
+export function contentOfRows(rows: ContentRowStore, count = 0): ContentStore {
   const presence = createContentPresence(rows, {
     size: async () => 1000,
     remove: async () => true,
