@@ -56,6 +56,7 @@ export function testDrafts(open: () => Promise<RestartedContent>): void {
     await aborted.ingest.abort();
     await opened.content.drop(dropped.kept);
     const later = await opened.restart([known.kept]);
+    await later.endTransfers(Number.POSITIVE_INFINITY, [known.kept]);
     const resumed = await Promise.all(
       [aborted, dropped, forgotten, known].map(({ kept }) => later.resume(kept)),
     );

@@ -87,10 +87,12 @@ export interface ContentStore {
    */
   removeLeftovers(since: number, kept?: readonly KeptDraft[]): Promise<number>;
   /**
-   * Ends transfers to another store that failed and that nobody ended, except those that began since the moment, are
-   * under way here, or can be resumed; returns their number.
+   * Ends transfers to another store that failed and that nobody ended, except those that began since the moment or are
+   * under way here; returns their number.
+   *
+   * @param kept what can still be resumed, and stays. Default: nothing
    */
-  endTransfers(before: number): Promise<number>;
+  endTransfers(before: number, kept?: readonly KeptDraft[]): Promise<number>;
   /** Removes damaged content that was set aside before the moment; returns the number of files removed. */
   removeDamaged(before: number): Promise<number>;
 }

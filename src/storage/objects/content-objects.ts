@@ -147,8 +147,8 @@ export async function openContentObjects(
       await ingest.abort();
     }
   };
-  const endOld = async (before: number): Promise<number> => {
-    const ended = await Promise.all([bucket.endUploads(before), parts.removeOthers(before)]);
+  const endOld = async (before: number, kept: readonly KeptDraft[] = []): Promise<number> => {
+    const ended = await Promise.all([bucket.endUploads(before), parts.removeOthers(before, kept)]);
     return ended[0] + ended[1];
   };
   /** @param begun what a former process has kept of it */
@@ -295,9 +295,8 @@ export async function openContentObjects(
     },
 
     async removeLeftovers(since, kept = []) {
-      parts.know(kept);
-      const [files, objects] = await Promise.all([local.removeLeftovers(since), endOld(since)]);
-      return files + objects;
+      const removed = await Promise.all([local.removeLeftovers(since), endOld(since, kept)]);
+      return removed[0] + removed[1];
     },
 
     endTransfers: endOld,

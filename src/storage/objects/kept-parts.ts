@@ -15,10 +15,8 @@ export interface KeptParts {
   read(kept: KeptDraft): AsyncIterable<Buffer>;
   /** Removes all bytes of a draft. */
   remove(draft: string): Promise<void>;
-  /** Keeps the bytes of these drafts in {@link removeOthers}. */
-  know(drafts: readonly KeptDraft[]): void;
-  /** Removes the bytes of unknown drafts that were put there before the moment; returns the number of objects. */
-  removeOthers(before: number): Promise<number>;
+  /** Removes the bytes of all drafts but these that were put there before the moment; returns the number of objects. */
+  removeOthers(before: number, kept: readonly KeptDraft[]): Promise<number>;
 }
 
 const removalsAtOnce = 8;
@@ -29,7 +27,6 @@ const partBytes = 8 * 1024 ** 2;
 const digits = 16;
 
 export function keptParts(bucket: Bucket): KeptParts {
-  const known = new Set<string>();
   const keyOf = (draft: string, start: number) =>
     `${folder}${draft}/${String(start).padStart(digits, '0')}`;
   const objectsOf = (draft: string): AsyncIterable<ListedObject> =>
@@ -37,7 +34,6 @@ export function keptParts(bucket: Bucket): KeptParts {
 
   return {
     async add(draft, start, source) {
-      known.add(draft);
       let position = start;
       for await (const part of partsOf(source)) {
         await bucket.put(keyOf(draft, position), part);
@@ -57,7 +53,6 @@ export function keptParts(bucket: Bucket): KeptParts {
     },
 
     async remove(draft) {
-      known.delete(draft);
       const queue = new RunQueue(removalsAtOnce);
       const removals: Promise<void>[] = [];
       for await (const { key } of objectsOf(draft)) {
@@ -66,11 +61,8 @@ export function keptParts(bucket: Bucket): KeptParts {
       await Promise.all(removals);
     },
 
-    know(drafts) {
-      for (const { draft } of drafts) known.add(draft);
-    },
-
-    async removeOthers(before) {
+    async removeOthers(before, kept) {
+      const known = new Set(kept.map(({ draft }) => draft));
       let removed = 0;
       for await (const { key, modified } of bucket.list(folder)) {
         const [draft = ''] = key.slice(folder.length).split('/');

@@ -1,7 +1,9 @@
 import { removePulls } from '../../../hosted/listings/pulled-names.ts';
+import { mostOpen } from '../../../hosted/uploads/open-uploads.ts';
 import type { ContentStore, KeptContent } from '../../../storage/content/content-store.ts';
 import type { PullStore } from '../../../storage/rows/figures/pull-rows.ts';
 import type { HostedStore } from '../../../storage/rows/hosted/hosted-store.ts';
+import type { UploadStore } from '../../../storage/rows/hosted/upload-rows.ts';
 import type { AnonymousUseStore } from '../../../storage/rows/images/anonymous-use.ts';
 import type { BuildStore } from '../../../storage/rows/images/build-rows.ts';
 import type { ContentRow, ContentRowStore } from '../../../storage/rows/images/content-rows.ts';
@@ -16,6 +18,7 @@ import { enterUnknown } from './unknown-content.ts';
 export interface SweepDeps {
   readonly content: ContentStore;
   readonly hosted: HostedStore;
+  readonly uploads: Pick<UploadStore, 'latest'>;
   readonly pulls: Pick<PullStore, 'remove'>;
   readonly contentRows: ContentRowStore;
   readonly requests: Pick<RequestStore, 'endingAfter'>;
@@ -119,7 +122,7 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   await removeWaiting();
   if (!isDryRun) {
     await forgetGone(deps, signal);
-    await content.endTransfers(now - transferMs);
+    await content.endTransfers(now - transferMs, await deps.uploads.latest(mostOpen));
     await content.removeDamaged(now - damagedKeptMs);
   }
   return { unlinkedCount, removedCount, removedBytes, keptCount };
