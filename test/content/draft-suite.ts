@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
@@ -10,6 +11,8 @@ export interface RestartedContent extends AsyncDisposable {
   /** Opens it again, as after a crash, except that the first one goes on. Only the drafts stay. */
   restart(kept: readonly KeptDraft[]): Promise<ContentStore>;
 }
+
+const mebibyte = 1024 ** 2;
 
 /** Tests of content that one process begins and another one finishes. */
 export function testDrafts(open: () => Promise<RestartedContent>): void {
@@ -41,6 +44,29 @@ export function testDrafts(open: () => Promise<RestartedContent>): void {
     assert.equal(await later.resume(again), undefined);
     for (const ended of [ingest, resumed]) await ended.abort();
     assert.equal(await later.size(digest), 20);
+  });
+
+  test('large content that was kept in pieces of odd sizes is resumed', async () => {
+    await using opened = await open();
+    const bytes = randomBytes(28 * mebibyte + 17);
+    const ends = [1, 9 * mebibyte, 25 * mebibyte + 5, bytes.length];
+    let ingest = await opened.content.ingest();
+    const begun = [ingest];
+    let from = 0;
+    for (const end of ends) {
+      for (; from < end; from += mebibyte) {
+        await ingest.write(bytes.subarray(from, Math.min(end, from + mebibyte)));
+      }
+      from = end;
+      const kept = await ingest.keep();
+      const resumed = await (await opened.restart([kept])).resume(kept);
+      assert.ok(resumed);
+      assert.equal(resumed.size, end);
+      ingest = resumed;
+      begun.push(resumed);
+    }
+    assert.equal(ingest.digest(), digestOf(bytes));
+    for (const one of begun) await one.abort();
   });
 
   test('what was kept and nobody continues is removed', async () => {

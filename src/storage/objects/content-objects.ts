@@ -52,6 +52,7 @@ export async function openContentObjects(
   const links = createBlobLinks(bucket);
   const parts = keptParts(bucket);
   const sends = new RunQueue(sendsAtOnce);
+  const resumes = new RunQueue(sendsAtOnce);
 
   const setAside = async (digest: Digest, etag: string): Promise<void> => {
     // Nothing can refer to it from now on. It is removed even when the mark cannot be written.
@@ -169,7 +170,9 @@ export async function openContentObjects(
         const { size } = draft;
         if (size > start) {
           const range = { start, end: size - 1, available: async () => size, onClose() {} };
-          await parts.add(name, start, draft.openToRead().read(range));
+          await sends.run(() =>
+            parts.add(name, start, size - start, draft.openToRead().read(range)),
+          );
         }
         kept = { draft: name, algorithm, size };
         return kept;
@@ -267,17 +270,18 @@ export async function openContentObjects(
     ingest: async (algorithm = 'sha256', expected = 0) =>
       objectIngest(await local.ingest(algorithm, expected), algorithm),
 
-    async resume(kept) {
-      const draft = await local.ingest(kept.algorithm, kept.size);
-      let isWhole = false;
-      try {
-        for await (const bytes of parts.read(kept)) await draft.write(bytes);
-        isWhole = draft.size === kept.size;
-      } finally {
-        if (!isWhole) await draft.abort();
-      }
-      return isWhole ? objectIngest(draft, kept.algorithm, kept) : undefined;
-    },
+    resume: kept =>
+      resumes.run(async () => {
+        const draft = await local.ingest(kept.algorithm, kept.size);
+        let isWhole = false;
+        try {
+          for await (const bytes of parts.read(kept)) await draft.write(bytes);
+          isWhole = draft.size === kept.size;
+        } finally {
+          if (!isWhole) await draft.abort();
+        }
+        return isWhole ? objectIngest(draft, kept.algorithm, kept) : undefined;
+      }),
 
     drop: ({ draft }) => parts.remove(draft),
 

@@ -6,11 +6,11 @@ import type { Bucket, ListedObject } from './bucket.ts';
 /** The bytes of unfinished content that another server can continue: small objects, in folders by draft. */
 export interface KeptParts {
   /**
-   * Adds the bytes that come next; resolves when the store has them.
+   * Adds so many bytes, which come next; resolves when the store has them.
    *
    * @param start position of the first one
    */
-  add(draft: string, start: number, bytes: ByteSource): Promise<void>;
+  add(draft: string, start: number, length: number, bytes: ByteSource): Promise<void>;
   /** Yields the bytes in order, up to the kept size: fewer when some are missing. */
   read(kept: KeptDraft): AsyncIterable<Buffer>;
   /** Removes all bytes of a draft. */
@@ -33,9 +33,9 @@ export function keptParts(bucket: Bucket): KeptParts {
     bucket.list(`${folder}${draft}/`);
 
   return {
-    async add(draft, start, source) {
+    async add(draft, start, length, source) {
       let position = start;
-      for await (const part of partsOf(source)) {
+      for await (const part of partsOf(source, length)) {
         await bucket.put(keyOf(draft, position), part);
         position += part.length;
       }
@@ -76,22 +76,26 @@ export function keptParts(bucket: Bucket): KeptParts {
 }
 
 /** Cuts the bytes into parts: all but the last of one size. */
-async function* partsOf(source: ByteSource): AsyncIterable<Buffer> {
-  let pieces: Buffer[] = [];
-  let size = 0;
+async function* partsOf(source: ByteSource, length: number): AsyncIterable<Buffer> {
+  let left = length;
+  let part = Buffer.alloc(0);
+  let filled = 0;
   try {
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-      // The memory of a chunk is on loan.
-      const piece = Buffer.from(chunk.bytes);
+      for (let { bytes } = chunk; bytes.length > 0; ) {
+        if (filled === part.length) {
+          part = Buffer.allocUnsafe(Math.min(partBytes, left));
+          filled = 0;
+        }
+        const taken = bytes.subarray(0, part.length - filled);
+        part.set(taken, filled);
+        filled += taken.length;
+        left -= taken.length;
+        bytes = bytes.subarray(taken.length);
+        if (filled === part.length) yield part;
+      }
       chunk.release();
-      pieces.push(piece);
-      size += piece.length;
-      if (size < partBytes) continue;
-      yield Buffer.concat(pieces);
-      pieces = [];
-      size = 0;
     }
-    if (size > 0) yield Buffer.concat(pieces);
   } finally {
     source.destroy();
   }
