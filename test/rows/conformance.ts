@@ -189,6 +189,8 @@ function testPeople(withRows: WithRows): void {
       assert.equal(await workspaces.addMember(workspace, user + 1), false);
       const token = { user, name: 'a', createdAt: 1, expiresAt: null };
       await accessTokens.insert(Buffer.from('hash'), token, 10);
+      const held = await accessTokens.findByHash(Buffer.from('hash'));
+      assert.deepEqual(held?.holder, await users.find(user));
       const credential = {
         ...{ id: 'one', owner: { kind: 'user', id: user } as const, name: 'n' },
         ...{ description: null, provider: 'p', shown: '{}', sealed: 's', createdAt: 1 },

@@ -3,6 +3,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type {
   AccessTokenRow,
   AccessTokenStore,
+  HeldTokenRow,
 } from '../../storage/rows/people/access-token-rows.ts';
 import type { Listed, NotAdded, Page } from '../../storage/rows/people/page.ts';
 import { checkName } from './entry-name.ts';
@@ -27,8 +28,11 @@ export interface AccessTokens {
     expiresAt?: number,
     until?: number,
   ): Promise<{ readonly value: string; readonly token: AccessToken }>;
-  /** Returns the token with that value. Throws a {@link Fault} (403) when the token is invalid, revoked or expired. */
-  use(value: string): Promise<AccessToken>;
+  /**
+   * Returns the token with that value, and its user. Throws a {@link Fault} (403) when the token is invalid, revoked or
+   * expired.
+   */
+  use(value: string): Promise<HeldTokenRow>;
   /** Lists the tokens of one user, or of all users. */
   list(user: number | undefined, page: Page): Promise<Listed<AccessToken>>;
   /**

@@ -4,7 +4,7 @@ import type { Rows } from '../../storage/rows/rows.ts';
 import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
 import type { CredentialEntry, CredentialKeys, Platform } from '../workflow-platform.ts';
 import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
-import { createUsers, type User, type Users } from './users.ts';
+import { createUsers, type User, type Users, userOf } from './users.ts';
 import { createVault, type KeptCredentials, unknownCredentials, type Vault } from './vault.ts';
 import { createWorkspaces, type Workspaces } from './workspaces.ts';
 
@@ -51,7 +51,7 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
 
   const holder = async (accessToken: string): Promise<TokenHolder> => {
     const token = await tokens.use(accessToken);
-    return { user: await users.get(token.user), token };
+    return { user: userOf(token.holder), token };
   };
   const ownerFor = async (user: User, workspace: number | undefined): Promise<CredentialOwner> => {
     if (workspace === undefined) return { kind: 'user', id: user.id };

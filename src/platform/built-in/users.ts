@@ -77,7 +77,8 @@ function spelled(email: string): string {
   return email.trim().toLowerCase();
 }
 
-function userOf(row: UserRow): User {
+/** Returns the user of a row. */
+export function userOf(row: UserRow): User {
   return { ...row, userName: row.email.slice(0, row.email.indexOf('@')) };
 }
 

@@ -2,6 +2,7 @@ import type { RowDatabase } from '../driver/row-database.ts';
 import { together } from '../driver/together.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import type { Listed, NotAdded, Page } from './page.ts';
+import type { UserRow } from './user-rows.ts';
 
 /** An access token of the built-in platform as it is stored: without its value. Times are ms since the epoch. */
 export interface AccessTokenRow {
@@ -15,6 +16,11 @@ export interface AccessTokenRow {
   readonly usedDay: string | null;
 }
 
+/** An access token with its user. */
+export interface HeldTokenRow extends AccessTokenRow {
+  readonly holder: UserRow;
+}
+
 /** Access tokens by the hash of their value; the value itself is not in the database. */
 export interface AccessTokenStore {
   /**
@@ -26,7 +32,7 @@ export interface AccessTokenStore {
     row: Pick<AccessTokenRow, 'user' | 'name' | 'createdAt' | 'expiresAt'>,
     most: number,
   ): Promise<AccessTokenRow | NotAdded>;
-  findByHash(tokenHash: Buffer): Promise<AccessTokenRow | undefined>;
+  findByHash(tokenHash: Buffer): Promise<HeldTokenRow | undefined>;
   /** Returns the tokens of one user, or of all; oldest first. */
   list(user: number | undefined, page: Page): Promise<Listed<AccessTokenRow>>;
   /** Notes the day of use when it has changed; a note that cannot be written is dropped. */
@@ -46,8 +52,10 @@ export function createAccessTokenStore(database: RowDatabase): AccessTokenStore 
      VALUES (@tokenHash, @user, @name, @createdAt, @expiresAt)
      ON CONFLICT ("user", name) DO NOTHING RETURNING ${columns}`,
   );
-  const findByHash = database.sql<AccessTokenRow>(
-    `SELECT ${columns} FROM access_tokens WHERE token_hash = ?`,
+  const findByHash = database.sql<AccessTokenRow & { email: string; userSince: number }>(
+    `SELECT t.id, t."user", t.name, t.created_at AS createdAt, t.expires_at AS expiresAt, t.used_day AS usedDay,
+       u.email, u.created_at AS userSince
+     FROM access_tokens t JOIN users u ON u.id = t."user" WHERE t.token_hash = ?`,
   );
   const page = 'ORDER BY id LIMIT @limit OFFSET @offset';
   const list = database.sql<AccessTokenRow>(
@@ -77,7 +85,12 @@ export function createAccessTokenStore(database: RowDatabase): AccessTokenStore 
         if (Number(yield* count.get(row.user)) >= most) return 'too-many';
         return (yield* insert.get({ ...row, tokenHash })) ?? 'taken';
       }),
-    findByHash: tokenHash => database.read(findByHash.get(tokenHash)),
+    async findByHash(tokenHash) {
+      const found = await database.read(findByHash.get(tokenHash));
+      if (!found) return undefined;
+      const { email, userSince, ...token } = found;
+      return { ...token, holder: { id: token.user, email, createdAt: userSince } };
+    },
     async list(user, page) {
       const isOfAll = user === undefined;
       const [entries, total] = await database.read(
