@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import type { KeptDraft } from '../../src/storage/content/ingest.ts';
+import { eventually } from '../world/eventually.ts';
 
 /** An empty store, until it is disposed of. */
 export interface RestartedContent extends AsyncDisposable {
@@ -69,6 +70,39 @@ export function testDrafts(open: () => Promise<RestartedContent>): void {
     for (const one of begun) await one.abort();
   });
 
+  test('bytes that were sent and never acknowledged are not in the way', async () => {
+    await using opened = await open();
+    const bytes = randomBytes(22 * mebibyte);
+    const part = (from: number, to: number) => bytes.subarray(from * mebibyte, to * mebibyte);
+    const first = await opened.content.ingest();
+    await first.write(part(0, 1));
+    const acknowledged = await first.keep();
+    await first.write(part(1, 21));
+    await first.keep();
+    const second = await (await opened.restart([acknowledged])).resume(acknowledged);
+    assert.ok(second);
+    let kept = acknowledged;
+    for (let at = 1; at < 21; at += 5) {
+      await second.write(part(at, at + 5));
+      kept = await second.keep();
+    }
+    const third = await (await opened.restart([kept])).resume(kept);
+    assert.equal(third?.digest(), digestOf(part(0, 21)));
+    for (const one of [first, second, third]) await one?.abort();
+  });
+
+  test('what is left is continued', async () => {
+    await using opened = await open();
+    const first = await opened.content.ingest();
+    await first.write(Buffer.from('kept'));
+    const kept = await first.keep();
+    await first.write(Buffer.from(' and lost'));
+    await first.leave();
+    const resumed = await opened.content.resume(kept);
+    assert.equal(resumed?.digest(), digestOf('kept'));
+    await resumed?.abort();
+  });
+
   test('what was kept and nobody continues is removed', async () => {
     await using opened = await open();
     const [aborted, dropped, forgotten, known] = await Promise.all(
@@ -82,7 +116,11 @@ export function testDrafts(open: () => Promise<RestartedContent>): void {
     await aborted.ingest.abort();
     await opened.content.drop(dropped.kept);
     const later = await opened.restart([known.kept]);
-    await later.endTransfers(Number.POSITIVE_INFINITY, [known.kept]);
+    const forever = Number.POSITIVE_INFINITY;
+    await eventually('a sweep leaves what is known', async () => {
+      await later.endTransfers(forever, [known.kept]);
+      return (await later.resume(aborted.kept)) === undefined;
+    });
     const resumed = await Promise.all(
       [aborted, dropped, forgotten, known].map(({ kept }) => later.resume(kept)),
     );

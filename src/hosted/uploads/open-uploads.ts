@@ -16,6 +16,8 @@ export interface OpenUpload extends Upload {
   ingest: Ingest | undefined;
   /** What survives the end of this server. */
   kept: KeptDraft | undefined;
+  /** How often this server has kept its bytes. */
+  keeps: number;
   /** Its digest, once all its bytes are here. */
   whole?: Digest;
   /** Ends it after a failure of the service, unless the client repeats its request. */
@@ -37,8 +39,12 @@ export interface OpenUploads {
   has(upload: OpenUpload): boolean;
   /** Returns the bytes of an upload. Ends it and throws a {@link Fault} (404) when they are no longer here. */
   ingestOf(upload: OpenUpload): Promise<Ingest>;
-  /** Makes the bytes so far survive the end of the server. */
+  /** Throws a {@link Fault} (400) for an upload with so many chunks that no more are kept. */
+  requireRoom(upload: OpenUpload): void;
+  /** Makes the bytes so far survive the end of the server. Does nothing for an upload that has ended. */
   keep(upload: OpenUpload): Promise<void>;
+  /** Returns an upload to the bytes that are kept, after a failed write. Ends it when none are. */
+  goBack(upload: OpenUpload): Promise<void>;
   /** Ends an upload and removes its bytes. Does nothing for one that has ended. */
   end(upload: OpenUpload): Promise<void>;
   values(): Iterable<OpenUpload>;
@@ -54,13 +60,12 @@ export interface OpenUploadsDeps {
 // Each upload has a file open. A client pushes only some blobs at a time.
 const mostOfOwner = 500;
 export const mostOpen = 2000;
-// Each makes an object in a bucket, and costs its removal.
-const mostKeeps = 10_000;
+// Each chunk makes an object in a bucket, and costs its removal.
+const mostKeeps = 100_000;
 
 export function createOpenUploads({ content, store, kept }: OpenUploadsDeps): OpenUploads {
   const uploads = new Map<string, OpenUpload>();
   const openOf = new Map<string, number>();
-  const keeps = new WeakMap<OpenUpload, number>();
   let openInAll = 0;
   const reserve = createReservations();
 
@@ -80,6 +85,7 @@ export function createOpenUploads({ content, store, kept }: OpenUploadsDeps): Op
       get size() {
         return this.ingest?.size ?? this.kept?.size ?? 0;
       },
+      keeps: 0,
       sending: undefined,
       flush: async () => {},
     };
@@ -87,14 +93,14 @@ export function createOpenUploads({ content, store, kept }: OpenUploadsDeps): Op
     return added;
   };
 
-  const takeUp = ({ id, repository, owner, usedAt, draft, algorithm, size }: UploadRow): void => {
-    const idleMs = Math.max(0, Date.now() - usedAt);
+  const takeUp = ({ id, repository, owner, draft, algorithm, size }: UploadRow): void => {
     countOpen(owner, 1);
     const upload = add({
       ...{ id, repository, owner },
       ingest: undefined,
       kept: { draft, algorithm, size },
-      usedAt: performance.now() - idleMs,
+      // Its client had no server until now, and the clock may be another one.
+      usedAt: performance.now(),
     });
     upload.reservation.set(size);
   };
@@ -106,10 +112,16 @@ export function createOpenUploads({ content, store, kept }: OpenUploadsDeps): Op
       countOpen(upload.owner, -1);
       upload.reservation.set(0);
     }
-    // A row that stays is without its bytes soon, and then removed as abandoned.
-    if (upload.kept) await store.remove(upload.id).catch(() => {});
-    if (upload.ingest) await upload.ingest.abort();
-    else if (upload.kept) await content.drop(upload.kept);
+    const { ingest, kept: left } = upload;
+    try {
+      if (left) await store.remove(upload.id);
+    } catch {
+      // Another server may lead by now and continue it: what is kept stays, and the next start takes it up.
+      await ingest?.leave();
+      return;
+    }
+    if (ingest) await ingest.abort();
+    else if (left) await content.drop(left);
   };
 
   return {
@@ -143,11 +155,27 @@ export function createOpenUploads({ content, store, kept }: OpenUploadsDeps): Op
       throw unknown();
     },
 
+    requireRoom({ keeps }) {
+      if (keeps < mostKeeps) return;
+      throw new Fault(
+        'bad-request',
+        `An upload can have at most ${mostKeeps} chunks: send larger ones, or the whole blob in one request`,
+        { phase: 'push' },
+      );
+    },
+
+    async goBack(upload) {
+      const { ingest, kept: left } = upload;
+      if (!ingest || !left) return await end(upload);
+      upload.ingest = undefined;
+      upload.reservation.set(left.size);
+      await ingest.leave();
+    },
+
     async keep(upload) {
       const { id, repository, owner, ingest } = upload;
-      const times = (keeps.get(upload) ?? 0) + 1;
-      if (!ingest || times > mostKeeps) return;
-      keeps.set(upload, times);
+      if (!ingest || !uploads.has(id)) return;
+      upload.keeps += 1;
       upload.kept = await ingest.keep();
       await store.keep({ id, repository, owner, ...upload.kept, usedAt: Date.now() });
     },

@@ -39,7 +39,7 @@ export interface Uploads {
   ): Promise<void>;
   cancel(repository: string, id: string): Promise<void>;
   /** Ends uploads that have received nothing for longer than the given time (ms). */
-  expire(idleMs: number, signal?: AbortSignal): Promise<void>;
+  expire(idleMs: number): Promise<void>;
 }
 
 export interface UploadsDeps extends OpenUploadsDeps {
@@ -83,12 +83,12 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
     }
   };
 
-  /** An error here ends the upload; a broken connection does not. */
+  /** After an error here, only what is kept can be continued. A broken connection loses nothing. */
   const write = async (upload: OpenUpload, ingest: Ingest, batch: Uint8Array[]): Promise<void> => {
     try {
       await ingest.write(...batch);
     } catch (error) {
-      await end(upload);
+      await uploads.goBack(upload);
       throw error;
     }
   };
@@ -128,7 +128,7 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
       await batches.flush();
       // Announced bytes that did not come take no space.
       if (uploads.has(upload)) reservation.set(ingest.size);
-      if (error instanceof Fault) await end(upload);
+      if (isRefusal(error)) await end(upload);
       throw error;
     }
     await batches.flush();
@@ -181,6 +181,7 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
     append: (repository, id, body, range) =>
       exclusively(repository, id, body, async (upload, ingest) => {
         await requireUnfinished(upload);
+        if (range) uploads.requireRoom(upload);
         await receive(upload, ingest, body, range);
         if (range) await uploads.keep(upload);
         return upload;
@@ -212,19 +213,28 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
 
     async cancel(repository, id) {
       const upload = find(repository, id);
-      upload.sending?.body.stop(new Error('the upload was cancelled'));
-      await upload.sending?.done;
+      // Another request may wait for the one that is sending.
+      while (upload.sending) {
+        const { sending } = upload;
+        sending.body.stop(new Error('the upload was cancelled'));
+        await sending.done;
+      }
       await end(upload);
     },
 
-    async expire(idleMs, signal) {
+    async expire(idleMs) {
       const since = performance.now() - idleMs;
-      for (const upload of uploads.values()) {
-        if (!upload.sending && upload.usedAt < since) await end(upload);
-      }
-      await deps.store.purge(Date.now() - idleMs, signal);
+      const old = [...uploads.values()].filter(({ sending, usedAt }) => !sending && usedAt < since);
+      const ends = await Promise.allSettled(old.map(end));
+      const failed = ends.find(({ status }) => status === 'rejected');
+      if (failed?.status === 'rejected') throw failed.reason;
     },
   };
+}
+
+/** True when no repetition of the upload helps. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof Fault && !['unavailable', 'storage-full'].includes(error.kind);
 }
 
 /** Reads bytes that are here already: many clients read no answer before they have sent their request. */

@@ -72,7 +72,7 @@ export function startRegularWork(
       {
         name: 'remove abandoned uploads',
         everyMs: Math.min(longestExpireMs, uploadLife),
-        run: signal => uploads.expire(uploadLife, signal),
+        run: () => uploads.expire(uploadLife),
       },
       purge('delete old entries of the audit log', signal =>
         state.audit.purge(Date.now() - config.audit.keep, config.audit.maxEntries, signal),

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, stat, unlink, utimes } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { RunQueue } from '../../foundation/run-queue.ts';
 import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
 import { type DiskSpace, type SpacePromise, unlimitedSpace } from '../directory/disk-space.ts';
@@ -34,6 +35,9 @@ export interface ContentDirectoryOptions {
   readonly space?: DiskSpace;
 }
 
+// Each reads and hashes all bytes so far.
+const resumesAtOnce = 2;
+
 /** Opens the content store in the directory `root`, and creates it where it is absent. */
 export async function openContentDirectory(
   root: string,
@@ -56,6 +60,7 @@ export async function openContentDirectory(
     return join(root, 'blobs', algorithm, hex.slice(0, 2), hex);
   };
   const sync = createDiskSync();
+  const resumes = new RunQueue(resumesAtOnce);
   const openDraft = async (): Promise<Draft> => {
     const path = join(temporary, randomUUID());
     try {
@@ -244,22 +249,23 @@ export async function openContentDirectory(
       }
     },
 
-    async resume(kept) {
-      const path = join(temporary, basename(kept.draft));
-      const file = await open(path, 'r+').catch(absent);
-      if (!file) return undefined;
-      const promise = space.promise(0);
-      let ingest: Ingest | undefined;
-      try {
-        ingest = await resumeIngest({ path, file }, kept, homeWith(promise));
-        return ingest;
-      } finally {
-        if (!ingest) {
-          promise.end();
-          await file.close();
+    resume: kept =>
+      resumes.run(async () => {
+        const path = join(temporary, basename(kept.draft));
+        const file = await open(path, 'r+').catch(absent);
+        if (!file) return undefined;
+        const promise = space.promise(0);
+        let ingest: Ingest | undefined;
+        try {
+          ingest = await resumeIngest({ path, file }, kept, homeWith(promise));
+          return ingest;
+        } finally {
+          if (!ingest) {
+            promise.end();
+            await file.close();
+          }
         }
-      }
-    },
+      }),
 
     async drop({ draft }) {
       await rm(join(temporary, basename(draft)), { force: true });

@@ -81,7 +81,8 @@ export interface ContentStore {
    */
   list(begin?: number): AsyncIterable<KeptContent>;
   /**
-   * Removes unfinished content and scratch files that were not written to since the moment; returns their number.
+   * Removes unfinished content and scratch files on this machine that were not written to since the moment, and ends
+   * transfers to another store; returns their number.
    *
    * @param kept what can still be resumed, and stays. Default: nothing
    */

@@ -32,8 +32,9 @@ export function fileSource(options: FileSourceOptions): ByteSource {
 }
 
 /** Returns a source of a whole file of the given size. */
-export function wholeFile(path: string, size: number): ByteSource {
-  return fileSource({ open: () => open(path, 'r'), start: 0, end: size - 1 });
+export function wholeFile(path: string, size: number, slabs?: SlabPool): ByteSource {
+  const pool = slabs ? { slabs } : {};
+  return fileSource({ open: () => open(path, 'r'), start: 0, end: size - 1, ...pool });
 }
 
 class FileSource implements ByteSource {

@@ -32,7 +32,9 @@ export interface Ingest {
    * {@link ContentStore.resume} takes.
    */
   keep(): Promise<KeptDraft>;
-  /** Removes the content, and what `keep` has left. After a commit, only the latter. */
+  /** Ends it here. What `keep` has kept stays, for {@link ContentStore.resume}. */
+  leave(): Promise<void>;
+  /** Removes the content, and what `keep` has kept. After a commit, only the latter. */
   abort(): Promise<void>;
 }
 
@@ -103,7 +105,7 @@ export async function resumeIngest(
 ): Promise<Ingest | undefined> {
   if ((await draft.file.stat()).size < size) return undefined;
   await draft.file.truncate(size);
-  const hash = await hashOf(draft.path, size, algorithm);
+  const hash = await hashOf(draft.path, size, algorithm, home.slabs);
   return ingestFrom(draft, { algorithm, hash, size }, home);
 }
 
@@ -125,6 +127,13 @@ function ingestFrom({ path, file }: Draft, begun: Begun, home: Home): Ingest {
       // A commit has moved the file.
       return await open(home.pathOf(digest()), 'r');
     }
+  };
+
+  const leave = async (): Promise<void> => {
+    home.space.end();
+    if (!isOpen) return;
+    isOpen = false;
+    await file.close();
   };
 
   return {
@@ -154,7 +163,7 @@ function ingestFrom({ path, file }: Draft, begun: Begun, home: Home): Ingest {
 
     async hashWith(wanted) {
       if (wanted === algorithm) return;
-      hash = await hashOf(path, size, wanted);
+      hash = await hashOf(path, size, wanted, home.slabs);
       algorithm = wanted;
     },
 
@@ -181,20 +190,23 @@ function ingestFrom({ path, file }: Draft, begun: Begun, home: Home): Ingest {
       return name;
     },
 
+    leave,
+
     async abort() {
-      home.space.end();
-      if (isOpen) {
-        isOpen = false;
-        await file.close();
-      }
+      await leave();
       await rm(path, { force: true });
     },
   };
 }
 
-async function hashOf(path: string, size: number, algorithm: DigestAlgorithm): Promise<Hash> {
+async function hashOf(
+  path: string,
+  size: number,
+  algorithm: DigestAlgorithm,
+  slabs: SlabPool,
+): Promise<Hash> {
   const hash = createHash(algorithm);
-  await drain(wholeFile(path, size), bytes => hash.update(bytes));
+  await drain(wholeFile(path, size, slabs), bytes => hash.update(bytes));
   return hash;
 }
 

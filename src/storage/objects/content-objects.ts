@@ -52,6 +52,8 @@ export async function openContentObjects(
   const links = createBlobLinks(bucket);
   const parts = keptParts(bucket);
   const sends = new RunQueue(sendsAtOnce);
+  // Whole blobs take minutes: chunks do not wait for them.
+  const keeps = new RunQueue(sendsAtOnce);
   const resumes = new RunQueue(sendsAtOnce);
 
   const setAside = async (digest: Digest, etag: string): Promise<void> => {
@@ -148,15 +150,15 @@ export async function openContentObjects(
       await ingest.abort();
     }
   };
-  const endOld = async (before: number, kept: readonly KeptDraft[] = []): Promise<number> => {
-    const ended = await Promise.all([bucket.endUploads(before), parts.removeOthers(before, kept)]);
-    return ended[0] + ended[1];
-  };
   /** @param begun what a former process has kept of it */
   const objectIngest = (draft: Ingest, algorithm: DigestAlgorithm, begun?: KeptDraft): Ingest => {
     // Held until the content is in the bucket, for as many attempts as it takes.
     let pin: AsyncDisposable | undefined;
     let kept = begun;
+    const leave = async (): Promise<void> => {
+      await draft.abort();
+      await pin?.[Symbol.asyncDispose]();
+    };
     return {
       openToRead: draft.openToRead,
       get size() {
@@ -170,17 +172,18 @@ export async function openContentObjects(
         const { size } = draft;
         if (size > start) {
           const range = { start, end: size - 1, available: async () => size, onClose() {} };
-          await sends.run(() =>
+          await keeps.run(() =>
             parts.add(name, start, size - start, draft.openToRead().read(range)),
           );
         }
         kept = { draft: name, algorithm, size };
         return kept;
       },
+      leave,
       async abort() {
-        await draft.abort();
-        await pin?.[Symbol.asyncDispose]();
-        if (kept) await parts.remove(kept.draft);
+        await leave();
+        // Takes long for many of them. A sweep removes what stays.
+        if (kept) void parts.remove(kept.draft).catch(() => {});
       },
       async commit() {
         const { size } = draft;
@@ -298,12 +301,17 @@ export async function openContentObjects(
       }
     },
 
-    async removeLeftovers(since, kept = []) {
-      const removed = await Promise.all([local.removeLeftovers(since), endOld(since, kept)]);
-      return removed[0] + removed[1];
-    },
+    // A sweep removes what is left in the bucket of resumable content: a start would wait for it.
+    removeLeftovers: async since =>
+      (await local.removeLeftovers(since)) + (await bucket.endUploads(since)),
 
-    endTransfers: endOld,
+    async endTransfers(before, kept = []) {
+      const ended = await Promise.all([
+        bucket.endUploads(before),
+        parts.removeOthers(before, kept),
+      ]);
+      return ended[0] + ended[1];
+    },
 
     async removeDamaged(before) {
       let removed = await local.removeDamaged(before);

@@ -1,7 +1,7 @@
 import { RunQueue } from '../../foundation/run-queue.ts';
 import type { ByteSource } from '../content/byte-source.ts';
 import type { KeptDraft } from '../content/ingest.ts';
-import type { Bucket, ListedObject } from './bucket.ts';
+import type { Bucket } from './bucket.ts';
 
 /** The bytes of unfinished content that another server can continue: small objects, in folders by draft. */
 export interface KeptParts {
@@ -11,7 +11,10 @@ export interface KeptParts {
    * @param start position of the first one
    */
   add(draft: string, start: number, length: number, bytes: ByteSource): Promise<void>;
-  /** Yields the bytes in order, up to the kept size: fewer when some are missing. */
+  /**
+   * Yields the bytes in order, up to the kept size: fewer when some are missing. Removes those that were sent and never
+   * acknowledged.
+   */
   read(kept: KeptDraft): AsyncIterable<Buffer>;
   /** Removes all bytes of a draft. */
   remove(draft: string): Promise<void>;
@@ -19,69 +22,117 @@ export interface KeptParts {
   removeOthers(before: number, kept: readonly KeptDraft[]): Promise<number>;
 }
 
+/** An object with the bytes from `start` to `end` (excluded). */
+interface Part {
+  readonly key: string;
+  readonly start: number;
+  readonly end: number;
+}
+
 const removalsAtOnce = 8;
 const folder = 'uploads/';
 // Reading one takes a few seconds at most, also through a slow connection.
 const partBytes = 8 * 1024 ** 2;
+// Hashing this much takes about 1 ms.
+const pieceBytes = 512 * 1024;
 // Keys are listed in the order of their text.
 const digits = 16;
 
 export function keptParts(bucket: Bucket): KeptParts {
-  const keyOf = (draft: string, start: number) =>
-    `${folder}${draft}/${String(start).padStart(digits, '0')}`;
-  const objectsOf = (draft: string): AsyncIterable<ListedObject> =>
-    bucket.list(`${folder}${draft}/`);
+  // A late object of a former server has another name, unless it has the same bytes.
+  const keyOf = (draft: string, start: number, end: number) =>
+    `${folder}${draft}/${[start, end].map(at => String(at).padStart(digits, '0')).join('-')}`;
+
+  const partsOf = async (draft: string): Promise<Part[]> => {
+    const parts: Part[] = [];
+    for await (const { key } of bucket.list(`${folder}${draft}/`)) {
+      const [start = Number.NaN, end = 0] = (key.split('/').at(-1) ?? '').split('-').map(Number);
+      parts.push({ key, start, end });
+    }
+    return parts;
+  };
+  const removeAll = async (parts: AsyncIterable<string> | Iterable<string>): Promise<number> => {
+    const queue = new RunQueue(removalsAtOnce);
+    const removals: Promise<void>[] = [];
+    for await (const key of parts) removals.push(queue.run(() => bucket.remove(key)));
+    await Promise.all(removals);
+    return removals.length;
+  };
 
   return {
     async add(draft, start, length, source) {
       let position = start;
-      for await (const part of partsOf(source, length)) {
-        await bucket.put(keyOf(draft, position), part);
+      for await (const part of cut(source, length)) {
+        await bucket.put(keyOf(draft, position, position + part.length), part);
         position += part.length;
       }
     },
 
     async *read({ draft, size }) {
+      const parts = await partsOf(draft);
+      await removeAll(parts.filter(({ start }) => start >= size).map(({ key }) => key));
+      const way = wayThrough(parts, size);
+      const [first] = way;
+      let next = first && bucket.read(first.key);
       let position = 0;
-      for await (const { key } of objectsOf(draft)) {
-        if (position >= size || key !== keyOf(draft, position)) return;
-        const part = await bucket.read(key);
-        if (!part) return;
-        yield part.subarray(0, size - position);
-        position += part.length;
+      for (const [at, { start, end }] of way.entries()) {
+        const bytes = await next;
+        if (!bytes) return;
+        const following = way[at + 1];
+        next = following && bucket.read(following.key);
+        next?.catch(() => {});
+        const most = Math.min(end, size) - start;
+        for (let from = position - start; from < most; from += pieceBytes) {
+          yield bytes.subarray(from, Math.min(most, from + pieceBytes));
+        }
+        position = end;
       }
     },
 
     async remove(draft) {
-      const queue = new RunQueue(removalsAtOnce);
-      const removals: Promise<void>[] = [];
-      for await (const { key } of objectsOf(draft)) {
-        removals.push(queue.run(() => bucket.remove(key)));
-      }
-      await Promise.all(removals);
+      await removeAll((await partsOf(draft)).map(({ key }) => key));
     },
 
-    async removeOthers(before, kept) {
+    removeOthers(before, kept) {
       const known = new Set(kept.map(({ draft }) => draft));
-      let removed = 0;
-      for await (const { key, modified } of bucket.list(folder)) {
-        const [draft = ''] = key.slice(folder.length).split('/');
-        if (known.has(draft) || modified >= before) continue;
-        await bucket.remove(key);
-        removed += 1;
-      }
-      return removed;
+      const strangers = async function* () {
+        for await (const { key, modified } of bucket.list(folder)) {
+          const [draft = ''] = key.slice(folder.length).split('/');
+          if (!known.has(draft) && modified < before) yield key;
+        }
+      };
+      return removeAll(strangers());
     },
   };
 }
 
+/** Returns parts that follow each other, up to the size. They end before it when one is missing. */
+function wayThrough(parts: readonly Part[], size: number): Part[] {
+  const way: Part[] = [];
+  let position = 0;
+  let best: Part | undefined;
+  let next = 0;
+  while (position < size) {
+    // Of all that begin here or before, the one that ends last.
+    for (let part = parts[next]; part && part.start <= position; part = parts[next]) {
+      if (!best || part.end > best.end) best = part;
+      next += 1;
+    }
+    if (!best || best.end <= position) break;
+    way.push(best);
+    position = best.end;
+  }
+  return way;
+}
+
 /** Cuts the bytes into parts: all but the last of one size. */
-async function* partsOf(source: ByteSource, length: number): AsyncIterable<Buffer> {
+async function* cut(source: ByteSource, length: number): AsyncIterable<Buffer> {
   let left = length;
   let part = Buffer.alloc(0);
   let filled = 0;
   try {
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+      const full: Buffer[] = [];
       for (let { bytes } = chunk; bytes.length > 0; ) {
         if (filled === part.length) {
           part = Buffer.allocUnsafe(Math.min(partBytes, left));
@@ -92,9 +143,11 @@ async function* partsOf(source: ByteSource, length: number): AsyncIterable<Buffe
         filled += taken.length;
         left -= taken.length;
         bytes = bytes.subarray(taken.length);
-        if (filled === part.length) yield part;
+        if (filled === part.length) full.push(part);
       }
+      // Its memory is on loan, and the next step takes time, or fails.
       chunk.release();
+      yield* full;
     }
   } finally {
     source.destroy();

@@ -53,6 +53,8 @@ type RunParameters = readonly [
 interface Thread {
   readonly worker: Worker;
   readonly bytes: Uint8Array;
+  /** Settles when nothing reads from the bytes any more. Never rejects. */
+  reading: Promise<void>;
 }
 
 interface Idle {
@@ -87,7 +89,7 @@ export function createLayerThreads(
       takeOut(idle.findIndex(one => one.thread.worker === worker));
     });
     const bytes = rings.pop() ?? new Uint8Array(new SharedArrayBuffer(ringBytes));
-    return { worker, bytes };
+    return { worker, bytes, reading: Promise.resolve() };
   };
   const takeOut = (at: number): Thread | undefined => {
     const [found] = at < 0 ? [] : idle.splice(at, 1);
@@ -113,12 +115,13 @@ export function createLayerThreads(
   };
 
   const runOn = async (
-    { worker, bytes }: Thread,
+    thread: Thread,
     order: LayerOrder,
     take: (piece: Uint8Array) => Promise<void>,
     signal: AbortSignal,
     written: Float64Array | undefined,
   ): Promise<MadeLayer> => {
+    const { worker, bytes } = thread;
     const taken = new Int32Array(new SharedArrayBuffer(4));
     const pieces: PieceRing = { bytes, taken };
     let received = 0;
@@ -148,6 +151,7 @@ export function createLayerThreads(
     } finally {
       worker.off('message', answered).off('error', failed).off('exit', exited);
       signal.removeEventListener('abort', abort);
+      thread.reading = writing.catch(() => {});
     }
   };
 
@@ -166,6 +170,7 @@ export function createLayerThreads(
     } catch (error) {
       // It may be at work still, or may wait for the pieces to be taken.
       await thread.worker.terminate();
+      void thread.reading.then(() => rings.push(thread.bytes));
       throw error;
     }
   };

@@ -1,6 +1,5 @@
 import type { KeptDraft } from '../../content/ingest.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
-import { inSmallSteps } from '../small-steps.ts';
 
 /** An upload that a client can continue after the end of the server. */
 export interface UploadRow extends KeptDraft {
@@ -19,8 +18,6 @@ export interface UploadStore {
   /** Returns up to so many uploads, the last used first. */
   latest(limit: number): Promise<UploadRow[]>;
   remove(id: string): Promise<void>;
-  /** Removes the uploads that received nothing since the moment; returns how many. */
-  purge(usedBefore: number, signal?: AbortSignal): Promise<number>;
 }
 
 export function createUploadStore(database: RowDatabase): UploadStore {
@@ -34,15 +31,10 @@ export function createUploadStore(database: RowDatabase): UploadStore {
      FROM uploads ORDER BY used_at DESC LIMIT ?`,
   );
   const remove = database.sql('DELETE FROM uploads WHERE id = ?');
-  const purge = database.sql(
-    'DELETE FROM uploads WHERE id IN (SELECT id FROM uploads WHERE used_at < ? LIMIT ?)',
-  );
   return {
     keep: ({ id, repository, owner, draft, algorithm, size, usedAt }) =>
       database.write(() => keep.run({ id, repository, owner, draft, algorithm, size, usedAt })),
     latest: limit => database.read(latest.all(limit)),
     remove: id => database.commit(() => remove.run(id)),
-    purge: (usedBefore, signal) =>
-      inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal),
   };
 }
