@@ -14,6 +14,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireNode: ['node'],
   requireObjectStore: ['object-store'],
   requireHelm: ['helm'],
+  requireChecker: ['checker'],
 };
 
 const imports = /(?:^|\n)(?:import|export)\s(?!type\s)([^;'"]*?)from\s+'(\.[^']+)'/g;

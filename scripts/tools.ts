@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store`, `helm` or a Debian suite. Without names it installs all of them. Skips installed
+ * `object-store`, `helm`, `checker` or a Debian suite. Without names it installs all of them. Skips installed
  * programs. Requires Debian and root, and starts no service.
  */
 import { existsSync } from 'node:fs';
@@ -18,6 +18,7 @@ import {
 import { buildApptainer, hasApptainer } from './tools/apptainer.ts';
 import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
 import { buildBusybox, hasBusybox } from './tools/busybox.ts';
+import { buildChecker, hasChecker } from './tools/checker.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
 import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
 import { buildHelm, hasHelm } from './tools/helm.ts';
@@ -38,6 +39,7 @@ const names = [
   'node',
   'object-store',
   'helm',
+  'checker',
   ...suites,
 ];
 const wanted = process.argv.slice(2);
@@ -58,11 +60,12 @@ const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
 const needsNode = isWanted('node') && !hasNode();
 const needsStore = isWanted('object-store') && !hasObjectStore();
 const needsHelm = isWanted('helm') && !hasHelm();
+const needsChecker = isWanted('checker') && !hasChecker();
 const needsHost =
   missingCommands.length > 0 &&
   (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders);
 const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
-const needsCompilers = needsBuildkit || needsStore || needsHelm;
+const needsCompilers = needsBuildkit || needsStore || needsHelm || needsChecker;
 if (!needsHost && !needsCompilers && !needsNode && !needsReaders && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
@@ -83,6 +86,7 @@ Object.assign(process.env, goCaches());
 if (needsNode) await buildNode();
 if (needsStore) await buildObjectStore();
 if (needsHelm) await buildHelm();
+if (needsChecker) await buildChecker();
 if (needsReaders) await buildCondaReaders();
 const mirror = needsFiles ? await findMirror() : undefined;
 if (mirror !== undefined) {

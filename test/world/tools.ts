@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { existsSync, globSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { findProgram, isExecutable } from '../../src/builds/builder/own/find-program.ts';
 
 /** The Debian suites whose container programs the tests run, oldest first. */
@@ -139,6 +140,25 @@ export function objectStoreDirectory(): string {
 export function requireObjectStore(): string {
   const path = join(objectStoreDirectory(), 'versitygw');
   if (!existsSync(path)) throw missing('The object store versitygw is missing');
+  return path;
+}
+
+/** The source of the program that checks histories. */
+export const checkerSource = fileURLToPath(new URL('../storm/linear', import.meta.url));
+
+/** Where the program that checks histories is; the name changes with its source. */
+export function checkerDirectory(): string {
+  const hash = createHash('sha256');
+  for (const file of globSync('*', { cwd: checkerSource }).sort()) {
+    hash.update(readFileSync(join(checkerSource, file)));
+  }
+  return join(toolsDirectory(), `linear-${hash.digest('hex').slice(0, 12)}`);
+}
+
+/** Returns the path of the program that checks histories. Throws an `Error` when it is not installed. */
+export function requireChecker(): string {
+  const path = join(checkerDirectory(), 'linear');
+  if (!existsSync(path)) throw missing('The checker of histories is missing');
   return path;
 }
 
