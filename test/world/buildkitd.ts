@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Certificates } from './certificates.ts';
 import { claimControlGroup } from './control-group.ts';
-import { firstChild, startDaemon, waitForLine } from './daemon.ts';
+import { type Daemon, firstChild, startDaemon, waitForLine } from './daemon.ts';
 import { freePort } from './free-port.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { buildkitDirectory, requireCommand } from './tools.ts';
@@ -39,6 +39,10 @@ export interface Buildkitd extends AsyncDisposable {
   containerProcesses(): Promise<number[]>;
   /** Sends a signal to the daemon itself. */
   signal(name: NodeJS.Signals): void;
+  /** Kills it at once, with all that runs in its containers. */
+  kill(): Promise<void>;
+  /** Starts it again after it has ended, at the same address and with the same storage. */
+  start(): Promise<void>;
   /** Settles when it has ended. */
   readonly ended: Promise<void>;
   stop(): Promise<void>;
@@ -62,36 +66,50 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
   );
   const socket = directory.join('buildkitd.sock');
   const tcpAddress = tls ? (options.tcpAddress ?? `tcp://127.0.0.1:${await freePort()}`) : '';
-  // The kernel ends every process of the namespace and drops its mounts when its first process ends.
-  const daemon = startDaemon(
-    'unshare',
-    [
-      ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child', '--mount-proc'],
-      ...ownDisk(directory.join('root'), options.diskBytes),
-      ...[buildkitd, '--config', configFile, '--root', directory.join('root')],
-      ...['--addr', `unix://${socket}`, '--otel-socket-path', directory.join('otel.sock')],
-      ...[
-        '--oci-worker-net=host',
-        '--oci-worker-snapshotter=overlayfs',
-        '--containerd-worker=false',
-      ],
-      ...entitlements.flatMap(name => ['--allow-insecure-entitlement', name]),
-      ...(tls ? ['--addr', tcpAddress, '--tlscert', tls.certificate] : []),
-      ...(tls ? ['--tlskey', tls.key, '--tlscacert', tls.authority] : []),
-    ],
-    {
-      env:
-        options.collector === undefined
-          ? {}
-          : {
-              OTEL_EXPORTER_OTLP_ENDPOINT: options.collector,
-              OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
-              OTEL_BSP_SCHEDULE_DELAY: '200',
-            },
-    },
-  );
-  const hasEnded = () => daemon.process.exitCode !== null || daemon.process.signalCode !== null;
+  let daemon: Daemon;
   let pid: number | undefined;
+  // The kernel ends every process of the namespace and drops its mounts when its first process ends.
+  const launch = async (): Promise<void> => {
+    pid = undefined;
+    daemon = startDaemon(
+      'unshare',
+      [
+        ...[
+          '--mount',
+          '--propagation',
+          'private',
+          '--pid',
+          '--fork',
+          '--kill-child',
+          '--mount-proc',
+        ],
+        ...ownDisk(directory.join('root'), options.diskBytes),
+        ...[buildkitd, '--config', configFile, '--root', directory.join('root')],
+        ...['--addr', `unix://${socket}`, '--otel-socket-path', directory.join('otel.sock')],
+        ...[
+          '--oci-worker-net=host',
+          '--oci-worker-snapshotter=overlayfs',
+          '--containerd-worker=false',
+        ],
+        ...entitlements.flatMap(name => ['--allow-insecure-entitlement', name]),
+        ...(tls ? ['--addr', tcpAddress, '--tlscert', tls.certificate] : []),
+        ...(tls ? ['--tlskey', tls.key, '--tlscacert', tls.authority] : []),
+      ],
+      {
+        env:
+          options.collector === undefined
+            ? {}
+            : {
+                OTEL_EXPORTER_OTLP_ENDPOINT: options.collector,
+                OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
+                OTEL_BSP_SCHEDULE_DELAY: '200',
+              },
+      },
+    );
+    await waitForLine(daemon, /running server on .*buildkitd\.sock/);
+    pid = await firstChild(daemon.process);
+  };
+  const hasEnded = () => daemon.process.exitCode !== null || daemon.process.signalCode !== null;
   const signal = (name: NodeJS.Signals) => {
     if (pid !== undefined && !hasEnded()) process.kill(pid, name);
   };
@@ -105,11 +123,18 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
     await directory.remove();
   };
   try {
-    await waitForLine(daemon, /running server on .*buildkitd\.sock/);
-    pid = await firstChild(daemon.process);
+    await launch();
     return {
       ...{ address: `unix://${socket}`, tcpAddress, directory: directory.path },
-      ...{ output: daemon.output, signal, ended: daemon.ended, stop },
+      ...{ signal, start: launch, stop },
+      output: () => daemon.output(),
+      get ended() {
+        return daemon.ended;
+      },
+      async kill() {
+        signal('SIGKILL');
+        await daemon.ended;
+      },
       containerProcesses: () => processesIn(controlGroup.name),
       [Symbol.asyncDispose]: stop,
     };

@@ -15,10 +15,14 @@ export interface Replicas extends AsyncDisposable {
   readonly servers: readonly Sluice[];
   /** Address of their database. */
   readonly database: string;
+  /** Bucket of their content, which is below `site/`. */
+  readonly bucket: string;
   /** The directory of the keys that they share. */
   readonly keys: string;
   /** Returns the keys of the objects in the site's bucket that begin with these characters. */
   objects(prefix: string): Promise<string[]>;
+  /** Returns the variables of the one at the position, for commands beside it. */
+  environment(position: number): Readonly<Record<string, string>>;
   /** Returns the position of the one that leads. */
   leader(): Promise<number>;
   /** Starts the one at the position again, after `kill` or `stop`. */
@@ -61,6 +65,8 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
         proxy_set_header Connection "";
         proxy_set_header Host $http_host;
         proxy_set_header X-Forwarded-For $remote_addr;
+        # Which replicas had the request, one after the other.
+        add_header X-Replicas $upstream_addr always;
         proxy_buffering off;
         proxy_request_buffering off;
         proxy_max_temp_file_size 0;
@@ -69,28 +75,29 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
       }`,
   }));
   const servers: Sluice[] = [];
+  const dataOf = (position: number) => directory.join(`data-${position}`);
+  const environment = (position: number) => ({
+    ...store.env,
+    SLUICE_DATA: dataOf(position),
+    SLUICE_DATABASE: database,
+    SLUICE_CONTENT: `s3://${bucket}/site`,
+    SLUICE_S3_ENDPOINT: store.url,
+    SLUICE_S3_REGION: 'us-east-1',
+    SLUICE_S3_PATH_STYLE: 'true',
+    SLUICE_URL: balancer.url,
+    SLUICE_REPLICA_ADDRESS: `http://127.0.0.1:${ports[position]}`,
+    SLUICE_REPLICA_KEYS: keys,
+    SLUICE_TRUSTED_PROXIES: '1',
+    // nginx leaves connections that it uses before they end.
+    SLUICE_STOP_DELAY: '1s',
+    ...options.env,
+  });
   const start: Replicas['start'] = async (position, env = {}) => {
-    const port = ports[position] ?? 0;
     const server = await startServer({
-      data: directory.join(`data-${position}`),
-      port,
+      data: dataOf(position),
+      port: ports[position] ?? 0,
       config,
-      env: {
-        ...store.env,
-        SLUICE_DATABASE: database,
-        SLUICE_CONTENT: `s3://${bucket}/site`,
-        SLUICE_S3_ENDPOINT: store.url,
-        SLUICE_S3_REGION: 'us-east-1',
-        SLUICE_S3_PATH_STYLE: 'true',
-        SLUICE_URL: balancer.url,
-        SLUICE_REPLICA_ADDRESS: `http://127.0.0.1:${port}`,
-        SLUICE_REPLICA_KEYS: keys,
-        SLUICE_TRUSTED_PROXIES: '1',
-        // nginx leaves connections that it uses before they end.
-        SLUICE_STOP_DELAY: '1s',
-        ...options.env,
-        ...env,
-      },
+      env: { ...environment(position), ...env },
     });
     servers[position] = server;
     return server;
@@ -114,11 +121,17 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     return /^sluice_replica_leads 1$/m.test(metrics);
   };
   return {
-    ...{ balancer, servers, database, keys, start },
+    ...{ balancer, servers, database, bucket, keys, environment, start },
     async objects(prefix) {
-      const found = new ListObjectsV2Command({ Bucket: bucket, Prefix: `site/${prefix}` });
-      const { Contents = [] } = await store.client.send(found);
-      return Contents.map(({ Key = '' }) => Key);
+      const keys: string[] = [];
+      let ContinuationToken: string | undefined;
+      do {
+        const place = { Bucket: bucket, Prefix: `site/${prefix}`, ContinuationToken };
+        const page = await store.client.send(new ListObjectsV2Command(place));
+        keys.push(...(page.Contents ?? []).map(({ Key = '' }) => Key));
+        ContinuationToken = page.NextContinuationToken;
+      } while (ContinuationToken !== undefined);
+      return keys;
     },
     async leader() {
       const found = await Promise.all(servers.map(leads));
