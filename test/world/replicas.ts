@@ -40,6 +40,8 @@ export interface ReplicasOptions {
   readonly startServer?: typeof startSluice;
 }
 
+const askedMs = 2000;
+
 /** Starts servers with a new database and a new bucket, one after the other: the first one leads. */
 export async function startReplicas(options: ReplicasOptions): Promise<Replicas> {
   const { postgres, store, count, config, startServer = startSluice } = options;
@@ -114,7 +116,8 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     throw error;
   }
   const leads = async (server: Sluice): Promise<boolean> => {
-    const metrics = await server.fetch('/metrics').then(
+    // One that was stopped by a signal does not answer.
+    const metrics = await server.fetch('/metrics', { signal: AbortSignal.timeout(askedMs) }).then(
       answer => answer.text(),
       () => '',
     );

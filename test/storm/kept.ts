@@ -1,0 +1,56 @@
+import type { Random } from '../fuzz/random.ts';
+import { pullImage } from './pull-image.ts';
+import { Refused, type StormHttp } from './storm-http.ts';
+import { Wrong } from './wrong.ts';
+
+/** Something that a server has acknowledged, and that nobody changes any more. */
+export type Promised =
+  | { kind: 'image'; repository: string; tag: string; digest: string }
+  | { kind: 'deleted'; path: string };
+
+/** What must hold from now on. */
+export class Kept {
+  readonly #promises: Promised[] = [];
+
+  add(promised: Promised): void {
+    this.#promises.push(promised);
+  }
+
+  get all(): readonly Promised[] {
+    return this.#promises;
+  }
+
+  /** Checks one of them. */
+  async checkOne(http: StormHttp, random: Random): Promise<void> {
+    const one = random.pick(this.#promises);
+    if (one) await check(http, one, random);
+  }
+
+  /** Returns why the promises do not hold. */
+  async broken(http: StormHttp, random: Random): Promise<string[]> {
+    const reasons: string[] = [];
+    for (const one of this.#promises) {
+      await check(http, one, random).catch(error => {
+        reasons.push(`${JSON.stringify(one)}: ${(error as Error).message}`);
+      });
+    }
+    return reasons;
+  }
+}
+
+/** Throws {@link Wrong} when a promise does not hold, and another error when nobody can say it now. */
+async function check(http: StormHttp, promised: Promised, random: Random): Promise<void> {
+  if (promised.kind === 'deleted') {
+    const { status } = await http.expect([404, 200], promised.path);
+    if (status === 200) throw new Wrong(`${promised.path} was deleted, and is there`);
+    return;
+  }
+  const { repository, tag, digest } = promised;
+  try {
+    const found = await pullImage(http, repository, tag, random);
+    if (found !== digest) throw new Wrong(`${repository}:${tag} is ${found}, not ${digest}`);
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 404) throw error;
+    throw new Wrong(`${repository}:${tag} was acknowledged, and is not there`);
+  }
+}

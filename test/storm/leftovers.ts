@@ -1,0 +1,112 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import pg from 'pg';
+import type { ObjectStore } from '../world/object-store.ts';
+import type { Replicas } from '../world/replicas.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
+import type { StormHttp } from './storm-http.ts';
+
+interface Site {
+  readonly replicas: Replicas;
+  readonly store: ObjectStore;
+}
+
+/** Keys below the prefix of a site: its id, content, and logs of builds. */
+const usualKey = /^site\/(?:id$|blobs\/|logs\/)/;
+
+/** Verifies all content. Returns what the command prints. */
+export async function verifySite({ replicas }: Site): Promise<string> {
+  const { stdout, stderr } = await sluiceCommand(['verify'], replicas.environment(0));
+  return stdout + stderr;
+}
+
+/** Removes what nothing refers to, however young it is. */
+export async function sweepSite({ replicas }: Site): Promise<void> {
+  // Content that did not arrive could otherwise be continued for an hour.
+  await query(replicas, 'UPDATE contents SET used_at = 0');
+  const env = { ...replicas.environment(0), SLUICE_SWEEP_GRACE: '0s' };
+  const swept = await sluiceCommand(['gc'], env);
+  if (swept.code !== 0) throw new Error(swept.stdout + swept.stderr);
+}
+
+/** Returns what is in the bucket and has no row, has a row and is not there, or is unfinished. */
+export async function leftoversOf({ replicas, store }: Site): Promise<string[]> {
+  const keys = await keysOf(store, replicas.bucket);
+  const uploads = await store.client.send(
+    new ListMultipartUploadsCommand({ Bucket: replicas.bucket }),
+  );
+  const rows = await query<{ digest: string; state: string }>(
+    replicas,
+    'SELECT digest, state FROM contents',
+  );
+  const staged = await query<{ repository: string }>(
+    replicas,
+    "SELECT DISTINCT repository FROM hosted_manifests WHERE repository LIKE 'builds/staging/%'",
+  );
+  const states = new Map(rows.map(({ digest, state }) => [digest, state]));
+  const stored = new Set(keys.flatMap(digestIn));
+  return [
+    ...(uploads.Uploads ?? []).map(({ Key }) => `unfinished upload of ${Key}`),
+    ...staged.map(({ repository }) => `image in ${repository}`),
+    ...keys.filter(key => !usualKey.test(key)).map(key => `object ${key}`),
+    ...[...stored].filter(digest => !states.has(digest)).map(digest => `no row of ${digest}`),
+    ...[...states].flatMap(([digest, state]) =>
+      stored.has(digest) && state === 'here' ? [] : [`${state}, and no object: ${digest}`],
+    ),
+  ];
+}
+
+/** Deletes all manifests of all repositories, and ends all container requests. */
+export async function deleteAll({ replicas }: Site, http: StormHttp): Promise<void> {
+  await query(replicas, 'UPDATE requests SET expires_at = 1');
+  for (;;) {
+    const found = await query<{ repository: string; digest: string }>(
+      replicas,
+      'SELECT repository, digest FROM hosted_manifests LIMIT 500',
+    );
+    if (found.length === 0) return;
+    for (const { repository, digest } of found) {
+      const path = `/v2/${repository}/manifests/${digest}`;
+      await http.expect([202, 404, 409], path, { method: 'DELETE' });
+    }
+    await sleep(10);
+  }
+}
+
+/** Returns the content that is still there. */
+export async function contentOf({ replicas, store }: Site): Promise<string[]> {
+  const rows = await query<{ digest: string }>(replicas, 'SELECT digest FROM contents');
+  const keys = await keysOf(store, replicas.bucket);
+  return [...new Set([...rows.map(({ digest }) => digest), ...keys.flatMap(digestIn)])];
+}
+
+function digestIn(key: string): string[] {
+  const [, algorithm, hex] = /^site\/blobs\/(\w+)\/(\w+)$/.exec(key) ?? [];
+  return hex === undefined ? [] : [`${algorithm}:${hex}`];
+}
+
+async function keysOf({ client }: ObjectStore, bucket: string): Promise<string[]> {
+  const keys: string[] = [];
+  let ContinuationToken: string | undefined;
+  do {
+    const command = new ListObjectsV2Command({ Bucket: bucket, ContinuationToken });
+    const page = await client.send(command);
+    keys.push(...(page.Contents ?? []).map(({ Key = '' }) => Key));
+    ContinuationToken = page.NextContinuationToken;
+  } while (ContinuationToken !== undefined);
+  return keys;
+}
+
+/** Runs one statement in the database of a site. */
+export async function query<Row extends object>(
+  { database }: Replicas,
+  text: string,
+): Promise<Row[]> {
+  const client = new pg.Client(database);
+  await client.connect();
+  try {
+    return (await client.query(text)).rows;
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,82 @@
+import { basic } from '../hosted/push-client.ts';
+import type { Login } from '../world/clients.ts';
+
+/** A whole answer. */
+export interface Answered {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Buffer;
+  /** The replica that answered the balancer: `127.0.0.1:<port>`. */
+  readonly replica: string;
+}
+
+/** An answer with another status than the expected ones. */
+export class Refused extends Error {
+  readonly status: number;
+  /** The code in the registry dialect; `''` in the JSON API. */
+  readonly code: string;
+
+  constructor({ status, body }: Answered) {
+    super(`${status}: ${body.subarray(0, 500)}`);
+    this.status = status;
+    this.code = /"code":"([A-Z_]+)"/.exec(body.subarray(0, 500).toString())?.[1] ?? '';
+  }
+}
+
+// Longer than replicas wait for a leader.
+const callMs = 60_000;
+const streamMs = 300_000;
+
+/** Sends requests of an account through the balancer. */
+export class StormHttp {
+  readonly url: string;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  constructor(url: string, { username, password }: Login) {
+    this.url = url;
+    this.#headers = basic(username, password);
+  }
+
+  /** Throws when the answer breaks off, or does not come in time. */
+  async send(path: string, init: RequestInit = {}): Promise<Answered> {
+    const answer = await fetch(new URL(path, this.url), {
+      ...init,
+      headers: { ...this.#headers, accept: '*/*', ...init.headers },
+      signal: AbortSignal.timeout(callMs),
+    });
+    const body = Buffer.from(await answer.arrayBuffer());
+    const { status, headers } = answer;
+    const replica = headers.get('x-replicas')?.split(', ').at(-1) ?? '';
+    return { status, headers, body, replica };
+  }
+
+  /** Throws {@link Refused} unless the answer has one of the statuses, and arrives whole. */
+  async expect(
+    statuses: number | readonly number[],
+    path: string,
+    init?: RequestInit,
+  ): Promise<Answered> {
+    const answer = await this.send(path, init);
+    if ([statuses].flat().includes(answer.status)) return answer;
+    throw new Refused(answer);
+  }
+
+  /** Returns an answer whose body is read while it comes. */
+  open(path: string, init: RequestInit = {}): Promise<Response> {
+    return fetch(new URL(path, this.url), {
+      ...init,
+      headers: { ...this.#headers, ...init.headers },
+      signal: AbortSignal.timeout(streamMs),
+    });
+  }
+
+  async json<T>(path: string, init?: RequestInit): Promise<T> {
+    return JSON.parse((await this.expect(200, path, init)).body.toString());
+  }
+
+  /** Sends a JSON body. */
+  async post<T>(path: string, body: object): Promise<T> {
+    const headers = { 'content-type': 'application/json' };
+    return this.json(path, { method: 'POST', headers, body: JSON.stringify(body) });
+  }
+}
