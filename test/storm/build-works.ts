@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ContainerAnswer } from '../world/sluice.ts';
 import { numberedStep, readLog } from './build-log.ts';
-import { pullImage } from './pull-image.ts';
+import { inLanes } from './lanes.ts';
+import { pullKept } from './pull-image.ts';
 import type { Client, Storm, Work } from './storm.ts';
 import { Wrong } from './wrong.ts';
 
@@ -26,6 +27,8 @@ interface EndedBuild {
 const lines = 30;
 const pauseSeconds = 0.05;
 const pauseMs = 200;
+// A build begins again at most three times, after the end of a server.
+const longestMs = 240_000;
 // The storm may be the reason why a build fails. The log then gives its user this reason.
 const excused =
   /ended unexpectedly \d+ times while this build ran|\(tried \d+ times\): try again later|The service failed/;
@@ -74,7 +77,7 @@ export class BuildWorks {
   };
 
   async checkAll(storm: Storm, { random }: Client): Promise<void> {
-    for (const build of this.#ended) await checkEnded(storm, build, random);
+    await inLanes(this.#ended, build => checkEnded(storm, build, random));
   }
 }
 
@@ -97,7 +100,7 @@ async function checkEnded(
     if (!excused.test(log)) throw new Wrong(`build ${id} failed:\n${log}`);
     return;
   }
-  const digest = await pullImage(http, repository, tag, random);
+  const digest = await pullKept(http, repository, tag, random);
   if (!log.includes(` is ${digest}\n`)) {
     throw new Wrong(`the image of build ${id} is ${digest}, and its log says:\n${log}`);
   }
@@ -105,7 +108,8 @@ async function checkEnded(
 
 /** Follows a log until it says how the build ended. Begins again when the answer breaks off, or the server stops. */
 async function followToEnd(storm: Storm, { random }: Client, id: string): Promise<void> {
-  for (;;) {
+  for (const began = performance.now(); ; ) {
+    if (performance.now() - began > longestMs) throw new Wrong(`build ${id} does not end`);
     const { text, isWhole } = random.once(2)
       ? await followAsText(storm, id)
       : await followAsEvents(storm, id);
@@ -171,7 +175,8 @@ const detailsOf = async ({ http }: Storm, id: string): Promise<Details> => {
 
 /** The log is written before the build counts as ended. */
 async function untilCompleted(storm: Storm, id: string): Promise<Details> {
-  for (;;) {
+  for (const began = performance.now(); ; ) {
+    if (performance.now() - began > longestMs) throw new Wrong(`build ${id} does not end`);
     const details = await detailsOf(storm, id).catch(() => undefined);
     if (details?.status === 'COMPLETED') return details;
     await sleep(pauseMs);

@@ -1,7 +1,8 @@
 /** Clients that request, pull and revoke container tokens. */
 import { createHash } from 'node:crypto';
 import type { ContainerAnswer } from '../world/sluice.ts';
-import { pullImage, pullManifest } from './pull-image.ts';
+import { inLanes } from './lanes.ts';
+import { pullKept, pullManifest } from './pull-image.ts';
 import type { Client, Storm, Work } from './storm.ts';
 import { Refused } from './storm-http.ts';
 
@@ -49,7 +50,7 @@ export class ContainerWorks {
     const found = await this.#look(storm, container, client);
     storm.tally.count(found === absent ? 'containers read as revoked' : 'containers read');
     if (!isKept || !client.random.once(4)) return;
-    await pullImage(storm.http, repository, found, client.random);
+    await pullKept(storm.http, repository, found, client.random);
     storm.tally.count('images pulled');
   };
 
@@ -66,7 +67,7 @@ export class ContainerWorks {
 
   /** Reads all containers once, when nothing fails any more. */
   async readAll(storm: Storm, client: Client): Promise<void> {
-    for (const container of this.#containers) await this.#look(storm, container, client);
+    await inLanes(this.#containers, container => this.#look(storm, container, client));
   }
 
   #look({ http, history }: Storm, container: Container, client: Client): Promise<string> {

@@ -9,7 +9,8 @@ export interface StormImage {
   readonly manifest: Buffer;
 }
 
-const layerBytes = 200_000;
+// Replicas send blobs of this size themselves.
+const layerBytes = 300_000;
 // The server sends it to the object store in two parts.
 const largeLayerBytes = 9 * 1024 ** 2;
 const usualLayers = 6;

@@ -1,6 +1,7 @@
 import type { Random } from '../fuzz/random.ts';
-import { pullImage } from './pull-image.ts';
-import { Refused, type StormHttp } from './storm-http.ts';
+import { inLanes } from './lanes.ts';
+import { pullKept } from './pull-image.ts';
+import type { StormHttp } from './storm-http.ts';
 import { Wrong } from './wrong.ts';
 
 /** Something that a server has acknowledged, and that nobody changes any more. */
@@ -20,7 +21,7 @@ export class Kept {
     return this.#promises;
   }
 
-  /** Checks one of them. */
+  /** Checks one of them. Throws {@link Wrong} when it does not hold. */
   async checkOne(http: StormHttp, random: Random): Promise<void> {
     const one = random.pick(this.#promises);
     if (one) await check(http, one, random);
@@ -29,11 +30,11 @@ export class Kept {
   /** Returns why the promises do not hold. */
   async broken(http: StormHttp, random: Random): Promise<string[]> {
     const reasons: string[] = [];
-    for (const one of this.#promises) {
-      await check(http, one, random).catch(error => {
+    await inLanes(this.#promises, one =>
+      check(http, one, random).catch(error => {
         reasons.push(`${JSON.stringify(one)}: ${(error as Error).message}`);
-      });
-    }
+      }),
+    );
     return reasons;
   }
 }
@@ -46,11 +47,6 @@ async function check(http: StormHttp, promised: Promised, random: Random): Promi
     return;
   }
   const { repository, tag, digest } = promised;
-  try {
-    const found = await pullImage(http, repository, tag, random);
-    if (found !== digest) throw new Wrong(`${repository}:${tag} is ${found}, not ${digest}`);
-  } catch (error) {
-    if (!(error instanceof Refused) || error.status !== 404) throw error;
-    throw new Wrong(`${repository}:${tag} was acknowledged, and is not there`);
-  }
+  const found = await pullKept(http, repository, tag, random);
+  if (found !== digest) throw new Wrong(`${repository}:${tag} is ${found}, not ${digest}`);
 }

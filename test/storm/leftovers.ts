@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import pg from 'pg';
 import type { ObjectStore } from '../world/object-store.ts';
 import type { Replicas } from '../world/replicas.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
+import { inLanes } from './lanes.ts';
 import type { StormHttp } from './storm-http.ts';
 
 interface Site {
@@ -39,15 +39,16 @@ export async function leftoversOf({ replicas, store }: Site): Promise<string[]> 
     replicas,
     'SELECT digest, state FROM contents',
   );
-  const staged = await query<{ repository: string }>(
+  const staged = await query<{ name: string }>(
     replicas,
-    "SELECT DISTINCT repository FROM hosted_manifests WHERE repository LIKE 'builds/staging/%'",
+    `SELECT name FROM repositories r WHERE name LIKE 'builds/staging/%'
+       AND EXISTS (SELECT 1 FROM hosted_manifests WHERE repository = r.id)`,
   );
   const states = new Map(rows.map(({ digest, state }) => [digest, state]));
   const stored = new Set(keys.flatMap(digestIn));
   return [
     ...(uploads.Uploads ?? []).map(({ Key }) => `unfinished upload of ${Key}`),
-    ...staged.map(({ repository }) => `image in ${repository}`),
+    ...staged.map(({ name }) => `image in ${name}`),
     ...keys.filter(key => !usualKey.test(key)).map(key => `object ${key}`),
     ...[...stored].filter(digest => !states.has(digest)).map(digest => `no row of ${digest}`),
     ...[...states].flatMap(([digest, state]) =>
@@ -62,22 +63,26 @@ export async function deleteAll({ replicas }: Site, http: StormHttp): Promise<vo
   for (;;) {
     const found = await query<{ repository: string; digest: string }>(
       replicas,
-      'SELECT repository, digest FROM hosted_manifests LIMIT 500',
+      `SELECT name AS repository, digest FROM hosted_manifests m
+         JOIN repositories r ON r.id = m.repository LIMIT 500`,
     );
     if (found.length === 0) return;
-    for (const { repository, digest } of found) {
+    await inLanes(found, ({ repository, digest }) => {
       const path = `/v2/${repository}/manifests/${digest}`;
-      await http.expect([202, 404, 409], path, { method: 'DELETE' });
-    }
-    await sleep(10);
+      return http.expect([202, 404], path, { method: 'DELETE' });
+    });
   }
 }
 
-/** Returns the content that is still there. */
+/** Returns the content and the repositories that are still there. */
 export async function contentOf({ replicas, store }: Site): Promise<string[]> {
-  const rows = await query<{ digest: string }>(replicas, 'SELECT digest FROM contents');
+  const contents = await query<{ digest: string }>(replicas, 'SELECT digest FROM contents');
+  const repositories = await query<{ name: string }>(replicas, 'SELECT name FROM repositories');
   const keys = await keysOf(store, replicas.bucket);
-  return [...new Set([...rows.map(({ digest }) => digest), ...keys.flatMap(digestIn)])];
+  return [
+    ...repositories.map(({ name }) => name),
+    ...new Set([...contents.map(({ digest }) => digest), ...keys.flatMap(digestIn)]),
+  ];
 }
 
 function digestIn(key: string): string[] {

@@ -35,6 +35,17 @@ export async function pullImage(
   return digest;
 }
 
+/** Pulls an image that must be there. Throws {@link Wrong} when it is not. */
+export async function pullKept(...args: Parameters<typeof pullImage>): Promise<string> {
+  try {
+    return await pullImage(...args);
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 404) throw error;
+    const [, repository, reference] = args;
+    throw new Wrong(`${repository} ${reference} was acknowledged, and is not there`);
+  }
+}
+
 /** Throws {@link Wrong} when the bytes are not those of the digest in the answer. */
 export async function pullManifest(
   http: StormHttp,

@@ -7,11 +7,17 @@ const lookMs = 20;
 /** Starts each replica again whenever it has ended, as a supervisor does. */
 export class Supervisor {
   readonly #replicas: Replicas;
+  readonly #onStart: (server: Sluice) => void;
   readonly #work: Promise<unknown>;
+  /** Why replicas have ended while they started. */
+  readonly failures: string[] = [];
   #isStopped = false;
 
-  constructor(replicas: Replicas) {
+  /** @param onStart called with each replica that runs */
+  constructor(replicas: Replicas, onStart: (server: Sluice) => void) {
     this.#replicas = replicas;
+    this.#onStart = onStart;
+    replicas.servers.forEach(onStart);
     this.#work = Promise.all([...replicas.servers.keys()].map(at => this.#keep(at)));
     this.#work.catch(() => {});
   }
@@ -37,9 +43,10 @@ export class Supervisor {
       }
       // Throws when an answer did not fit.
       await server?.stop();
-      await this.#replicas.start(at).catch(error => {
+      await this.#replicas.start(at).then(this.#onStart, error => {
         // It ends while it starts: the database or the store is down.
         if (!/is not ready/.test(String(error))) throw error;
+        this.failures.push(String(error));
       });
     }
   }

@@ -3,7 +3,8 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { manifestType } from '../hosted/push-client.ts';
 import { pushInChunks } from './chunked-push.ts';
 import { imageOf, type StormImage } from './images.ts';
-import { pullImage, pullManifest } from './pull-image.ts';
+import { inLanes } from './lanes.ts';
+import { pullKept, pullManifest } from './pull-image.ts';
 import type { Client, Storm, Work } from './storm.ts';
 import { Refused } from './storm-http.ts';
 
@@ -19,7 +20,7 @@ const absent = '';
 export const moveTag: Work = async (storm, client) => {
   const { http, history, tally } = storm;
   const { random, number } = client;
-  const tag = await currentTag(storm, client);
+  const tag = currentTag(storm, client);
   const place = { key: `tag ${tag}`, client: number };
   const path = `/v2/${moved}/manifests/${tag}`;
   if (random.once(15)) {
@@ -38,12 +39,13 @@ export const moveTag: Work = async (storm, client) => {
 export const readTag: Work = async (storm, client) => {
   const { http, history, tally } = storm;
   const { random, number } = client;
-  const tag = await currentTag(storm, client);
+  const tag = currentTag(storm, client);
   const place = { key: `tag ${tag}`, client: number };
   const found = await history.read(place, () => lookUp(storm, client, tag));
   tally.count(found === absent ? 'tags read as absent' : 'tags read');
   if (found === absent || !random.once(3)) return;
-  await pullImage(http, moved, found, random);
+  // Its tag may have moved on. Only a deletion of its digest would remove it.
+  await pullKept(http, moved, found, random);
   tally.count('images pulled');
 };
 
@@ -68,14 +70,15 @@ export const keepImage: Work = async (storm, client) => {
 
 /** Reads all tags once, when nothing fails any more. */
 export async function readAllTags(storm: Storm, client: Client): Promise<void> {
-  for (const key of storm.history.keys.filter(name => name.startsWith('tag '))) {
+  const keys = storm.history.keys.filter(name => name.startsWith('tag '));
+  await inLanes(keys, key => {
     const place = { key, client: client.number };
-    await storm.history.read(place, () => lookUp(storm, client, key.slice('tag '.length)));
-  }
+    return storm.history.read(place, () => lookUp(storm, client, key.slice('tag '.length)));
+  });
 }
 
 /** Returns one of the tags that are in use now. */
-async function currentTag({ history }: Storm, { random }: Client): Promise<string> {
+function currentTag({ history }: Storm, { random }: Client): string {
   const line = random.int(tagsAtOnce);
   for (let age = 0; ; age += 1) {
     const tag = `line-${line}-${age}`;

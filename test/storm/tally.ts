@@ -4,8 +4,8 @@ export class Tally {
   readonly #refusals = new Map<string, number>();
   #acknowledged = 0;
 
-  count(what: string): void {
-    this.#counts.set(what, this.countOf(what) + 1);
+  count(what: string, by = 1): void {
+    this.#counts.set(what, this.countOf(what) + by);
   }
 
   countOf(what: string): number {
