@@ -1,4 +1,4 @@
-import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
 import pg from 'pg';
 import type { ObjectStore } from '../world/object-store.ts';
 import type { Replicas } from '../world/replicas.ts';
@@ -31,7 +31,7 @@ export async function sweepSite({ replicas }: Site): Promise<void> {
 
 /** Returns what is in the bucket and has no row, has a row and is not there, or is unfinished. */
 export async function leftoversOf({ replicas, store }: Site): Promise<string[]> {
-  const keys = await keysOf(store, replicas.bucket);
+  const keys = await replicas.objects('');
   const uploads = await store.client.send(
     new ListMultipartUploadsCommand({ Bucket: replicas.bucket }),
   );
@@ -75,10 +75,10 @@ export async function deleteAll({ replicas }: Site, http: StormHttp): Promise<vo
 }
 
 /** Returns the content and the repositories that are still there. */
-export async function contentOf({ replicas, store }: Site): Promise<string[]> {
+export async function contentOf({ replicas }: Site): Promise<string[]> {
   const contents = await query<{ digest: string }>(replicas, 'SELECT digest FROM contents');
   const repositories = await query<{ name: string }>(replicas, 'SELECT name FROM repositories');
-  const keys = await keysOf(store, replicas.bucket);
+  const keys = await replicas.objects('');
   return [
     ...repositories.map(({ name }) => name),
     ...new Set([...contents.map(({ digest }) => digest), ...keys.flatMap(digestIn)]),
@@ -88,18 +88,6 @@ export async function contentOf({ replicas, store }: Site): Promise<string[]> {
 function digestIn(key: string): string[] {
   const [, algorithm, hex] = /^site\/blobs\/(\w+)\/(\w+)$/.exec(key) ?? [];
   return hex === undefined ? [] : [`${algorithm}:${hex}`];
-}
-
-async function keysOf({ client }: ObjectStore, bucket: string): Promise<string[]> {
-  const keys: string[] = [];
-  let ContinuationToken: string | undefined;
-  do {
-    const command = new ListObjectsV2Command({ Bucket: bucket, ContinuationToken });
-    const page = await client.send(command);
-    keys.push(...(page.Contents ?? []).map(({ Key = '' }) => Key));
-    ContinuationToken = page.NextContinuationToken;
-  } while (ContinuationToken !== undefined);
-  return keys;
 }
 
 /** Runs one statement in the database of a site. */
