@@ -83,6 +83,8 @@ test('only a failed answer of the own registry is a failure of the storage', () 
   const failed = `unexpected status from PUT request to ${at}: 503 it does not answer`;
   assert.equal(kindOf(failed), 'unavailable store');
   assert.equal(kindOf('failed to push a/b: unavailable: it does not answer'), 'unavailable store');
+  const lost = 'The upload does not exist or has ended: start the push of this blob again';
+  assert.equal(kindOf(`failed to push a/b: unknown: ${lost}`), 'unavailable store');
   assert.equal(kindOf(failed, 'build'), 'bad-request build');
   for (const other of [failed.replace('503', '403'), 'failed to push a/b: denied: no']) {
     assert.equal(kindOf(other), 'bad-request push');

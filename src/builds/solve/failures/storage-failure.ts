@@ -3,13 +3,17 @@ import { Fault } from '../../../foundation/fault.ts';
 // The words of containerd's pusher, which has repeated its requests for some seconds by then: a status, or the error code
 // of the answer.
 const serverFailed = /unexpected status from .*: 5\d\d\b|failed to push \S+: unavailable: /;
+// The push began at another replica, which led until then. The pusher does not begin again by itself.
+const uploadLost =
+  /failed to push \S+: (?:blob upload )?unknown: The upload does not exist or has ended: /;
 
 /**
- * Returns the failure of a push to this server's own registry as one of its storage when the registry answered 5xx: the
- * build can be repeated then. Returns all other errors as they are.
+ * Returns the failure of a push to this server's own registry as one of its storage when the registry answered 5xx, or
+ * lost the upload with a former leader: the build can be repeated then. Returns all other errors as they are.
  */
 export function asStorageFailure(error: unknown): unknown {
   if (!(error instanceof Fault) || error.phase !== 'push') return error;
-  if (!serverFailed.test(error.message)) return error;
-  return new Fault('unavailable', error.message, { phase: 'store', cause: error });
+  const { message } = error;
+  if (!serverFailed.test(message) && !uploadLost.test(message)) return error;
+  return new Fault('unavailable', message, { phase: 'store', cause: error });
 }
