@@ -16,7 +16,7 @@ import { requireMksquashfs } from '../images/sif/squashfs/mksquashfs.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { DiskSpace } from '../storage/directory/disk-space.ts';
-import type { HostedSums } from '../storage/rows/hosted/hosted-store.ts';
+import type { HostedStore, HostedSums } from '../storage/rows/hosted/hosted-store.ts';
 import type { BuildStore } from '../storage/rows/images/build-rows.ts';
 import type { CredentialSource } from '../upstream/auth/credentials.ts';
 import type { FetchToken } from '../upstream/auth/fetch-token.ts';
@@ -30,6 +30,7 @@ import { archivedLogs, type LogArchive } from './logs/archived-logs.ts';
 import { type BuildLogs, createBuildLogs } from './logs/build-logs.ts';
 import { needsBuilder, recipeIn } from './plan/build-plan.ts';
 import type { BuildPlaces } from './plan/plan.ts';
+import { createStagedImages } from './runs/staged-images.ts';
 import { createBuildRights } from './solve/build-rights.ts';
 import { withReasons } from './solve/conda/builder-required.ts';
 import { createFindSolution, type FindSolutionDeps } from './solve/conda/find-solution.ts';
@@ -53,6 +54,8 @@ export interface BuildService {
   requireBuilder(hasLogin: boolean): Promise<void>;
   /** Returns the builders that were used since the start. */
   builderStates(): readonly BuilderState[];
+  /** Removes the intermediate images of builds that have ended. */
+  removeStagedImages(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -112,6 +115,7 @@ export interface BuildServiceDeps {
   readonly sif: SifSettings;
   readonly space: DiskSpace;
   readonly hosted: Pick<HostedManifests, 'removeAll'>;
+  readonly repositories: HostedStore['repositories'];
   /** Bytes of a hosted repository and of those below it. */
   readonly hostedBytes: HostedSums['bytesBelow'];
   /** Bytes that builds without an access token may fill in a hosted repository; undefined for no limit. */
@@ -166,6 +170,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createStageSifBases({ ...deps, directory, limits, publish })(...given);
   };
 
+  const staging = createStagedImages(deps);
   const targets = createTargetRepository({ ...deps, rightsOf });
   const builds = createBuilds({
     store,
@@ -182,14 +187,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       attach: createAttach(registry, deps.pusher),
       rightsOf,
       conda: deps.places.conda,
-      staging: {
-        host: ownHost,
-        repositoryOf: id => ({ registry: ownHost, repository: `builds/staging/${id}` }),
-        drop: id =>
-          deps.hosted
-            .removeAll(`builds/staging/${id}`)
-            .catch(err => log.error({ buildId: id, err }, 'cannot remove the staged image')),
-      },
+      staging,
     }),
     find: targets.find,
     async admit(plan, { grant, isTrusted }) {
@@ -228,6 +226,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     }),
     requireBuilder: hasLogin => builders.require(hasLogin ? 'known' : 'stranger'),
     builderStates: builders.states,
+    removeStagedImages: staging.removeStray,
     async close() {
       await closeInTurn(
         [

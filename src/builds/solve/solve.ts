@@ -23,6 +23,7 @@ import type { CondaMaker } from '../recipe/conda/conda-source.ts';
 import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
+import type { Staging } from '../runs/staged-images.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
 import { BuilderRequired, refuseBuilder, sentence, withReasons } from './conda/builder-required.ts';
@@ -49,15 +50,6 @@ export interface SolveDeps {
   readonly conda?: CondaMaker | undefined;
   /** Repositories of intermediate images. */
   readonly staging: Staging;
-}
-
-/** Provides a hosted repository for the intermediate images of each build. */
-export interface Staging {
-  /** The host of these repositories. */
-  readonly host: string;
-  repositoryOf(buildId: string): Reference;
-  /** Removes the images of a build, including those of an earlier attempt. */
-  drop(buildId: string): Promise<void>;
 }
 
 /**

@@ -122,6 +122,7 @@ export function createContainers(
     sif: { ...config.sif, signer: configuredSifSigner(config.sif.signingKey) },
     space: state.space,
     hosted: hosted.manifests,
+    repositories: state.hosted.repositories,
     hostedBytes: state.hosted.bytesBelow,
     maxAnonymousBytes: config.anonymous.maxBuildBytes,
     log,

@@ -87,6 +87,10 @@ export function startRegularWork(
       ),
       purge('delete finished builds and their logs', building.builds.purge),
       purge('delete the logs of unknown builds', building.builds.removeStrayLogs),
+      {
+        ...{ name: 'delete the staged images of ended builds', everyMs: purgeMs, atStart: true },
+        run: building.removeStagedImages,
+      },
       purge('delete old build contexts', signal =>
         purgeContexts(rows.contexts, Date.now() - config.hosted.contextLife, signal),
       ),
