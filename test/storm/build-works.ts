@@ -24,7 +24,7 @@ interface EndedBuild {
   readonly tag: string;
 }
 
-const lines = 30;
+const lines = 15;
 const pauseSeconds = 0.05;
 const pauseMs = 200;
 // A build begins again at most three times, after the end of a server.
@@ -64,6 +64,7 @@ export class BuildWorks {
     await followToEnd(storm, client, id);
     const details = await untilCompleted(storm, id);
     tally.acknowledge(`builds ${details.succeeded ? 'succeeded' : 'failed'}`);
+    if (!details.succeeded) tally.refuse('a build failed', new Error(details.reason));
     this.#ended.push({
       ...{ id, end: JSON.stringify(details), succeeded: details.succeeded === true },
       ...{ repository, tag },

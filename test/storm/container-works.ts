@@ -14,9 +14,12 @@ interface Container {
   readonly repository: string;
   readonly tag: string;
   readonly isKept: boolean;
+  /** How often a client has tried to revoke it. */
+  revocations: number;
 }
 
 const recent = 30;
+const mostRevocations = 2;
 const absent = '';
 
 /** The container requests of a storm. */
@@ -55,9 +58,12 @@ export class ContainerWorks {
   };
 
   readonly revoke: Work = async ({ http, history, tally }, client) => {
-    const candidates = this.#containers.slice(-recent).filter(({ isKept }) => !isKept);
+    const candidates = this.#containers
+      .slice(-recent)
+      .filter(({ isKept, revocations }) => !isKept && revocations < mostRevocations);
     const container = client.random.pick(candidates);
     if (!container) return;
+    container.revocations += 1;
     const place = { key: container.key, client: client.number };
     const path = `/container-token/${container.token}`;
     // A proxy may have repeated the request of a token that it had revoked.
@@ -86,5 +92,12 @@ export class ContainerWorks {
 function containerOf({ targetImage, containerToken }: ContainerAnswer, isKept: boolean): Container {
   const [, repository = '', tag = ''] = /^[^/]+\/(.+):([^:]+)$/.exec(targetImage) ?? [];
   const hash = createHash('sha256').update(containerToken).digest('hex').slice(0, 12);
-  return { key: `container ${hash}`, token: containerToken, repository, tag, isKept };
+  return {
+    key: `container ${hash}`,
+    token: containerToken,
+    repository,
+    tag,
+    isKept,
+    revocations: 0,
+  };
 }
