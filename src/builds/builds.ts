@@ -179,6 +179,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
     const { id } = row;
     const writer = logs.begin(id);
     writer.write(`\nThe build failed: ${outcome.reason}\n`);
+    await writer.written();
+    await writer.share();
     await writer.end();
     await store.finish(id, outcome, now(), now() + keep.failed);
     countBuild(tally, row, 'server', { startedAt: undefined, finishedAt: now() });

@@ -48,6 +48,7 @@ import { openState } from './assembly/server-state.ts';
 import { accessRules } from './config/read/access-in-force.ts';
 import { configuredPlaces } from './config/read/places.ts';
 import { isBehindOthers } from './config/read/replica-settings.ts';
+import type { StopReason } from './life/stop-server.ts';
 import { flushFigures } from './upkeep/figures.ts';
 import { createReadiness } from './upkeep/readiness.ts';
 
@@ -57,8 +58,8 @@ export interface App {
   readonly pairing: Pairing;
   /** Counts a connection that a limit has refused. */
   readonly noteRefused: RefusedListener;
-  /** Reports the server as not ready for new work. Running work continues. */
-  drain(): void;
+  /** Reports the server as not ready for new work. Running work continues, except for builds after the loss of the lead. */
+  drain(why: StopReason): void;
   /** Writes unsaved state and closes all parts. Logs parts that fail; never rejects. */
   close(): Promise<void>;
 }
@@ -202,9 +203,11 @@ export async function createApp(deps: AppDeps): Promise<App> {
       state.tally.add('limits', limit);
       state.tally.add('refused callers', network);
     },
-    drain() {
+    drain(why) {
       isDraining = true;
       building.builds.drain();
+      // The replica that leads now runs them.
+      if (why === 'lost') void building.builds.close();
     },
     async close() {
       await closeInTurn(

@@ -57,7 +57,7 @@ test('the layers of a Singularity image are removed, however its build ends', as
       grant: undefined,
       owner: 'nobody',
       isTrusted: false,
-      log: { ...noSteps, write() {}, async written() {}, async end() {} },
+      log: { ...noSteps, write() {}, async written() {}, async share() {}, async end() {} },
       signal: new AbortController().signal,
     });
   await assert.rejects(run(true), /the builder is gone/);
@@ -90,6 +90,7 @@ function runLinked(conda?: CondaMaker) {
         log += text;
       },
       async written() {},
+      async share() {},
       async end() {},
       ...noSteps,
     },

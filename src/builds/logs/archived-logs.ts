@@ -21,7 +21,7 @@ const askedMs = 5_000;
 const mostKnown = 10_000;
 
 /**
- * Returns logs that are copied into the archive when their build ends, and brought from there when this machine does not
+ * Returns logs that are copied into the archive when their writer shares them, and brought from there when this machine does not
  * have them. The archive is right where both have a log: the build may have ended on another machine. An archive that
  * fails costs no build.
  *
@@ -80,13 +80,13 @@ export function archivedLogs(
       const writer = logs.begin(id);
       return {
         ...writer,
+        async share() {
+          const sent = send(id).then(() => known.set(id, true), onError);
+          await Promise.race([sent, sleep(sendMs, undefined, { ref: false })]);
+        },
         async end() {
           await writer.end();
-          const sent = send(id)
-            .then(() => known.set(id, true))
-            .catch(onError)
-            .finally(() => writing.delete(id));
-          await Promise.race([sent, sleep(sendMs, undefined, { ref: false })]);
+          writing.delete(id);
         },
       };
     },

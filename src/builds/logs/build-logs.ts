@@ -20,6 +20,8 @@ export interface LogWriter extends StepWriter {
   written(): Promise<void>;
   /** Returns the steps of the last attempt, each in its last state. */
   lastSteps(): ReturnType<StepRecorder['lastSteps']>;
+  /** Copies the whole log to where the other servers of the site find it. The build has ended, and nobody knows it yet. */
+  share(): Promise<void>;
   /** Resolves when all text is in the file. Readers that follow the log then reach its end. */
   end(): Promise<void>;
 }
@@ -149,6 +151,7 @@ export function createBuildLogs(directory: string): BuildLogs {
         async written() {
           await Promise.all([chain, written()]);
         },
+        async share() {},
         async end() {
           await Promise.all([chain, written()]);
           writing.isEnded = true;

@@ -61,7 +61,7 @@ export interface BuildRuns {
 }
 
 export interface BuildRunsDeps {
-  readonly store: Pick<BuildStore, 'start' | 'leave' | 'finish'>;
+  readonly store: Pick<BuildStore, 'start' | 'leave' | 'finish' | 'isUnfinished'>;
   readonly logs: Pick<BuildLogs, 'begin'>;
   readonly solve: Solve;
   readonly builders: Pick<Builders, 'isComing' | 'untilThere'>;
@@ -184,17 +184,20 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     const { row, writer } = run;
     try {
       const ended = await outcomeOf(run);
-      // A client that sees a finished build finds its complete log.
       await writer.written();
       if (!ended) {
         if (run.startedAt !== undefined) await store.leave(row);
         return;
       }
+      const stored = <T>(change: () => Promise<T>) =>
+        untilStored(closed.signal, noteLost(row), change);
+      // Another server may have taken the lead, and run this build again.
+      if (!(await stored(() => store.isUnfinished(row.id)))) return;
+      // A client that sees a finished build finds its complete log.
+      await writer.share();
       const { outcome, result } = ended;
       const at = now();
-      await untilStored(closed.signal, noteLost(row), () =>
-        store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome)),
-      );
+      await stored(() => store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome)));
       countBuild(tally, row, result, { startedAt: run.startedAt, finishedAt: at });
       countSteps(tally, writer.lastSteps());
       log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');

@@ -11,11 +11,11 @@ const longestPauseMs = 10_000;
  * @param signal ends the attempts
  * @param onLost called after each failed attempt
  */
-export async function untilStored(
+export async function untilStored<T>(
   signal: AbortSignal,
   onLost: (error: unknown) => void,
-  change: () => Promise<void>,
-): Promise<void> {
+  change: () => Promise<T>,
+): Promise<T> {
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
     try {
       return await change();

@@ -11,8 +11,8 @@ export type StopReason = (typeof signals)[number] | 'lost';
 
 /** What answers the requests of a server. */
 export interface Running {
-  /** Reports the server as not ready for new work. Running work continues. */
-  drain(): void;
+  /** Reports the server as not ready for new work. Running work continues, except what a server without its lead cannot finish. */
+  drain(why: StopReason): void;
   close(): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ export async function stopOn(
   log: Logger,
 ): Promise<number> {
   const why = await reason;
-  running.drain();
+  running.drain(why);
   listeners.drain();
   const delayMs = why === 'SIGINT' || why === 'lost' ? 0 : stopDelay;
   if (delayMs > 0) {

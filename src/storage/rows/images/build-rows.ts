@@ -96,6 +96,8 @@ export interface BuildStore {
    * @param keptUntil when it may be removed; a request for it extends that to the request's expiry
    */
   finish(id: string, outcome: BuildOutcome, at: number, keptUntil: number): Promise<void>;
+  /** Returns false for a build that has ended. Throws a `Fault` (503) when this server may change no builds any more. */
+  isUnfinished(id: string): Promise<boolean>;
   /**
    * Returns up to so many builds that are queued or running, or were when the process ended, in the order of their
    * rows.
@@ -150,6 +152,10 @@ export function createBuildStore(database: RowDatabase): BuildStore {
        media_type = @mediaType, reason = @reason, lock_file = @lockFile, file = @file, solution = @solution,
        kept_until = CASE WHEN kept_until > @keptUntil THEN kept_until ELSE @keptUntil END
      WHERE id = @id`,
+  );
+  // Only a change makes sure that no other server has taken the database.
+  const isUnfinished = database.sql(
+    'UPDATE builds SET starts = starts WHERE id = ? AND finished_at IS NULL',
   );
   const unfinished = database.sql<StoredRow & { readonly row: number }>(
     `SELECT ${columns}, rowid AS row FROM builds WHERE finished_at IS NULL AND rowid > ?
@@ -208,6 +214,7 @@ export function createBuildStore(database: RowDatabase): BuildStore {
         patienceMs: Number.POSITIVE_INFINITY,
       });
     },
+    isUnfinished: id => database.commit(() => isUnfinished.hasChanged(id)),
     unfinished: async (afterRow, limit) =>
       (await database.read(unfinished.all(afterRow, limit))).map(
         row => rowOf(row) as UnfinishedBuild,

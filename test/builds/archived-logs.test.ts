@@ -1,0 +1,60 @@
+/** Logs of ended builds that several servers share. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { archivedLogs, type LogArchive } from '../../src/builds/logs/archived-logs.ts';
+import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+function memoryArchive(): LogArchive & { readonly kept: ReadonlyMap<string, Buffer> } {
+  const kept = new Map<string, Buffer>();
+  return {
+    kept,
+    put: async (name, bytes) => void kept.set(name, bytes),
+    read: async name => kept.get(name),
+    remove: async name => void kept.delete(name),
+    async *names() {
+      yield* kept.keys();
+    },
+  };
+}
+
+const id = '0a_1';
+
+test('a build has its whole log at each server before it counts as ended', async () => {
+  await using directory = await makeTempDir('archived-logs');
+  const archive = memoryArchive();
+  const server = (name: string) => {
+    const own = directory.join(name);
+    return archivedLogs(createBuildLogs(own), own, archive, assert.fail);
+  };
+  const writer = server('one').begin(id);
+  writer.write('first\n');
+  writer.write('last\n');
+  await writer.written();
+  assert.equal(archive.kept.size, 0);
+  await writer.share();
+  // It may be killed now.
+  assert.equal(await server('other').read(id), 'first\nlast\n');
+});
+
+test('a server that has lost the lead does not replace the log of the next one', async () => {
+  await using directory = await makeTempDir('archived-logs');
+  const archive = memoryArchive();
+  const server = (name: string) => {
+    const own = directory.join(name);
+    return archivedLogs(createBuildLogs(own), own, archive, assert.fail);
+  };
+  const former = server('former').begin(id);
+  former.write('begun\n');
+  await former.written();
+  const next = server('next').begin(id);
+  next.write('begun again\nended\n');
+  await next.written();
+  await next.share();
+  await next.end();
+  former.write('The server stops\n');
+  await former.end();
+  for (const name of ['former', 'next', 'third']) {
+    assert.equal(await server(name).read(id), 'begun again\nended\n', name);
+  }
+});
