@@ -25,7 +25,7 @@ test('a build has its whole log at each server before it counts as ended', async
   const archive = memoryArchive();
   const server = (name: string) => {
     const own = directory.join(name);
-    return archivedLogs(createBuildLogs(own), own, archive, assert.fail);
+    return archivedLogs(createBuildLogs(own), own, archive, error => assert.fail(String(error)));
   };
   const writer = server('one').begin(id);
   writer.write('first\n');
@@ -42,7 +42,7 @@ test('a server that has lost the lead does not replace the log of the next one',
   const archive = memoryArchive();
   const server = (name: string) => {
     const own = directory.join(name);
-    return archivedLogs(createBuildLogs(own), own, archive, assert.fail);
+    return archivedLogs(createBuildLogs(own), own, archive, error => assert.fail(String(error)));
   };
   const former = server('former').begin(id);
   former.write('begun\n');

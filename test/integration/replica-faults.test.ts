@@ -7,15 +7,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createCurrentLeader } from '../../src/server/replicas/current-leader.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
+import { basic } from '../hosted/push-client.ts';
 import { pair, pairingUrl, refusal } from '../platform/pairing-peer.ts';
 import { eventually } from '../world/eventually.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
-import type { Sluice } from '../world/sluice.ts';
+import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
+import { accounts, admin } from './hosted.ts';
 
 const pairingToken = 'a long pairing token';
 const endpoint = 'https://platform.example.com/api';
@@ -37,6 +39,7 @@ suite('two replicas', () => {
     replicas = await startReplicas({
       ...{ postgres, store, count: 2 },
       config: {
+        accounts,
         buildkit: 'off',
         limits: { requests: { anonymous: `${perHour}/hour` } },
         platform: { pairingToken, allow: ['platform.example.com'] },
@@ -216,6 +219,13 @@ suite('two replicas', () => {
 
   test('a leader that was cut off changes nothing, and ends', async () => {
     const { leads, leader, follower } = await roles();
+    const answer = await ask(leader, { 'x-forwarded-for': '198.51.100.9' });
+    const served = (await answer.json()) as ContainerAnswer;
+    const pull = () =>
+      fetch(leader.at(served.targetImage, `manifests/${served.targetImage.split(':').at(-1)}`), {
+        headers: { accept: '*/*' },
+      });
+    assert.equal((await pull()).status, 200);
     leader.process.kill('SIGSTOP');
     const client = new pg.Client(replicas.database);
     await client.connect();
@@ -233,8 +243,19 @@ suite('two replicas', () => {
     assert.equal(rows[0]?.count, 0, 'the connections of the former leader are gone');
     await client.end();
     assert.equal((await ask(follower, { 'x-forwarded-for': '198.51.100.1' })).status, 200);
+    const revoked = await follower.fetch(`/container-token/${served.containerToken}`, {
+      method: 'DELETE',
+      headers: basic(admin.username, admin.password),
+    });
+    assert.equal(revoked.status, 200);
     const ended = new Promise<number | null>(resolve => leader.process.once('exit', resolve));
     leader.process.kill('SIGCONT');
+    // It had the token in memory.
+    for (let isThere = true; isThere; ) {
+      const found = await pull().catch(() => undefined);
+      assert.notEqual(found?.status, 200);
+      isThere = found !== undefined;
+    }
     assert.equal(await ended, 1);
     const again = await replicas.start(leads);
     assert.equal((await ask(again, { 'x-forwarded-for': '198.51.100.2' })).status, 200);

@@ -77,6 +77,32 @@ test('unknown, expired and revoked tokens are distinguished in each process', as
   assert.equal((await registry.describe(token)).token, token, 'remembered for a while');
 });
 
+test('a token that another server has revoked ends, unless the database does not answer', async () => {
+  const store = createRequestStore(openDatabase(':memory:'));
+  let isCurrent = true;
+  let isAway = false;
+  const away = new Fault('unavailable', 'the database does not answer', { phase: 'store' });
+  const find: typeof store.find = hash => (isAway ? Promise.reject(away) : store.find(hash));
+  const options = { isCurrent: () => isCurrent };
+  const former = createTokenRegistry({ ...store, find }, hourMs, unlimited, options);
+  const next = createTokenRegistry(store, hourMs, unlimited);
+  const { token } = await issueOne(former);
+  assert.equal((await former.get(token)).token, token);
+  isCurrent = false;
+  assert.equal((await former.get(token)).token, token);
+  await next.revoke(token);
+  isAway = true;
+  assert.equal((await former.get(token)).token, token, 'pulls continue');
+  isAway = false;
+  for (let time = 0; time < 2; time += 1) {
+    await assert.rejects(former.get(token), refused(/was revoked at/));
+    isAway = true;
+    if (time === 0) await assert.rejects(former.get(token), away);
+    isAway = false;
+    isCurrent = true;
+  }
+});
+
 test('large requests do not stay in memory after a look-up', async () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { AnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
@@ -39,6 +40,8 @@ export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMe
   return JSON.parse(body);
 }
 
+// How long a pull waits for the database when the image is known.
+const answerMs = 1000;
 // About 15,000 usual requests, or 30 of the largest.
 const cachedBytes = 32 * 1024 * 1024;
 // The token gives access, so the stored request has this placeholder.
@@ -48,15 +51,19 @@ const rememberMs = 3 * 24 * 3600 * 1000;
 // A request dated further in the future than this was made by a wrong clock.
 const futureMs = 3_600_000;
 
-/**
- * @param share limits the requests of callers without a login
- * @param now ms since the epoch
- */
+export interface TokenRegistryOptions {
+  /** Returns the time in ms since the epoch. */
+  readonly now?: () => number;
+  /** Returns false while another server may end requests. */
+  readonly isCurrent?: () => boolean;
+}
+
+/** @param share limits the requests of callers without a login */
 export function createTokenRegistry(
   store: RequestStore,
   lifeMs: number,
   share: Pick<AnonymousShare, 'admitRequest'>,
-  now: () => number = Date.now,
+  { now = Date.now, isCurrent = () => true }: TokenRegistryOptions = {},
 ): TokenRegistry {
   const live = cacheOfBytes<string, Live>(cachedBytes, ({ bytes }) => bytes);
 
@@ -72,6 +79,26 @@ export function createTokenRegistry(
     const own = identity(token as ContainerToken);
     const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };
     return { request, revokedAt, bytes: 1000 + row.body.length };
+  };
+
+  const look = async (token: string): Promise<Live> => {
+    const before = revocations;
+    const { request, revokedAt, bytes } = await find(token);
+    if (revokedAt !== null) {
+      live.delete(token);
+      throw revoked(revokedAt);
+    }
+    const kept = { request, bytes };
+    if (before === revocations) live.set(token, kept);
+    return kept;
+  };
+  /** Looks up what is in memory already. Pulls continue while the database does not answer. */
+  const lookedUp = async (token: string, kept: Live): Promise<Live> => {
+    const late = sleep(answerMs, kept, { ref: false });
+    return Promise.race([look(token), late]).catch(error => {
+      if (error instanceof Fault && error.kind === 'unavailable') return kept;
+      throw error;
+    });
   };
 
   return {
@@ -92,13 +119,8 @@ export function createTokenRegistry(
 
     async get(token) {
       let kept = live.get(token);
-      if (!kept) {
-        const before = revocations;
-        const found = await find(token);
-        if (found.revokedAt !== null) throw revoked(found.revokedAt);
-        kept = { request: found.request, bytes: found.bytes };
-        if (before === revocations) live.set(token, kept);
-      }
+      if (kept && !isCurrent()) kept = await lookedUp(token, kept);
+      kept ??= await look(token);
       const { request } = kept;
       if (request.expiresAt <= now()) {
         live.delete(token);

@@ -158,7 +158,8 @@ export function createContainers(
   });
   const baseOf = createBaseFinder(bases);
   const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
-  const tokens = createTokenRegistry(state.rows.requests, config.tokenLife, share);
+  const { isCurrent } = state.rows;
+  const tokens = createTokenRegistry(state.rows.requests, config.tokenLife, share, { isCurrent });
   const findServed = createFindServed({
     ...{ tokens, ownHost },
     servedPrefix: `${config.prefix}/`,

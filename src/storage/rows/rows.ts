@@ -68,6 +68,8 @@ export interface Rows {
   readonly upkeep: RowsUpkeep;
   /** Returns the connections to a database across the network. */
   readonly connections?: () => ConnectionCounts;
+  /** Returns false while another server may change the rows: what this one has in memory may be outdated. */
+  isCurrent(): boolean;
   /** Returns the audit log. It reports entries that it cannot write to `onError`. */
   auditLog(onError: (error: unknown) => void): AuditLog;
   /** Resolves when every earlier change would survive a power failure. */
@@ -96,15 +98,20 @@ export async function openPostgresRows(url: string, use?: PostgresUse): Promise<
   // Most servers keep their rows in a file, and never load this client.
   const { openPostgres } = await import('./postgres/postgres-database.ts');
   const database = await openPostgres(url, use);
-  return { ...storesOf(database, postgresUpkeep), connections: database.connections };
+  const { connections, isCurrent } = database;
+  return { ...storesOf(database, postgresUpkeep), connections, isCurrent };
 }
 
 /** Returns the stores of an open SQLite file. */
 export function rowsOf(database: Database): Rows {
-  return storesOf(database, createRowsUpkeep(database));
+  // Its lock ends with this process only.
+  return { ...storesOf(database, createRowsUpkeep(database)), isCurrent: () => true };
 }
 
-function storesOf(database: RowDatabase & Pick<Rows, 'end'>, upkeep: RowsUpkeep): Rows {
+function storesOf(
+  database: RowDatabase & Pick<Rows, 'end'>,
+  upkeep: RowsUpkeep,
+): Omit<Rows, 'isCurrent'> {
   return {
     requests: createRequestStore(database),
     builds: createBuildStore(database),

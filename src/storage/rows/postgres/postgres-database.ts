@@ -20,6 +20,8 @@ import { type LockNews, type ServerLock, serverName, takeServerLock } from './se
 export interface PostgresDatabase extends RowDatabase {
   /** Returns how many connections there are now. */
   connections(): ConnectionCounts;
+  /** False while another server may change the rows. */
+  isCurrent(): boolean;
   /** Finishes the work in progress and closes the connections. */
   end(): Promise<void>;
 }
@@ -191,6 +193,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       const { totalCount, idleCount, waitingCount } = pool;
       return { busy: totalCount - idleCount, idle: idleCount, waiting: waitingCount };
     },
+    isCurrent: () => lock?.isHeld ?? true,
     async end() {
       closing.abort();
       await Promise.allSettled(running);

@@ -6,6 +6,8 @@ import { Fault } from '../../../foundation/fault.ts';
 export interface ServerLock {
   /** Throws a {@link Fault} (503) while this server does not have the lock. */
   require(): void;
+  /** False while another server may have the lock. */
+  readonly isHeld: boolean;
   /** True when another server took the lock. This server does not take it again. */
   readonly isTaken: boolean;
   /**
@@ -195,6 +197,9 @@ export async function takeServerLock(
     require() {
       if (isTaken) throw takenByOther();
       if (held === undefined) throw notHeld();
+    },
+    get isHeld() {
+      return held !== undefined;
     },
     get isTaken() {
       return isTaken;
