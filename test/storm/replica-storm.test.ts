@@ -56,7 +56,7 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
       buildkit: [builder.address, otherBuilder.address],
       registries: { [registry.host]: { plainHttp: true } },
       // Content is removed and pushed again while servers die.
-      sweep: { interval: '2s', grace: '15s' },
+      sweep: { interval: '2s', grace: '60s' },
       hosted: { uploadLife: '30s' },
     },
   });
@@ -108,6 +108,7 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
       const names = order.next().value as readonly string[];
       await die(site, names, random);
       await isWhole(`all replicas run after round ${round}: ${names}`);
+      if (round % 10 === 0) console.error(`round ${round}, ${tally.acknowledged} acknowledged`);
       await eventually(`more is acknowledged after round ${round}: ${names}`, () => {
         assert.deepEqual(wrong, [], `in round ${round}: ${names}`);
         return (
