@@ -18,7 +18,7 @@ interface Container {
   revocations: number;
 }
 
-const recent = 30;
+const recent = 12;
 const mostRevocations = 2;
 const absent = '';
 
