@@ -37,6 +37,22 @@ test('a build has its whole log at each server before it counts as ended', async
   assert.equal(await server('other').read(id), 'first\nlast\n');
 });
 
+test('a log that cannot be brought now is not taken for an empty one', async () => {
+  await using directory = await makeTempDir('archived-logs');
+  const failure = new Error('no object store');
+  const failing: LogArchive = {
+    ...memoryArchive(),
+    read: () => Promise.reject(failure),
+  };
+  const errors: unknown[] = [];
+  const own = directory.join('own');
+  const logs = archivedLogs(createBuildLogs(own), own, failing, error => errors.push(error));
+  await assert.rejects(logs.read(id), failure);
+  await assert.rejects(logs.follow(id, new AbortController().signal).next(), failure);
+  assert.equal(await logs.lines(id), undefined);
+  assert.deepEqual(errors, [failure, failure, failure]);
+});
+
 test('a server that has lost the lead does not replace the log of the next one', async () => {
   await using directory = await makeTempDir('archived-logs');
   const archive = memoryArchive();

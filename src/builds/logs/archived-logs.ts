@@ -23,7 +23,7 @@ const mostKnown = 10_000;
 /**
  * Returns logs that are copied into the archive when their writer shares them, and brought from there when this machine does not
  * have them. The archive is right where both have a log: the build may have ended on another machine. An archive that
- * fails costs no build.
+ * fails costs no build. While it fails, reading such a log as text fails too, because an empty log would look complete.
  *
  * @param onError called with the reason when the archive failed
  */
@@ -67,12 +67,16 @@ export function archivedLogs(
     let work = bringing.get(id);
     if (!work) {
       work = bring(id)
-        .catch(onError)
+        .catch(error => {
+          onError(error);
+          throw error;
+        })
         .finally(() => bringing.delete(id));
       bringing.set(id, work);
     }
     await work;
   };
+  const broughtIfPossible = (id: string) => brought(id).catch(() => {});
 
   return {
     begin(id) {
@@ -99,11 +103,11 @@ export function archivedLogs(
       yield* logs.follow(id, signal, options);
     },
     async steps(id) {
-      await brought(id);
+      await broughtIfPossible(id);
       return logs.steps(id);
     },
     async lines(id) {
-      await brought(id);
+      await broughtIfPossible(id);
       return logs.lines(id);
     },
     async remove(id) {
