@@ -1,4 +1,5 @@
 /** What clients did to registers, such as tags, and what they saw. */
+import { writeFile } from 'node:fs/promises';
 
 /** A line of the history, as the program in `linear/` reads it. Times are in nanoseconds of one clock. */
 export interface Operation {
@@ -48,6 +49,12 @@ export class History {
     const value = await work();
     this.note({ ...place, kind: 'read', value, start, end: this.now() });
     return value;
+  }
+
+  /** Writes it into a file, as the checker reads it. */
+  async save(file: string): Promise<void> {
+    const lines = this.#operations.map(operation => `${JSON.stringify(operation)}\n`);
+    await writeFile(file, lines.join(''));
   }
 
   countOf(key: string): number {

@@ -29,6 +29,15 @@ export async function sweepSite({ replicas }: Site): Promise<void> {
   if (swept.code !== 0) throw new Error(swept.stdout + swept.stderr);
 }
 
+/** Returns the images that more than one build has made. */
+export async function imagesBuiltTwice({ replicas }: Site): Promise<string[]> {
+  const found = await query<{ target: string }>(
+    replicas,
+    'SELECT target FROM builds WHERE succeeded = 1 GROUP BY target HAVING count(*) > 1',
+  );
+  return found.map(({ target }) => target);
+}
+
 /** Returns what is in the bucket and has no row, has a row and is not there, or is unfinished. */
 export async function leftoversOf({ replicas, store }: Site): Promise<string[]> {
   const keys = await replicas.objects('');
