@@ -14,11 +14,14 @@ interface Container {
   readonly repository: string;
   readonly tag: string;
   readonly isKept: boolean;
+  /** How often a client has read it, so that a server may have it in memory. */
+  reads: number;
   /** How often a client has tried to revoke it. */
   revocations: number;
 }
 
 const recent = 12;
+const fewestReads = 2;
 const mostRevocations = 2;
 const absent = '';
 
@@ -57,10 +60,12 @@ export class ContainerWorks {
     storm.tally.count('images pulled');
   };
 
+  /** Revokes a container that clients have read. */
   readonly revoke: Work = async ({ http, history, tally }, client) => {
     const candidates = this.#containers
       .slice(-recent)
-      .filter(({ isKept, revocations }) => !isKept && revocations < mostRevocations);
+      .filter(({ isKept }) => !isKept)
+      .filter(({ reads, revocations }) => reads >= fewestReads && revocations < mostRevocations);
     const container = client.random.pick(candidates);
     if (!container) return;
     container.revocations += 1;
@@ -80,7 +85,9 @@ export class ContainerWorks {
     const { key, repository, tag } = container;
     return history.read({ key, client: client.number }, async () => {
       try {
-        return (await pullManifest(http, repository, tag)).digest;
+        const { digest } = await pullManifest(http, repository, tag);
+        container.reads += 1;
+        return digest;
       } catch (error) {
         if (error instanceof Refused && error.status === 404) return absent;
         throw error;
@@ -98,6 +105,7 @@ function containerOf({ targetImage, containerToken }: ContainerAnswer, isKept: b
     repository,
     tag,
     isKept,
+    reads: 0,
     revocations: 0,
   };
 }
