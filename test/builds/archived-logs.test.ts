@@ -60,7 +60,8 @@ test('a server that has lost the lead does not replace the log of the next one',
     const own = directory.join(name);
     return archivedLogs(createBuildLogs(own), own, archive, error => assert.fail(String(error)));
   };
-  const former = server('former').begin(id);
+  const formerLogs = server('former');
+  const former = formerLogs.begin(id);
   former.write('begun\n');
   await former.written();
   const next = server('next').begin(id);
@@ -68,6 +69,9 @@ test('a server that has lost the lead does not replace the log of the next one',
   await next.written();
   await next.share();
   await next.end();
+  // It has not noticed yet that another server leads.
+  await assert.rejects(formerLogs.read(id, { isEnded: true }), /Another server of this site/);
+  assert.equal(await formerLogs.read(id, { isEnded: false }), 'begun\n');
   former.write('The server stops\n');
   await former.end();
   for (const name of ['former', 'next', 'third']) {

@@ -2,7 +2,8 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { type BuildLogs, logFilesOf } from './build-logs.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { type BuildLogs, type LogOptions, logFilesOf } from './build-logs.ts';
 
 /** Where logs of ended builds are kept for every server of a site. */
 export interface LogArchive {
@@ -38,6 +39,8 @@ export function archivedLogs(
   const absent = new LRUCache<string, true>({ max: mostKnown, ttl: askedMs });
   const bringing = new Map<string, Promise<void>>();
   const writing = new Set<string>();
+  /** Logs that this machine writes, and that have their end. */
+  const shared = new Set<string>();
 
   const send = async (id: string): Promise<boolean> => {
     let isSent = false;
@@ -76,6 +79,10 @@ export function archivedLogs(
     }
     await work;
   };
+  /** Throws a {@link Fault} (503) when another server has ended a build that this one believes to run. */
+  const requireRight = (id: string, { isEnded = false }: LogOptions = {}): void => {
+    if (isEnded && writing.has(id) && !shared.has(id)) throw ranElsewhere();
+  };
   const broughtIfPossible = (id: string) => brought(id).catch(() => {});
 
   return {
@@ -85,20 +92,24 @@ export function archivedLogs(
       return {
         ...writer,
         async share() {
+          shared.add(id);
           const sent = send(id).then(() => known.set(id, true), onError);
           await Promise.race([sent, sleep(sendMs, undefined, { ref: false })]);
         },
         async end() {
           await writer.end();
           writing.delete(id);
+          shared.delete(id);
         },
       };
     },
     async read(id, options) {
+      requireRight(id, options);
       await brought(id);
       return logs.read(id, options);
     },
     async *follow(id, signal, options) {
+      requireRight(id, options);
       await brought(id);
       yield* logs.follow(id, signal, options);
     },
@@ -123,6 +134,14 @@ export function archivedLogs(
       }
     },
   };
+}
+
+function ranElsewhere(): Fault {
+  return new Fault(
+    'unavailable',
+    'Another server of this site has ended this build: try again in a moment',
+    { phase: 'store', retryAfterSeconds: 1 },
+  );
 }
 
 async function unlessAbsent<T>(work: Promise<T>): Promise<T | undefined> {

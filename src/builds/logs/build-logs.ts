@@ -30,6 +30,8 @@ export interface LogWriter extends StepWriter {
 export interface LogOptions {
   /** With the sequences that colour text on a terminal, and no others. Default: plain text. */
   readonly hasColours?: boolean | undefined;
+  /** True when the build has ended: a log that has no end yet is not the right one. */
+  readonly isEnded?: boolean;
 }
 
 /** The logs of builds, a file for each. */

@@ -98,10 +98,10 @@ export const buildRoutes = [
     answers: { 200: { about: 'The log', types: [plainText, eventStream] } },
     faults: ['not-found'],
     async run({ ctx, params: { buildId }, query }, { builds, logs }: BuildRoutesDeps) {
-      const { id } = await builds.get(buildId);
+      const { id, finishedAt } = await builds.get(buildId);
       const asEvents = ctx.get('accept').includes(eventStream);
       if (asEvents) ctx.type = eventStream;
-      const options = { hasColours: query.colors };
+      const options = { hasColours: query.colors, isEnded: finishedAt !== null };
       if (asEvents || query.follow) return followed(logs, id, { ...options, asEvents }, ctx);
       return (await logs.read(id, options)) ?? '';
     },
