@@ -137,9 +137,9 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
   await requireAll();
   assert.deepEqual(await imagesBuiltTwice(site), []);
   assert.match(await verifySite(site), / 0 damaged, 0 missing/);
-  // A program error would be an answer 500.
+  const programErrors = /^(?:\w*: 500: |log: uncaught)/;
   assert.deepEqual(
-    [...tally.refusals.keys()].filter(reason => /^\w*: 500: /.test(reason)),
+    [...tally.refusals.keys()].filter(reason => programErrors.test(reason)),
     [],
   );
 

@@ -84,13 +84,12 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   let { lock } = use;
   // An idle connection that breaks is replaced when it is needed.
   pool.on('error', () => {});
+  // Between two statements, too, a connection may break, and before the first one. The next statement says so.
+  pool.on('connect', client => client.on('error', () => {}));
 
   const connect = async (): Promise<pg.PoolClient> => {
     try {
-      const client = await pool.connect();
-      // Between two statements, too, a connection may break. The next statement says so.
-      if (client.listenerCount('error') < 2) client.on('error', () => {});
-      return client;
+      return await pool.connect();
     } catch (error) {
       throw faultOf(error);
     }
