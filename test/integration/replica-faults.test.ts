@@ -1,11 +1,14 @@
 /** What strangers send to replicas, and what happens to them when a leader or its database is cut off. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { connect } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createCurrentLeader } from '../../src/server/replicas/current-leader.ts';
+import { createFollowerReadiness } from '../../src/server/replicas/follower-readiness.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { basic } from '../hosted/push-client.ts';
 import { pair, pairingUrl, refusal } from '../platform/pairing-peer.ts';
@@ -217,6 +220,37 @@ suite('two replicas', () => {
     assert.equal((await ask(again, { 'x-forwarded-for': '198.51.100.3' })).status, 200);
   });
 
+  test('the others stay ready while a leader stops and the next one begins', async () => {
+    const { leads, leader, follower } = await roles();
+    const readiness = (at: Sluice) =>
+      at.fetch('/readyz').then(
+        ({ status }) => status,
+        () => 0,
+      );
+    assert.equal(await readiness(follower), 200);
+    // The leader waits for the end of this request.
+    const { socket, closed } = await openUpload(leader);
+    const ended = new Promise<number | null>(resolve => leader.process.once('exit', resolve));
+    leader.process.kill('SIGTERM');
+    await eventually('the leader is not ready', async () => (await readiness(leader)) === 503);
+    assert.equal(await readiness(follower), 200);
+    await eventually('the leader refuses connections', async () => (await readiness(leader)) === 0);
+    assert.equal(leader.process.exitCode, null);
+    assert.equal(await readiness(follower), 200);
+    socket.destroy();
+    await closed;
+    await Promise.race([
+      ended,
+      eventually('the other one leads', async () => {
+        assert.equal(await readiness(follower), 200);
+        const text = await (await follower.fetch('/metrics')).text();
+        return /^sluice_replica_leads 1$/m.test(text);
+      }),
+    ]);
+    assert.equal(await ended, 0);
+    assert.equal(await readiness(await replicas.start(leads)), 200);
+  });
+
   test('a leader that was cut off changes nothing, and ends', async () => {
     const { leads, leader, follower } = await roles();
     const answer = await ask(leader, { 'x-forwarded-for': '198.51.100.9' });
@@ -261,6 +295,33 @@ suite('two replicas', () => {
     assert.equal((await ask(again, { 'x-forwarded-for': '198.51.100.2' })).status, 200);
   });
 });
+
+test('a replica stays ready without a leader, but not for ever', async () => {
+  let answer: { status: number; body: string } | undefined;
+  let now = 0;
+  const readiness = createFollowerReadiness({ ask: async () => answer }, () => now);
+  const question = {} as IncomingMessage;
+  await assert.rejects(readiness(question), /No server of this site leads/);
+  answer = { status: 503, body: '{}' };
+  assert.deepEqual(await readiness(question), answer);
+  answer = undefined;
+  now = 29_000;
+  assert.equal((await readiness(question)).status, 200);
+  now = 31_000;
+  await assert.rejects(readiness(question), /No server of this site leads/);
+});
+
+/** Begins a request that the server has to finish, and leaves it open. */
+async function openUpload({ port }: Sluice): Promise<{ socket: Socket; closed: Promise<unknown> }> {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => {});
+  const closed = once(socket, 'close');
+  const head = 'POST /v1alpha2/container HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n';
+  socket.write(`${head}Expect: 100-continue\r\n\r\n`);
+  await once(socket, 'data');
+  socket.write('{');
+  return { socket, closed };
+}
 
 /** Returns what a server sends until it ends the connection. */
 function rawExchange({ port }: Sluice, bytes: string): Promise<string> {

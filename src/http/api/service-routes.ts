@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
 import type { Readiness } from '../../server/upkeep/readiness.ts';
+import { isHandedOn } from '../callers/handed-on.ts';
 import { ok } from '../route/declaration.ts';
 import type { OpenApi } from '../route/describe-api.ts';
 import { apiLevel } from './aliases.ts';
@@ -70,8 +71,10 @@ export const serviceRoutes = [
     query: readyQuery,
     answers: ok(stateSchema, 'The server can serve them', { status: 'ready' }),
     faults: ['unavailable', 'storage-full'],
-    async run({ query }, { isStopping, readiness }: ServiceDeps) {
-      if (isStopping()) throw new Fault('unavailable', 'The server is stopping');
+    async run({ query, ctx }, { isStopping, readiness }: ServiceDeps) {
+      // Other replicas stay ready: they hand on requests until this server ends, and then to the next leader.
+      if (isStopping() && !isHandedOn(ctx.req))
+        throw new Fault('unavailable', 'The server is stopping');
       // A balancer with only one server can keep pulls working while the disk is full.
       await (query.for === 'pulls' ? readiness.forReading() : readiness.forAll());
       return { status: 'ready' };

@@ -12,6 +12,14 @@ export const handedOnHeaders = {
   order: 'sluice-order',
 } as const;
 
+/** Requests that another replica has handed on. */
+const handedOn = new WeakSet<IncomingMessage>();
+
+/** Returns true for a request that another replica has handed on to this one. */
+export function isHandedOn(request: IncomingMessage): boolean {
+  return handedOn.has(request);
+}
+
 /** Requests whose replica can send a blob. */
 const ordering = new WeakSet<IncomingMessage>();
 
@@ -30,6 +38,7 @@ export function admitHandedOn(request: IncomingMessage, proof: string): boolean 
   const [one, other] = [Buffer.from(given), Buffer.from(proof)];
   if (one.length !== other.length || !timingSafeEqual(one, other)) return false;
   notePeer(request, peer);
+  handedOn.add(request);
   if (request.headers[handedOnHeaders.order] !== undefined) ordering.add(request);
   return true;
 }

@@ -22,7 +22,7 @@ export interface CurrentLeader {
 }
 
 // A replica takes the lead within two seconds, and a leader that stops finishes its transfers first.
-const usualPatienceMs = 30_000;
+export const usualPatienceMs = 30_000;
 const pauseMs = 200;
 const retryAfterSeconds = 5;
 

@@ -15,6 +15,7 @@ import type { RequestState } from '../../http/request-state.ts';
 import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
 import type { Entry } from '../life/entries.ts';
 import type { CurrentLeader } from './current-leader.ts';
+import { createFollowerReadiness } from './follower-readiness.ts';
 import { createHandOn } from './hand-on.ts';
 import { handOnUpgrade } from './hand-on-upgrade.ts';
 import { createOrderedBlobs } from './ordered-blobs.ts';
@@ -30,8 +31,8 @@ export interface Follower {
 const alive = { status: 'ok' };
 
 /**
- * Hands all requests on to the replica that leads, except for those about this process: `/healthz`, `/health` and
- * `/metrics`. It is ready when the leader is.
+ * Hands all requests on to the replica that leads, except for those about this process: `/healthz`, `/health`,
+ * `/metrics` and `/readyz`.
  */
 export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof: string): Follower {
   const { config, log } = deps;
@@ -39,6 +40,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   addLeadMetric(metrics, false);
   const orderedBlobs = createOrderedBlobs(deps, metrics);
   const handOn = createHandOn(leader, proof, orderedBlobs);
+  const readiness = createFollowerReadiness(handOn);
   let isDraining = false;
   const koa = new Koa<RequestState>();
   koa.silent = true;
@@ -60,10 +62,11 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
     else if (method === 'GET' && path === '/metrics') {
       ctx.type = metrics.contentType;
       ctx.body = await metrics.metrics();
+    } else if (path === '/readyz' && (method === 'GET' || method === 'HEAD')) {
+      if (isDraining) throw new Fault('unavailable', 'The server is stopping');
+      const { status, body } = await readiness(req);
+      Object.assign(ctx, { status, type: 'json', body });
     } else {
-      if (isDraining && path === '/readyz') {
-        throw new Fault('unavailable', 'The server is stopping');
-      }
       ctx.respond = false;
       await handOn.answer(req, res);
     }

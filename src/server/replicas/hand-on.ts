@@ -6,6 +6,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { handedOnHeaders } from '../../http/callers/handed-on.ts';
@@ -28,7 +29,18 @@ export interface HandOn {
    * @param more names and values of further headers in turn
    */
   send(request: IncomingMessage, leader: URL, more?: readonly string[]): Sent;
+  /**
+   * Sends a request without a body to the leader of the moment, once, and returns its whole answer. Returns undefined when no
+   * replica leads, or the leader does not answer in time.
+   */
+  ask(request: IncomingMessage, limitMs: number): Promise<WholeAnswer | undefined>;
   close(): void;
+}
+
+/** An answer of the leader. */
+export interface WholeAnswer {
+  readonly status: number;
+  readonly body: string;
 }
 
 /** A request of which the leader gets the head. */
@@ -164,8 +176,26 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       () => true,
     );
 
+  const ask: HandOn['ask'] = async (request, limitMs) => {
+    if (!leader.address) return undefined;
+    const { out } = send(request, leader.address);
+    const timer = setTimeout(() => out.destroy(), limitMs);
+    out.end();
+    try {
+      const answer = await answerOf(out);
+      const body = await text(answer);
+      const isLed = answer.headers[handedOnHeaders.proof] === undefined;
+      return isLed ? { status: answer.statusCode ?? 0, body } : undefined;
+    } catch {
+      // The leader ends or hangs.
+      return undefined;
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
   return {
-    send,
+    ...{ send, ask },
     answer: (request, response) =>
       leader.reach(
         address => exchange(address, request, response),
