@@ -153,6 +153,7 @@ suite('the Helm chart', () => {
       assert.equal(spec.securityContext.runAsNonRoot, true);
       assert.deepEqual(spec.securityContext.seccompProfile, { type: 'RuntimeDefault' });
       assert.equal(spec.automountServiceAccountToken, false);
+      assert.equal(spec.enableServiceLinks, false);
       const kinds = ['configMap', 'emptyDir', 'persistentVolumeClaim', 'secret'];
       for (const { name, ...source } of spec.volumes) {
         assert.ok(kinds.includes(Object.keys(source)[0] ?? ''), String(name));
@@ -210,6 +211,7 @@ suite('the Helm chart', () => {
     for (const name of ['secrets.key', 'registry-token.key']) {
       await writeFile(`${keys}/${name}`, Buffer.alloc(32, name), { mode: 0o600 });
     }
+    const ofPod = ['SLUICE_REPLICA_ADDRESS', 'SLUICE_DATA'];
     // What the pod would take from secrets, and what differs outside of a pod.
     const replaced: Record<string, string> = {
       SLUICE_CONFIG: directory.join('sluice.yaml'),
@@ -220,7 +222,7 @@ suite('the Helm chart', () => {
     await writeFile(replaced.SLUICE_CONFIG ?? '', configOf(objects));
     const env = Object.fromEntries(
       container.env
-        .filter(({ name }) => name.startsWith('SLUICE_') && name !== 'SLUICE_REPLICA_ADDRESS')
+        .filter(({ name }) => name.startsWith('SLUICE_') && !ofPod.includes(name))
         .map(({ name, value }) => [name, replaced[name] ?? value ?? '']),
     );
     assertSuccess(await sluiceCommand(['config', '--config', replaced.SLUICE_CONFIG ?? ''], env));
