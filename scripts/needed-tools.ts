@@ -15,6 +15,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireObjectStore: ['object-store'],
   requireHelm: ['helm'],
   requireChecker: ['checker'],
+  requireCluster: ['cluster'],
 };
 
 const imports = /(?:^|\n)(?:import|export)\s(?!type\s)([^;'"]*?)from\s+'(\.[^']+)'/g;

@@ -1,8 +1,9 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store`, `helm`, `checker` or a Debian suite. Without names it installs all of them. Skips installed
- * programs. Requires Debian and root, and starts no service.
+ * `object-store`, `helm`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
+ * which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and root, and starts no
+ * service.
  */
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -19,6 +20,7 @@ import { buildApptainer, hasApptainer } from './tools/apptainer.ts';
 import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
 import { buildBusybox, hasBusybox } from './tools/busybox.ts';
 import { buildChecker, hasChecker } from './tools/checker.ts';
+import { buildCluster, hasCluster } from './tools/cluster.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
 import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
 import { buildHelm, hasHelm } from './tools/helm.ts';
@@ -40,6 +42,7 @@ const names = [
   'object-store',
   'helm',
   'checker',
+  'cluster',
   ...suites,
 ];
 const wanted = process.argv.slice(2);
@@ -61,11 +64,12 @@ const needsNode = isWanted('node') && !hasNode();
 const needsStore = isWanted('object-store') && !hasObjectStore();
 const needsHelm = isWanted('helm') && !hasHelm();
 const needsChecker = isWanted('checker') && !hasChecker();
+const needsCluster = wanted.includes('cluster') && !hasCluster();
 const needsHost =
   missingCommands.length > 0 &&
   (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders);
 const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
-const needsCompilers = needsBuildkit || needsStore || needsHelm || needsChecker;
+const needsCompilers = needsBuildkit || needsStore || needsHelm || needsChecker || needsCluster;
 if (!needsHost && !needsCompilers && !needsNode && !needsReaders && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
@@ -87,6 +91,7 @@ if (needsNode) await buildNode();
 if (needsStore) await buildObjectStore();
 if (needsHelm) await buildHelm();
 if (needsChecker) await buildChecker();
+if (needsCluster) await buildCluster();
 if (needsReaders) await buildCondaReaders();
 const mirror = needsFiles ? await findMirror() : undefined;
 if (mirror !== undefined) {

@@ -1,7 +1,8 @@
-/** Clients of the site of deploy/compose that do something for a while, on the machine of the site. */
+/** Clients of a site that do something for a while, on the machine of the site. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { eventually } from '../world/eventually.ts';
+import type { Root } from '../world/root.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { type ComposeSite, host } from './compose-world.ts';
 
@@ -26,18 +27,23 @@ const steadyClient = `
         failures.push(String(error.cause ?? error));
       }
     }
-    console.log(JSON.stringify({ answers, failures }));
   };
-  run();`;
+  const lanes = Array.from({ length: Number(process.argv[2]) }, run);
+  Promise.all(lanes).then(() => console.log(JSON.stringify({ answers, failures })));`;
 
-/** Requests a path again and again through nginx until the work is done. */
+/**
+ * Requests a URL again and again from the network of a root, until the work is done.
+ *
+ * @param lanes number of simultaneous requests
+ */
 export async function requestDuring(
-  site: ComposeSite,
-  path: string,
+  root: Root,
+  url: string,
   work: () => Promise<void>,
+  lanes = 1,
 ): Promise<SteadyResult> {
-  const command = [process.execPath, '-e', steadyClient, `http://${host}${path}`];
-  await using client = site.docker.root.spawnOnNetwork(command);
+  const command = [process.execPath, '-e', steadyClient, url, String(lanes)];
+  await using client = root.spawnOnNetwork(command);
   await work();
   client.process.kill('SIGTERM');
   await client.ended;

@@ -193,9 +193,13 @@ suite('deploy/compose', () => {
     assert.match(update, /--force-recreate/);
     const { targetImage } = await request({ containerImage: base });
     const path = `/v2${targetImage.slice(host.length).replace(/:1$/, '/manifests/1')}`;
-    const { answers, failures } = await requestDuring(site, path, async () => {
-      assertSuccess(await site.shell(update));
-    });
+    const { answers, failures } = await requestDuring(
+      site.docker.root,
+      `http://${host}${path}`,
+      async () => {
+        assertSuccess(await site.shell(update));
+      },
+    );
     assert.deepEqual(failures, []);
     assert.ok(answers > 10, String(answers));
   });

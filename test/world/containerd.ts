@@ -9,6 +9,8 @@ export interface ContainerdOptions {
   readonly suite: Suite;
   /** More files of the root by absolute path, such as those of `trustFiles`. */
   readonly files?: Readonly<Record<string, string>>;
+  /** Gives it its own network. */
+  readonly ownNetwork?: boolean;
 }
 
 /** A running containerd and its command line. */
@@ -32,7 +34,7 @@ const config = 'version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
 /** Starts containerd in a private root. */
 export async function startContainerd(options: ContainerdOptions): Promise<Containerd> {
   const files = { '/etc/containerd/config.toml': config, ...options.files };
-  const root = await openRoot(options.suite, { files });
+  const root = await openRoot(options.suite, { files, ownNetwork: options.ownNetwork });
   const ctr = (args: readonly string[], execOptions?: ExecOptions) =>
     root.exec(['ctr', ...args], execOptions);
   let containers = 0;

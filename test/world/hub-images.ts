@@ -102,7 +102,7 @@ async function makeImage(
 }
 
 /** Copies a program of this machine and the libraries that it needs. Returns its path in the image. */
-async function copyProgram(into: string, path: string, as = path): Promise<string> {
+export async function copyProgram(into: string, path: string, as = path): Promise<string> {
   await put(path, join(into, as));
   // It fails for a program that is linked statically.
   const listed = await promisify(execFile)(requireCommand('ldd'), [path]).catch(() => undefined);

@@ -178,6 +178,21 @@ export function requireHelm(): { helm: string; kubeconform: string; schema: stri
   };
 }
 
+/** Where the programs of Kubernetes and etcd are. Only the test of the chart on a cluster requires them. */
+export function clusterDirectory(): string {
+  return join(toolsDirectory(), `cluster-${helmVersions.kubernetes}`);
+}
+
+/** Returns the directory of Kubernetes and etcd. Throws an `Error` when they are not installed. */
+export function requireCluster(): string {
+  if (!existsSync(clusterDirectory())) {
+    throw new Error(
+      "Kubernetes is missing: run 'npm run tools -- cluster' as root on a Debian machine",
+    );
+  }
+  return clusterDirectory();
+}
+
 function postgresFolders(): string[] {
   return globSync('/usr/lib/postgresql/*/bin').sort().reverse();
 }

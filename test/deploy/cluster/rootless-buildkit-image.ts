@@ -1,0 +1,54 @@
+import { appendFile, chmod, copyFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { directoryTree } from '../../../src/buildkit/index.ts';
+import { copyProgram } from '../../world/hub-images.ts';
+import { buildImageFile, copyBusybox } from '../../world/image-files.ts';
+import { makeTempDir } from '../../world/temp-dir.ts';
+import { buildkitDirectory, requireCommand } from '../../world/tools.ts';
+
+/**
+ * Makes an image like `moby/buildkit:rootless`, with its user, variables and entry point. Source: Dockerfile of BuildKit
+ * 0.34, stage `rootless`.
+ */
+export async function makeRootlessBuildkitImage(
+  builder: string,
+  name: string,
+  file: string,
+): Promise<void> {
+  await using files = await makeTempDir('rootless-buildkit-image');
+  const into = files.path;
+  await copyBusybox(into, ['runc']);
+  const programs = join(into, 'usr/bin');
+  for (const program of ['buildkitd', 'buildctl']) {
+    const path = requireCommand(join(buildkitDirectory(), program));
+    await copyFile(path, join(programs, program));
+    await chmod(join(programs, program), 0o755);
+  }
+  await symlink('../sbin/runc', join(programs, 'buildkit-runc'));
+  for (const program of ['rootlesskit', ...mappers]) {
+    await copyProgram(into, requireCommand(program), `usr/bin/${program}`);
+  }
+  await appendFile(join(into, 'etc/passwd'), 'user:x:1000:1000::/home/user:/bin/sh\n');
+  await appendFile(join(into, 'etc/group'), 'user:x:1000:\n');
+  for (const list of ['subuid', 'subgid']) {
+    await writeFile(join(into, 'etc', list), 'user:100000:65536\n');
+  }
+  const context = directoryTree(into);
+  await buildImageFile(builder, { dockerfile, context }, name, file);
+}
+
+/** They map users into a namespace, as root. */
+const mappers = ['newuidmap', 'newgidmap'];
+
+const dockerfile = `
+FROM scratch
+COPY . /
+RUN chmod 4755 ${mappers.map(name => `/usr/bin/${name}`).join(' ')} \\
+  && mkdir -p /run/user/1000 /home/user/.local/tmp /home/user/.local/share/buildkit \\
+  && chown -R 1000:1000 /run/user/1000 /home/user
+ENV HOME=/home/user USER=user XDG_RUNTIME_DIR=/run/user/1000 TMPDIR=/home/user/.local/tmp \\
+  BUILDKIT_HOST=unix:///run/user/1000/buildkit/buildkitd.sock
+USER 1000:1000
+VOLUME /home/user/.local/share/buildkit
+ENTRYPOINT ["rootlesskit", "buildkitd"]
+`;
