@@ -44,6 +44,7 @@ export const hostPackages: Readonly<Record<string, string>> = {
   ip: 'iproute2',
   rootlesskit: 'rootlesskit',
   newuidmap: 'uidmap',
+  setcap: 'libcap2-bin',
   python3: 'python3',
   script: 'bsdutils',
   mksquashfs: 'squashfs-tools',

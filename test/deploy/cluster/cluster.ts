@@ -19,6 +19,7 @@ import {
   nodeAddress,
   nodeFiles,
   nodeName,
+  serviceNetwork,
   token,
 } from './node-files.ts';
 
@@ -96,7 +97,7 @@ export async function startCluster({ images, names }: ClusterOptions): Promise<C
   };
   try {
     await placeFiles(root, programs);
-    assertSuccess(await root.execOnNetwork(['ip', 'address', 'add', nodeAddress, 'dev', 'lo']));
+    await addAddresses(root);
     assertSuccess(await root.exec(['sh', '-ec', prepareNode, 'sh', root.controlGroup]));
     for (const image of images) await load(image);
     nameServer = startNameServer(root, names);
@@ -137,6 +138,14 @@ async function placeFiles(root: Root, programs: string): Promise<void> {
   await writeFile(join(place, 'users'), users);
   const configuration = kubeletConfiguration(root.controlGroup, nodeAddress);
   await writeFile(join(place, 'kubelet.yaml'), configuration);
+}
+
+async function addAddresses(root: Root): Promise<void> {
+  const ip = async (...args: readonly string[]) =>
+    assertSuccess(await root.execOnNetwork([requireCommand('ip'), ...args]));
+  await ip('address', 'add', nodeAddress, 'dev', 'lo');
+  // kube-proxy replaces the addresses of services, for which there must be a way first.
+  await ip('route', 'add', serviceNetwork, 'dev', 'lo', 'src', nodeAddress);
 }
 
 function startNameServer(root: Root, names: Readonly<Record<string, string>>): Daemon {

@@ -25,7 +25,7 @@ export async function makeRootlessBuildkitImage(
     await chmod(join(programs, program), 0o755);
   }
   await symlink('../sbin/runc', join(programs, 'buildkit-runc'));
-  for (const program of ['rootlesskit', ...mappers]) {
+  for (const program of ['rootlesskit', 'setcap', ...mappers]) {
     await copyProgram(into, requireCommand(program), `usr/bin/${program}`);
   }
   await appendFile(join(into, 'etc/passwd'), 'user:x:1000:1000::/home/user:/bin/sh\n');
@@ -37,13 +37,13 @@ export async function makeRootlessBuildkitImage(
   await buildImageFile(builder, { dockerfile, context }, name, file);
 }
 
-/** They map users into a namespace, as root. */
+/** They map users into a namespace. Those of Debian as root would need more rights than a container has. */
 const mappers = ['newuidmap', 'newgidmap'];
 
 const dockerfile = `
 FROM scratch
 COPY . /
-RUN chmod 4755 ${mappers.map(name => `/usr/bin/${name}`).join(' ')} \\
+RUN setcap cap_setuid=ep /usr/bin/newuidmap && setcap cap_setgid=ep /usr/bin/newgidmap \\
   && mkdir -p /run/user/1000 /home/user/.local/tmp /home/user/.local/share/buildkit \\
   && chown -R 1000:1000 /run/user/1000 /home/user
 ENV HOME=/home/user USER=user XDG_RUNTIME_DIR=/run/user/1000 TMPDIR=/home/user/.local/tmp \\
