@@ -154,10 +154,13 @@ export async function helmRelease(
 
 /** What an operator looks at when pods do not become ready. */
 export async function describe(cluster: Cluster, of: string): Promise<string> {
-  const { stdout } = await cluster.shell(
-    `kubectl -n ${of} get all -o wide; kubectl -n ${of} describe pods; for pod in $(kubectl -n ${of} get pods -o name); do
-      kubectl -n ${of} logs --tail=50 $pod; kubectl -n ${of} logs --tail=50 --previous $pod; done; true`,
-  );
+  const { stdout } = await cluster.shell(`
+    kubectl -n ${of} get all -o wide
+    for pod in $(kubectl -n ${of} get pods -o name); do
+      kubectl -n ${of} logs --tail=50 --prefix $pod || true
+      kubectl -n ${of} logs --tail=50 --prefix --previous $pod || true
+    done
+    kubectl -n ${of} describe pods`);
   return stdout;
 }
 

@@ -186,4 +186,6 @@ for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*/; do
   [ ! -e "$hierarchy/cgroup.procs" ] || mkdir -p "$hierarchy$1"
 done
 mkdir -p /tmp/kubelet
+# As kube-proxy does with nftables: another port of a service refuses connections. BuildKit tries HTTPS first.
+iptables -A FORWARD -d ${serviceNetwork} -p tcp -j REJECT --reject-with tcp-reset
 `;

@@ -37,15 +37,16 @@ export async function makeRootlessBuildkitImage(
   await buildImageFile(builder, { dockerfile, context }, name, file);
 }
 
-/** They map users into a namespace. Those of Debian as root would need more rights than a container has. */
+/** They map users into a namespace, as their owner: as root, those of Debian need more rights than a container has. */
 const mappers = ['newuidmap', 'newgidmap'];
 
 const dockerfile = `
 FROM scratch
 COPY . /
-RUN setcap cap_setuid=ep /usr/bin/newuidmap && setcap cap_setgid=ep /usr/bin/newgidmap \\
+RUN chmod 755 ${mappers.map(name => `/usr/bin/${name}`).join(' ')} \\
+  && setcap cap_setuid=ep /usr/bin/newuidmap && setcap cap_setgid=ep /usr/bin/newgidmap \\
   && mkdir -p /run/user/1000 /home/user/.local/tmp /home/user/.local/share/buildkit \\
-  && chown -R 1000:1000 /run/user/1000 /home/user
+  && chown -R 1000:1000 /run/user/1000 /home/user && chmod 1777 /tmp
 ENV HOME=/home/user USER=user XDG_RUNTIME_DIR=/run/user/1000 TMPDIR=/home/user/.local/tmp \\
   BUILDKIT_HOST=unix:///run/user/1000/buildkit/buildkitd.sock
 USER 1000:1000
