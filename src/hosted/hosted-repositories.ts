@@ -36,6 +36,8 @@ export interface HostedOptions {
   readonly uploads: UploadStore;
   /** The uploads of the former server that clients can continue. */
   readonly keptUploads: readonly UploadRow[];
+  /** Returns false while another server may change the rows. */
+  readonly isCurrent: () => boolean;
   readonly accounts: Accounts;
   readonly accountCheck: Pick<AccountCheck, 'find'>;
   readonly hasAccountFiles: boolean;
@@ -62,6 +64,7 @@ export function createHosted(options: HostedOptions): Hosted {
     ...{ content, blobs, quota },
     store: options.uploads,
     kept: options.keptUploads,
+    isCurrent: options.isCurrent,
   });
   const { servedPrefix } = options;
   const registry = createOwnRegistry({

@@ -51,7 +51,7 @@ async function open() {
   const accounts = new Map();
   const hosted = createHosted({
     pulls: createPullStore(database),
-    ...{ uploads: createUploadStore(database), keptUploads: [] },
+    ...{ uploads: createUploadStore(database), keptUploads: [], isCurrent: () => true },
     ...{ content, store, cachedBlobs, limits, anonymous: ['*'] },
     contexts: { maxContextBytes: undefined, maxNetworkBytes: undefined, maxBytes: undefined },
     ...{ accounts, accountCheck: createAccountCheck(accounts), hasAccountFiles: false },

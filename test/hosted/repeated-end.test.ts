@@ -44,6 +44,7 @@ test('it goes on for 30 s, and then frees its place and its bytes', async t => {
     content: { ...real, ingest },
     store: {} as UploadStore,
     kept: [],
+    isCurrent: () => true,
     blobs: { link: async () => {} } as unknown as HostedBlobs,
     quota: { limitsOf: () => ({}), admit: async () => {} } as unknown as Quota,
   });

@@ -41,7 +41,7 @@ function hangingBody(): UploadBody {
 /** Uploads in a real directory, with rows in memory that can be away. */
 function uploadsIn(content: ContentStore) {
   const rows = new Map<string, UploadRow>();
-  const state = { isAway: false, others: undefined as Reserved | undefined };
+  const state = { isAway: false, isCurrent: true, others: undefined as Reserved | undefined };
   const answer = async <T>(work: () => T): Promise<T> => {
     if (state.isAway) throw away();
     return work();
@@ -49,6 +49,7 @@ function uploadsIn(content: ContentStore) {
   const uploads = createUploads({
     content,
     kept: [],
+    isCurrent: () => state.isCurrent,
     store: {
       keep: row => answer(() => void rows.set(row.id, row)),
       remove: id => answer(() => void rows.delete(id)),
@@ -153,6 +154,14 @@ test('a cancelled upload reserves nothing, although another request waits to con
   await uploads.cancel(repository, other.id);
   assert.equal(rows.size, 0);
   assert.deepEqual(await readdir(directory.join('tmp')), []);
+});
+
+test('a server that may have lost its uploads to another one does not call them unknown', async () => {
+  await using directory = await makeTempDir('upload-faults');
+  const { uploads, state } = uploadsIn(await openContentDirectory(directory.path));
+  assert.throws(() => uploads.find(repository, 'other'), /start the push of this blob again/);
+  state.isCurrent = false;
+  assert.throws(() => uploads.find(repository, 'other'), /try again in a moment/);
 });
 
 test('an upload has a limited number of chunks', async () => {

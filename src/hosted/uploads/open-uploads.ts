@@ -34,7 +34,9 @@ export interface OpenUpload extends Upload {
 export interface OpenUploads {
   /** Throws a {@link Fault} (429) when the owner, or all owners together, have too many. */
   start(repository: string, owner: string, algorithm?: DigestAlgorithm): Promise<OpenUpload>;
-  /** Throws a {@link Fault} (404) for an upload that has ended or never existed. */
+  /**
+   * Throws a {@link Fault}: 404 for an upload that has ended or never existed, 503 while another server may have it.
+   */
   find(repository: string, id: string): OpenUpload;
   has(upload: OpenUpload): boolean;
   /** Returns the bytes of an upload. Ends it and throws a {@link Fault} (404) when they are no longer here. */
@@ -55,6 +57,8 @@ export interface OpenUploadsDeps {
   readonly store: UploadStore;
   /** What the former server has kept. */
   readonly kept: readonly UploadRow[];
+  /** Returns false while another server may have taken the uploads. */
+  readonly isCurrent: () => boolean;
 }
 
 // Each upload has a file open. A client pushes only some blobs at a time.
@@ -63,7 +67,8 @@ export const mostOpen = 2000;
 // Each chunk makes an object in a bucket, and costs its removal.
 const mostKeeps = 100_000;
 
-export function createOpenUploads({ content, store, kept }: OpenUploadsDeps): OpenUploads {
+export function createOpenUploads(deps: OpenUploadsDeps): OpenUploads {
+  const { content, store, kept, isCurrent } = deps;
   const uploads = new Map<string, OpenUpload>();
   const openOf = new Map<string, number>();
   let openInAll = 0;
@@ -132,6 +137,7 @@ export function createOpenUploads({ content, store, kept }: OpenUploadsDeps): Op
     find(repository, id) {
       const upload = uploads.get(id);
       if (upload?.repository === repository) return upload;
+      if (!isCurrent()) throw elsewhere();
       throw unknown();
     },
 
@@ -187,6 +193,14 @@ function unknown(): Fault {
     'upload-unknown',
     'The upload does not exist or has ended: start the push of this blob again',
     { phase: 'push' },
+  );
+}
+
+function elsewhere(): Fault {
+  return new Fault(
+    'unavailable',
+    'Another server of this site may have the upload: try again in a moment',
+    { phase: 'store', retryAfterSeconds: 1 },
   );
 }
 

@@ -44,6 +44,7 @@ export function createRegistries(
     pulls: rows.pulls,
     uploads: rows.uploads,
     keptUploads,
+    isCurrent: rows.isCurrent,
     accounts,
     accountCheck,
     hasAccountFiles: config.accountFiles.length > 0,
