@@ -12,23 +12,37 @@ export interface SteadyResult {
   readonly failures: readonly string[];
 }
 
+// Every second lane makes a new connection for each request: those that are kept pass by the balancer.
 const steadyClient = `
+  const { get } = require('node:http');
   let answers = 0, hasEnded = false;
   const failures = [];
   process.once('SIGTERM', () => { hasEnded = true; });
-  const run = async () => {
+  const url = process.argv[1];
+  const kept = async () => {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(60_000) });
+    await answer.arrayBuffer();
+    return answer.status;
+  };
+  const fresh = () => new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(60_000);
+    get(url, { agent: false, signal }, answer => {
+      answer.resume().on('error', reject).on('end', () => resolve(answer.statusCode));
+    }).on('error', reject);
+  });
+  const run = async lane => {
+    const ask = lane % 2 === 0 ? kept : fresh;
     while (!hasEnded) {
       try {
-        const answer = await fetch(process.argv[1], { signal: AbortSignal.timeout(60_000) });
-        await answer.arrayBuffer();
+        const status = await ask();
         answers += 1;
-        if (answer.status !== 200) failures.push(String(answer.status));
+        if (status !== 200) failures.push(String(status));
       } catch (error) {
         failures.push(String(error.cause ?? error));
       }
     }
   };
-  const lanes = Array.from({ length: Number(process.argv[2]) }, run);
+  const lanes = Array.from({ length: Number(process.argv[2]) }, (_, lane) => run(lane));
   Promise.all(lanes).then(() => console.log(JSON.stringify({ answers, failures })));`;
 
 /**
