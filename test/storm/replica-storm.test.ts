@@ -39,7 +39,7 @@ import { Supervisor } from './supervisor.ts';
 import { keepImage, moveTag, readAllTags, readTag } from './tag-works.ts';
 import { Tally } from './tally.ts';
 
-const rounds = Number(process.env.STORM_ROUNDS ?? 5);
+const rounds = Number(process.env.STORM_ROUNDS ?? 3);
 const seed = Number(process.env.STORM_SEED ?? randomInt(1_000_000));
 /** What clients must have done before the next death. */
 const between = { acknowledged: 12, pushes: 3, buildsIn: 2 };
