@@ -118,7 +118,7 @@ export function testDrafts(open: () => Promise<RestartedContent>): void {
     const later = await opened.restart([known.kept]);
     const forever = Number.POSITIVE_INFINITY;
     await eventually('a sweep leaves what is known', async () => {
-      await later.endTransfers(forever, [known.kept]);
+      await later.removeStrayDrafts(forever, [known.kept]);
       return (await later.resume(aborted.kept)) === undefined;
     });
     const resumed = await Promise.all(

@@ -110,6 +110,7 @@ export function contentOfRows(rows: ContentRowStore, count = 0): ContentStore {
     read: async () => undefined,
     removeDamaged: async () => 0,
     endTransfers: async () => 0,
+    removeStrayDrafts: async () => 0,
     async *list() {
       for (let at = 0; at < count; at += 1) {
         yield { digest: `sha256:d${at.toString(16).padStart(63, '0')}`, size: 1000 };

@@ -58,10 +58,7 @@ export async function leftoversOf({ replicas, store }: Site): Promise<string[]> 
   return [
     ...(uploads.Uploads ?? []).map(({ Key }) => `unfinished upload of ${Key}`),
     ...staged.map(({ name }) => `image in ${name}`),
-    // A sweep removes chunks of ended uploads after a day: `gc` cannot know what a server is about to continue.
-    ...keys
-      .filter(key => !usualKey.test(key) && !key.startsWith('site/uploads/'))
-      .map(key => `object ${key}`),
+    ...keys.filter(key => !usualKey.test(key)).map(key => `object ${key}`),
     ...[...stored].filter(digest => !states.has(digest)).map(digest => `no row of ${digest}`),
     ...[...states].flatMap(([digest, state]) =>
       stored.has(digest) && state === 'here' ? [] : [`${state}, and no object: ${digest}`],

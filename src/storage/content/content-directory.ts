@@ -310,6 +310,8 @@ export async function openContentDirectory(
     removeLeftovers: (since, kept = []) =>
       removeOlder(temporary, since, new Set(kept.map(({ draft }) => draft))),
     endTransfers: async () => 0,
+    // Those of a directory are leftovers of a start.
+    removeStrayDrafts: async () => 0,
     removeDamaged: before => removeOlder(damaged, before),
   };
 }

@@ -90,10 +90,13 @@ export interface ContentStore {
   /**
    * Ends transfers to another store that failed and that nobody ended, except those that began since the moment or are
    * under way here; returns their number.
-   *
-   * @param kept what can still be resumed, and stays. Default: nothing
    */
-  endTransfers(before: number, kept?: readonly KeptDraft[]): Promise<number>;
+  endTransfers(before: number): Promise<number>;
+  /**
+   * Removes what {@link Ingest.keep} has put into another store before the moment, except for the drafts that can still be
+   * resumed; returns the number of objects.
+   */
+  removeStrayDrafts(before: number, kept: readonly KeptDraft[]): Promise<number>;
   /** Removes damaged content that was set aside before the moment; returns the number of files removed. */
   removeDamaged(before: number): Promise<number>;
 }

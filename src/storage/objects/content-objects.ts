@@ -305,13 +305,8 @@ export async function openContentObjects(
     removeLeftovers: async since =>
       (await local.removeLeftovers(since)) + (await bucket.endUploads(since)),
 
-    async endTransfers(before, kept = []) {
-      const ended = await Promise.all([
-        bucket.endUploads(before),
-        parts.removeOthers(before, kept),
-      ]);
-      return ended[0] + ended[1];
-    },
+    endTransfers: before => bucket.endUploads(before),
+    removeStrayDrafts: parts.removeOthers,
 
     async removeDamaged(before) {
       let removed = await local.removeDamaged(before);

@@ -122,7 +122,8 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   await removeWaiting();
   if (!isDryRun) {
     await forgetGone(deps, signal);
-    await content.endTransfers(now - transferMs, await deps.uploads.latest(mostOpen));
+    await content.endTransfers(now - transferMs);
+    await content.removeStrayDrafts(since, await deps.uploads.latest(mostOpen));
     await content.removeDamaged(now - damagedKeptMs);
   }
   return { unlinkedCount, removedCount, removedBytes, keptCount };
