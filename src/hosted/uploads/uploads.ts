@@ -66,11 +66,7 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
   ): Promise<T> => {
     const upload = find(repository, id);
     // A client sends one request at a time: an older one belongs to a dead connection.
-    while (upload.sending) {
-      const { sending } = upload;
-      sending.body.stop(new Error('a newer request continues this upload'));
-      await sending.done;
-    }
+    while (upload.sending) await stopped(upload.sending, 'a newer request continues this upload');
     find(repository, id);
     const running = uploads.ingestOf(upload).then(ingest => work(upload, ingest));
     const done = running.catch(() => {});
@@ -171,7 +167,7 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
     find,
 
     async state(repository, id) {
-      // The request that brought the bytes gets the error of a failed write, which ends the upload.
+      // The request that brought the bytes gets the error of a failed write.
       await find(repository, id)
         .flush()
         .catch(() => {});
@@ -213,12 +209,8 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
 
     async cancel(repository, id) {
       const upload = find(repository, id);
-      // Another request may wait for the one that is sending.
-      while (upload.sending) {
-        const { sending } = upload;
-        sending.body.stop(new Error('the upload was cancelled'));
-        await sending.done;
-      }
+      // Another request may wait for the one that is sending. Nothing else runs between the last look and the end.
+      while (upload.sending) await stopped(upload.sending, 'the upload was cancelled');
       await end(upload);
     },
 
@@ -230,6 +222,12 @@ export function createUploads({ blobs, quota, ...deps }: UploadsDeps): Uploads {
       if (failed?.status === 'rejected') throw failed.reason;
     },
   };
+}
+
+/** Stops a request that is sending; resolves when it has ended. */
+function stopped({ body, done }: NonNullable<OpenUpload['sending']>, why: string) {
+  body.stop(new Error(why));
+  return done;
 }
 
 /** True when no repetition of the upload helps. */
