@@ -3,6 +3,7 @@ import type { HostedManifests } from '../../hosted/manifests.ts';
 import type { Reference } from '../../oci/reference.ts';
 import type { HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
 import type { BuildStore } from '../../storage/rows/images/build-rows.ts';
+import { eachRow } from '../../storage/rows/small-steps.ts';
 
 /** Provides a hosted repository for the intermediate images of each build. */
 export interface Staging {
@@ -34,24 +35,23 @@ export interface StagedImagesDeps {
 const folder = 'builds/staging/';
 // Ids of builds. Other repositories in this folder belong to users.
 const buildId = /^[0-9a-f]+_\d+$/;
-const readAtOnce = 100;
 
 export function createStagedImages(deps: StagedImagesDeps): StagedImages {
   const { ownHost, hosted, repositories, store, log } = deps;
   const nameOf = (id: string) => folder + id;
 
   /** Yields the names of builds that have a repository. */
-  async function* staged(): AsyncGenerator<string> {
+  async function* staged(signal?: AbortSignal): AsyncGenerator<string> {
     let last = folder;
-    for (;;) {
-      const found = await repositories(last, readAtOnce);
-      for (const name of found) {
-        if (!name.startsWith(folder)) return;
-        const id = name.slice(folder.length);
-        if (buildId.test(id)) yield id;
-      }
-      last = found.at(-1) ?? last;
-      if (found.length < readAtOnce) return;
+    const read = async (limit: number) => {
+      const page = await repositories(last, limit);
+      last = page.at(-1) ?? last;
+      return page;
+    };
+    for await (const name of eachRow(read, signal)) {
+      if (!name.startsWith(folder)) return;
+      const id = name.slice(folder.length);
+      if (buildId.test(id)) yield id;
     }
   }
 
@@ -63,8 +63,7 @@ export function createStagedImages(deps: StagedImagesDeps): StagedImages {
         log.error({ buildId: id, err }, 'cannot remove the staged image: it is removed later');
       }),
     async removeStray(signal) {
-      for await (const id of staged()) {
-        signal?.throwIfAborted();
+      for await (const id of staged(signal)) {
         const build = await store.find(id);
         if (build?.finishedAt === null) continue;
         await hosted.removeAll(nameOf(id));
