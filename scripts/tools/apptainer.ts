@@ -1,8 +1,8 @@
 import { existsSync, globSync } from 'node:fs';
-import { chmod, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { apptainerDirectory } from '../../test/world/tools.ts';
-import { lock } from './lock.ts';
+import { makeFolder } from './make-folder.ts';
 import { privateApt } from './private-apt.ts';
 import { run } from './run.ts';
 
@@ -28,23 +28,18 @@ export function hasApptainer(): boolean {
  */
 export async function buildApptainer(mirror: string): Promise<void> {
   const target = apptainerDirectory();
-  using _lock = await lock(basename(target));
-  if (hasApptainer()) return;
-  console.log(`Fetching Apptainer to ${target}`);
-  const folder = `${target}.unfinished`;
-  // The leftovers of a killed run: the lock excludes other runs.
-  await rm(folder, { recursive: true, force: true });
-  try {
-    const root = join(folder, 'root');
-    const apt = await privateApt(join(folder, 'apt'), { mirror, suite });
-    await unpackPackages(join(folder, 'apt'), root, apt);
-    await unpackEmulator(join(folder, 'apt'), root, apt);
-    await relocate(root, target);
-    await configure(root);
-    await rename(root, target);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  await makeFolder(
+    { destination: target, isThere: hasApptainer, doing: 'Fetching Apptainer' },
+    async folder => {
+      const root = join(folder, 'root');
+      const apt = await privateApt(join(folder, 'apt'), { mirror, suite });
+      await unpackPackages(join(folder, 'apt'), root, apt);
+      await unpackEmulator(join(folder, 'apt'), root, apt);
+      await relocate(root, target);
+      await configure(root);
+      return root;
+    },
+  );
 }
 
 type Environment = Record<string, string>;

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { type BusyboxArchitecture, busyboxPath, suites } from '../../test/world/tools.ts';
-import { lock } from './lock.ts';
+import { makeFolder } from './make-folder.ts';
 import { privateApt } from './private-apt.ts';
 import { run } from './run.ts';
 
@@ -14,23 +14,17 @@ export function hasBusybox(): boolean {
 
 /** Downloads the static busybox for both architectures, without the machine's package database. */
 export async function buildBusybox(mirror: string): Promise<void> {
-  const target = dirname(busyboxPath('amd64'));
-  using _lock = await lock(basename(target));
-  if (hasBusybox()) return;
-  console.log(`Fetching busybox to ${target}`);
-  const folder = `${target}.unfinished`;
-  // The leftovers of a killed run: the lock excludes other runs.
-  await rm(folder, { recursive: true, force: true });
-  try {
-    const apt = await privateApt(folder, { mirror, suite: suites[0], architectures });
-    await mkdir(join(folder, 'result'));
-    for (const architecture of architectures) {
-      await fetchBusybox(folder, architecture, apt);
-    }
-    await rename(join(folder, 'result'), target);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  await makeFolder(
+    { destination: dirname(busyboxPath('amd64')), isThere: hasBusybox, doing: 'Fetching busybox' },
+    async folder => {
+      const apt = await privateApt(folder, { mirror, suite: suites[0], architectures });
+      await mkdir(join(folder, 'result'));
+      for (const architecture of architectures) {
+        await fetchBusybox(folder, architecture, apt);
+      }
+      return join(folder, 'result');
+    },
+  );
 }
 
 async function fetchBusybox(

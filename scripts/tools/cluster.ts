@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { clusterDirectory, helmVersions } from '../../test/world/tools.ts';
 import { go } from './go-programs.ts';
-import { lock } from './lock.ts';
+import { makeFolder } from './make-folder.ts';
 
 const module = 'k8s.io/kubernetes';
 const commands = [
@@ -18,26 +18,25 @@ export function hasCluster(): boolean {
 
 /** Compiles the programs of a Kubernetes cluster, and etcd, from the Go module proxy. */
 export async function buildCluster(): Promise<void> {
-  const destination = clusterDirectory();
-  using _lock = await lock(basename(destination));
-  if (hasCluster()) return;
   const version = helmVersions.kubernetes;
-  console.log(`Compiling Kubernetes ${version} to ${destination}: this takes many minutes`);
-  const folder = `${destination}.unfinished`;
-  await rm(folder, { recursive: true, force: true });
-  try {
-    const work = join(folder, 'work');
-    await mkdir(work, { recursive: true });
-    await writeFile(join(work, 'go.mod'), await ownModule(folder, version));
-    const programs = join(folder, 'programs');
-    const build = ['build', '-C', work, '-mod=mod', '-trimpath', '-buildvcs=false', '-ldflags'];
-    const packages = commands.map(name => `${module}/cmd/${name}`);
-    await go(folder, ...build, linkerFlags(version), '-o', `${programs}/`, ...packages);
-    await go(folder, ...build, '-s -w', '-o', join(programs, 'etcd'), etcd);
-    await rename(programs, destination);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  await makeFolder(
+    {
+      destination: clusterDirectory(),
+      isThere: hasCluster,
+      doing: `Compiling for many minutes: Kubernetes ${version}`,
+    },
+    async folder => {
+      const work = join(folder, 'work');
+      await mkdir(work, { recursive: true });
+      await writeFile(join(work, 'go.mod'), await ownModule(folder, version));
+      const programs = join(folder, 'programs');
+      const build = ['build', '-C', work, '-mod=mod', '-trimpath', '-buildvcs=false', '-ldflags'];
+      const packages = commands.map(name => `${module}/cmd/${name}`);
+      await go(folder, ...build, linkerFlags(version), '-o', `${programs}/`, ...packages);
+      await go(folder, ...build, '-s -w', '-o', join(programs, 'etcd'), etcd);
+      return programs;
+    },
+  );
 }
 
 /**

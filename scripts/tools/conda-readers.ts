@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { condaReadersDirectory } from '../../test/world/tools.ts';
-import { lock } from './lock.ts';
+import { makeFolder } from './make-folder.ts';
 import { run } from './run.ts';
 
 // Pure Python, for any version since 3.10. Of conda-lock, only the models of its file and their dependencies are used.
@@ -28,25 +28,24 @@ export function hasCondaReaders(): boolean {
 
 /** Installs Python packages that read conda-lock files and SPDX documents. Checks their hashes. */
 export async function buildCondaReaders(): Promise<void> {
-  const destination = condaReadersDirectory();
-  using _lock = await lock(basename(destination));
-  if (hasCondaReaders()) return;
-  console.log(`Fetching readers of lock files to ${destination}`);
-  const folder = `${destination}.unfinished`;
-  await rm(folder, { recursive: true, force: true });
-  try {
-    const wheels = join(folder, 'wheels');
-    await mkdir(wheels, { recursive: true });
-    const list = join(folder, 'requirements.txt');
-    await writeFile(list, requirements);
-    const safely = ['--no-deps', '--require-hashes', '--requirement', list, '--dest', wheels];
-    await run('pip3', ['download', ...safely, ...target]);
-    const result = join(folder, 'result');
-    for (const file of await readdir(wheels)) {
-      await run('python3', ['-m', 'zipfile', '-e', join(wheels, file), result]);
-    }
-    await rename(result, destination);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  await makeFolder(
+    {
+      destination: condaReadersDirectory(),
+      isThere: hasCondaReaders,
+      doing: 'Fetching readers of lock files',
+    },
+    async folder => {
+      const wheels = join(folder, 'wheels');
+      await mkdir(wheels, { recursive: true });
+      const list = join(folder, 'requirements.txt');
+      await writeFile(list, requirements);
+      const safely = ['--no-deps', '--require-hashes', '--requirement', list, '--dest', wheels];
+      await run('pip3', ['download', ...safely, ...target]);
+      const result = join(folder, 'result');
+      for (const file of await readdir(wheels)) {
+        await run('python3', ['-m', 'zipfile', '-e', join(wheels, file), result]);
+      }
+      return result;
+    },
+  );
 }

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { condaDirectory, suites } from '../../test/world/tools.ts';
-import { lock } from './lock.ts';
+import { makeFolder } from './make-folder.ts';
 import { privateApt } from './private-apt.ts';
 import { run } from './run.ts';
 
@@ -34,21 +34,19 @@ export function hasConda(): boolean {
  * come from the index of this machine's pip, and are checked by their hashes.
  */
 export async function buildConda(mirror: string): Promise<void> {
-  const destination = condaDirectory();
-  using _lock = await lock(basename(destination));
-  if (hasConda()) return;
-  console.log(`Fetching a package manager for Conda to ${destination}`);
-  const folder = `${destination}.unfinished`;
-  // The leftovers of a killed run: the lock excludes other runs.
-  await rm(folder, { recursive: true, force: true });
-  try {
-    const result = join(folder, 'result');
-    await unpackDebian(join(folder, 'apt'), result, mirror);
-    await unpackWheels(join(folder, 'wheels'), result);
-    await rename(result, destination);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  await makeFolder(
+    {
+      destination: condaDirectory(),
+      isThere: hasConda,
+      doing: 'Fetching a package manager for Conda',
+    },
+    async folder => {
+      const result = join(folder, 'result');
+      await unpackDebian(join(folder, 'apt'), result, mirror);
+      await unpackWheels(join(folder, 'wheels'), result);
+      return result;
+    },
+  );
 }
 
 const trustAll = `
