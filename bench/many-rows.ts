@@ -1,15 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { copyFile } from 'node:fs/promises';
 import { sweep } from '../src/server/upkeep/sweep/sweep.ts';
-import { moveRows } from '../src/storage/moving/move-rows.ts';
-import { openPostgresSide } from '../src/storage/moving/postgres-side.ts';
-import { openSqliteSide } from '../src/storage/moving/sqlite-side.ts';
-import { describeTables } from '../src/storage/moving/table-descriptions.ts';
 import { openDatabase } from '../src/storage/rows/database.ts';
 import { openPostgresRows, openRows, type Rows } from '../src/storage/rows/rows.ts';
 import { contentOfRows } from '../test/rows/growth-works.ts';
 import { longestBlock } from '../test/world/longest-block.ts';
-import { fillDatabase, type RowCounts } from '../test/world/many-rows.ts';
+import { fillDatabase, moveToPostgres, type RowCounts } from '../test/world/many-rows.ts';
 import { startPostgres } from '../test/world/postgres.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import type { Part, Row } from './report.ts';
@@ -61,9 +57,8 @@ export async function manyRows(): Promise<Part[]> {
   const addresses = new Map<string, string>();
   for (const { path } of [filled.many, filled.few]) {
     const url = await postgres.createDatabase();
-    // A move leaves an empty place behind.
     await copyFile(path, `${path}.moved`);
-    await move(`${path}.moved`, url);
+    await moveToPostgres(`${path}.moved`, url);
     addresses.set(path, url);
   }
   const pairs: Pair[] = [
@@ -92,14 +87,6 @@ async function fill(path: string, wanted: RowCounts): Promise<Filled> {
     .all(first, step);
   await database.end();
   return { path, tokens };
-}
-
-async function move(path: string, url: string): Promise<void> {
-  const tables = await describeTables();
-  const from = await openSqliteSide(path);
-  const to = await openPostgresSide(url, tables, false);
-  await moveRows(from, to, tables);
-  await Promise.all([from.close(), to.close()]);
 }
 
 async function measure({ name, open }: Pair, many: Filled, little: Filled): Promise<Row[]> {

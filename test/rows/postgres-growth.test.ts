@@ -2,13 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import pg from 'pg';
-import { moveRows } from '../../src/storage/moving/move-rows.ts';
-import { openPostgresSide } from '../../src/storage/moving/postgres-side.ts';
-import { openSqliteSide } from '../../src/storage/moving/sqlite-side.ts';
-import { describeTables } from '../../src/storage/moving/table-descriptions.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { openPostgresRows } from '../../src/storage/rows/rows.ts';
-import { fillDatabase } from '../world/many-rows.ts';
+import { fillDatabase, moveToPostgres } from '../world/many-rows.ts';
 import { startPostgres } from '../world/postgres.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { growthCounts, growthWorks, measureWorks } from './growth-works.ts';
@@ -26,11 +22,7 @@ suite(`${scale / 2} million rows in PostgreSQL`, () => {
     await file.end();
     const url = await postgres.createDatabase();
     const began = performance.now();
-    const tables = await describeTables();
-    const from = await openSqliteSide(path);
-    const to = await openPostgresSide(url, tables, false);
-    await moveRows(from, to, tables);
-    await Promise.all([from.close(), to.close()]);
+    await moveToPostgres(path, url);
     t.diagnostic(`move to PostgreSQL: ${Math.round(performance.now() - began)} ms`);
     const rows = await openPostgresRows(url);
     const client = new pg.Client(url);

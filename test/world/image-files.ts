@@ -60,13 +60,7 @@ export async function makeBuildkitImage(builder: string, name: string, file: str
   await using files = await makeTempDir('buildkit-image');
   const into = files.path;
   await copyBusybox(into, ['containernetworking-plugins', 'iptables', 'runc'], iptablesLinks);
-  const programs = join(into, 'usr/bin');
-  for (const program of ['buildkitd', 'buildctl']) {
-    const path = requireCommand(join(buildkitDirectory(), program));
-    await copyFile(path, join(programs, program));
-    await chmod(join(programs, program), 0o755);
-  }
-  await symlink('../sbin/runc', join(programs, 'buildkit-runc'));
+  const programs = await copyBuildkit(into);
   for (const plugin of ['bridge', 'loopback', 'host-local', 'firewall']) {
     await symlink(`../lib/cni/${plugin}`, join(programs, `buildkit-cni-${plugin}`));
   }
@@ -76,6 +70,18 @@ export async function makeBuildkitImage(builder: string, name: string, file: str
   const dockerfile =
     'FROM scratch\nCOPY . /\nENTRYPOINT ["/usr/bin/buildkitd-entrypoint"]\nVOLUME /var/lib/buildkit\n';
   await buildImageFile(builder, { dockerfile, context: directoryTree(into) }, name, file);
+}
+
+/** Copies buildkitd and buildctl, and links runc by the name that buildkitd looks for; returns the folder of programs. */
+export async function copyBuildkit(into: string): Promise<string> {
+  const programs = join(into, 'usr/bin');
+  for (const program of ['buildkitd', 'buildctl']) {
+    const path = requireCommand(join(buildkitDirectory(), program));
+    await copyFile(path, join(programs, program));
+    await chmod(join(programs, program), 0o755);
+  }
+  await symlink('../sbin/runc', join(programs, 'buildkit-runc'));
+  return programs;
 }
 
 /** Makes an image of busybox, which has all commands that it knows. */

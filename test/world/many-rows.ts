@@ -1,3 +1,7 @@
+import { moveRows } from '../../src/storage/moving/move-rows.ts';
+import { openPostgresSide } from '../../src/storage/moving/postgres-side.ts';
+import { openSqliteSide } from '../../src/storage/moving/sqlite-side.ts';
+import { describeTables } from '../../src/storage/moving/table-descriptions.ts';
 import type { Database } from '../../src/storage/rows/database.ts';
 
 /** How many rows of each kind a database is filled with. */
@@ -29,6 +33,15 @@ export interface RowCounts {
 }
 
 const dayMs = 24 * 3_600_000;
+
+/** Moves the rows of a SQLite file to an empty PostgreSQL database, as `sluice migrate` does. Leaves an empty place behind. */
+export async function moveToPostgres(path: string, url: string): Promise<void> {
+  const tables = await describeTables();
+  const from = await openSqliteSide(path);
+  const to = await openPostgresSide(url, tables, false);
+  await moveRows(from, to, tables);
+  await Promise.all([from.close(), to.close()]);
+}
 
 /**
  * Fills a database as years of use would: SQLite makes the rows itself, about half a million in a second.

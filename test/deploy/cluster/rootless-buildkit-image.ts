@@ -1,10 +1,10 @@
-import { appendFile, chmod, copyFile, symlink, writeFile } from 'node:fs/promises';
+import { appendFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { directoryTree } from '../../../src/buildkit/index.ts';
 import { copyProgram } from '../../world/hub-images.ts';
-import { buildImageFile, copyBusybox } from '../../world/image-files.ts';
+import { buildImageFile, copyBuildkit, copyBusybox } from '../../world/image-files.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
-import { buildkitDirectory, requireCommand } from '../../world/tools.ts';
+import { requireCommand } from '../../world/tools.ts';
 
 /**
  * Makes an image like `moby/buildkit:rootless`, with its user, variables and entry point. Source: Dockerfile of BuildKit
@@ -18,13 +18,7 @@ export async function makeRootlessBuildkitImage(
   await using files = await makeTempDir('rootless-buildkit-image');
   const into = files.path;
   await copyBusybox(into, ['runc']);
-  const programs = join(into, 'usr/bin');
-  for (const program of ['buildkitd', 'buildctl']) {
-    const path = requireCommand(join(buildkitDirectory(), program));
-    await copyFile(path, join(programs, program));
-    await chmod(join(programs, program), 0o755);
-  }
-  await symlink('../sbin/runc', join(programs, 'buildkit-runc'));
+  await copyBuildkit(into);
   for (const program of ['rootlesskit', 'setcap', ...mappers]) {
     await copyProgram(into, requireCommand(program), `usr/bin/${program}`);
   }
