@@ -70,7 +70,9 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
         ...(isWhole ? {} : { aborted: true }),
         ...(fault ? { err: fault } : {}),
       };
-      if (fault && statusOf(fault, path) >= 500) log.error(line, 'request');
+      const isFailure = fault && statusOf(fault, path) >= 500;
+      // A server that is not ready is a state: each probe reports it again.
+      if (isFailure && path !== '/readyz') log.error(line, 'request');
       else log.info(line, 'request');
     });
     try {

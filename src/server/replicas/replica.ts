@@ -62,8 +62,9 @@ export async function startReplica(
   const lock = awaitLead(database, {
     ...{ onLeader, signal: closing.signal },
     onNews(news) {
-      logLock(log, news);
-      if (news === 'taken') lost.resolve('lost');
+      if (news !== 'taken') return logLock(log, news);
+      log.error('another replica leads now: this one ends, and follows when it is started again');
+      lost.resolve('lost');
     },
   });
   for (const promise of [lock, strange.promise]) promise.catch(() => {});

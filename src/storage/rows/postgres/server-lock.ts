@@ -195,7 +195,7 @@ export async function takeServerLock(
 
   return {
     require() {
-      if (isTaken) throw takenByOther();
+      if (isTaken) throw leader ? takenByLeader() : takenByOther();
       if (held === undefined) throw notHeld();
     },
     get isHeld() {
@@ -226,6 +226,14 @@ function usedByOther(): Fault {
     'unavailable',
     'Another server uses the database. One server at a time can: stop the other one first. If its host has failed, PostgreSQL notices that within a minute',
     { phase: 'store' },
+  );
+}
+
+function takenByLeader(): Fault {
+  return new Fault(
+    'unavailable',
+    'Another replica leads now, and this one changes nothing any more: try again in a moment',
+    { phase: 'store', retryAfterSeconds },
   );
 }
 
