@@ -8,6 +8,7 @@ import { pack } from 'tar-stream';
 import { digestOf } from '../../src/oci/digest.ts';
 import { basic, Repository } from '../hosted/push-client.ts';
 import { clientsOf, pull, storeLogin } from '../world/clients.ts';
+import { startDocker } from '../world/docker.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { openRoot } from '../world/root.ts';
 import { shiftedClock } from '../world/shifted-clock.ts';
@@ -51,6 +52,10 @@ suite('a server that redirects to its object store', () => {
       ...{ method, redirect: 'manual' },
       headers: { ...headers, ...more },
     });
+  const bytesSent = async (): Promise<number> => {
+    const metrics = await (await sluice.fetch('/metrics')).text();
+    return Number(/^sluice_blob_bytes_total\{way="stored"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
+  };
   const bytesOf = async (answer: Response) => Buffer.from(await answer.arrayBuffer());
   const locationOf = (answer: Response): URL => {
     assert.equal(answer.status, 307);
@@ -125,6 +130,20 @@ suite('a server that redirects to its object store', () => {
         assertSuccess(await pull(root, client, `${sluice.host}/team/app:1`), client);
       });
     }
+  }
+
+  for (const images of ['overlay2', 'containerd'] as const) {
+    test(`a Docker engine with ${images} follows`, async () => {
+      await using docker = await startDocker({ suite: 'trixie', store: images });
+      assertSuccess(await docker.login(sluice.host, reader));
+      const before = await bytesSent();
+      assertSuccess(await docker.pull(`${sluice.host}/team/app:1`));
+      assert.ok((await bytesSent()) - before < layer.length, 'the layer comes from the store');
+      const format = ['image', 'inspect', '--format', '{{json .RootFS.Layers}}'];
+      const inspected = await docker.docker([...format, `${sluice.host}/team/app:1`]);
+      const diffIds = [layer, small].map(bytes => digestOf(bytes));
+      assert.deepEqual(JSON.parse(assertSuccess(inspected)), diffIds);
+    });
   }
 
   test('a container on a hosted image is redirected as well', async () => {
