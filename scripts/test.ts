@@ -4,6 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { neededTools } from './needed-tools.ts';
 
 const folders = process.argv.slice(2);
@@ -16,8 +17,10 @@ const run = (args: readonly string[]): number =>
 
 const tools = neededTools(files);
 const installed = tools.length > 0 ? run(['scripts/tools.ts', ...tools]) : 0;
+// Tests wait for programs and pauses for about a quarter of their time: one more than there are processors fills it.
+const lanes = Math.min(4, availableParallelism() + 1);
 // A test that hangs fails, and the others still run. The longest takes two minutes.
-const options = ['--test-concurrency=2', '--test-timeout=900000', '--test-reporter=spec'];
+const options = [`--test-concurrency=${lanes}`, '--test-timeout=900000', '--test-reporter=spec'];
 const guard = ['--import', './test/world/left-open.ts'];
 // As in the server. Garbage collection in the default young generation holds the event loop for 10 ms and more.
 const memory = ['--max-semi-space-size=4'];
