@@ -23,12 +23,12 @@ ENV NODE_ENV=production \
     MALLOC_MMAP_THRESHOLD_=131072
 COPY --from=build /sluice /sluice
 WORKDIR /sluice
-# What writes the file systems of Singularity images.
+# mksquashfs writes the file systems of Singularity images.
 RUN apt-get update && apt-get install -y --no-install-recommends squashfs-tools \
   && rm -rf /var/lib/apt/lists/*
 RUN mkdir /data node_modules/.cache && chown node:node /data node_modules/.cache
 USER node
-# Compiles everything once; what is kept of it is kept for this user.
+# Fills Node's compile cache, which belongs to this user.
 RUN node bin/sluice.js --version
 VOLUME /data
 EXPOSE 9090

@@ -118,7 +118,7 @@ export interface BuildServiceDeps {
   readonly repositories: HostedStore['repositories'];
   /** Bytes of a hosted repository and of those below it. */
   readonly hostedBytes: HostedSums['bytesBelow'];
-  /** Bytes that builds without an access token may fill in a hosted repository; undefined for no limit. */
+  /** Bytes that builds without a login may fill in a hosted repository; undefined for no limit. */
   readonly maxAnonymousBytes: number | undefined;
   readonly log: Logger;
   readonly tally: Tally;

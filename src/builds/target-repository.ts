@@ -22,7 +22,7 @@ export interface TargetRepository {
   ): Promise<Pick<Descriptor, 'digest' | 'mediaType'> | undefined>;
   /** Throws a {@link Fault} where the image cannot be pushed. */
   requirePush(target: string, grant: SealedGrant | undefined): Promise<void>;
-  /** Throws a {@link Fault} (507) where builds without an access token fill the repository. */
+  /** Throws a {@link Fault} (507) where builds without a login fill the repository. */
   requireAnonymousRoom(target: string): Promise<void>;
   /** Returns the image that is removed with its build; undefined for an image that stays. */
   removedWith(build: ExpiredBuild): HostedImage | undefined;
@@ -36,7 +36,7 @@ export interface TargetRepositoryDeps {
   readonly places: BuildPlaces;
   /** Bytes of a hosted repository and of those below it. */
   readonly hostedBytes: HostedSums['bytesBelow'];
-  /** Bytes that builds without an access token may fill; undefined for no limit. */
+  /** Bytes that builds without a login may fill; undefined for no limit. */
   readonly maxAnonymousBytes: number | undefined;
 }
 
@@ -115,7 +115,7 @@ function placeOf(
 function anonymousRoomFull(most: number): Fault {
   return new Fault(
     'storage-full',
-    `The repository for builds holds ${most} bytes, which is the limit for requests without an access token: send a platform access token, set 'buildRepository' to your own repository, or ask the operator to raise anonymous.maxBuildBytes`,
+    `The repository for builds holds ${most} bytes, which is the limit for requests without a login: log in, set 'buildRepository' to your own repository, or ask the operator to raise anonymous.maxBuildBytes`,
     { phase: 'limit', limit: 'builds without a login on the disk', retryAfterSeconds: 3600 },
   );
 }

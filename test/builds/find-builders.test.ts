@@ -130,7 +130,7 @@ test('callers without a login get a contained builder of Sluice, or none, even i
 
   await using foreign = findAll(directory, more);
   assert.equal(await refusal(foreign.builders), 'none');
-  const refused = { kind: 'unauthorized', message: /only for callers with an access token/ };
+  const refused = { kind: 'unauthorized', message: /only for callers with a login/ };
   await assert.rejects(foreign.builders.require('stranger'), refused);
   const use = foreign.builders.use({ customer: 'stranger', platforms: [] }, never, async () => {});
   await assert.rejects(use, refused);

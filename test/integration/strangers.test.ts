@@ -1,4 +1,4 @@
-/** Builds of callers without an access token: only where they cannot reach the server's network. */
+/** Builds of callers without a login: only where they cannot reach the server's network. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -128,10 +128,10 @@ test('if the builder cannot be contained, callers without a login are refused, a
   const dockerfile = () => `FROM ${base}\nRUN echo ${randomUUID()}\n`;
   const stranger = await ask(sluice, dockerfile());
   assert.equal(stranger.status, 401);
-  assert.match(stranger.message, /builds only for callers with an access token/);
+  assert.match(stranger.message, /builds only for callers with a login/);
   assert.match(
     sluice.output(),
-    /builds of callers without an access token are off: .*slirp4netns .*apt-get install .*slirp4netns/,
+    /builds of callers without a login are off: .*slirp4netns .*apt-get install .*slirp4netns/,
   );
   const token = await newAccessToken(sluice, administrator, 'ada@example.com');
   const known = await ask(sluice, dockerfile(), token);
@@ -152,7 +152,7 @@ test("callers without a login use an operator's builder only if it is listed", a
     const stranger = await ask(sluice, dockerfile());
     assert.equal(stranger.status, isOpen ? 200 : 401, stranger.message);
     const warning =
-      /builds of callers without an access token are off: .*SLUICE_BUILDS_OPEN_BUILDERS/;
+      /builds of callers without a login are off: .*SLUICE_BUILDS_OPEN_BUILDERS/;
     if (isOpen) assert.doesNotMatch(sluice.output(), warning);
     else assert.match(sluice.output(), warning);
     if (open !== '') continue;

@@ -1,4 +1,4 @@
-/** Callers without an access token have limited disk space, which is freed again. */
+/** Callers without a login have limited disk space, which is freed again. */
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';

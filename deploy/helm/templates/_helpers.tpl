@@ -36,7 +36,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.content (not .Values.database.existingSecret) }}{{ fail "content names a bucket, but database.existingSecret is empty: set both or neither" }}{{ end }}
 {{- if and .Values.database.existingSecret (not .Values.content) }}{{ fail "database.existingSecret is set, but content is empty: set both or neither" }}{{ end }}
 {{- if include "sluice.isShared" . }}
-{{- if not .Values.keys.existingSecret }}{{ fail "keys.existingSecret is empty: create the secret with secrets.key and registry-token.key, as docs/replicas.md shows" }}{{ end }}
+{{- if not .Values.keys.existingSecret }}{{ fail "keys.existingSecret is empty: create the secret with secrets.key and registry-token.key, as docs/kubernetes.md shows" }}{{ end }}
 {{- else if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}
 {{- fail "several replicas need database.existingSecret and content: SQLite and a volume are for one" }}
 {{- end }}

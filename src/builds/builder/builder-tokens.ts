@@ -35,7 +35,7 @@ export function builderTokens(
     if (repository !== undefined) return repository;
     throw new Fault(
       'denied',
-      `The build step requests access at ${host} that this build does not have`,
+      `The build step requests access at ${host} that this build does not have: name the image in the Dockerfile, as a named context or as the repository for the push`,
       {
         phase: 'credentials',
       },

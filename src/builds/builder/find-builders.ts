@@ -155,7 +155,7 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     if (found && !isOwnBetter) return [found];
     const started = await own.get(customer === 'stranger', isBusy);
     if (started) {
-      await started.refresh().catch(err => log.warn({ err }, 'room on the disk of the builder'));
+      await started.refresh().catch(err => log.warn({ err }, 'the free space on the disk of the builder is unknown'));
       const isOpen = started.isContained || open.includes('*');
       return [{ address: started.address, isOpen }];
     }
@@ -191,7 +191,7 @@ function reportOpenness(options: FindBuildersOptions): void {
   if (configured.length > 0) {
     if (open.includes('*') || configured.some(address => open.includes(address))) return;
     log.warn(
-      'builds of callers without an access token are off: their build steps could connect to everything that the builders of SLUICE_BUILDKIT can connect to. List builders that may build for all callers in SLUICE_BUILDS_OPEN_BUILDERS',
+      'builds of callers without a login are off: their build steps could connect to everything that the builders of SLUICE_BUILDKIT can connect to. List builders that may build for all callers in SLUICE_BUILDS_OPEN_BUILDERS',
     );
     return;
   }

@@ -39,7 +39,7 @@ export function stopping(): Fault {
 export function lostSecrets(): Fault {
   return new Fault(
     'unavailable',
-    'The server was restarted, and keeps no secrets and SSH keys: request the build again, with them',
+    'The server was restarted and has lost the secrets and SSH keys of this build: request the build again and send them again',
     { phase: 'build' },
   );
 }

@@ -34,7 +34,7 @@ export const answerOptions: Readonly<Record<string, Option>> = {
   'dry-run': {
     type: 'boolean',
     description:
-      'Build and store nothing. Print as JSON what would be done and with which credentials. Exit code 1 if an image cannot be pulled or pushed',
+      'Build and store nothing. Print as JSON what would be done and with which credentials. Exit code 1 if an image cannot be pulled or pushed, or if the build cannot start',
   },
   json: jsonOption,
 };

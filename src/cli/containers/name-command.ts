@@ -4,7 +4,7 @@ import { sourceOptions, sourceUsage } from './source/source-options.ts';
 
 /** `sluice name`: prints the name that a build would have. */
 export const nameCommand: Command = {
-  summary: 'Print the name that a build would have, without contacting a server',
+  summary: 'Print the name that a build would have, without contacting Sluice',
   usage: sourceUsage,
   completes: 'directory',
   options: {

@@ -77,7 +77,7 @@ export function createPairing(deps: PairingDeps): Pairing {
     if (socketsOf(endpoint).length >= maxSockets) {
       throw new Fault(
         'too-many-requests',
-        `${endpoint.host} already has ${maxSockets} open sockets`,
+        `${endpoint.host} already has ${maxSockets} open sockets: close one first`,
       );
     }
     return { service, endpoint };

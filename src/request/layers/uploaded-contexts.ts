@@ -104,7 +104,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
       if (claimed !== undefined && claimed !== tarDigest) {
         throw new Fault(
           'bad-request',
-          `buildContext.tarDigest is ${claimed}, but the context's is ${tarDigest}`,
+          `buildContext.tarDigest is ${claimed}, but the context's is ${tarDigest}: send that one, or leave the field out`,
           { phase: 'layer' },
         );
       }

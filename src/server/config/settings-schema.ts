@@ -126,7 +126,7 @@ const limits = z.strictObject({
     .strictObject({
       anonymous: rate
         .prefault('250/hour')
-        .describe('Pulls from one client address without an access token'),
+        .describe('Pulls from one client address without a login'),
       authenticated: rate
         .prefault('1000/minute')
         .describe('Pulls of images that were requested with the access token of one user'),
@@ -137,7 +137,7 @@ const limits = z.strictObject({
       anonymous: rate
         .prefault('1000/hour')
         .describe(
-          'Container requests and inspections from one client address without an access token. The default allows ten runs of a pipeline with a hundred processes',
+          'Container requests and inspections from one client address without a login. The default allows ten runs of a pipeline with a hundred processes',
         ),
       authenticated: rate
         .prefault('3000/minute')
@@ -150,7 +150,7 @@ const limits = z.strictObject({
     .strictObject({
       anonymous: rate
         .prefault('25/day')
-        .describe('Builds started from one client address without an access token'),
+        .describe('Builds started from one client address without a login'),
       authenticated: rate
         .prefault('100/hour')
         .describe('Builds started with the access token of one user'),
@@ -206,7 +206,7 @@ const hosted = z.strictObject({
   maxContextBytes: limit
     .prefault('100 GiB')
     .describe(
-      'Maximum size of the uploaded build contexts of one user. `anonymous.maxNetworkBytes` and `anonymous.maxBytes` limit those of callers without an access token',
+      'Maximum size of the uploaded build contexts of one user. `anonymous.maxNetworkBytes` and `anonymous.maxBytes` limit those of callers without a login',
     ),
   contextLife: duration
     .prefault('24h')
@@ -292,7 +292,7 @@ export const configSchema = z.strictObject({
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
-    .describe('Minimum log level. Each request is one line of level info'),
+    .describe('Minimum log level: `fatal`, `error`, `warn`, `info`, `debug` or `silent`. Each request is one line of level info'),
   reportVersion: z
     .enum(['own', 'api'])
     .default('own')

@@ -94,7 +94,7 @@ function broken({ url }: HttpProxy, error: unknown, what: string): Fault {
   const code = error instanceof Error && 'code' in error ? ` (${error.code})` : '';
   return new Fault(
     isLate ? 'upstream-timeout' : 'upstream',
-    `The proxy ${url.host} ${isLate ? 'did not answer in time' : `could not be used${code}`}, ${what}: the operator checks HTTPS_PROXY and HTTP_PROXY`,
+    `The proxy ${url.host} ${isLate ? 'did not answer in time' : `could not be used${code}`}, ${what}: ask the operator to check HTTPS_PROXY and HTTP_PROXY`,
     { phase: 'upstream', cause: error },
   );
 }

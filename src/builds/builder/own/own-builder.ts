@@ -77,9 +77,9 @@ export async function startContainedBuilder(
   return startContained({ ...options, directory, program, path, containment, hasStandIn: true });
 }
 
-/** Returns the log line for a builder that only callers with an access token may use. */
+/** Returns the log line for a builder that only callers with a login may use. */
 export function closedToStrangers(obstacle: string): string {
-  return `builds of callers without an access token are off: the builder that this server starts cannot get its own network and limits (${obstacle})`;
+  return `builds of callers without a login are off: the builder that this server starts cannot get its own network and limits (${obstacle})`;
 }
 
 /** Returns the PATH in which the programs of a builder are looked up. */

@@ -79,13 +79,13 @@ export const clientFields: readonly ClientField[] = [
     path: 'buildTemplate',
     handling: 'refused',
     about:
-      '`conda/micromamba:v1` and `:v2` are answered with a warning: packages are built with a recipe of this server, which `dryRun` shows. Others are refused',
+      '`conda/micromamba:v1` and `:v2` are answered with a warning: Sluice makes Conda images in its own way, which `dryRun` shows. Others are refused',
     objection: value => {
       if (!isSomething(value)) return undefined;
       if (typeof value === 'string' && /^conda\/micromamba:v[12]$/.test(value)) {
         return {
           warning:
-            'is ignored: Conda packages are built with a recipe of this server, which a dry run shows',
+            'is ignored: this server makes Conda images in its own way, which a dry run shows',
         };
       }
       return {

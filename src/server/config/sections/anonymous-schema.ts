@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import { countLimit, limit } from '../units.ts';
 
-/** Limits for the state of callers without an access token. */
+/** Limits for the state of callers without a login. */
 export const anonymous = z.strictObject({
   maxRequests: countLimit
     .prefault(2_000_000)
     .describe(
-      'Maximum number of container requests that are kept for all callers without an access token',
+      'Maximum number of container requests that are kept for all callers without a login',
     ),
   maxFiles: countLimit
     .prefault(2_000_000)
@@ -19,7 +19,7 @@ export const anonymous = z.strictObject({
   maxNetworkRequests: countLimit
     .prefault(200_000)
     .describe(
-      'Maximum number of container requests that are kept for one network without an access token. A network is an IPv4 address or an IPv6 /64',
+      'Maximum number of container requests that are kept for one network without a login. A network is an IPv4 address or an IPv6 /64',
     ),
   maxNetworkFiles: countLimit
     .prefault(200_000)
@@ -30,6 +30,6 @@ export const anonymous = z.strictObject({
   maxBuildBytes: limit
     .prefault('100 GiB')
     .describe(
-      'Size of the hosted repository for builds above which only callers with an access token can start builds',
+      'Size of the hosted repository for builds above which only callers with a login can start builds',
     ),
 });

@@ -30,7 +30,7 @@ export const builds = z.strictObject({
   keepFailed: duration.prefault('7d').describe('How long a failed build is kept'),
   keepAnonymous: duration
     .prefault('3d')
-    .describe('How long a build that was requested without an access token is kept'),
+    .describe('How long a build that was requested without a login is kept'),
   maxWaiting: count
     .min(1)
     .default(1000)
@@ -39,7 +39,7 @@ export const builds = z.strictObject({
     .min(1)
     .default(100)
     .describe(
-      'Maximum number of running and waiting builds of one user, or of one address without an access token',
+      'Maximum number of running and waiting builds of one user, or of one address without a login',
     ),
   trustCaches: flag
     .default(false)
@@ -71,7 +71,7 @@ export const builds = z.strictObject({
   openBuilders: list
     .default([])
     .describe(
-      'Your own builders (addresses as in `buildkit`, `*` for all) that also build for callers without an access token. Build steps can connect to everything that such a builder can connect to. The builder that Sluice starts also builds for these callers if it has its own network',
+      'Your own builders (addresses as in `buildkit`, `*` for all) that also build for callers without a login. Build steps can connect to everything that such a builder can connect to. The builder that Sluice starts also builds for these callers if it has its own network',
     ),
   privateHosts: list
     .pipe(z.array(registryHost))
