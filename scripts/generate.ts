@@ -6,6 +6,7 @@ import { describeJsonApi } from '../src/http/api/json-api.ts';
 import { describePlatformApi } from '../src/http/platform/platform-api.ts';
 import { commandLinePage } from './command-line-page.ts';
 import { configurationPage } from './configuration-page.ts';
+import { decisionsPage } from './decisions-page.ts';
 import { fieldsPage } from './fields-page.ts';
 
 const docs = new URL('../docs/', import.meta.url);
@@ -13,6 +14,8 @@ const docs = new URL('../docs/', import.meta.url);
 writeFileSync(new URL('configuration.md', docs), configurationPage());
 writeFileSync(new URL('fields.md', docs), fieldsPage());
 writeFileSync(new URL('command-line.md', docs), await commandLinePage());
+const decisions = new URL('adr/', docs);
+writeFileSync(new URL('README.md', decisions), decisionsPage(decisions));
 const { version } = readVersion();
 writeJson('openapi.json', describeJsonApi(version));
 writeJson('platform-openapi.json', describePlatformApi(version));
