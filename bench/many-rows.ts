@@ -49,7 +49,7 @@ interface Pair {
 /** (n) What rows of many years cost, compared with a thousandth of them, in both databases. */
 export async function manyRows(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
-  await using postgres = await startPostgres();
+  await using postgres = await startPostgres({ durable: true });
   const filled = {
     many: await fill(directory.join('many.db'), counts),
     few: await fill(directory.join('few.db'), few),
