@@ -4,6 +4,7 @@ import { createSecureContext, getCACertificates, type SecureContext } from 'node
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import type { SlabPool } from '../../storage/content/buffers.ts';
+import type { ByteSource } from '../../storage/content/byte-source.ts';
 import { traced, traceHeaders } from '../../tracing/traces.ts';
 import { type Answer, sourceOfStream } from '../exchange/answer.ts';
 import { privateHostsOf, type Registries, settingsOf } from '../registry-settings.ts';
@@ -173,11 +174,7 @@ export function createTransport(
       status: answer.statusCode,
       headers: flatten(answer.headers),
       contentLength: parseLength(answer.headers['content-length']),
-      body: {
-        ...sourceOfStream(answer.body),
-        // The rest of a small body is read, so that the connection can be used again.
-        destroy: () => void answer.body.dump({ limit: drainedBytes }).catch(() => {}),
-      },
+      body: sourceOfBody(answer.body),
     };
   };
 
@@ -262,6 +259,23 @@ function proxiedConnector(
   return ((options, callback) => {
     open(options, callback).catch(error => callback(error, null));
   }) satisfies buildConnector.connector;
+}
+
+/** Drains a small body that was never read, so that its connection can be used again. */
+function sourceOfBody(body: Dispatcher.ResponseData['body']): ByteSource {
+  const source = sourceOfStream(body);
+  let isRead = false;
+  return {
+    read() {
+      isRead = true;
+      return source.read();
+    },
+    destroy(reason) {
+      // A reader that stopped early still listens to the stream. The stream would not flow, and keep its connection.
+      if (isRead) source.destroy(reason);
+      else body.dump({ limit: drainedBytes }).catch(() => {});
+    },
+  };
 }
 
 /** Adds a registry's own authority to the usual ones. */

@@ -1,0 +1,76 @@
+/** Bodies of documents that their reader leaves, with a server on this machine. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { type Answer, readAll } from '../../src/upstream/exchange/answer.ts';
+import { readErrorWords } from '../../src/upstream/exchange/error-words.ts';
+import { createTransport } from '../../src/upstream/transport/transport.ts';
+
+const connections = 2;
+const page = `<title>Too much</title>${'<p>Sorry.</p>'.repeat(100_000)}`;
+
+async function startServer(listener: RequestListener) {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const timeouts = { connectMs: 5000, headersMs: 5000, idleMs: 5000 };
+  const transport = createTransport(new Map(), timeouts, [host], { connections });
+  return {
+    get: (path: string) =>
+      transport.send({ url: new URL(path, `http://${host}`), method: 'GET', headers: {} }),
+    async [Symbol.asyncDispose]() {
+      await transport.close();
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+const leavings: Readonly<Record<string, (answer: Answer) => Promise<unknown>>> = {
+  'after its first bytes': async answer => {
+    const { quote } = await readErrorWords(answer, undefined);
+    assert.equal(quote, 'Too much');
+  },
+  'because it is too long': async answer => {
+    await assert.rejects(readAll(answer.body, 1000, 'The page'), /larger than the 1000 bytes/);
+  },
+  'without reading it': async answer => answer.body.destroy(),
+  'while it waits for the next bytes': async answer => {
+    const chunk = await answer.body.read();
+    chunk?.release();
+    const next = answer.body.read().catch(() => null);
+    answer.body.destroy();
+    await next;
+  },
+};
+
+for (const [how, leave] of Object.entries(leavings)) {
+  test(`a long chunked body gives its connection back to others: its reader leaves ${how}`, {
+    timeout: 20_000,
+  }, async () => {
+    await using server = await startServer((request, response) => {
+      if (request.url === '/') return response.end('here');
+      response.writeHead(500, { 'content-type': 'text/html' });
+      response.flushHeaders();
+      return response.end(page);
+    });
+    for (let at = 0; at <= connections; at += 1) await leave(await server.get('/page'));
+    const { body } = await server.get('/');
+    assert.equal((await readAll(body, 100, 'The answer')).toString(), 'here');
+  });
+}
+
+test('the connection of a short body is used again', async () => {
+  const ports = new Set<number | undefined>();
+  await using server = await startServer((request, response) => {
+    ports.add(request.socket.remotePort);
+    response.writeHead(404).end('there is nothing');
+  });
+  for (let at = 0; at < 3; at += 1) {
+    await readErrorWords(await server.get('/'), undefined);
+    (await server.get('/')).body.destroy();
+  }
+  assert.ok(ports.size <= connections, `${ports.size} connections`);
+});
