@@ -12,10 +12,14 @@ export function watchRight(
   everyMs: number,
   look: () => Promise<unknown>,
 ): void {
+  // A response closes once. The client may have left during an earlier step.
+  if (response.closed) return;
   const timer = setInterval(() => {
     look().catch(error => {
       if (!(error instanceof Fault) || error.kind === 'too-many-requests') return;
-      if (error.status < 500) response.destroy();
+      if (error.status >= 500) return;
+      clearInterval(timer);
+      response.destroy();
     });
   }, everyMs);
   timer.unref();

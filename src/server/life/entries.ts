@@ -25,7 +25,10 @@ export function holdEntries(server: Server, log: Logger): Entries {
   const give = (request: IncomingMessage, response: ServerResponse): void => {
     const work = entry
       ? entry.answer(request, response)
-      : opened.promise.then(() => entry?.answer(request, response));
+      : opened.promise.then(() =>
+          // The steps of an answer count a request until its response closes. It does so only once.
+          response.closed ? undefined : entry?.answer(request, response),
+        );
     work.catch(err => {
       log.error({ err }, 'cannot answer a request');
       response.destroy();

@@ -1,0 +1,80 @@
+/** Responses whose client left before a step that waits for the end of the response. */
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { mock, type TestContext, test } from 'node:test';
+import { Fault } from '../../src/foundation/fault.ts';
+import type { Logger } from '../../src/foundation/telemetry.ts';
+import { watchRight } from '../../src/http/registry/watch-right.ts';
+import { holdEntries } from '../../src/server/life/entries.ts';
+
+/** A response that is open, or whose client has left. */
+class ScriptedResponse extends EventEmitter {
+  closed = false;
+
+  destroy(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.emit('close');
+  }
+}
+
+const everyMs = 1000;
+
+/** Watches a response, and returns a function that counts the looks at each interval. */
+function watched(t: TestContext, response: ScriptedResponse, look: () => Promise<unknown>) {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const counted = mock.fn(look);
+  watchRight(response as unknown as ServerResponse, everyMs, counted);
+  return (): number => {
+    t.mock.timers.tick(everyMs);
+    return counted.mock.callCount();
+  };
+}
+
+test('a client that left before is not watched', t => {
+  const response = new ScriptedResponse();
+  response.destroy();
+  const looks = watched(t, response, async () => {});
+  assert.equal(looks(), 0);
+});
+
+test('the watch ends with the response', t => {
+  const response = new ScriptedResponse();
+  const looks = watched(t, response, async () => {});
+  assert.equal(looks(), 1);
+  assert.equal(looks(), 2);
+  response.destroy();
+  assert.equal(looks(), 2);
+});
+
+test('the watch ends with the right', async t => {
+  const response = new ScriptedResponse();
+  const denied = new Fault('denied', 'The right has ended', { phase: 'request' });
+  const failing = Promise.reject(denied);
+  const looks = watched(t, response, () => failing);
+  assert.equal(looks(), 1);
+  await failing.catch(() => {});
+  await Promise.resolve();
+  assert.ok(response.closed, 'the connection ends');
+  assert.equal(looks(), 1);
+});
+
+test('a request whose client left while the server started is not answered', async () => {
+  const server = new EventEmitter();
+  const entries = holdEntries(server as unknown as Server, {} as Logger);
+  const [gone, open] = [new ScriptedResponse(), new ScriptedResponse()];
+  for (const response of [gone, open]) server.emit('request', {} as IncomingMessage, response);
+  gone.destroy();
+  const answered = Promise.withResolvers<unknown>();
+  const all: unknown[] = [];
+  entries.open({
+    async answer(_request, response) {
+      all.push(response);
+      answered.resolve(response);
+    },
+    handleUpgrade: () => false,
+  });
+  await answered.promise;
+  assert.deepEqual(all, [open]);
+});
