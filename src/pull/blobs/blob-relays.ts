@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { FoundBlob } from './found-blob.ts';
@@ -6,7 +7,8 @@ import type { Transfers, WantedBlob } from './transfers.ts';
 /**
  * Relays whole blobs that are not kept. The first client receives the bytes as they arrive. Other clients of the same
  * blob meanwhile share one more transfer, through a file that is removed with the last of them. So a blob has at most
- * two upstream transfers, and only one of them ever waits for a slow client.
+ * two upstream transfers, and only one of them ever waits for a slow client. Where the registry redirects the first
+ * client, each of the others gets its own redirect.
  */
 export interface BlobRelays {
   /**
@@ -22,9 +24,12 @@ export interface BlobRelays {
   ): Promise<FoundBlob>;
 }
 
+/** What became of the opening of a blob for its first client. `left`: the client left before. */
+type Opened = FoundBlob['kind'] | 'left';
+
 /** @param maxBytes disk space for all shared files; without space a client gets its own transfer */
 export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRelays {
-  const direct = new Set<string>();
+  const direct = new Map<string, Promise<Opened>>();
   const sharedBytes = new Map<string, number>();
 
   const isRoom = (key: string, size: number): boolean => {
@@ -36,35 +41,56 @@ export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRe
     return total <= maxBytes;
   };
 
-  const openDirect = async (key: string, open: () => Promise<FoundBlob>): Promise<FoundBlob> => {
-    direct.add(key);
+  const openDirect = async (
+    key: string,
+    open: () => Promise<FoundBlob>,
+    signal: AbortSignal,
+  ): Promise<FoundBlob> => {
+    const { promise, resolve, reject } = Promise.withResolvers<Opened>();
+    // Maybe no other client waits for it.
+    promise.catch(() => {});
+    direct.set(key, promise);
+    const end = () => {
+      if (direct.get(key) === promise) direct.delete(key);
+    };
     try {
       const blob = await open();
-      if (blob.kind === 'stream') {
-        return { ...blob, source: whenDestroyed(blob.source, () => direct.delete(key)) };
-      }
-      direct.delete(key);
-      return blob;
+      if (blob.kind === 'redirect') end();
+      resolve(blob.kind);
+      return blob.kind === 'stream' ? { ...blob, source: whenDestroyed(blob.source, end) } : blob;
     } catch (error) {
-      direct.delete(key);
+      end();
+      if (signal.aborted) resolve('left');
+      else reject(error);
+      throw error;
+    }
+  };
+
+  const openShared: BlobRelays['open'] = async (key, open, wanted, size, signal) => {
+    if (size === undefined || !isRoom(key, size)) return open();
+    try {
+      const joining = transfers.join(key, wanted, signal);
+      sharedBytes.set(key, size);
+      const reader = await joining;
+      const source = reader.read(0, reader.size - 1);
+      return { kind: 'stream', size: reader.size, source, way: 'stored', isVerified: true };
+    } catch (error) {
+      if (isNoRoom(error)) return open();
       throw error;
     }
   };
 
   return {
     async open(key, open, wanted, size, signal) {
-      if (!direct.has(key) && !transfers.has(key)) return openDirect(key, open);
-      if (size === undefined || !isRoom(key, size)) return open();
-      try {
-        const joining = transfers.join(key, wanted, signal);
-        sharedBytes.set(key, size);
-        const reader = await joining;
-        const source = reader.read(0, reader.size - 1);
-        return { kind: 'stream', size: reader.size, source, way: 'stored', isVerified: true };
-      } catch (error) {
-        if (isNoRoom(error)) return open();
-        throw error;
+      // Of several clients that wait for one that leaves, the next one is the first.
+      for (let first = direct.get(key); first; first = direct.get(key)) {
+        const opened = await unlessAborted(first, signal);
+        // An address is signed for one client, and may expire.
+        if (opened === 'redirect') return open();
+        if (opened === 'stream') return openShared(key, open, wanted, size, signal);
       }
+      if (!transfers.has(key)) return openDirect(key, open, signal);
+      return openShared(key, open, wanted, size, signal);
     },
   };
 }

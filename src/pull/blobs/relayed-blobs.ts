@@ -137,7 +137,8 @@ export function createRelayedBlobs(deps: RelayedBlobsDeps): RelayedBlobs {
       if (range) return direct();
       const { access, digest } = blob;
       const { registry: host, repository, credentials } = access;
-      const key = `relay ${host}/${repository} ${digest} ${credentialKey(credentials)}`;
+      // A manifest may name the wrong size. The failure concerns only the clients of that manifest.
+      const key = `relay ${host}/${repository} ${digest} ${size} ${credentialKey(credentials)}`;
       return relays.open(key, direct, { digest, openWhole: opening(sized) }, size, signal);
     },
   };
