@@ -142,10 +142,9 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         isBlob: true,
         redirects,
       });
-      const location = redirectOf(answer);
-      if (location) {
+      if (answer.redirect) {
         answer.body.destroy();
-        return { kind: 'redirect', location };
+        return { kind: 'redirect', location: answer.redirect };
       }
       try {
         const { registry } = access;
@@ -197,9 +196,4 @@ function verified(bytes: Buffer, mediaType: string, wanted: Digest, name: string
     );
   }
   return { bytes, mediaType, digest };
-}
-
-function redirectOf(answer: Answer): URL | undefined {
-  const location = answer.headers.get('location');
-  return answer.status >= 300 && answer.status < 400 && location ? new URL(location) : undefined;
 }

@@ -10,6 +10,8 @@ export interface Answer {
   /** Bytes, where the server specified them. */
   readonly contentLength: number | undefined;
   readonly body: ByteSource;
+  /** Address of a redirect to pass on, checked for that. All other redirects are followed or are failures. */
+  readonly redirect?: URL;
 }
 
 /** Returns a source that pulls the chunks of a stream one at a time. */

@@ -55,7 +55,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
         await transport.checkReach(next.url).catch(error => {
           throw redirected(error, first.url, next.url);
         });
-        return { ...answer, headers: new Map([['location', next.url.href]]) };
+        return { ...answer, redirect: next.url };
       }
       if (redirects >= maxRedirects) {
         throw new Fault(
@@ -93,7 +93,12 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       const answer = await sendWith(authorization);
       if (answer.status !== 401) return answer;
       const challenges = parseChallenges(answer.headers.get('www-authenticate') ?? '');
-      const better = await authorizer.answer(access, challenges, authorization, signal);
+      const better = await authorizer
+        .answer(access, challenges, authorization, signal)
+        .catch(error => {
+          answer.body.destroy();
+          throw error;
+        });
       if (better === undefined) return answer;
       answer.body.destroy();
       return sendWith(better);
@@ -112,7 +117,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       if (!question.signal?.aborted) health.failure('registry', access.registry, fault.message);
       throw fault;
     }
-    if (answer.status < 400 || question.answers?.includes(answer.status)) {
+    if (isWanted(answer, question)) {
       answered();
       return answer;
     }
@@ -155,4 +160,11 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       throw error.retold(`${error.message} (asked before: ${failures.join('; ')})`);
     });
   };
+}
+
+/** Returns true for content, an expected status, or a redirect that its receiver may use. */
+function isWanted({ status, redirect }: Answer, { answers, body }: Question): boolean {
+  if (answers?.includes(status)) return true;
+  // Any other redirect has not passed the checks of its address. The sender of a body handles the response itself.
+  return status < 300 || (status < 400 && (redirect !== undefined || body !== undefined));
 }

@@ -66,7 +66,7 @@ export function faultOfError(
   );
 }
 
-/** Returns the fault for a status of 400 and above. */
+/** Returns the fault for a status of 400 and above, and for a redirect that cannot be followed. */
 export async function faultOfStatus(
   answer: Answer,
   access: Access,
@@ -102,6 +102,13 @@ export async function faultOfStatus(
         options,
       );
     default:
+      if (status < 400) {
+        return new Fault(
+          'upstream-unusable',
+          `The registry ${registry} answered ${status} for ${question.what}, which is not a redirect that can be followed: check the name of the registry`,
+          options,
+        );
+      }
       return new Fault(
         'upstream',
         `The registry ${registry} answered ${status} for ${question.what}: try again later${said}`,

@@ -8,25 +8,29 @@ const redirecting = new Set([301, 302, 303, 307, 308]);
 /**
  * Returns the request that follows a redirect; undefined when the response is not a redirect. Credentials go only to
  * their own origin: once a redirect has left it, they are not sent again. A redirect must not lead from https to plain
- * http. Throws {@link Fault}.
+ * http. Otherwise destroys the body and throws a {@link Fault}.
  */
 export function nextHop(hop: Hop, answer: Answer): Hop | undefined {
   const location = answer.headers.get('location');
   if (!redirecting.has(answer.status) || location === undefined) return undefined;
-  if (!URL.canParse(location, hop.url.href)) return refuse(hop, 'an address that is not a URL');
+  const refuse = (where: string): never => {
+    answer.body.destroy();
+    throw refused(hop, where);
+  };
+  if (!URL.canParse(location, hop.url.href)) return refuse('an address that is not a URL');
   const url = new URL(location, hop.url);
   const isWeb = url.protocol === 'https:' || url.protocol === 'http:';
-  if (!isWeb) return refuse(hop, `the protocol ${url.protocol}`);
+  if (!isWeb) return refuse(`the protocol ${url.protocol}`);
   if (hop.url.protocol === 'https:' && url.protocol === 'http:') {
-    return refuse(hop, `${url.host} over plain http`);
+    return refuse(`${url.host} over plain http`);
   }
   const { authorization, ...others } = hop.headers;
   const stays = url.origin === hop.url.origin && authorization !== undefined;
   return { ...hop, url, headers: stays ? { ...others, authorization } : others };
 }
 
-function refuse(hop: Hop, where: string): never {
-  throw new Fault('upstream-unusable', `${hop.url.host} redirects to ${where}, which is refused`, {
+function refused(hop: Hop, where: string): Fault {
+  return new Fault('upstream-unusable', `${hop.url.host} redirects to ${where}, which is refused`, {
     phase: 'upstream',
   });
 }
