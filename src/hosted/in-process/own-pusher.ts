@@ -43,8 +43,9 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
       source = await open();
       for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
         // Batches keep the bytes, so this must be a copy: the source reuses its memory.
-        await batches.add(Buffer.from(chunk.bytes));
+        const bytes = Buffer.from(chunk.bytes);
         chunk.release();
+        await batches.add(bytes);
       }
       await batches.flush();
       if (file.digest() !== digest) {

@@ -103,10 +103,17 @@ export function createLayerIntake({
     });
     try {
       for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-        if (file.size + chunk.bytes.length > limit) throw tooLarge(name, limit);
-        await room.grow(chunk.bytes.length);
-        await Promise.all([file.write(chunk.bytes), tar.write(chunk.bytes)]);
-        chunk.release();
+        const writes: Promise<void>[] = [];
+        try {
+          if (file.size + chunk.bytes.length > limit) throw tooLarge(name, limit);
+          await room.grow(chunk.bytes.length);
+          writes.push(file.write(chunk.bytes), tar.write(chunk.bytes));
+          await Promise.all(writes);
+        } finally {
+          // When one write has failed, the other one may still read the buffer.
+          await Promise.allSettled(writes);
+          chunk.release();
+        }
       }
       const tarDigest = await tar.end();
       const gzipSize = file.size;

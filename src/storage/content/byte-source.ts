@@ -26,8 +26,11 @@ export interface ByteSource {
 export async function drain(source: ByteSource, take: (bytes: Uint8Array) => void): Promise<void> {
   try {
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-      take(chunk.bytes);
-      chunk.release();
+      try {
+        take(chunk.bytes);
+      } finally {
+        chunk.release();
+      }
     }
   } finally {
     source.destroy();

@@ -4,9 +4,10 @@ import type { ByteSource } from '../../../storage/content/byte-source.ts';
 export async function* piecesOf(source: ByteSource): AsyncGenerator<Buffer> {
   try {
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-      // A copy: the consumer may still read it after the buffer has been reused.
-      yield Buffer.from(chunk.bytes);
+      // A copy: the consumer may take its time, or never ask for the next piece.
+      const piece = Buffer.from(chunk.bytes);
       chunk.release();
+      yield piece;
     }
   } finally {
     source.destroy();

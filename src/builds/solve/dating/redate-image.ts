@@ -70,8 +70,7 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
       const body = await blobs.open(layer, signal);
       try {
         for (let chunk = await body.read(); chunk !== null; chunk = await body.read()) {
-          await file.write(chunk.bytes);
-          chunk.release();
+          await file.write(chunk.bytes).finally(chunk.release);
         }
       } finally {
         body.destroy();

@@ -26,14 +26,17 @@ export async function fetchLayer(
     signal.throwIfAborted();
     await using target = await open(file.path, 'wx');
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-      written += chunk.bytes.length;
-      if (written > size) throw layerFault('upstream', file, 'is larger than its manifest says');
-      space.write(chunk.bytes.length);
-      // The write runs on another thread while this one hashes.
-      const writing = target.writeFile(chunk.bytes);
-      hash.update(chunk.bytes);
-      await writing;
-      chunk.release();
+      try {
+        written += chunk.bytes.length;
+        if (written > size) throw layerFault('upstream', file, 'is larger than its manifest says');
+        space.write(chunk.bytes.length);
+        // The write runs on another thread while this one hashes.
+        const writing = target.writeFile(chunk.bytes);
+        hash.update(chunk.bytes);
+        await writing;
+      } finally {
+        chunk.release();
+      }
     }
   } finally {
     signal.removeEventListener('abort', stop);
