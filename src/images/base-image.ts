@@ -1,10 +1,12 @@
 import { Fault } from '../foundation/fault.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import { isImage, parseManifest } from '../oci/manifest.ts';
+import { type ImageIndex, isImage, parseManifest } from '../oci/manifest.ts';
 import { isSchema1Type } from '../oci/media-type.ts';
 import {
   formatPlatform,
+  isNestedIndex,
   listPlatforms,
   matchesPlatform,
   type Platform,
@@ -67,6 +69,10 @@ export function createBaseResolver(
   };
 }
 
+// No tool nests indexes deeper, or writes more of them into one.
+const mostLevels = 4;
+const mostIndexes = 16;
+
 /** Returns the image for a platform in a manifest or index. Throws a {@link Fault} (400) when there is none. */
 export async function selectImage(
   documents: Pick<Documents, 'manifest' | 'config'>,
@@ -83,9 +89,10 @@ export async function selectImage(
       { phase: 'request' },
     );
   if (manifest.kind === 'index') {
-    const entry = selectPlatform(manifest.manifests, platform);
-    if (!entry) throw missing(listPlatforms(manifest.manifests));
-    return documents.manifest(access, entry.digest as Digest, entry.mediaType);
+    const entries: Descriptor[] = [];
+    const image = await imageIn(documents, access, manifest, platform, entries);
+    if (!image) throw missing(listPlatforms(entries));
+    return image;
   }
   if (manifest.kind === 'manifest' && isImage(manifest)) {
     const config = await documents.config(access, manifest.config);
@@ -96,6 +103,39 @@ export async function selectImage(
     }
   }
   return root;
+}
+
+/**
+ * Returns the image for a platform in an index, or in the indexes inside it.
+ *
+ * @param seen receives the entries of all indexes that were read
+ */
+async function imageIn(
+  documents: Pick<Documents, 'manifest'>,
+  access: Access,
+  root: ImageIndex,
+  platform: Platform,
+  seen: Descriptor[],
+): Promise<Document | undefined> {
+  let left = mostIndexes;
+  const search = async (index: ImageIndex, level: number): Promise<Document | undefined> => {
+    seen.push(...index.manifests);
+    const entry = selectPlatform(index.manifests, platform);
+    for (const one of entry ? [entry] : index.manifests.filter(isNestedIndex)) {
+      if (level === mostLevels || left === 0) return undefined;
+      left -= 1;
+      const document = await documents.manifest(access, one.digest as Digest, one.mediaType);
+      const manifest = parseManifest(document);
+      if (manifest.kind !== 'index') {
+        if (one === entry) return document;
+        continue;
+      }
+      const image = await search(manifest, level + 1);
+      if (image) return image;
+    }
+    return undefined;
+  };
+  return search(root, 1);
 }
 
 function schema1(): Fault {

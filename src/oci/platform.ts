@@ -1,4 +1,5 @@
 import type { Descriptor } from './descriptor.ts';
+import { isIndexType } from './media-type.ts';
 import { OciSyntaxError } from './syntax-error.ts';
 
 /** Operating system, architecture (Go's names) and CPU variant. Source: OCI image specification image-index.md. */
@@ -95,6 +96,11 @@ export function isAttestation(entry: Descriptor): boolean {
     entry.platform?.os === 'unknown' ||
     entry.platform?.architecture === 'unknown'
   );
+}
+
+/** Returns true for an index inside an index that does not say which platforms it is for. */
+export function isNestedIndex(entry: Descriptor): boolean {
+  return !entry.platform && isIndexType(entry.mediaType) && !isAttestation(entry);
 }
 
 function isOffer(entry: Descriptor): boolean {

@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
 import { type ImageManifest, parseManifest } from '../../oci/manifest.ts';
-import { formatPlatform, isAttestation } from '../../oci/platform.ts';
+import { formatPlatform, isAttestation, isNestedIndex } from '../../oci/platform.ts';
 import type { CredentialSource } from '../../upstream/auth/credentials.ts';
 import type { OpenedImage, OpenInspected } from './open-inspected.ts';
 
@@ -57,7 +57,9 @@ export async function chooseImage(
 
 function chooseEntry(offered: readonly Descriptor[], wanted: string | undefined): Descriptor {
   const named = (name: string) => offered.find(entry => nameOf(entry) === name);
-  const chosen = wanted ? named(wanted) : (named(usualPlatform) ?? offered[0]);
+  const chosen = wanted
+    ? (named(wanted) ?? offered.find(isNestedIndex))
+    : (named(usualPlatform) ?? offered[0]);
   if (chosen) return chosen;
   const names = offered.map(nameOf).join(', ') || 'none';
   throw new Fault('bad-request', `The image has no such platform; it has: ${names}`, {
