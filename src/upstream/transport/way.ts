@@ -24,16 +24,27 @@ const addressLifeMs = 30_000;
  * the checked address. Hosts that may have any address are passed to the proxy by name.
  *
  * @param byName true when the proxy looks up all names: then its own rules must block closed addresses
+ * @param addressOf looks up the name of a URL, and rejects a closed address
  */
-export function createWayTo(proxyFor: ProxyFor, isAllowed: PrivateHosts, byName: boolean): WayTo {
+export function createWayTo(
+  proxyFor: ProxyFor,
+  isAllowed: PrivateHosts,
+  byName: boolean,
+  addressOf = publicAddressOf,
+): WayTo {
   const addresses = boundedCache<string, { until: number; address: Promise<string> }>(1000);
 
   const checkedAddress = (url: URL): Promise<string> => {
     const now = performance.now();
     const known = addresses.get(url.host);
     if (known && known.until > now) return known.address;
-    const address = publicAddressOf(url);
-    addresses.set(url.host, { until: now + addressLifeMs, address });
+    const address = addressOf(url);
+    const found = { until: now + addressLifeMs, address };
+    addresses.set(url.host, found);
+    // The next request looks the name up again.
+    address.catch(() => {
+      if (addresses.get(url.host) === found) addresses.delete(url.host);
+    });
     return address;
   };
 
