@@ -12,8 +12,8 @@ interface Shape {
 
 type Row = readonly [field: string, handling: string, about: string];
 
-// The schema contains them, so that they are refused with their own message.
-const refused: readonly string[] = ['spackFile', 'packages.spackOpts'];
+// The schema contains it, so that it is refused with its own message.
+const refused: readonly string[] = ['spackFile'];
 
 /** Returns the page about the treatment of each field that clients send. */
 export function fieldsPage(): string {

@@ -27,11 +27,6 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
   ],
   ['spackFile', { spackFile: 'YQ==' }, /'spackFile': Spack is deprecated.*with the type CONDA/],
   [
-    'spackOpts',
-    packages({ entries: ['a'], spackOpts: {} }),
-    /'packages\.spackOpts': Spack is deprecated/,
-  ],
-  [
     'spack type',
     { packages: { type: 'SPACK', entries: ['a'] } },
     /'packages\.type': Spack is deprecated/,

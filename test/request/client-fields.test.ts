@@ -89,11 +89,13 @@ for (const body of silent) {
 }
 
 test('nested fields are checked too, and hints that clients send for themselves are not reported', async () => {
-  const packages = { type: 'CONDA', entries: ['a'], pixiOpts: { pixiImage: 'x' }, chanels: ['b'] };
+  const unused = { pixiOpts: { pixiImage: 'x' }, spackOpts: { commands: ['echo'] } };
+  const packages = { type: 'CONDA', entries: ['a'], ...unused, chanels: ['b'] };
   const reply = await world.ask({ packages, dryRun: true });
   const { warnings = [] } = JSON.parse(reply.body.toString());
   assert.deepEqual(warnings, [
     "'packages.pixiOpts' is ignored: Conda packages are not installed with pixi here",
+    "'packages.spackOpts' is ignored: it is for packages of type SPACK",
     "'packages.chanels' is not a field of this API, and is ignored: did you mean 'channels'?",
   ]);
   const location = `data:${emptyLayer.toString('base64')}`;
@@ -150,9 +152,8 @@ const sentByClients = [
     `containerConfig.layers[].${name}`,
     `buildContext.${name}`,
   ]),
-  ...['type', 'environment', 'entries', 'channels', 'condaOpts', 'pixiOpts', 'cranOpts'].map(
-    name => `packages.${name}`,
-  ),
+  ...['type', 'environment', 'entries', 'channels'].map(name => `packages.${name}`),
+  ...['condaOpts', 'pixiOpts', 'cranOpts', 'spackOpts'].map(name => `packages.${name}`),
   ...['mambaImage', 'baseImage', 'basePackages', 'commands'].map(
     name => `packages.condaOpts.${name}`,
   ),

@@ -14,11 +14,7 @@ export function readBuildSource(
   platforms: RecipeRequest['platforms'] = [{ os: 'linux', architecture: 'amd64' }],
 ): RecipeSource {
   const { containerFile, condaFile, spackFile, packages } = submitted;
-  const { spackOpts } = packages ?? {};
   if (spackFile !== undefined) refuse(`'spackFile': ${spackRetired}`);
-  if (spackOpts !== undefined && spackOpts !== null) {
-    refuse(`'packages.spackOpts': ${spackRetired}`);
-  }
   if (packages !== undefined && (containerFile !== undefined || condaFile !== undefined)) {
     const other = containerFile === undefined ? 'condaFile' : 'containerFile';
     refuse(`'${other}' and 'packages' exclude each other: send one of them`);

@@ -19,7 +19,6 @@ export interface SubmittedPackages {
   readonly entries?: readonly string[] | undefined;
   readonly channels?: readonly string[] | undefined;
   readonly condaOpts?: SubmittedCondaOptions | undefined;
-  readonly spackOpts?: unknown;
 }
 
 export interface SubmittedCondaOptions {

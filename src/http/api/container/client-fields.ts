@@ -124,6 +124,12 @@ export const clientFields: readonly ClientField[] = [
     about: 'For packages of type `CRAN`, which is refused',
     objection: ignored('it is for packages of type CRAN'),
   },
+  {
+    path: 'packages.spackOpts',
+    handling: 'warning',
+    about: 'For packages of type `SPACK`, which is refused',
+    objection: ignored('it is for packages of type SPACK'),
+  },
   { path: 'containerConfig.layers[].skipHashing', ...layerHint },
   { path: 'buildContext.skipHashing', ...layerHint },
 ];

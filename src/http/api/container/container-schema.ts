@@ -116,7 +116,6 @@ const packagesSchema = z
     entries: optional(strings(most.entries)).describe('Package names, with or without versions'),
     channels: optional(strings(most.channels)).describe('Conda channels in order of priority'),
     condaOpts: optional(condaOptionsSchema).describe('How Conda packages are installed'),
-    spackOpts: optional(z.unknown()).describe('Deprecated'),
   } satisfies SchemaOf<SubmittedPackages>)
   .describe('`entries`, `channels` and `commands` have at most 262,144 characters together');
 
