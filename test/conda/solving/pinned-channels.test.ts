@@ -44,10 +44,16 @@ test('a package comes from the channel in front of its name, and others from the
     'first/*/lib-1-0.conda',
     'second/*/tool-1-0.conda',
   ]);
-  assert.deepEqual(await solve(['tool[channel=URL/second, version=1]'], both), [
-    'first/*/lib-1-0.conda',
-    'second/*/tool-1-0.conda',
-  ]);
+  for (const spec of [
+    'tool[channel=URL/second, version=1]',
+    "tool[version='>=1', channel=URL/second]",
+    'URL/second/SUBDIR::tool',
+  ]) {
+    assert.deepEqual(await solve([spec.replace('SUBDIR', nativeSubdir)], both), [
+      'first/*/lib-1-0.conda',
+      'second/*/tool-1-0.conda',
+    ]);
+  }
 });
 
 test('a channel that only a package names is the last', async t => {
@@ -71,7 +77,8 @@ test('the channel is separated from a specification, however it is written', () 
     ['bioconda::samtools=1.20', 'samtools=1.20', 'bioconda'],
     ['conda-forge/label/dev::a >=1,<2', 'a >=1,<2', 'conda-forge/label/dev'],
     ['https://host/channel::A', 'A', 'https://host/channel'],
-    ["a[version='>=1', channel='c']", "a[version='>=1', ]", 'c'],
+    ["a[version='>=1', channel='c']", "a[version='>=1']", 'c'],
+    ['a[version=1,channel=c,build=h1]', 'a[version=1,build=h1]', 'c'],
     ['a[channel=c,version=1]', 'a[version=1]', 'c'],
     ['a[channel="c"]', 'a', 'c'],
   ] as const;
@@ -86,6 +93,7 @@ test('the channel is separated from a specification, however it is written', () 
       ]),
     );
   }
-  assert.deepEqual(withoutChannels(['a=1', 'b[version=2]']).specs, ['a=1', 'b[version=2]']);
+  const others = ['a=1', 'b[version=2]', 'channel=1', 'my-channel=1[build=h1]'];
+  assert.deepEqual(withoutChannels(others), { specs: others, channelOf: new Map() });
   assert.throws(() => withoutChannels(['one::a', 'two::a']), /from two channels, one and two/);
 });

@@ -9,7 +9,26 @@ export interface PinnedSpecs {
 }
 
 const inFront = /^(?<channel>.+)::(?<spec>[^:]+)$/s;
-const inBrackets = /\bchannel\s*=\s*(?<quote>['"]?)(?<channel>[^'",\]]+)\k<quote>\s*,?\s*/;
+// Outside brackets, `channel` is a part of the name of a package.
+const inBrackets =
+  /(?<=\[(?:[^\]]*[,\s])?)channel\s*=\s*(?<quote>['"]?)(?<channel>[^'",\]]+)\k<quote>\s*,?\s*/;
+
+/** Separates a match specification from its channel, as {@link withoutChannels} does. */
+export function splitChannel(written: string): {
+  readonly spec: string;
+  /** Undefined for a specification without a channel. */
+  readonly channel: string | undefined;
+} {
+  const { channel, spec } = inFront.exec(written)?.groups ?? {};
+  if (channel !== undefined && spec !== undefined) return { channel, spec };
+  const inside = inBrackets.exec(written)?.groups?.channel;
+  if (inside === undefined) return { channel: undefined, spec: written };
+  const rest = written
+    .replace(inBrackets, '')
+    .replace(/,\s*\]$/, ']')
+    .replace('[]', '');
+  return { channel: inside.trim(), spec: rest };
+}
 
 /**
  * Separates match specifications from the channels in them: `bioconda::samtools`, `samtools[channel=bioconda]`. Throws a
@@ -18,11 +37,8 @@ const inBrackets = /\bchannel\s*=\s*(?<quote>['"]?)(?<channel>[^'",\]]+)\k<quote
 export function withoutChannels(specs: readonly string[]): PinnedSpecs {
   const channelOf = new Map<string, string>();
   const plain = specs.map(written => {
-    const front = inFront.exec(written)?.groups;
-    const bracket = front ? undefined : inBrackets.exec(written)?.groups;
-    const channel = front?.channel ?? bracket?.channel?.trim();
+    const { channel, spec } = splitChannel(written);
     if (channel === undefined) return written;
-    const spec = front?.spec ?? written.replace(inBrackets, '').replace('[]', '');
     const name = /^[^ =<>!~[]+/.exec(spec)?.[0].toLowerCase() ?? spec;
     const other = channelOf.get(name);
     if (other !== undefined && other !== channel) {
