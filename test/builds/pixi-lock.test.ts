@@ -42,6 +42,9 @@ test('the lock file of pixi is read as the explicit lock file of its platform', 
     packages({ entries: [lock] }),
     packages({ entries: lock.split('\n') }),
     { condaFile: base64(lock) },
+    // Windows programs write a byte order mark.
+    { condaFile: base64(`\ufeff${lock}`) },
+    packages({ entries: [`\ufeff${lock}`] }),
   ]) {
     const source = readBuildSource(submitted);
     assert.deepEqual(source.kind === 'conda' && source.wanted, wanted);
@@ -59,6 +62,7 @@ test('the key of the lock file of pixi is the key of the explicit lock file', ()
     planBuild({ condaFile: base64(text), containerPlatform }, places).key;
   const explicit = `@EXPLICIT\n${url('linux-aarch64', 'samtools')}#${md5('b')}\n`;
   assert.equal(keyOf(lock, 'linux/arm64'), keyOf(explicit, 'linux/arm64'));
+  assert.equal(keyOf(`\ufeff${explicit}`, 'linux/arm64'), keyOf(explicit, 'linux/arm64'));
   assert.throws(
     () => keyOf(lock.replaceAll('linux-64', 'osx-64'), 'linux/amd64'),
     /no package for linux-64, only for linux-aarch64, osx-64/,

@@ -29,12 +29,13 @@ export function isLockText(text: string): boolean {
 
 /**
  * Returns the entries of one platform of a lock file: explicit, of conda-lock or of pixi. Throws a `Fault` (400) for other
- * texts, and for a file that has no package for the platform.
+ * texts, and for a file that has no package for the platform. Ignores a byte order mark at the beginning.
  *
  * @param name what the file is called in messages: a field of a request, or an address
  * @param subdir `linux-64` or `linux-aarch64`
  */
-export function readLockEntries(name: string, text: string, subdir: string): LockEntries {
+export function readLockEntries(name: string, sent: string, subdir: string): LockEntries {
+  const text = sent.replace(/^\ufeff/, '');
   if (text.length > maxLockLength) {
     refuseLock(name, `has more than ${maxLockLength / 1024 / 1024} million characters`);
   }

@@ -207,6 +207,15 @@ suite('lock files', () => {
   });
 });
 
+test('a byte order mark at the beginning is ignored', () => {
+  const url = `${base}/linux-64/tool-1.0-0.conda`;
+  const explicit = `@EXPLICIT\n${url}#${md5}\n`;
+  const pixi = pixiLock([`- conda: ${url}`], [`- conda: ${url}`, `  md5: ${md5}`]);
+  for (const text of [explicit, pixi]) {
+    assert.deepEqual(readLockText(`\ufeff${text}`, 'linux-64'), readLockText(text, 'linux-64'));
+  }
+});
+
 test('lines that are hard to read take little time', () => {
   const long = 200_000;
   for (const end of ['x', '\u2028x', '\rx']) {

@@ -64,7 +64,7 @@ function readFile(
   packages: SubmittedPackages,
   subdirs: readonly string[],
 ): CondaSource {
-  const text = base64Text(field, base64);
+  const text = base64Text(field, base64).replace(/^\ufeff/, '');
   if (isLockText(text)) return condaSource(readLockFile(field, text, subdirs), channels, packages);
   const file = readEnvironmentFile(field, text);
   return condaSource(file.environment, [...file.channels, ...channels], packages);
@@ -75,7 +75,7 @@ function readList(
   entries: readonly string[],
   subdirs: readonly string[],
 ): CondaWanted {
-  const whole = entries.join('\n');
+  const whole = entries.join('\n').replace(/^\ufeff/, '');
   if (isLockText(whole)) return readLockFile(field, whole, subdirs);
   const [first = '', ...others] = entries;
   if (others.length === 0 && isLockUrl(first)) return readLockUrl(`${field}[0]`, first);
