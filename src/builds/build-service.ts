@@ -162,7 +162,6 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   };
   const readOwnLock = createReadOwnLock(store, ownHost);
   const findSolution = createFindSolution({ ...deps, ...deps.conda, readOwnLock });
-  const { baseUrl } = deps.conda.channels;
   const publish = createPublish(deps);
   const stageSifBases: StageSifBases = async (...given) => {
     const { createStageSifBases } = await import('./solve/sif/stage-sif-bases.ts');
@@ -177,7 +176,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     logs,
     solve: createSolve({
       runRecipe,
-      makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents, baseUrl }),
+      makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents }),
       documents,
       makeImage: deps.makeImage,
       redate: createRedateImage(deps),

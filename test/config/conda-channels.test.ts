@@ -24,12 +24,18 @@ test('a channel is listed by its name or its base URL', () => {
 });
 
 test('a token or a login may stand in the URL, and is not part of the base URL', () => {
-  const [token, login] = read({
+  const [token, deep, both, login] = read({
     team: { url: 'https://conda.example/t/tk-123/team' },
+    deep: { url: 'https://conda.example/a/b/t/tk-123/team' },
+    both: { url: 'https://conda.example/a/t/old/team', token: 'tk-9' },
     other: { url: 'https://ann:pw@conda.example/other' },
   });
   assert.equal(token?.url, 'https://conda.example/team');
   assert.deepEqual(token?.credentials, { kind: 'path-token', token: 'tk-123' });
+  assert.equal(deep?.url, 'https://conda.example/a/b/team');
+  assert.deepEqual(deep?.credentials, { kind: 'path-token', token: 'tk-123', above: '/a/b' });
+  assert.equal(both?.url, 'https://conda.example/a/team');
+  assert.deepEqual(both?.credentials, { kind: 'token', token: 'tk-9', above: '/a' });
   assert.equal(login?.url, 'https://conda.example/other');
   assert.deepEqual(login?.credentials, { kind: 'password', username: 'ann', password: 'pw' });
 });
@@ -47,8 +53,26 @@ test('a name that is neither a channel nor an address is refused, and so is a se
   const fails = (name: string) => !configSchema.safeParse({ channels: { [name]: {} } }).success;
   assert.ok(fails('ftp://conda.example/x'));
   assert.ok(fails('https://conda.example/t/tk-123/team'));
+  assert.ok(fails('https://conda.example/conda/t/tk-123/team'));
+  assert.ok(fails('t/tk-123/team'));
   assert.ok(fails('https://ann:pw@conda.example/team'));
   assert.ok(!fails('conda-forge/label/dev'));
+});
+
+test('two names of one channel are refused, and `defaults` requires an address', () => {
+  const faultOf = (channels: object) =>
+    configSchema.safeParse({ channels }).error?.issues.map(({ path, message }) => [path, message]);
+  const url = 'https://mirror.example/x';
+  assert.deepEqual(faultOf({ main: { url }, 'pkgs/main': { url } }), [
+    [['channels', 'pkgs/main'], "the same channel as 'main': list one of them"],
+  ]);
+  assert.match(
+    String(faultOf({ defaults: {} })),
+    /channels,defaults,'url' is missing: .* pkgs\/main/,
+  );
+  assert.equal(faultOf({ defaults: { url }, 'pkgs/main': { url }, r: { url } }), undefined);
+  const [main] = read({ main: { url } });
+  assert.deepEqual(main?.keys, ['pkgs/main']);
 });
 
 test('the settings that are shown hold no token and no password of a channel', async () => {
@@ -56,9 +80,10 @@ test('the settings that are shown hold no token and no password of a channel', a
   const file = directory.join('sluice.yaml');
   await writeFile(
     file,
-    'channels:\n  a: {token: sEcret1}\n  b: {username: ann, password: sEcret2}\n  c: {url: "https://x.example/t/sEcret3/c"}\n',
+    'channels:\n  a: {token: sEcret1}\n  b: {username: ann, password: sEcret2}\n  c: {url: "https://x.example/t/sEcret3/c"}\n  d: {url: "https://x.example/d/t/sEcret4/c"}\n',
   );
   const shown = JSON.stringify(effectiveSettings(loadConfig({ SLUICE_CONFIG: file })));
   assert.ok(!shown.includes('sEcret'), shown);
   assert.match(shown, /https:\/\/x\.example\/t\/\*\*\*\/c/);
+  assert.match(shown, /https:\/\/x\.example\/d\/t\/\*\*\*\/c/);
 });

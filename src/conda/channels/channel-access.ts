@@ -1,4 +1,5 @@
 import type { Answer } from '../../upstream/exchange/answer.ts';
+import type { NamedChannel } from './channel-lookup.ts';
 
 /** Fetches files of channels with the mirrors, credentials and rules of their configuration. */
 export interface ChannelAccess {
@@ -8,6 +9,11 @@ export interface ChannelAccess {
    * @param channel a name, such as `conda-forge`, or a URL
    */
   baseUrl(channel: string): string;
+  /**
+   * Returns the channels that a channel stands for as a caller writes it, such as `conda-forge[linux-64]`: two for
+   * `defaults`, unless the configuration lists it.
+   */
+  channelsOf(written: string): readonly NamedChannel[];
   /**
    * Opens a file of a channel: an archive, repository data, or a lock file. Tries the mirrors of the channel in turn.
    * A URL below no known channel is fetched as it is. Returns the answer with its status 200, 206 or 304. Throws a

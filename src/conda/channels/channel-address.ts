@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import { withoutPathTokens } from './path-token.ts';
 
 /** Where a channel is that is only known by its name. Source: conda, Managing channels. */
 const publicHost = 'https://conda.anaconda.org';
@@ -11,15 +12,26 @@ export interface WrittenChannel {
   readonly subdirs: readonly string[] | undefined;
 }
 
-/** Reads `conda-forge[linux-64,noarch]`. */
+// Source: conda, `KNOWN_SUBDIRS`.
+const subdirAtEnd =
+  /(?<=[^/])\/(noarch|(?:linux|osx|win|freebsd|zos|emscripten|wasi)-(?:32|64|aarch64|arm64|armv6l|armv7l|ppc64|ppc64le|riscv64|s390x|wasm32|z))$/;
+
+/** Reads `conda-forge[linux-64,noarch]`, and `conda-forge/linux-64` as conda does. */
 export function readWrittenChannel(text: string): WrittenChannel {
-  const [, channel = text, subdirs] = /^(.*?)\[([a-z0-9_,-]+)\]$/.exec(text) ?? [];
-  return { channel: plainBase(channel), subdirs: subdirs?.split(',') };
+  const [, before = text, listed] = /^(.*?)\[([a-z0-9_,-]+)\]$/.exec(text) ?? [];
+  const whole = plainBase(before);
+  const last = subdirAtEnd.exec(whole)?.[1];
+  if (last === undefined) return { channel: whole, subdirs: listed?.split(',') };
+  return { channel: whole.slice(0, -last.length - 1), subdirs: listed?.split(',') ?? [last] };
 }
 
-/** Returns the channels that a name stands for: two for `defaults`, as conda has them on Linux. */
-export function channelsOf(name: string): readonly string[] {
-  return name === 'defaults' ? ['pkgs/main', 'pkgs/r'] : [name];
+/**
+ * Returns one form of a name or address: channels that are the same without a configuration have the same. `main` is
+ * `pkgs/main`.
+ */
+export function channelKey(channel: string): string {
+  const plain = plainBase(channel);
+  return plain === 'main' || plain.startsWith('main/') ? `pkgs/${plain}` : plain;
 }
 
 /** Returns the public base URL of a channel that is a name, and the URL itself of one that is a URL. Throws a `Fault`. */
@@ -32,9 +44,9 @@ export function publicBase(channel: string): string {
       { phase: 'request' },
     );
   }
-  if (channel === 'main') return `${publicPackages}/main`;
-  if (channel.startsWith('pkgs/')) return `${publicPackages}/${channel.slice('pkgs/'.length)}`;
-  return `${publicHost}/${channel}`;
+  const key = channelKey(channel);
+  if (key.startsWith('pkgs/')) return `${publicPackages}/${key.slice('pkgs/'.length)}`;
+  return `${publicHost}/${key}`;
 }
 
 /** Returns the name of a channel of the public host by its base URL, and the base URL of any other. */
@@ -47,11 +59,11 @@ export function isWebUrl(channel: string): boolean {
   return /^https?:\/\//i.test(channel) && URL.canParse(channel);
 }
 
-/** Returns a base URL in one form: without credentials, token, query and slash at the end. A name stays as it is. */
+/** Returns a base URL in one form: without credentials, tokens, query and slash at the end. A name stays as it is. */
 export function plainBase(channel: string): string {
   if (!isWebUrl(channel)) return channel.replace(/\/+$/, '');
   const url = new URL(channel);
-  const path = url.pathname.replace(/^\/t\/[^/]+(?=\/|$)/, '').replace(/\/+$/, '');
+  const path = withoutPathTokens(url.pathname).replace(/\/+$/, '');
   return `${url.origin}${path}`;
 }
 

@@ -21,8 +21,13 @@ export interface ChannelSettings {
 /** How a channel knows its readers. A `token` is sent as a bearer token, or in the path where the channel wants that. */
 export type ChannelCredentials =
   | { readonly kind: 'password'; readonly username: string; readonly password: string }
-  | { readonly kind: 'token'; readonly token: string }
-  | { readonly kind: 'path-token'; readonly token: string };
+  | ({ readonly kind: 'token' | 'path-token' } & ChannelToken);
+
+export interface ChannelToken {
+  readonly token: string;
+  /** The path in front of `/t/<token>`. Default: none, directly after the host. */
+  readonly above?: string;
+}
 
 /** Returns the hosts of channels with the authorities to trust and the right to closed addresses, for the transport. */
 export function hostsOfChannels(channels: readonly ChannelSettings[]): Registries {

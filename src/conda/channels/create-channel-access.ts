@@ -3,8 +3,9 @@ import { nextHop, redirected } from '../../upstream/transport/redirect.ts';
 import { type RetryPolicy, withRetries } from '../../upstream/transport/retry.ts';
 import type { Hop, Transport } from '../../upstream/transport/transport.ts';
 import type { ChannelAccess, OpenOptions } from './channel-access.ts';
-import { plainBase, publicBase, restBelow } from './channel-address.ts';
+import { plainBase, restBelow } from './channel-address.ts';
 import { ChannelFault, silenceFault, statusFault } from './channel-fault.ts';
+import { createChannelLookup } from './channel-lookup.ts';
 import type { ChannelSettings } from './channel-settings.ts';
 import { type CredentialWay, createCredentialWays } from './credential-ways.ts';
 
@@ -30,11 +31,7 @@ const welcome = new Set([200, 206, 304]);
 export function createChannelAccess(deps: ChannelAccessDeps): ChannelAccess {
   const { channels } = deps;
   const waysTo = createCredentialWays(channels);
-
-  const baseUrl = (channel: string): string => {
-    const key = plainBase(channel);
-    return channels.find(({ keys }) => keys.includes(key))?.url ?? publicBase(key);
-  };
+  const lookup = createChannelLookup(channels);
 
   /** Returns the channel whose base is the longest one above the URL, and the rest of the URL. */
   const find = (url: string) => {
@@ -67,7 +64,8 @@ export function createChannelAccess(deps: ChannelAccessDeps): ChannelAccess {
   };
 
   return {
-    baseUrl,
+    baseUrl: channel => lookup.find(channel).url,
+    channelsOf: lookup.channelsOf,
     async open(url, options) {
       const { channel, file, places } = placesOf(withoutLogin(url));
       let failure: unknown;

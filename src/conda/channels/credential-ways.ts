@@ -1,4 +1,5 @@
-import type { ChannelSettings } from './channel-settings.ts';
+import { restBelow } from './channel-address.ts';
+import type { ChannelSettings, ChannelToken } from './channel-settings.ts';
 
 /** One way to show credentials to a channel. */
 export interface CredentialWay {
@@ -43,20 +44,25 @@ function waysOf({ credentials }: ChannelSettings): readonly CredentialWay[] {
       return [{ ...openWay, headers: { authorization: `Basic ${login.toString('base64')}` } }];
     }
     case 'path-token':
-      return [inPath(credentials.token)];
+      return [inPath(credentials)];
     case 'token':
       return [
         { ...openWay, headers: { authorization: `Bearer ${credentials.token}` } },
-        inPath(credentials.token),
+        inPath(credentials),
       ];
   }
 }
 
-/** Source: conda, Channels and tokens: the token follows the host, as in `https://host/t/<token>/channel`. */
-function inPath(token: string): CredentialWay {
+/**
+ * The token follows the host, as in `https://host/t/<token>/channel`, or the path that the configuration has in front of
+ * it. Source: conda, Channels and tokens.
+ */
+function inPath({ token, above = '' }: ChannelToken): CredentialWay {
   const place = (text: string) => {
-    const url = new URL(text);
-    return `${url.origin}/t/${encodeURIComponent(token)}${url.pathname}${url.search}`;
+    const { origin, pathname, search } = new URL(text);
+    const rest = restBelow(above, pathname);
+    const [front, below] = rest === undefined ? ['', pathname] : [above, rest];
+    return `${origin}${front}/t/${encodeURIComponent(token)}${below}${search}`;
   };
   return { ...openWay, place };
 }

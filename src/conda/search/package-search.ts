@@ -3,7 +3,6 @@ import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
-import { channelsOf, readWrittenChannel } from '../channels/channel-address.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
 import { runTask } from '../threads/one-task.ts';
@@ -153,7 +152,7 @@ export function createPackageSearch({
     patienceMs = waitMs,
   ): Promise<{ readonly found: readonly T[]; readonly failures: SearchFailures }> => {
     const signal = AbortSignal.any([gone, AbortSignal.timeout(patienceMs)]);
-    const wanted = written.flatMap(one => channelsOf(readWrittenChannel(one).channel));
+    const wanted = written.flatMap(one => channels.channelsOf(one).map(({ name }) => name));
     const problems: string[] = [];
     const late: string[] = [];
     if (wanted.length > mostChannels) {

@@ -51,6 +51,39 @@ test('names are channels of the public host, or those that are listed', t => {
   assert.throws(() => access.baseUrl('file:///opt/channel'), Fault);
 });
 
+test('what is below a listed channel belongs to it, and to the longest name that is listed', t => {
+  const access = accessTo(t, [
+    listed('https://conda.example/team', { keys: ['team'] }),
+    listed('https://dev.example/x', { keys: ['team/label/dev'] }),
+    listed('https://new.example/c', { keys: ['https://old.example/c'] }),
+  ]);
+  for (const [channel, url] of [
+    ['team/label/main', 'https://conda.example/team/label/main'],
+    ['team/sub', 'https://conda.example/team/sub'],
+    ['team/label/dev', 'https://dev.example/x'],
+    ['team/label/dev/y', 'https://dev.example/x/y'],
+    ['team2', 'https://conda.anaconda.org/team2'],
+    ['teams/sub', 'https://conda.anaconda.org/teams/sub'],
+    ['https://old.example/c/label/dev', 'https://new.example/c/label/dev'],
+  ] as const) {
+    assert.equal(access.baseUrl(channel), url);
+  }
+});
+
+test('`defaults` is two channels unless it is listed, and each of them can be listed', t => {
+  const urls = (keys: readonly string[]) =>
+    accessTo(t, [listed('https://mirror.example/x', { keys })])
+      .channelsOf('defaults')
+      .map(({ url }) => url);
+  const main = 'https://repo.anaconda.com/pkgs/main';
+  const r = 'https://repo.anaconda.com/pkgs/r';
+  assert.deepEqual(urls(['other']), [main, r]);
+  assert.deepEqual(urls(['defaults']), ['https://mirror.example/x']);
+  assert.deepEqual(urls(['main']), ['https://mirror.example/x', r]);
+  assert.deepEqual(urls(['pkgs/main']), ['https://mirror.example/x', r]);
+  assert.deepEqual(urls(['pkgs/r']), [main, 'https://mirror.example/x']);
+});
+
 test('a channel with a login gets its name and password', async t => {
   const channel = await startScriptedChannel(t, onlyWith(basic));
   const read = reader(t, [listed(`${channel.url}/c`, { credentials: password })]);
@@ -82,6 +115,15 @@ test('a token goes into the path where the channel wants it there, and then alwa
   assert.equal(await read(`${channel.url}/c/noarch/x`), 'welcome');
   assert.equal(await read(`${channel.url}/c/noarch/y`), 'welcome');
   assert.deepEqual(channel.requests, ['/c/noarch/x', '/t/tk-1/c/noarch/x', '/t/tk-1/c/noarch/y']);
+});
+
+test('a token goes where the configuration has it in the path', async t => {
+  const channel = await startScriptedChannel(t, ({ url }) =>
+    url === '/conda/t/tk-1/c/noarch/x' ? 'welcome' : undefined,
+  );
+  const credentials = { kind: 'path-token', token: 'tk-1', above: '/conda' } as const;
+  const read = reader(t, [listed(`${channel.url}/conda/c`, { credentials })]);
+  assert.equal(await read(`${channel.url}/conda/c/noarch/x`), 'welcome');
 });
 
 test('no message holds a secret', async t => {

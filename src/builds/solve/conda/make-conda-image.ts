@@ -2,6 +2,7 @@ import type {
   DocumentedSolution,
   PlatformSolution,
 } from '../../../conda/bills/documented-solution.ts';
+import type { ChannelAccess } from '../../../conda/channels/channel-access.ts';
 import {
   environmentPrefix,
   type LayeredPackage,
@@ -44,8 +45,7 @@ export interface MakeCondaImageDeps {
   readonly findSolution: FindSolution;
   readonly layers: PackageLayers;
   readonly documents: Documents;
-  /** Returns the address of a channel. */
-  readonly baseUrl: (channel: string) => string;
+  readonly channels: Pick<ChannelAccess, 'channelsOf'>;
 }
 
 export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
@@ -76,6 +76,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       made.push({ ...environment, subdir, layers });
     }
     const path = await pathIn(documents, source, base.images);
+    const bases = native.channels.flatMap(deps.channels.channelsOf);
     const variables = Object.assign({}, ...made.map(one => one.variables));
     return {
       source,
@@ -91,7 +92,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       },
       solution: {
         platforms: made.map(({ subdir, packages }) => ({ subdir, packages })),
-        channels: native.channels.map(deps.baseUrl),
+        channels: [...new Set(bases.map(({ url }) => url))],
         requested,
       },
     };

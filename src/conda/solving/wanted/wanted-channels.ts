@@ -1,5 +1,5 @@
 import type { ChannelAccess } from '../../channels/channel-access.ts';
-import { channelsOf, readWrittenChannel } from '../../channels/channel-address.ts';
+import { readWrittenChannel } from '../../channels/channel-address.ts';
 import { ChannelFault } from '../../channels/channel-fault.ts';
 import type { OpenedRepodata, OpenRepodata, RepodataStore } from '../../repodata/repodata-store.ts';
 import type { SolveWish } from '../conda-solver.ts';
@@ -27,19 +27,15 @@ export function wantedChannels(
   channelOf: ReadonlyMap<string, string>,
   channels: ChannelAccess,
 ): readonly WantedChannel[] {
-  const urlsOf = (written: string) =>
-    channelsOf(readWrittenChannel(written).channel).map(channels.baseUrl);
+  const urlsOf = (written: string) => channels.channelsOf(written).map(({ url }) => url);
   const pins = [...channelOf].map(([name, channel]) => ({ name, urls: urlsOf(channel) }));
   const wanted = [...wish.channels, ...channelOf.values()].flatMap(written => {
-    const { channel, subdirs } = readWrittenChannel(written);
-    return channelsOf(channel).map(name => {
-      const url = channels.baseUrl(name);
-      return {
-        ...{ name, url },
-        subdirs: [wish.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
-        hidden: pins.filter(({ urls }) => !urls.includes(url)).map(pin => pin.name),
-      };
-    });
+    const { subdirs } = readWrittenChannel(written);
+    return channels.channelsOf(written).map(({ name, url }) => ({
+      ...{ name, url },
+      subdirs: [wish.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
+      hidden: pins.filter(({ urls }) => !urls.includes(url)).map(pin => pin.name),
+    }));
   });
   return [...new Map(wanted.toReversed().map(one => [one.url, one])).values()].toReversed();
 }
@@ -76,7 +72,9 @@ export async function openSubdirs(
 function nothingThere({ name, url, subdirs }: WantedChannel): ChannelFault {
   const shown = name === url ? name : `${name} (${url})`;
   return new ChannelFault(
-    `The channel ${shown} has no repository data for ${subdirs.join(' or ')} (404): check its name or address`,
+    subdirs.length === 0
+      ? `The channel ${shown} is limited to platforms that the image does not have: leave out its platforms`
+      : `The channel ${shown} has no repository data for ${subdirs.join(' or ')} (404): check its name or address`,
     404,
   );
 }

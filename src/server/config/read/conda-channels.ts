@@ -1,8 +1,9 @@
-import { plainBase, publicBase } from '../../../conda/channels/channel-address.ts';
+import { channelKey, plainBase, publicBase } from '../../../conda/channels/channel-address.ts';
 import type {
   ChannelCredentials,
   ChannelSettings,
 } from '../../../conda/channels/channel-settings.ts';
+import { pathTokenIn } from '../../../conda/channels/path-token.ts';
 import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 import { readAuthority } from './authority-file.ts';
@@ -18,7 +19,7 @@ function channelSettings(key: string, entry: Entry): ChannelSettings {
   const { url, mirrors, ca, allowPrivateAddress } = entry;
   const credentials = credentialsOf(key, entry);
   return {
-    keys: [plainBase(key)],
+    keys: [channelKey(key)],
     url: plainBase(url ?? publicBase(key)),
     mirrors: mirrors.map(plainBase),
     allowPrivateAddress,
@@ -29,13 +30,13 @@ function channelSettings(key: string, entry: Entry): ChannelSettings {
 
 function credentialsOf(key: string, entry: Entry): ChannelCredentials | undefined {
   const url = new URL(entry.url ?? publicBase(key));
-  const written = /^\/t\/([^/]+)/.exec(url.pathname)?.[1];
+  const written = pathTokenIn(url.pathname);
   const username = entry.username ?? (decodeURIComponent(url.username) || undefined);
   const password = entry.password ?? (decodeURIComponent(url.password) || undefined);
   if ((username === undefined) !== (password === undefined)) {
     throw new ConfigError(`${settingOf(key)}: 'username' and 'password' go together`);
   }
-  const token = entry.token ?? written;
+  const token = entry.token ?? written?.token;
   if (token !== undefined && username !== undefined) {
     throw new ConfigError(`${settingOf(key)}: list either a token, or a user name and a password`);
   }
@@ -43,9 +44,10 @@ function credentialsOf(key: string, entry: Entry): ChannelCredentials | undefine
     return { kind: 'password', username, password };
   }
   if (token === undefined) return undefined;
+  const place = written?.above ? { above: written.above } : {};
   return entry.token === undefined
-    ? { kind: 'path-token', token: decodeURIComponent(token) }
-    : { kind: 'token', token };
+    ? { kind: 'path-token', token: decodeURIComponent(token), ...place }
+    : { kind: 'token', token, ...place };
 }
 
 /** A name that is a URL may hold a secret itself. */

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { channelKey } from '../../../conda/channels/channel-address.ts';
+import { hasPathToken } from '../../../conda/channels/path-token.ts';
 import { duration, list, size, timer } from '../units.ts';
 import { count, flag } from '../values.ts';
 
@@ -11,7 +13,7 @@ const baseUrl = z
 
 /** A key is shown in messages, so it holds no secret. */
 function hasSecret(text: string): boolean {
-  return /^https?:\/\/(?:[^/]*@|[^/]+\/t\/)/.test(text);
+  return /^https?:\/\/[^/]*@/.test(text) || hasPathToken(text);
 }
 
 const channelName = z
@@ -29,7 +31,7 @@ const channel = z.strictObject({
   url: baseUrl
     .optional()
     .describe(
-      'Base URL of the channel; a token may stand in it as `/t/<token>/`. Default: the URL that the entry is listed by, or the public channel of that name',
+      'Base URL of the channel; a token may stand anywhere in its path as `/t/<token>/`. Default: the URL that the entry is listed by, or the public channel of that name',
     ),
   mirrors: list
     .pipe(z.array(baseUrl))
@@ -59,7 +61,21 @@ const channel = z.strictObject({
 });
 
 /** Settings of conda channels by their names or base URLs. */
-export const channels = z.record(channelName, channel);
+export const channels = z.record(channelName, channel).superRefine((entries, context) => {
+  const known = new Map<string, string>();
+  for (const [name, { url }] of Object.entries(entries)) {
+    const refuse = (message: string) => context.addIssue({ code: 'custom', path: [name], message });
+    const key = channelKey(name);
+    const other = known.get(key);
+    known.set(key, name);
+    if (other !== undefined) refuse(`the same channel as '${other}': list one of them`);
+    if (key === 'defaults' && url === undefined) {
+      refuse(
+        "'url' is missing: 'defaults' stands for pkgs/main and pkgs/r. List these, or a 'url'",
+      );
+    }
+  }
+});
 
 /** Settings of conda images that are made without a builder. */
 export const conda = z.strictObject({
