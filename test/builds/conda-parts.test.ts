@@ -78,3 +78,28 @@ test('packages for another platform than that of the build are refused', () => {
   );
   assert.throws(() => read([arm64], url('osx-arm64'), 'b'), Fault);
 });
+
+test('a token at any depth of an address is refused, and the message does not repeat it', () => {
+  const list = (entries: readonly string[], channels?: readonly string[]) =>
+    readBuildSource({ packages: { type: 'CONDA', entries, ...(channels ? { channels } : {}) } });
+  const host = 'https://x.example.com/a/t/tk-1';
+  const requests: readonly (() => unknown)[] = [
+    () => list(['a'], [`${host}/c`]),
+    () => list(['a'], ['t/tk-1/c']),
+    () => list([`${host}/c/linux-64/a-1-0.conda`]),
+    () => list([`@EXPLICIT\n${host}/c/linux-64/a-1-0.conda`]),
+    () => list([`${host}/conda.lock`]),
+    () => list(['b', `${host}/conda.lock`]),
+    () => list([`${host}/c::a=1`]),
+    () => list([`a[channel=${host}/c]`]),
+    () => list(['a[version=1, channel=t/tk-1/c]']),
+  ];
+  for (const request of requests) {
+    assert.throws(request, (error: Error) => {
+      assert.match(error.message, /contains a token in an address/);
+      return !error.message.includes('tk-1');
+    });
+  }
+  const others = ['https://t/c', 'conda-forge/label/t', 'file:///srv/t/c'];
+  list(['a[channel=https://x.example.com/t]'], others);
+});

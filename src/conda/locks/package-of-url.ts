@@ -1,3 +1,4 @@
+import { hasPathToken } from '../channels/path-token.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import { quoted, refuseLine } from './lock-entries.ts';
 
@@ -41,17 +42,20 @@ export function packageOfUrl(text: string, at = 'packages'): CondaPackage {
 
 /** Returns the path of a web address. Throws a `Fault` for other addresses, and for credentials: a lock file is not secret. */
 function pathOf(url: string, at: string): string {
+  if (hasPathToken(url)) refuseSecret(at);
   if (!/^https?:\/\/[\x21-\x7e]+$/i.test(url) || url.length > maxLength || !URL.canParse(url)) {
     refuseLine(at, `${quoted(url)} is not an http or https address`);
   }
   const { username, password, pathname } = new URL(url);
-  if (username !== '' || password !== '' || /^\/t\/./.test(pathname)) {
-    refuseLine(
-      at,
-      `the address contains credentials: remove them, and ask the operator to configure the channel`,
-    );
-  }
+  if (username !== '' || password !== '' || hasPathToken(pathname)) refuseSecret(at);
   return pathname;
+}
+
+function refuseSecret(at: string): never {
+  refuseLine(
+    at,
+    'the address contains credentials: remove them, and ask the operator to configure the channel',
+  );
 }
 
 function decoded(part: string): string {

@@ -1,3 +1,4 @@
+import { maskAddresses } from '../../buildkit/index.ts';
 import type { LoadedConfig, Origin } from './load.ts';
 import { accessRules } from './read/access-in-force.ts';
 import { configuredPlaces } from './read/places.ts';
@@ -97,9 +98,7 @@ function shown({ isSecret }: Setting, value: unknown): unknown {
 /** A URL may contain a name and a password, and that of a conda channel a token. */
 function withoutPassword(value: unknown): unknown {
   return typeof value === 'string'
-    ? value
-        .replace(/(?<=:\/\/)[^/@\s]+@/g, `${mask}@`)
-        .replace(/(?<=:\/\/[^/\s]+\/t\/)[^/\s]+/g, mask)
+    ? maskAddresses(value.replace(/(?<=:\/\/)[^/@\s]+@/g, `${mask}@`))
     : value;
 }
 

@@ -1,6 +1,6 @@
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
-import { isUrl, plainUrl } from '../text/web-address.ts';
+import { isUrl, refusePathToken, tokenFreeUrl } from '../text/web-address.ts';
 
 /** Channels for a request that lists none: those of the specification's examples. */
 const defaultChannels: readonly string[] = ['conda-forge', 'bioconda'];
@@ -11,15 +11,8 @@ const channelName = /^[A-Za-z0-9_][A-Za-z0-9_./-]*(?:\[[a-z0-9_,-]+\])?$/;
 /** Reads a channel: its name, such as `bioconda` or `conda-forge/label/dev`, or its address. Throws a `Fault`. */
 export function readChannel(field: string, text: string): string {
   const channel = oneLine(field, text);
-  if (isUrl(channel)) {
-    const url = plainUrl(field, channel, ['http', 'https', 'file', 'oci']);
-    if (/:\/\/[^/]+\/t\/./.test(url)) {
-      refuse(
-        `'${field}' contains a token in an address: recipes and logs are not secret, so remove it`,
-      );
-    }
-    return url;
-  }
+  if (isUrl(channel)) return tokenFreeUrl(field, channel, ['http', 'https', 'file', 'oci']);
+  refusePathToken(field, channel);
   if (channelName.test(channel)) return channel;
   refuse(`'${field}': ${shown(channel)} is not a conda channel: write its name or its address`);
 }

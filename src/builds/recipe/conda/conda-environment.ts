@@ -2,7 +2,7 @@ import { type Document, isScalar, LineCounter, parseDocument, visit } from 'yaml
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { sortedOnce } from '../text/sorted.ts';
-import { isUrl } from '../text/web-address.ts';
+import { isUrl, refusePathToken } from '../text/web-address.ts';
 import { tooDeep, tooMuchIn } from '../text/yaml-shape.ts';
 import { readChannel } from './conda-channel.ts';
 import type { CondaEnvironment } from './conda-source.ts';
@@ -58,6 +58,7 @@ export function readEntries(field: string, entries: readonly string[]): CondaEnv
     }
     if (item.startsWith('pip:')) pip.push(readPipRequirement(at, item.slice(4)));
     else if (isUrl(item) && !item.includes('::') && !isPackageUrl(item)) {
+      refusePathToken(at, item);
       refuse(
         `'${at}': ${shown(item)} is not a package: a lock file must be the only item of the list`,
       );

@@ -1,6 +1,7 @@
+import { splitChannel } from '../../../conda/solving/wanted/pinned-channels.ts';
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
-import { isUrl, plainUrl } from '../text/web-address.ts';
+import { isUrl, refusePathToken, tokenFreeUrl } from '../text/web-address.ts';
 import { readChannel } from './conda-channel.ts';
 
 /** The parts of a match specification. */
@@ -23,6 +24,7 @@ const archive = /\.(?:conda|tar\.bz2)$/;
  */
 export function readPackage(field: string, text: string): string {
   const plain = oneLine(field, text).replace(/^(['"])(.*)\1$/, '$2');
+  refusePathToken(field, plain);
   if (isUrl(plain) && !plain.includes('::')) return readPackageUrl(field, plain);
   const spec = oneLine(field, plain).replace(/ +/g, ' ');
   const { groups } = grammar.exec(spec) ?? {};
@@ -32,6 +34,7 @@ export function readPackage(field: string, text: string): string {
     );
   }
   if (groups.channel !== undefined) readChannel(field, groups.channel);
+  else refusePathToken(field, splitChannel(spec).channel ?? '');
   return spec;
 }
 
@@ -52,7 +55,7 @@ export function readPackageUrl(field: string, text: string): string {
   const hash = text.indexOf('#');
   const address = hash < 0 ? text : text.slice(0, hash);
   const checksum = hash < 0 ? '' : text.slice(hash);
-  const url = plainUrl(field, address, ['http', 'https', 'file']);
+  const url = tokenFreeUrl(field, address, ['http', 'https', 'file']);
   if (!archive.test(url)) {
     refuse(`'${field}': ${shown(url)} is not a conda package: its name ends in .conda or .tar.bz2`);
   }

@@ -1,3 +1,4 @@
+import { hasPathToken } from '../../../conda/channels/path-token.ts';
 import { oneLine } from './one-line.ts';
 import { refuse, shown } from './refuse.ts';
 
@@ -28,6 +29,24 @@ export function plainUrl(field: string, text: string, protocols: readonly string
     refuse(`'${field}': ${shown(url)} is not a plain address: write unusual characters as %XX`);
   }
   return url;
+}
+
+/**
+ * Returns an address of a channel or below one, as {@link plainUrl} does. Also throws a `Fault` for a token in its path.
+ */
+export function tokenFreeUrl(field: string, text: string, protocols: readonly string[]): string {
+  refusePathToken(field, text);
+  return plainUrl(field, text, protocols);
+}
+
+/**
+ * Throws a `Fault` for a web address or a name of a channel with a token in its path: recipes and logs are not secret.
+ */
+export function refusePathToken(field: string, text: string): void {
+  if (/^(?:file|oci):/i.test(text) || !hasPathToken(text)) return;
+  refuse(
+    `'${field}' contains a token in an address: recipes and logs are not secret, so remove it. The operator can list the channel with its token`,
+  );
 }
 
 /** Returns whether an address in the text names a user with a password, or any user of a web server. */

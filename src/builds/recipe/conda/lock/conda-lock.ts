@@ -1,7 +1,7 @@
 import { hasParts, isExplicitLock } from '../../../../conda/locks/explicit-entries.ts';
 import { readLockEntries } from '../../../../conda/locks/read-lock-text.ts';
 import { refuse, shown } from '../../text/refuse.ts';
-import { isUrl, plainUrl } from '../../text/web-address.ts';
+import { isUrl, tokenFreeUrl } from '../../text/web-address.ts';
 import type {
   CondaLock,
   CondaLocks,
@@ -51,7 +51,7 @@ function platformLock(field: string, text: string, subdir: string): PlatformLock
 
 /** Reads the address of a lock file: http or https, not a git repository. Throws a `Fault`. */
 export function readLockUrl(field: string, text: string): CondaLockUrl {
-  const url = plainUrl(field, text, ['http', 'https']);
+  const url = tokenFreeUrl(field, text, ['http', 'https']);
   if (/\.git(?:[?#].*)?$/.test(url)) refuse(`'${field}': ${shown(url)} is a git repository`);
   return { form: 'lockUrl', url };
 }
