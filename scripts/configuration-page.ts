@@ -91,10 +91,13 @@ registries:
 
 ## Conda channels
 
-In the configuration file only: \`channels:\` maps the name or the base URL of a conda channel to its settings. A name
-that is not listed is a channel of \`https://conda.anaconda.org\`; \`defaults\` and \`main\` are those of
-\`https://repo.anaconda.com/pkgs\`. A channel at a loopback, private or link-local address is refused unless it is listed
-with \`allowPrivateAddress: true\`. These settings apply to images that Sluice makes without a builder.
+In the configuration file only: \`channels:\` maps the name or the base URL of a conda channel to its settings. They are
+also those of the channels below it, such as \`team/label/dev\` below \`team\`, unless these are listed themselves. A name that
+is not listed is a channel of \`https://conda.anaconda.org\`. \`main\` is \`pkgs/main\`, a channel of \`https://repo.anaconda.com\`.
+\`defaults\` stands for \`pkgs/main\` and \`pkgs/r\`: list these, or \`defaults\` with a \`url\`.
+
+A channel at a loopback, private or link-local address is refused unless it is listed with \`allowPrivateAddress: true\`. A
+builder gets the \`url\` of a listed channel, and none of the other settings: [what that means](conda.md#private-channels).
 
 | setting | default | meaning |
 |---|---|---|

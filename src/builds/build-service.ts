@@ -169,6 +169,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createStageSifBases({ ...deps, directory, limits, publish })(...given);
   };
 
+  const { conda, condaChannels } = deps.places;
   const staging = createStagedImages(deps);
   const targets = createTargetRepository({ ...deps, rightsOf });
   const builds = createBuilds({
@@ -185,7 +186,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       stageSifBases,
       attach: createAttach(registry, deps.pusher),
       rightsOf,
-      conda: deps.places.conda,
+      ...{ conda, condaChannels },
       staging,
     }),
     find: targets.find,
@@ -221,7 +222,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     logs,
     solutionOf: createSolutionOf({
       ...{ findSolution, rightsOf, layers: deps.conda.layers },
-      conda: deps.places.conda,
+      ...{ conda, condaChannels },
     }),
     requireBuilder: hasLogin => builders.require(hasLogin ? 'known' : 'stranger'),
     builderStates: builders.states,

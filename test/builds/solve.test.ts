@@ -4,6 +4,10 @@ import { planBuild } from '../../src/builds/plan/plan.ts';
 import type { CondaMaker } from '../../src/builds/recipe/conda/conda-source.ts';
 import { BuilderRequired } from '../../src/builds/solve/conda/builder-required.ts';
 import { createSolve, type SolveDeps } from '../../src/builds/solve/solve.ts';
+import {
+  type BuilderChannels,
+  createBuilderChannels,
+} from '../../src/conda/channels/builder-channels.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 
 const unused = () => assert.fail('it was called');
@@ -67,11 +71,11 @@ test('the layers of a Singularity image are removed, however its build ends', as
 });
 
 /** Runs the build of a package with a link script, on a server whose builder is gone. */
-function runLinked(conda?: CondaMaker) {
+function runLinked(conda?: CondaMaker, condaChannels?: BuilderChannels) {
   let log = '';
   const built: (readonly string[])[] = [];
   const solve = createSolve({
-    ...{ ...unusedDeps, conda },
+    ...{ ...unusedDeps, conda, condaChannels },
     makeCondaImage: async () => {
       throw new BuilderRequired(['the link script of fonts']);
     },
@@ -117,6 +121,24 @@ test('a package with a link script is rejected where the operator wants no build
   await assert.rejects(run, {
     kind: 'bad-request',
     message: /^The link script of fonts requires a builder, and this server makes images/,
+  });
+  assert.deepEqual([built, log()], [[], '']);
+});
+
+test('a package with a link script is rejected where a builder cannot read its channel', async () => {
+  const { run, built, log } = runLinked(
+    'auto',
+    createBuilderChannels([
+      {
+        ...{ keys: ['conda-forge'], url: 'https://conda.test/x', mirrors: [] },
+        ...{ allowPrivateAddress: false, credentials: { kind: 'token', token: 'tk-1' } },
+      },
+    ]),
+  );
+  await assert.rejects(run, {
+    kind: 'bad-request',
+    message:
+      /^The channel 'conda-forge' has credentials .* a builder is required for the link script of fonts: /,
   });
   assert.deepEqual([built, log()], [[], '']);
 });

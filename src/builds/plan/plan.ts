@@ -1,4 +1,5 @@
 import { maskAddresses } from '../../buildkit/index.ts';
+import type { BuilderChannels } from '../../conda/channels/builder-channels.ts';
 import type { ImageChange } from '../../images/augment/image-change.ts';
 import { changeDefinition } from '../../images/sif/definition/definition-change.ts';
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
@@ -64,6 +65,8 @@ export interface BuildPlaces {
   readonly syntax?: FrontendSetting;
   /** Default: `auto`. */
   readonly conda?: CondaMaker;
+  /** The Conda channels of the configuration. Default: none. */
+  readonly condaChannels?: BuilderChannels;
   /** Default repositories of frozen images, by format; absent where the operator has set none. */
   readonly frozen: Readonly<Partial<Record<'docker' | 'sif', string>>>;
 }
@@ -93,7 +96,8 @@ export function planBuild(
   const source = readBuildSource(wish, parsed);
   const kind = recipeKindNamed(source.kind);
   const ownHost = parseReference(places.repository).registry;
-  const recipe = kind.recipe(source, { ...wish, ownHost, condaMaker: places.conda });
+  const { conda: condaMaker, condaChannels } = places;
+  const recipe = kind.recipe(source, { ...wish, ownHost, condaMaker, condaChannels });
   const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);

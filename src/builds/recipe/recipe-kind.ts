@@ -1,3 +1,4 @@
+import type { BuilderChannels } from '../../conda/channels/builder-channels.ts';
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
 import type { Platform } from '../../oci/platform.ts';
 import type { CondaMaker, CondaSource } from './conda/conda-source.ts';
@@ -68,6 +69,8 @@ export interface RecipeSettings {
   readonly ownHost?: string | undefined;
   /** What makes images of Conda packages. Default: `auto`. */
   readonly condaMaker?: CondaMaker | undefined;
+  /** The Conda channels of the configuration. Default: none. */
+  readonly condaChannels?: BuilderChannels | undefined;
 }
 
 /** The recipe of an image. `maker` specifies what makes it. */

@@ -19,14 +19,19 @@ import type { Access } from '../../upstream/access.ts';
 import { layersOf } from '../logs/made-layers.ts';
 import { numberedSteps, type RunStep, type StepCount } from '../logs/run-step.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
-import type { CondaMaker } from '../recipe/conda/conda-source.ts';
 import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { Staging } from '../runs/staged-images.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
-import { BuilderRequired, refuseBuilder, sentence, withReasons } from './conda/builder-required.ts';
+import {
+  BuilderRequired,
+  type BuilderRules,
+  refuseBuilder,
+  sentence,
+  withReasons,
+} from './conda/builder-required.ts';
 import type { NativeOrigin } from './conda/find-solution.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
@@ -35,7 +40,7 @@ import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
 
-export interface SolveDeps {
+export interface SolveDeps extends BuilderRules {
   readonly runRecipe: RunRecipe;
   readonly makeCondaImage: MakeCondaImage;
   readonly documents: Documents;
@@ -46,8 +51,6 @@ export interface SolveDeps {
   readonly stageSifBases: StageSifBases;
   readonly attach: Attach;
   readonly rightsOf: RightsOf;
-  /** The setting `builds.conda`. */
-  readonly conda?: CondaMaker | undefined;
   /** Repositories of intermediate images. */
   readonly staging: Staging;
 }
@@ -182,7 +185,7 @@ export function createSolve(deps: SolveDeps): Solve {
     } catch (error) {
       if (!(error instanceof BuilderRequired)) throw error;
       const { reasons } = error;
-      refuseBuilder(deps.conda, reasons);
+      refuseBuilder(deps, native, reasons);
       run.log.write(`${sentence(reasons)} a builder: BuildKit makes the image.\n`);
       run.log.restartSteps();
       requireBuilderReads(native);

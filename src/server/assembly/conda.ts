@@ -1,4 +1,5 @@
 import { createBaseLibc } from '../../conda/base/base-libc.ts';
+import { createBuilderChannels } from '../../conda/channels/builder-channels.ts';
 import { hostsOfChannels } from '../../conda/channels/channel-settings.ts';
 import { createChannelAccess } from '../../conda/channels/create-channel-access.ts';
 import { createPackageLayers } from '../../conda/layers/create-package-layers.ts';
@@ -59,6 +60,7 @@ export function createConda(
   const layers = createPackageLayers({ content, kept, fetchArchive, limits, tally });
   return {
     channels: access,
+    builderChannels: createBuilderChannels(channels),
     solver,
     packageSearch: createPackageSearch({ channels: access, repodata, shards, summaries }),
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),

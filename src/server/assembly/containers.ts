@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { type CondaParts, createBuildService } from '../../builds/build-service.ts';
+import { createBuildService } from '../../builds/build-service.ts';
 import { findBuilders } from '../../builds/builder/find-builders.ts';
 import type { BuildPlaces } from '../../builds/plan/plan.ts';
 import { accessInOwnRight } from '../../builds/solve/build-rights.ts';
@@ -39,6 +39,7 @@ import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
 import { configuredSifSigner } from '../config/read/sif-signer.ts';
 import type { AppDeps } from './app-deps.ts';
 import { containmentOf, privateRegistries } from './builder-containment.ts';
+import type { Conda } from './conda.ts';
 import type { People } from './people.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';
@@ -65,7 +66,7 @@ export function createContainers(
   state: State,
   registries: RegistryAccess,
   { identities }: People,
-  conda: CondaParts,
+  conda: Conda,
   places: BuildPlaces,
 ) {
   const { content, cachedBlobs, pathOf } = state;
@@ -84,7 +85,9 @@ export function createContainers(
     grant: SealedGrant | undefined,
   ) => accessInOwnRight(image, ownHost, serviceCredentialsOf(grant));
   const common = { registry, pusher, credentialsOf, ownHost };
-  const buildPlaces = { ...places, syntax: config.builds.syntax, conda: config.builds.conda };
+  const { syntax, conda: condaMaker } = config.builds;
+  const condaChannels = conda.builderChannels;
+  const buildPlaces = { ...places, syntax, conda: condaMaker, condaChannels };
   const service = createBuildService({
     ...common,
     credentialsOf: serviceCredentialsOf,

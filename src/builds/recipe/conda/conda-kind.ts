@@ -3,6 +3,7 @@ import { type CanonicalField, list, text } from '../text/canonical-document.ts';
 import { refuse } from '../text/refuse.ts';
 import { builderReasons } from './builder-reasons.ts';
 import type { CondaEnvironment, CondaSource, CondaWanted } from './conda-source.ts';
+import { builderSource, requireReachable } from './install/builder-source.ts';
 import { condaRecipe, condaRecipeVersion } from './install/conda-recipe.ts';
 import { requireBuilderReads } from './lock/conda-lock.ts';
 import { parsePackage, pinnedVersion } from './package-spec.ts';
@@ -40,10 +41,11 @@ export const condaKind: RecipeKind<CondaSource> = {
   },
 
   recipe(source, options) {
-    const recipe = condaRecipe(source);
-    const { condaMaker = 'auto' } = options;
+    const { condaMaker = 'auto', condaChannels } = options;
+    const recipe = condaRecipe(condaChannels ? builderSource(source, condaChannels) : source);
     if (condaMaker === 'buildkit') {
       requireBuilderReads(source);
+      requireReachable(source, [], condaChannels);
       return recipe;
     }
     const reasons = builderReasons(source, options);
@@ -53,6 +55,7 @@ export const condaKind: RecipeKind<CondaSource> = {
         `This server makes images of Conda packages without a builder, and ${reasons.join(', ')} requires one: leave it out, or ask the operator for 'builds.conda: auto'`,
       );
     requireBuilderReads(source);
+    requireReachable(source, reasons, condaChannels);
     return { ...recipe, builderReasons: reasons };
   },
   partOf: () => undefined,

@@ -1,5 +1,7 @@
+import type { BuilderChannels } from '../../../conda/channels/builder-channels.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { CondaMaker } from '../../recipe/conda/conda-source.ts';
+import type { CondaMaker, CondaSource } from '../../recipe/conda/conda-source.ts';
+import { requireReachable } from '../../recipe/conda/install/builder-source.ts';
 
 /** The packages of an image require a builder, which only their solution or their archives have shown. */
 export class BuilderRequired extends Error {
@@ -20,9 +22,27 @@ export function withReasons(error: unknown, reasons: readonly string[] = []): un
   return error.retold(`${sentence(reasons)} a builder. ${error.message}`);
 }
 
-/** Throws the {@link Fault} (400) for packages that require a builder, where `builds.conda` has Sluice make all images. */
-export function refuseBuilder(conda: CondaMaker | undefined, reasons: readonly string[]): void {
-  if (conda !== 'native') return;
+/** The configuration of images of Conda packages. */
+export interface BuilderRules {
+  /** The setting `builds.conda`. Default: `auto`. */
+  readonly conda?: CondaMaker | undefined;
+  /** The setting `channels`. Default: none. */
+  readonly condaChannels?: BuilderChannels | undefined;
+}
+
+/**
+ * Throws the {@link Fault} (400) for packages that require a builder, where `builds.conda` has Sluice make all images, and
+ * where a builder cannot read their channels.
+ */
+export function refuseBuilder(
+  { conda, condaChannels }: BuilderRules,
+  source: CondaSource,
+  reasons: readonly string[],
+): void {
+  if (conda !== 'native') {
+    requireReachable(source, reasons, condaChannels);
+    return;
+  }
   throw new Fault(
     'bad-request',
     `${sentence(reasons)} a builder, and this server makes images of Conda packages without one: leave it out, or ask the operator for 'builds.conda: auto'`,

@@ -3,9 +3,8 @@ import type { PackageLayers } from '../../../conda/layers/package-layers.ts';
 import { formatPlatform } from '../../../oci/platform.ts';
 import type { SealedGrant } from '../../../platform/identities.ts';
 import { type BuildPlan, recipeIn } from '../../plan/build-plan.ts';
-import type { CondaMaker } from '../../recipe/conda/conda-source.ts';
 import type { RightsOf } from '../build-rights.ts';
-import { BuilderRequired, refuseBuilder, sentence } from './builder-required.ts';
+import { BuilderRequired, type BuilderRules, refuseBuilder, sentence } from './builder-required.ts';
 import type { FindSolution } from './find-solution.ts';
 
 /** The packages that a build would install. */
@@ -28,7 +27,7 @@ export interface PlannedPackage extends CondaPackage {
 
 /**
  * Returns the packages that a plan would install, without making anything, or why BuildKit would make the image; undefined
- * for all other plans. Throws a `Fault` for packages without a solution, and where `builds.conda` rejects them.
+ * for all other plans. Throws a `Fault` for packages without a solution, and where the configuration rejects them.
  */
 export type SolutionOf = (
   plan: BuildPlan,
@@ -36,12 +35,10 @@ export type SolutionOf = (
   signal: AbortSignal,
 ) => Promise<Solution | undefined>;
 
-export interface SolutionOfDeps {
+export interface SolutionOfDeps extends BuilderRules {
   readonly findSolution: FindSolution;
   readonly layers: Pick<PackageLayers, 'missing'>;
   readonly rightsOf: RightsOf;
-  /** The setting `builds.conda`. */
-  readonly conda: CondaMaker | undefined;
 }
 
 export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
@@ -67,7 +64,7 @@ export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
       return { platforms };
     } catch (error) {
       if (!(error instanceof BuilderRequired)) throw error;
-      refuseBuilder(deps.conda, error.reasons);
+      refuseBuilder(deps, native, error.reasons);
       return byBuilder(error.reasons);
     }
   };

@@ -9,11 +9,12 @@ import type {
   CondaSource,
 } from '../conda-source.ts';
 import { pipLock } from '../lock/pip-lock.ts';
-import { isPackageUrl, parsePackage } from '../package-spec.ts';
+import { isPackageUrl } from '../package-spec.ts';
 import { architectureOf } from '../platform-fit.ts';
 import { condaYaml } from './conda-yaml.ts';
 import { pretendedCuda } from './cuda.ts';
 import { solveScript } from './solve-script.ts';
+import { missingIn } from './solved-specs.ts';
 
 /**
  * Increases whenever the recipe of a source changes its result. It is part of the build key, so that images of an older
@@ -163,14 +164,6 @@ function installLocks(
   return { lines, files: new Map([...locks, ...solver]) };
 }
 
-/** Returns the base packages that a lock file does not list. */
-function missingIn(urls: readonly string[], basePackages: readonly string[]): readonly string[] {
-  return basePackages.filter(spec => {
-    const name = parsePackage(spec)?.name;
-    return name === undefined || !urls.some(url => packageOf(url) === name.toLowerCase());
-  });
-}
-
 /** Installs from a lock file that the builder fetches: its pip lines are not known in advance. */
 function installLockUrl(
   { url }: CondaLockUrl,
@@ -237,10 +230,4 @@ function exportLock(more: readonly string[]): string {
 
 function lockText(urls: readonly string[], pip: readonly string[]): string {
   return ['@EXPLICIT', ...urls, ...pip.map(line => `# pip ${line}`), ''].join('\n');
-}
-
-/** Returns the name in the URL of a package: `<name>-<version>-<build>.conda`. */
-function packageOf(url: string): string {
-  const file = url.replace(/[?#].*$/s, '').replace(/^.*\//s, '');
-  return file.split('-').slice(0, -2).join('-').toLowerCase();
 }
