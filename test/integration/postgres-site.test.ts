@@ -1,5 +1,7 @@
 /** A server with its rows in PostgreSQL. */
 import assert from 'node:assert/strict';
+import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import pg from 'pg';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -8,6 +10,7 @@ import { eventually } from '../world/eventually.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { admin } from './hosted.ts';
 
@@ -78,7 +81,16 @@ suite('a server on PostgreSQL', () => {
     sluice = await start(sluice.data);
     const again = await manifest(served);
     assert.equal(again.headers.get('docker-content-digest'), served.digest, await again.text());
-    await assert.rejects(start(directory.join('other')), /Another server uses the database/);
+    const copy = directory.join('copy');
+    await mkdir(copy);
+    await copyFile(join(sluice.data, 'secrets.key'), join(copy, 'secrets.key'));
+    const [, rotated] = await Promise.all([
+      assert.rejects(start(directory.join('other')), /Another server uses the database/),
+      sluiceCommand(['rotate-key', '--data', copy], { SLUICE_DATABASE: database }),
+    ]);
+    assert.equal(rotated.code, 1);
+    assert.match(rotated.stderr, /Another server uses the database/);
+    assert.deepEqual(await readdir(copy), ['secrets.key'], 'the key was not changed');
   });
 
   test('says 503 while the database is away, and goes on when it is back', async () => {

@@ -6,6 +6,7 @@ import { type LoadedConfig, loadConfig } from '../../server/config/load.ts';
 import { keyDirectory } from '../../server/config/read/replica-settings.ts';
 import type { Config } from '../../server/config/settings-schema.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { ServerUse } from '../../storage/rows/database.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
 import { openSiteContent } from '../../storage/site-content.ts';
 import { isSqlite, openSiteRows, type RowsPlace } from '../../storage/site-rows.ts';
@@ -26,18 +27,21 @@ export interface LocalData {
  *
  * @param options.create makes the data directory, if the user has named it
  * @param options.adoptContent uses the content in the directory, even when it belonged to another database
+ * @param options.isAlone refuses while a server uses the PostgreSQL database, and keeps servers from starting. SQLite: see
+ *   `lockData`
  */
 export async function withLocalData<T>(
   values: Values,
   work: (data: LocalData) => Promise<T>,
-  { create = false, adoptContent = false } = {},
+  { create = false, adoptContent = false, isAlone = false } = {},
 ): Promise<T> {
   return withoutData(values, async (config, { originOf }) => {
     if (isSqlite(config)) await requireDatabase(config.data);
     // A new ./data in the current directory would not be the one that the server uses.
     const mayCreate = create && originOf(['data']).kind !== 'default';
     if (!mayCreate) requireData(config, ', or the server with --server URL');
-    return withRows(config, async rows => {
+    const asServer = isAlone && !isSqlite(config);
+    return withRows(config, asServer ? {} : undefined, async rows => {
       await requireSecretsKey(keyDirectory(config), rows);
       const content = await openSiteContent(config, rows, { adopt: adoptContent });
       try {
@@ -74,8 +78,12 @@ export async function withoutData<T>(
   }
 }
 
-async function withRows<T>(place: RowsPlace, work: (rows: Rows) => Promise<T>): Promise<T> {
-  const rows = await openSiteRows(place);
+async function withRows<T>(
+  place: RowsPlace,
+  server: ServerUse | undefined,
+  work: (rows: Rows) => Promise<T>,
+): Promise<T> {
+  const rows = await openSiteRows(place, server);
   try {
     return await work(rows);
   } finally {

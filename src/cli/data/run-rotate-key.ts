@@ -30,12 +30,16 @@ interface Rotation {
  */
 export async function runRotateKey(values: Values): Promise<number> {
   const isRemoval = values['remove-previous'] === true;
-  const rotation = await withLocalData(values, async ({ config, rows }) => {
-    using _lock = await lockData(config.data, () =>
-      console.error('A server uses the data directory. Stop it to change the key'),
-    );
-    return rotate(keyDirectory(config), rows, isRemoval);
-  });
+  const rotation = await withLocalData(
+    values,
+    async ({ config, rows }) => {
+      using _lock = await lockData(config.data, () =>
+        console.error('A server uses the data directory. Stop it to change the key'),
+      );
+      return rotate(keyDirectory(config), rows, isRemoval);
+    },
+    { isAlone: true },
+  );
   print(values, rotation, linesOf(rotation));
   return 0;
 }

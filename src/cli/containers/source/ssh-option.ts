@@ -21,7 +21,10 @@ export async function readSshOptions(
       );
     }
     if (keys.has(id)) {
-      throw new CommandError(`--ssh ${id} is given twice: name it once, and separate its files with commas`, 2);
+      throw new CommandError(
+        `--ssh ${id} is given twice: name it once, and separate its files with commas`,
+        2,
+      );
     }
     const read = files.split(',').map(file => readKey(`--ssh ${id}`, file));
     keys.set(id, await Promise.all(read));

@@ -17,7 +17,8 @@ export const migrateCommand: Command = {
     to: {
       type: 'string',
       value: 'PLACE',
-      description: 'Where the rows go: an empty database. One of --from and --to must be SQLite, the other PostgreSQL',
+      description:
+        'Where the rows go: an empty database. One of --from and --to must be SQLite, the other PostgreSQL',
     },
     'content-to': {
       type: 'string',
