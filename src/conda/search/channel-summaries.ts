@@ -6,7 +6,7 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
 import type { Answer } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
-import { JsonRecords } from '../repodata/shards/json-records.ts';
+import { JsonRecords, type RecordReceiver } from '../repodata/shards/json-records.ts';
 
 /** What a channel says about one of its packages. */
 export interface PackageSummary {
@@ -32,8 +32,6 @@ export interface ChannelSummaries {
 
 export interface ChannelSummariesDeps {
   readonly channels: ChannelAccess;
-  /** Maximum size of the file of a channel, uncompressed. */
-  readonly maxFileBytes: number;
 }
 
 /** Summaries of one channel in one text: each line has a name, a version and a summary. */
@@ -46,15 +44,17 @@ const failureMs = 3_600_000;
 const timeoutMs = 120_000;
 const mostFetches = 20;
 const longestSummary = 300;
+// Anybody can name a channel in a search, and this thread reads its file. That of conda-forge has about 30 MiB, with
+// 30,000 packages of a few KiB each at most.
+const mostFileBytes = 256 * 1024 * 1024;
+const mostRecordBytes = 128 * 1024;
+const mostPackages = 100_000;
 // Other names and versions cannot be requested. A channel can write anything into its data.
 const plainName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$/;
 const plainVersion = /^[A-Za-z0-9_.!+]{1,100}$/;
 
 /** Source: conda, `channeldata.json`, which conda-build and the hosts of channels write. */
-export function createChannelSummaries({
-  channels,
-  maxFileBytes,
-}: ChannelSummariesDeps): ChannelSummaries {
+export function createChannelSummaries({ channels }: ChannelSummariesDeps): ChannelSummaries {
   const known = cacheOfBytes<string, SummaryList>(keptBytes, list => 2 * list.length, {
     ttl: freshMs,
   });
@@ -67,7 +67,7 @@ export function createChannelSummaries({
     const answer = await channels.open(`${base}/channeldata.json`, {
       ...{ headers: { 'accept-encoding': 'gzip' }, signal },
     });
-    return readSummaries(answer, maxFileBytes);
+    return readSummaries(answer);
   };
 
   const begin = (base: string): void => {
@@ -103,26 +103,27 @@ export function createChannelSummaries({
 }
 
 /** Reads the file of a channel in pieces: the whole would need many times its size in memory. */
-async function readSummaries(
-  { body, headers }: Answer,
-  maxFileBytes: number,
-): Promise<SummaryList> {
+async function readSummaries({ body, headers }: Answer): Promise<SummaryList> {
   const lines: string[] = [];
   let length = 0;
-  const records = new JsonRecords({
+  let count = 0;
+  const receiver: RecordReceiver = {
     info() {},
     record(_section, name, record) {
+      count += 1;
+      if (count > mostPackages) throw new RangeError('there are too many descriptions');
       const line = lineOf(name, record);
       if (line === undefined || length + line.length > mostOfChannel) return;
       lines.push(line);
       length += line.length + 1;
     },
-  });
+  };
+  const records = new JsonRecords(receiver, mostRecordBytes);
   let bytes = 0;
   const read = async (pieces: AsyncIterable<Buffer>) => {
     for await (const piece of pieces) {
       bytes += piece.length;
-      if (bytes > maxFileBytes) throw new RangeError('the descriptions are too large');
+      if (bytes > mostFileBytes) throw new RangeError('the descriptions are too large');
       records.feed(piece);
       await pauseTurn();
     }

@@ -1,6 +1,7 @@
 import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
@@ -214,14 +215,17 @@ export function createPackageSearch({
       const { found, failures } = await listed(written, signal);
       const lists = found.map(one => one.names);
       const { names: best, total } = await matchingNames(lists, text.trim(), mostMatches);
-      const packages = best.map(name => {
+      const packages: FoundPackage[] = [];
+      for (const name of best) {
+        // Its description is looked for in texts of some MiB.
+        await pauseTurn();
         const having = found.filter(one => hasName(one.names, name));
         const inChannels = [...new Set(having.map(({ channel }) => channel))];
-        return {
+        packages.push({
           ...{ name, channels: inChannels, about: aboutOf(name, inChannels) },
           subdirs: [...new Set(having.map(({ subdir }) => subdir))],
-        };
-      });
+        });
+      }
       const isDescribing = packages.some(one =>
         one.channels.some(channel => summaries.isFetching(channels.baseUrl(channel))),
       );

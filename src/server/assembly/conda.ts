@@ -34,7 +34,6 @@ export function createConda(
   const guarded = createTransport(withoutReach(hosts), timeouts, [], bounds);
   const access = createChannelAccess({ channels, transport, guarded, retry });
   const { solve, repodata: repodataLimits } = config.conda;
-  const { maxFileBytes } = repodataLimits;
   const repodata = createRepodataStore({
     ...{ channels: access, space, log },
     directory: pathOf('conda/repodata'),
@@ -42,14 +41,14 @@ export function createConda(
     timeoutMs: repodataLimits.timeout,
     // Shards of channels that have them take the other half.
     maxBytes: repodataLimits.maxBytes / 2,
-    maxFileBytes,
+    maxFileBytes: repodataLimits.maxFileBytes,
   });
   const shards = createShardStore({
     channels: access,
     directory: pathOf('conda/shards'),
     maxBytes: repodataLimits.maxBytes / 2,
   });
-  const summaries = createChannelSummaries({ channels: access, maxFileBytes });
+  const summaries = createChannelSummaries({ channels: access });
   const solver = createCondaSolver({ channels: access, repodata, shards, limits: solve });
   const limits = config.conda.packages;
   const threads = createLayerThreads(limits.threads);

@@ -1,19 +1,25 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { JsonRecords, RepodataError } from '../../../src/conda/repodata/shards/json-records.ts';
+import {
+  JsonRecords,
+  type RecordReceiver,
+  RepodataError,
+} from '../../../src/conda/repodata/shards/json-records.ts';
+import { processorMs } from '../../world/processor-time.ts';
 
 interface Read {
   readonly info: unknown[];
   readonly records: unknown[];
 }
 
-function read(pieces: readonly Uint8Array[]): Read {
+function read(pieces: readonly Uint8Array[], maxRecordBytes = 2 ** 24): Read {
   const found: Read = { info: [], records: [] };
-  const records = new JsonRecords({
+  const receiver: RecordReceiver = {
     info: info => found.info.push(info),
     record: (section, fileName, record) => found.records.push([section, fileName, record]),
-  });
+  };
+  const records = new JsonRecords(receiver, maxRecordBytes);
   for (const piece of pieces) records.feed(piece);
   records.end();
   return found;
@@ -76,4 +82,24 @@ test('bytes that are not repository data are refused', () => {
   for (const text of ['<html>', '[]', 'null', '{}', '{"packages":{"a":{]}}}', '{"packages":{}}}']) {
     assert.throws(() => read([Buffer.from(text)]), RepodataError, text);
   }
+});
+
+test('a record above the limit is refused, in one piece and in many', () => {
+  const record = { name: 'x'.repeat(1000) };
+  const { length } = JSON.stringify(record);
+  const bytes = Buffer.from(JSON.stringify({ info: {}, packages: { 'a-1-0.conda': record } }));
+  for (const size of [100, bytes.length]) {
+    const pieces = cut(bytes, [size]);
+    assert.equal(read(pieces, length).records.length, 1);
+    assert.throws(() => read(pieces, length - 1), { message: /a record above 1010 bytes/ });
+  }
+  const long = Buffer.from(JSON.stringify({ packages: { ['x'.repeat(1000)]: {} } }));
+  assert.throws(() => read(cut(long, [100]), 500), { message: /a record above 500 bytes/ });
+});
+
+test('a large record that comes in small pieces is not copied for each of them', () => {
+  const text = JSON.stringify({ packages: { 'a-1-0.conda': { name: 'x'.repeat(2 ** 23) } } });
+  const pieces = cut(Buffer.from(text), [2048]);
+  const ms = processorMs(() => read(pieces));
+  assert.ok(ms < 1500, `${ms} ms`);
 });

@@ -1,6 +1,11 @@
 import { closeSync, openSync } from 'node:fs';
 import { plainBase } from '../../channels/channel-address.ts';
-import { JsonRecords, type RecordSection, RepodataError } from './json-records.ts';
+import {
+  JsonRecords,
+  type RecordReceiver,
+  type RecordSection,
+  RepodataError,
+} from './json-records.ts';
 import type { Packed } from './msgpack.ts';
 import { MsgpackWriter } from './msgpack.ts';
 import { RecordSpill } from './record-spill.ts';
@@ -21,6 +26,8 @@ export const shardFolder = 'shards';
 // Digests that CEP 16 has as bytes.
 const digests = ['sha256', 'md5', 'legacy_bz2_md5'] as const;
 const maxRecords = 5_000_000;
+// A record of a package is some hundred bytes.
+const maxRecordBytes = 16 * 1024 * 1024;
 
 /**
  * Cuts repository data into shards as it is read: one for each package name, with all its records.
@@ -37,7 +44,7 @@ export async function cutRecords(
     const entry = new MsgpackWriter();
     let archives = `${url}/`;
     let count = 0;
-    const records = new JsonRecords({
+    const receiver: RecordReceiver = {
       info(info) {
         archives = archivesOf(info, archives);
       },
@@ -57,7 +64,8 @@ export async function cutRecords(
         }
         spill.add(name, section, entry.written);
       },
-    });
+    };
+    const records = new JsonRecords(receiver, maxRecordBytes);
     for await (const piece of pieces) records.feed(piece);
     records.end();
     const shard = new MsgpackWriter();

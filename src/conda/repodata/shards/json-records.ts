@@ -9,9 +9,6 @@ export type RecordSection = 'packages' | 'packages.conda';
 /** Repository data that is not what it should be. The message continues a sentence. */
 export class RepodataError extends Error {}
 
-// A record of a package is some hundred bytes.
-const maxRecordBytes = 16 * 1024 * 1024;
-
 const quote = 0x22;
 const backslash = 0x5c;
 const openBrace = 0x7b;
@@ -25,7 +22,10 @@ const closeBracket = 0x5d;
  */
 export class JsonRecords {
   readonly #receiver: RecordReceiver;
+  readonly #maxRecordBytes: number;
+  /** The beginning of the string or object that is being read is the first {@link #length} bytes. */
   #pending: Buffer = Buffer.alloc(0);
+  #length = 0;
   #depth = 0;
   #inString = false;
   #escaped = false;
@@ -38,21 +38,20 @@ export class JsonRecords {
   #section = '';
   #fileName = '';
 
-  constructor(receiver: RecordReceiver) {
+  /** @param maxRecordBytes limit for a record, which is parsed at once: 1 MiB takes up to 30 ms */
+  constructor(receiver: RecordReceiver, maxRecordBytes: number) {
     this.#receiver = receiver;
+    this.#maxRecordBytes = maxRecordBytes;
   }
 
-  /** Throws a {@link RepodataError}. */
+  /** Takes the next bytes, which are valid until it returns. Throws a {@link RepodataError}. */
   feed(piece: Uint8Array): void {
-    const from = this.#pending.length;
-    const bytes = from === 0 ? Buffer.from(piece) : Buffer.concat([this.#pending, piece]);
+    const from = this.#length;
+    const bytes = from === 0 ? bufferOf(piece) : this.#appended(piece);
     if (!this.#begun) this.#begin(bytes);
     this.#scan(bytes, from);
     const start = this.#objectStart >= 0 ? this.#objectStart : this.#stringStart;
-    this.#pending = start >= 0 ? bytes.subarray(start) : Buffer.alloc(0);
-    if (this.#pending.length > maxRecordBytes) {
-      throw new RepodataError(`has a record above ${maxRecordBytes} bytes`);
-    }
+    this.#keep(bytes, start < 0 ? bytes.length : start, from > 0);
     if (this.#objectStart >= 0) {
       if (this.#stringStart >= 0) this.#stringStart -= this.#objectStart;
       this.#objectStart = 0;
@@ -65,6 +64,32 @@ export class JsonRecords {
   end(): void {
     if (!this.#begun || this.#depth !== 0) throw new RepodataError('ends too early');
     if (!this.#hasPackages) throw new RepodataError('is not repository data: it has no packages');
+  }
+
+  /** Returns the pending bytes with a piece. Their room doubles: a record in many pieces is not copied for each of them. */
+  #appended(piece: Uint8Array): Buffer {
+    const length = this.#length + piece.length;
+    if (length > this.#pending.length) {
+      const larger = Buffer.allocUnsafe(2 * length);
+      this.#pending.copy(larger, 0, 0, this.#length);
+      this.#pending = larger;
+    }
+    this.#pending.set(piece, this.#length);
+    return this.#pending.subarray(0, length);
+  }
+
+  /** @param isPending true for bytes that are the pending ones: a record that goes on is where it was */
+  #keep(bytes: Buffer, start: number, isPending: boolean): void {
+    this.#checkLength(bytes.length - start);
+    this.#length = bytes.length - start;
+    if (this.#length === 0 || (start === 0 && isPending)) return;
+    if (this.#length > this.#pending.length) this.#pending = Buffer.allocUnsafe(2 * this.#length);
+    bytes.copy(this.#pending, 0, start);
+  }
+
+  #checkLength(length: number): void {
+    if (length <= this.#maxRecordBytes) return;
+    throw new RepodataError(`has a record above ${this.#maxRecordBytes} bytes`);
   }
 
   #begin(bytes: Buffer): void {
@@ -122,17 +147,23 @@ export class JsonRecords {
     if (this.#objectStart < 0) return;
     const section = sectionOf(this.#section);
     if (this.#depth === 2 && section !== undefined) {
-      this.#receiver.record(
-        section,
-        this.#fileName,
-        parse(bytes.subarray(this.#objectStart, at + 1)),
-      );
-      this.#objectStart = -1;
+      this.#receiver.record(section, this.#fileName, this.#object(bytes, at));
     } else if (this.#depth === 1) {
-      this.#receiver.info(parse(bytes.subarray(this.#objectStart, at + 1)));
-      this.#objectStart = -1;
+      this.#receiver.info(this.#object(bytes, at));
     }
   }
+
+  /** Returns the object that ends at a position. */
+  #object(bytes: Buffer, at: number): unknown {
+    const object = bytes.subarray(this.#objectStart, at + 1);
+    this.#objectStart = -1;
+    this.#checkLength(object.length);
+    return parse(object);
+  }
+}
+
+function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 function sectionOf(name: string): RecordSection | undefined {
