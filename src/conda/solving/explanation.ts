@@ -23,6 +23,12 @@ export function faultOfUnsolved(
         undefined,
         { cause: error },
       );
+    case 'unreadable':
+      return new Fault(
+        'internal',
+        `The server cannot read its repository data (${error.message}): try again later, or ask the operator to check the data directory`,
+        { phase: 'store', cause: error },
+      );
     case 'memory':
       return new Fault(
         'bad-request',

@@ -59,7 +59,7 @@ export interface ShardAnswer {
   readonly bytes: Uint8Array;
 }
 
-export type UnsolvedCause = 'solver' | 'channel' | 'disk' | 'memory' | 'fault';
+export type UnsolvedCause = 'solver' | 'channel' | 'disk' | 'unreadable' | 'memory' | 'fault';
 
 /** A message from the thread. */
 export type ThreadMessage =
@@ -71,8 +71,8 @@ export type ThreadMessage =
     }
   | {
       readonly failed: number;
-      /** `channel`: repository data is at fault. `disk`: kept data is damaged. `memory`: it needs more. `fault`: the
-       * solver broke down. */
+      /** `channel`: repository data is at fault. `disk`: kept data is damaged. `unreadable`: it cannot be read, and the reason
+       * is a code such as `EIO`. `memory`: it needs more. `fault`: the solver broke down. */
       readonly cause: UnsolvedCause;
       readonly reason: string;
       readonly memoryBytes: number;

@@ -155,19 +155,28 @@ function recordOf(name: string, subdir: string, fileName: string, url: string) {
 /** @param isBroken true when the solver cannot be used again */
 function failureOf(solve: number, error: unknown, isBroken = isTrap(error)): ThreadMessage {
   const message = error instanceof Error ? error.message : String(error);
+  const code = codeOf(trouble ?? error);
   return {
     failed: solve,
     cause: causeOf(trouble ?? error, isBroken),
-    reason: trouble?.message ?? panic ?? message,
+    // Its message has the path of a file of this server.
+    reason: code ?? trouble?.message ?? panic ?? message,
     memoryBytes: isBroken ? maxBytes : memoryBytes(),
   };
 }
 
 function causeOf(error: unknown, isBroken: boolean): UnsolvedCause {
   if (error instanceof DamagedPack) return 'disk';
+  if (codeOf(error) !== undefined) return 'unreadable';
   if (trouble !== undefined || error instanceof RepodataError) return 'channel';
   if (!isBroken) return 'solver';
   return memoryBytes() > maxBytes * nearlyAll ? 'memory' : 'fault';
+}
+
+/** Returns the code of an error of the operating system or of Node. */
+function codeOf(error: unknown): string | undefined {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  return typeof code === 'string' ? code : undefined;
 }
 
 /** True for the error of WebAssembly that went wrong inside. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdir, truncate } from 'node:fs/promises';
+import { mkdir, readdir, rm, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
@@ -198,15 +198,27 @@ test('a shard that does not arrive ends its own solve only', async t => {
   await stuck;
 });
 
-test('kept data that the disk has damaged is fetched again', async t => {
+test('kept data that the disk has damaged or lost is fetched again, without a word about files', async t => {
   const { solve, world, lines } = await start(t, files(forms['repodata.json']));
-  await solve();
   const subdirectories = join(world.directory, 'subdirectories');
-  for (const name of await readdir(subdirectories, { recursive: true })) {
-    if (name.endsWith('.pack')) await truncate(join(subdirectories, name), 30);
-  }
+  const packs = async () => {
+    const names = await readdir(subdirectories, { recursive: true });
+    return names.filter(name => name.endsWith('.pack')).map(name => join(subdirectories, name));
+  };
+  await solve();
+  for (const pack of await packs()) await truncate(pack, 30);
   assert.deepEqual(await solve(), ['tool 1.0']);
   assert.match(lines.join('\n'), /damaged and is fetched again/);
+  for (const pack of await packs()) await rm(pack);
+  assert.deepEqual(await solve(), ['tool 1.0']);
+  for (const pack of await packs()) {
+    await rm(pack);
+    await mkdir(pack);
+  }
+  await assert.rejects(solve(), {
+    kind: 'internal',
+    message: /^The server cannot read its repository data \(EISDIR\): try again later/,
+  });
 });
 
 test('the least recently used data is removed when there is too much', async t => {

@@ -124,6 +124,15 @@ export class ShardPackWriter {
   }
 }
 
+function openPack(path: string): number {
+  try {
+    return openSync(path, 'r');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new DamagedPack();
+    throw error;
+  }
+}
+
 /** Reads the file. Blocks its thread. */
 export class ShardPack {
   readonly #file: number;
@@ -133,7 +142,7 @@ export class ShardPack {
 
   /** Throws {@link DamagedPack}. */
   constructor(path: string) {
-    this.#file = openSync(path, 'r');
+    this.#file = openPack(path);
     try {
       const { size } = fstatSync(this.#file);
       const footer = this.#read(size - footerBytes, footerBytes);
