@@ -21,3 +21,12 @@ export interface CondaPackage {
   /** The record as the repository data has it; undefined for a package of a lock file. */
   readonly record?: Readonly<Record<string, unknown>> | undefined;
 }
+
+/**
+ * True for `noarch: python` packages, and for those of the subdirectory `noarch` of which nothing says what they are: lock
+ * files do not, nor do channels that were made by hand.
+ */
+export function mayDependOnPython({ subdir, record }: CondaPackage): boolean {
+  const noarch = record?.noarch ?? undefined;
+  return noarch === 'python' || (subdir === 'noarch' && noarch === undefined);
+}

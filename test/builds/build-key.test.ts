@@ -212,10 +212,12 @@ test('every member of a Conda source changes the key', () => {
     { ...source, wanted: { ...wanted, pip: ['c', 'b'] } },
     { ...source, wanted: { ...wanted, variables: ['A=1'] } },
     { ...source, wanted: { form: 'lock', urls: ['a'], pip: [] } },
+    { ...source, wanted: { form: 'lock', urls: ['a'], sha256s: ['b'], pip: [] } },
     { ...source, wanted: { form: 'lock', urls: [], pip: ['a'] } },
     { ...source, wanted: { form: 'lockUrl', url: 'a' } },
     ...[
       [{ subdir: 'x', urls: ['a'], pip: [] }],
+      [{ subdir: 'x', urls: ['a'], sha256s: ['b'], pip: [] }],
       [{ subdir: 'y', urls: ['a'], pip: [] }],
       [{ subdir: 'x', urls: [], pip: ['a'] }],
       [

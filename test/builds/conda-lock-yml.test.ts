@@ -54,6 +54,7 @@ test('a conda-lock file is read as the explicit lock file of its platform', () =
   const wanted = {
     form: 'lock',
     urls: [`${url('linux-64', 'samtools')}#${md5('a')}`, `${url('linux-64', 'zlib')}#${md5('c')}`],
+    sha256s: [sha256('a'), sha256('c')],
     pip: [`rich @ https://files.test/rich-13.0.0-py3-none-any.whl#sha256=${sha256('d')}`],
   };
   const packages = (more: object) => ({ packages: { type: 'CONDA', ...more } });
@@ -73,21 +74,34 @@ test('a conda-lock file is read as the explicit lock file of its platform', () =
   assert.deepEqual(arm.kind === 'conda' && arm.wanted, {
     ...{ form: 'lock', pip: [] },
     urls: [`${url('linux-aarch64', 'samtools')}#${md5('b')}`],
+    sha256s: [sha256('b')],
   });
 });
 
-test('its key is the key of the explicit lock file', () => {
+test('with one digest its key is the key of the explicit lock file, and both count', () => {
   const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
   const keyOf = (text: string, containerPlatform: string) =>
     planBuild({ condaFile: base64(text), containerPlatform }, places).key;
-  const explicit = `@EXPLICIT\n${url('linux-aarch64', 'samtools')}#${md5('b')}\n`;
-  assert.equal(keyOf(lock, 'linux/arm64'), keyOf(explicit, 'linux/arm64'));
+  const explicit = (sum: string) => `@EXPLICIT\n${url('linux-aarch64', 'samtools')}#${sum}\n`;
+  const without = (digest: RegExp) => keyOf(lock.replace(digest, ''), 'linux/arm64');
+  const one = [without(/^ +sha256: b+\n/m), without(/^ +md5: b+\n/m)];
+  assert.deepEqual(
+    one,
+    [md5('b'), sha256('b')].map(sum => keyOf(explicit(sum), 'linux/arm64')),
+  );
+  const other = lock.replace(sha256('b'), sha256('e'));
+  const keys = [...one, keyOf(lock, 'linux/arm64'), keyOf(other, 'linux/arm64')];
+  assert.equal(new Set(keys).size, 4);
+  assert.throws(
+    () => keyOf(lock.replace(sha256('b'), 'b'), 'linux/arm64'),
+    /is not a digest of 64 lower-case hex digits/,
+  );
   const both = keyOf(lock, 'linux/arm64,linux/amd64');
   assert.equal(both, keyOf(lock, 'linux/amd64,linux/arm64'));
   assert.ok(![keyOf(lock, 'linux/amd64'), keyOf(lock, 'linux/arm64')].includes(both));
-  const other = lock.replaceAll('linux-64', 'osx-64');
+  const mac = lock.replaceAll('linux-64', 'osx-64');
   assert.throws(
-    () => keyOf(other, 'linux/amd64'),
+    () => keyOf(mac, 'linux/amd64'),
     /no package for linux-64, only for linux-aarch64, osx-64/,
   );
 });
@@ -116,9 +130,15 @@ test('each of several platforms has its own packages, with Sluice and with Build
       {
         subdir: 'linux-64',
         urls: [one('linux-64', 'samtools', 'a'), one('linux-64', 'zlib', 'c')],
+        sha256s: [sha256('a'), sha256('c')],
         pip: [],
       },
-      { subdir: 'linux-aarch64', urls: [one('linux-aarch64', 'samtools', 'b')], pip: [] },
+      {
+        subdir: 'linux-aarch64',
+        urls: [one('linux-aarch64', 'samtools', 'b')],
+        sha256s: [sha256('b')],
+        pip: [],
+      },
     ],
   });
   const built = planOf(lock);

@@ -33,6 +33,7 @@ test('the lock file of pixi is read as the explicit lock file of its platform', 
   const wanted = {
     form: 'lock',
     urls: [`${url('linux-64', 'samtools')}#${md5('a')}`, `${url('noarch', 'data')}#${md5('c')}`],
+    sha256s: [sha256('a'), sha256('c')],
     pip: [`rich @ ${wheel}#sha256=${sha256('d')}`],
   };
   const packages = (more: object) => ({ packages: { type: 'CONDA', ...more } });
@@ -56,13 +57,20 @@ test('the lock file of pixi is read as the explicit lock file of its platform', 
   });
 });
 
-test('the key of the lock file of pixi is the key of the explicit lock file', () => {
+test('the key of the lock file of pixi is the key of the lock files of other forms with the same digests', () => {
   const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
   const keyOf = (text: string, containerPlatform: string) =>
     planBuild({ condaFile: base64(text), containerPlatform }, places).key;
   const explicit = `@EXPLICIT\n${url('linux-aarch64', 'samtools')}#${md5('b')}\n`;
-  assert.equal(keyOf(lock, 'linux/arm64'), keyOf(explicit, 'linux/arm64'));
   assert.equal(keyOf(`\ufeff${explicit}`, 'linux/arm64'), keyOf(explicit, 'linux/arm64'));
+  const withMd5 = lock.replace(/^ +sha256: b+\n/m, '');
+  assert.equal(keyOf(withMd5, 'linux/arm64'), keyOf(explicit, 'linux/arm64'));
+  const condaLock = [
+    ...['version: 1', 'metadata:', 'package:', '- name: samtools', '  manager: conda'],
+    ...['  platform: linux-aarch64', `  url: ${url('linux-aarch64', 'samtools')}`, '  hash:'],
+    ...[`    md5: ${md5('b')}`, `    sha256: ${sha256('b')}`, ''],
+  ].join('\n');
+  assert.equal(keyOf(lock, 'linux/arm64'), keyOf(condaLock, 'linux/arm64'));
   assert.throws(
     () => keyOf(lock.replaceAll('linux-64', 'osx-64'), 'linux/amd64'),
     /no package for linux-64, only for linux-aarch64, osx-64/,

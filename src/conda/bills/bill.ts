@@ -57,13 +57,15 @@ export function compare(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
 
-function billed({ package: it, index, about }: LayeredPackage): BilledPackage {
+function billed({ package: it, sums, index, about }: LayeredPackage): BilledPackage {
   const { record, ...own } = it;
   const facts: Facts = { ...index, ...record };
   const depends = it.depends.length > 0 ? it.depends : facts.depends;
   const { noarch, timestamp } = facts;
   return {
     ...own,
+    // A lock file may state only one of the digests, and the same image has the same bills.
+    ...sums,
     depends: textsOf(depends),
     constrains: textsOf(facts.constrains),
     noarch: noarch === 'python' || noarch === 'generic' ? noarch : undefined,

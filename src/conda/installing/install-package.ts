@@ -4,16 +4,11 @@ import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import { type ArchiveLimits, archiveLimits } from '../archives/archive-limits.ts';
 import { ArchiveProblem, problemOf } from '../archives/archive-problem.ts';
 import { type ArchiveFormat, unpackArchive } from '../archives/unpacked-archive.ts';
-import type { CondaPackage } from '../conda-package.ts';
-import type { InstalledPackage, InstallPlace } from './installed-package.ts';
+import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
+import type { ArchiveSums, InstalledPackage, InstallPlace } from './installed-package.ts';
 import { LayerWriter, type TarOutput } from './layer-writer.ts';
 import { documentsOf } from './metadata/package-documents.ts';
-import {
-  type ArchiveSums,
-  checkIndex,
-  packageRecord,
-  recordPath,
-} from './metadata/package-record.ts';
+import { checkIndex, packageRecord, recordPath } from './metadata/package-record.ts';
 import { listedPaths } from './metadata/path-list.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
 import { RecordedPaths } from './metadata/recorded-paths.ts';
@@ -87,7 +82,7 @@ async function install(
   const documents = documentsOf(archive, limits);
   const { index, about } = documents;
   checkIndex(index, it);
-  const python = index.noarch === 'python' ? pythonOf(place) : undefined;
+  const python = index.noarch === 'python' ? pythonOf(it, place) : undefined;
   const planned = planPaths({
     ...{ name: it.name.toLowerCase(), archive, place, python },
     listed: listedPaths(documents, archive),
@@ -105,10 +100,16 @@ async function install(
   }
   await writer.textFile(recordPath(index), () => packageRecord(index, it.url, sums, recorded));
   const linkScripts = scripts.found(archive);
-  return { index, about, variables: writer.variables, linkScripts };
+  return { index, about, sums, variables: writer.variables, linkScripts };
 }
 
-function pythonOf({ python }: InstallPlace) {
+/** The layer of a package that does not say so is taken for independent of Python: it would be used with every other one. */
+function pythonOf(it: CondaPackage, { python }: InstallPlace) {
+  if (!mayDependOnPython(it)) {
+    throw new ArchiveProblem(
+      'is for every Python ("noarch": "python"), which neither its channel nor its address says: it belongs below noarch',
+    );
+  }
   if (python) return python;
   throw new ArchiveProblem('is a package for Python, and the environment has no Python');
 }

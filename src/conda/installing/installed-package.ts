@@ -19,12 +19,21 @@ export interface PythonPlace {
   readonly sitePackages: string;
 }
 
+/** Digests and size of an archive. */
+export interface ArchiveSums {
+  readonly sha256: string;
+  readonly md5: string;
+  readonly size: number;
+}
+
 /** What the installation of a package has shown. */
 export interface InstalledPackage {
   /** The package's own `info/index.json`. */
   readonly index: Readonly<Record<string, unknown>>;
   /** The package's own `info/about.json`: license, home page, summary. */
   readonly about: Readonly<Record<string, unknown>>;
+  /** What the archive has, whatever the channel or lock file states. */
+  readonly sums: ArchiveSums;
   /** Variables of `etc/conda/env_vars.d/*.json`. */
   readonly variables: Readonly<Record<string, string>>;
   /** Paths of scripts that must run when the package is linked; an installation without running them is incomplete. */

@@ -5,7 +5,7 @@ import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { InjectedLayer } from '../../images/augment/image-change.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
-import type { CondaPackage } from '../conda-package.ts';
+import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { PythonPlace } from '../installing/installed-package.ts';
 import { historyTar } from './environment/history-tar.ts';
 import { pythonPlaceOf } from './environment/python-place.ts';
@@ -13,7 +13,7 @@ import { settleDisputes } from './environment/settle-disputes.ts';
 import type { FetchArchive } from './fetching/archive-fetch.ts';
 import { groupPackages } from './grouping/group-packages.ts';
 import type { KeptLayers } from './kept-layers.ts';
-import { type LayerSubject, mayDependOnPython, packageLayerKey, tarLayerKey } from './layer-key.ts';
+import { type LayerSubject, otherLayerKey, packageLayerKey, tarLayerKey } from './layer-key.ts';
 import { createLayerLog, type LayerLog } from './layer-log.ts';
 import { createJoiner } from './making/joined-layers.ts';
 import type { UnpackLimits } from './making/layer-orders.ts';
@@ -78,6 +78,13 @@ export function createPackageLayers({
       all.push(made);
     }
     return Promise.all(all);
+  };
+
+  /** Returns where a Python looks for packages; undefined if only its archive says that, and it is not here. */
+  const keptPlace = async (python: CondaPackage): Promise<PythonPlace | undefined> => {
+    if (python.record) return pythonPlaceOf(python, python.record);
+    const layer = await kept.use(packageLayerKey(subjectOf(python, undefined)));
+    return layer && pythonPlaceOf(python, factsOf(layer).index);
   };
 
   const historyLayer = async (
@@ -150,11 +157,14 @@ export function createPackageLayers({
     async missing({ packages }) {
       checkPackages(packages, limits.maxCount);
       const python = pythonOf(packages);
-      const place = python?.record ? pythonPlaceOf(python, python.record) : undefined;
+      const place = python && (await keptPlace(python));
       const found: CondaPackage[] = [];
       for (const one of packages) {
         await pauseTurn();
-        if (!(await kept.has(packageLayerKey(subjectOf(one, place))))) found.push(one);
+        const subject = subjectOf(one, place);
+        if (await kept.has(packageLayerKey(subject))) continue;
+        const other = otherLayerKey(subject);
+        if (other === undefined || !(await kept.has(other))) found.push(one);
       }
       return found;
     },

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../oci/digest.ts';
-import type { CondaPackage } from '../conda-package.ts';
+import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { InstallPlace } from '../installing/installed-package.ts';
+import type { PackageFacts } from './making/package-facts.ts';
 
 /**
  * Version of everything that the bytes of a layer depend on, beside the package and its place: how a package is
@@ -29,6 +30,33 @@ export function packageLayerKey({ package: it, place }: LayerSubject): string {
   ]);
 }
 
+/**
+ * Returns another key that a package's layer may have: of a package that nothing says is for Python, the one without Python.
+ * Undefined for other packages.
+ */
+export function otherLayerKey({ package: it, place }: LayerSubject): string | undefined {
+  const isUnsure = mayDependOnPython(it) && it.record?.noarch !== 'python';
+  if (!isUnsure || place.python === undefined) return undefined;
+  return packageLayerKey({ package: it, place: { ...place, python: undefined } });
+}
+
+/**
+ * Returns the keys by which other requests look for a layer that was made: by the SHA-256 or by the MD5 of its archive. A
+ * package that turned out not to be for Python has them without Python.
+ */
+export function madeLayerKeys(
+  { package: it, place }: LayerSubject,
+  { index, sums }: Pick<PackageFacts, 'index' | 'sums'>,
+): readonly string[] {
+  if (sums === undefined) return [];
+  const python = index.noarch === 'python' ? place.python : undefined;
+  const { sha256, md5 } = sums;
+  return [
+    { ...it, sha256 },
+    { ...it, sha256: undefined, md5 },
+  ].map(known => packageLayerKey({ package: known, place: { ...place, python } }));
+}
+
 /** Returns the key of a layer that consists of other layers. */
 export function sharedLayerKey(layers: readonly Digest[]): string {
   return keyOf(['shared', layers]);
@@ -37,11 +65,6 @@ export function sharedLayerKey(layers: readonly Digest[]): string {
 /** Returns the key of a layer of the given tar entries. */
 export function tarLayerKey(tar: Uint8Array): string {
   return keyOf(['tar', createHash('sha256').update(tar).digest('hex')]);
-}
-
-/** True for `noarch: python` packages. A lock file does not say which of the `noarch` packages are. */
-export function mayDependOnPython({ subdir, record }: CondaPackage): boolean {
-  return subdir === 'noarch' && (record === undefined || record.noarch === 'python');
 }
 
 function keyOf(subject: readonly unknown[]): string {

@@ -64,6 +64,8 @@ export interface EnvironmentLayers {
 /** A package of the environment, and what its installation has shown. */
 export interface LayeredPackage extends Pick<InstalledPackage, 'index' | 'about' | 'linkScripts'> {
   readonly package: CondaPackage;
+  /** What its archive has; undefined for a layer that an older version has made. */
+  readonly sums?: InstalledPackage['sums'] | undefined;
 }
 
 /** The path of every environment in an image. */

@@ -95,7 +95,8 @@ export function lockedPackage({
   };
 }
 
-function checkDigest(at: string, digest: string | undefined, digits: number): void {
+/** Throws a `Fault` (400) for a text that is not a digest of so many digits. */
+export function checkDigest(at: string, digest: string | undefined, digits: number): void {
   if (digest === undefined || (digest.length === digits && /^[0-9a-f]*$/.test(digest))) return;
   refuseLine(at, `${quoted(digest)} is not a digest of ${digits} lower-case hex digits`);
 }

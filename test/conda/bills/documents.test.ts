@@ -159,6 +159,15 @@ suite('documents about a solution', () => {
     assert.match(await written('pixi', odd), /sha256: /);
   });
 
+  test('a package has the digests of its archive, also those that the request did not state', () => {
+    const sums = { sha256: 'a'.repeat(64), md5: 'b'.repeat(32), size: 7 };
+    const stated = layered('a', '1', 'linux-64', { md5: undefined });
+    const platforms = [{ subdir: 'linux-64', packages: [{ ...stated, sums }] }];
+    const [found] = billOf({ ...solution, platforms }).platforms;
+    const [{ sha256, md5, size } = {} as never] = found?.packages ?? [];
+    assert.deepEqual({ sha256, md5, size }, sums);
+  });
+
   test('the channel counts before the package, and odd statements do no harm', async () => {
     const [it] = [layered('a', '1', 'linux-64', { index: { license: 'MIT', depends: ['old'] } })];
     const record = { license: 'Zlib', depends: ['b'], constrains: 'none', timestamp: 'now' };

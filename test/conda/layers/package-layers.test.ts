@@ -113,6 +113,68 @@ suite('layers of packages', () => {
     assert.equal(one.channels.requests.length, fetched);
   });
 
+  test('a layer is found by either digest, and by lock files that do not say what a package is', async t => {
+    const data: CondaPackage = {
+      ...{ name: 'data', version: '1', noarch: 'generic' },
+      files: [{ name: 'share/data', content: 'data' }],
+    };
+    const packages = [tool('one'), data, library, python('3.12.1')];
+    const world = await worldOf(t, packages);
+    const sumsOf = ({ record }: SolvedPackage) => ({
+      md5: String(record?.md5),
+      sha256: String(record?.sha256),
+    });
+    const lockOf = (...names: readonly ('md5' | 'sha256')[]) =>
+      world.all.map(it => {
+        const sums = sumsOf(it);
+        const stated = Object.fromEntries(names.map(name => [name, sums[name]]));
+        return { ...it, sha256: undefined, ...stated, record: undefined, size: undefined };
+      });
+    const wishes = [lockOf('md5'), lockOf('sha256'), lockOf('md5', 'sha256'), world.all];
+    const first = await world.make(world.all);
+    const fetched = world.channels.requests.length;
+    for (const wish of wishes) {
+      assert.deepEqual(await world.layers.missing({ packages: wish }), []);
+      const made = await world.make(wish);
+      assert.deepEqual(digestsOf(made), digestsOf(first));
+      // The bills of an image are the same, whatever the request has stated.
+      for (const [at, { sums }] of made.packages.entries()) {
+        const { name } = made.packages[at]?.package ?? {};
+        const it = world.all.find(one => one.name === name);
+        assert.deepEqual(sums, it && { ...sumsOf(it), size: it.size });
+      }
+    }
+    assert.equal(world.channels.requests.length, fetched);
+    const other = await layersOf(t, world.url);
+    await other.make(lockOf('md5'));
+    for (const wish of wishes) assert.deepEqual(await other.layers.missing({ packages: wish }), []);
+  });
+
+  test('a package of which the channel does not say that it is for Python has a layer for each', async t => {
+    const world = await worldOf(t, [library, python('3.12.1'), python('3.13.1')]);
+    const [it, old, recent] = world.all;
+    assert.ok(it && old && recent);
+    const { noarch: _, ...record } = it.record ?? {};
+    const silent = { ...it, record };
+    for (const [interpreter, place] of [
+      [old, 'lib/python3.12'],
+      [recent, 'lib/python3.13'],
+    ] as const) {
+      const files = await filesOf(world, await world.make([silent, interpreter]));
+      assert.ok(files.has(`opt/conda/${place}/site-packages/library.py`), place);
+    }
+    const message = /is for every Python .* neither its channel nor its address says/;
+    for (const wrong of [
+      { ...it, subdir: 'linux-64', record: undefined },
+      { ...it, record: { ...record, noarch: 'generic' } },
+    ]) {
+      await assert.rejects(world.make([wrong, old]), { message });
+    }
+    const stated = { ...it, subdir: 'linux-64' };
+    const files = await filesOf(world, await world.make([stated, recent]));
+    assert.ok(files.has('opt/conda/lib/python3.13/site-packages/library.py'));
+  });
+
   test('a package for Python is where the Python of the environment looks for it', async t => {
     const free = python('3.13.1', 'lib/python3.13t/site-packages');
     const world = await worldOf(t, [library, python('3.12.1'), free]);

@@ -2,7 +2,7 @@ import type { RecipeKind, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
 import { refuse } from '../text/refuse.ts';
 import { builderReasons } from './builder-reasons.ts';
-import type { CondaEnvironment, CondaSource, CondaWanted } from './conda-source.ts';
+import type { CondaEnvironment, CondaLock, CondaSource, CondaWanted } from './conda-source.ts';
 import { builderSource, requireReachable } from './install/builder-source.ts';
 import { condaRecipe, condaRecipeVersion } from './install/conda-recipe.ts';
 import { requireBuilderReads } from './lock/conda-lock.ts';
@@ -71,16 +71,23 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
         list('variable', wanted.variables),
       ];
     case 'lock':
-      return [list('locked', wanted.urls), list('lockedPip', wanted.pip)];
+      return lockedFields(wanted);
     case 'locks':
-      return wanted.platforms.flatMap(({ subdir, urls, pip }) => [
-        text('lockedFor', subdir),
-        list('locked', urls),
-        list('lockedPip', pip),
+      return wanted.platforms.flatMap(lock => [
+        text('lockedFor', lock.subdir),
+        ...lockedFields(lock),
       ]);
     case 'lockUrl':
       return [text('lockUrl', wanted.url)];
   }
+}
+
+function lockedFields({ urls, sha256s, pip }: Omit<CondaLock, 'form'>): CanonicalField[] {
+  return [
+    list('locked', urls),
+    ...(sha256s ? [list('lockedSha256', sha256s)] : []),
+    list('lockedPip', pip),
+  ];
 }
 
 /** Returns Conda's packages by name, then pip's in their order. Omits URLs and options of pip. */

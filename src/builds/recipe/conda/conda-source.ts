@@ -32,6 +32,11 @@ export interface CondaLock {
   readonly form: 'lock';
   /** URLs of packages in the given order, usually with `#` and an MD5 or SHA-256. */
   readonly urls: readonly string[];
+  /**
+   * The SHA-256 of each package whose URL has its MD5, in the same order; an empty text where the file does not state both.
+   * Undefined for a file that states both of no package.
+   */
+  readonly sha256s?: readonly string[] | undefined;
   /** Requirements of the `# pip ` lines, in the given order. */
   readonly pip: readonly string[];
 }
@@ -44,7 +49,7 @@ export interface CondaLocks {
 }
 
 /** The packages of one platform. */
-export interface PlatformLock extends Pick<CondaLock, 'urls' | 'pip'> {
+export interface PlatformLock extends Omit<CondaLock, 'form'> {
   /** `linux-64` or `linux-aarch64`. */
   readonly subdir: string;
 }

@@ -43,9 +43,10 @@ export async function findCondaPackages(
   const solve = (specs: readonly string[], locked?: readonly CondaPackage[]) =>
     deps.solver.solve({ specs, channels, ...system, locked }, options);
 
-  const readUrls = async (urls: readonly string[]) => {
+  const readUrls = async (urls: readonly string[], sha256s: readonly string[] = []) => {
     const text = ['@EXPLICIT', ...urls, ''].join('\n');
-    return (await deps.readLock(text, system.subdir, 'packages')).packages;
+    const { packages } = await deps.readLock(text, system.subdir, 'packages');
+    return packages.map((one, at) => ({ ...one, sha256: sha256s[at] || one.sha256 }));
   };
 
   const withBase = async (locked: readonly CondaPackage[]): Promise<readonly CondaPackage[]> => {
@@ -68,10 +69,10 @@ export async function findCondaPackages(
       return [...solved.filter(({ name }) => !replaced.has(name)), ...given];
     }
     case 'lock':
-      return withBase(await readUrls(wanted.urls));
+      return withBase(await readUrls(wanted.urls, wanted.sha256s));
     case 'locks': {
       const own = wanted.platforms.find(({ subdir }) => subdir === system.subdir);
-      return withBase(await readUrls(own?.urls ?? []));
+      return withBase(await readUrls(own?.urls ?? [], own?.sha256s));
     }
     case 'lockUrl': {
       const { url } = wanted;

@@ -1,15 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { ArchiveProblem } from '../../archives/archive-problem.ts';
 import type { CondaPackage } from '../../conda-package.ts';
+import type { ArchiveSums } from '../installed-package.ts';
 import type { JsonObject } from './package-documents.ts';
 import type { RecordedPath, RecordedPaths } from './recorded-paths.ts';
-
-/** Digests and size of an archive. */
-export interface ArchiveSums {
-  readonly sha256: string;
-  readonly md5: string;
-  readonly size: number;
-}
 
 const pieceMembers = 500;
 /** Channel, subdirectory and file name. */

@@ -6,7 +6,10 @@ import type { InstalledPackage } from '../../installing/installed-package.ts';
  * What is kept about a package whose layer was made: of its own documents, the members that layers, lock files and bills of
  * materials require. Its paths are kept apart: they are read seldom.
  */
-export type PackageFacts = Pick<InstalledPackage, 'index' | 'about' | 'variables' | 'linkScripts'>;
+export interface PackageFacts extends Omit<InstalledPackage, 'sums'> {
+  /** Undefined for a layer that an older version has made. */
+  readonly sums?: InstalledPackage['sums'] | undefined;
+}
 
 const indexMembers = [
   ...['name', 'version', 'build', 'subdir', 'noarch', 'depends', 'constrains', 'license'],
@@ -18,12 +21,13 @@ const aboutMembers = ['license', 'license_family', 'summary', 'home'];
 export function factsFrom({
   index,
   about,
+  sums,
   variables,
   linkScripts,
 }: InstalledPackage): PackageFacts {
   return {
     ...{ index: membersOf(index, indexMembers), about: membersOf(about, aboutMembers) },
-    ...{ variables, linkScripts },
+    ...{ sums, variables, linkScripts },
   };
 }
 

@@ -3,7 +3,7 @@ import type { PackageLayerRow } from '../../../storage/rows/images/package-layer
 import { Turns } from '../../../upstream/transport/turns.ts';
 import type { FetchArchive } from '../fetching/archive-fetch.ts';
 import type { KeptLayers } from '../kept-layers.ts';
-import { type LayerSubject, packageLayerKey } from '../layer-key.ts';
+import { type LayerSubject, madeLayerKeys, otherLayerKey, packageLayerKey } from '../layer-key.ts';
 import type { UnpackLimits } from './layer-orders.ts';
 import type { PackageFacts } from './package-facts.ts';
 import { PackageProgress } from './package-progress.ts';
@@ -78,7 +78,9 @@ export function createPackageMaker({
       const before = known === key ? undefined : await kept.use(known);
       const order = { kind: 'package', subject, archive: archive.path, limits } as const;
       const layer = before ?? (await kept.make(known, order, signal, progress.written));
-      if (known !== key) await kept.alias(known, key);
+      const others = new Set([key, ...madeLayerKeys(subject, factsOf(layer))]);
+      others.delete(known);
+      for (const other of others) await kept.alias(known, other);
       progress.madeAt = Date.now();
       return layer;
     } finally {
@@ -86,10 +88,22 @@ export function createPackageMaker({
     }
   };
 
+  /** Returns a layer that is here, and makes it known by the key. */
+  const use = async (key: string, subject: LayerSubject): Promise<PackageLayerRow | undefined> => {
+    const there = await kept.use(key);
+    const other = otherLayerKey(subject);
+    if (there || other === undefined) return there;
+    const found = await kept.use(other);
+    // A layer of an older version may have been made for one Python all the same.
+    if (!found || factsOf(found).index.noarch === 'python') return undefined;
+    await kept.alias(other, key);
+    return found;
+  };
+
   return {
     async make(subject, signal) {
       const key = packageLayerKey(subject);
-      const there = await kept.use(key);
+      const there = await use(key, subject);
       tally.add('package layers', there ? 'kept' : 'made');
       const layer = there ?? (await share(key, signal, stop => make(key, subject, stop)));
       return { ...layer, key, subject, facts: layer.facts ?? '{}' };
@@ -99,6 +113,6 @@ export function createPackageMaker({
 }
 
 /** Returns what is known about a package whose layer is here. */
-export function factsOf({ facts }: PackageLayer): PackageFacts {
-  return JSON.parse(facts) as PackageFacts;
+export function factsOf({ facts }: Pick<PackageLayerRow, 'facts'>): PackageFacts {
+  return JSON.parse(facts ?? '{}') as PackageFacts;
 }

@@ -1,5 +1,6 @@
 import { hasParts, isExplicitLock } from '../../../../conda/locks/explicit-entries.ts';
-import { readLockEntries } from '../../../../conda/locks/read-lock-text.ts';
+import type { LockedArchive } from '../../../../conda/locks/lock-entries.ts';
+import { checkDigest, readLockEntries } from '../../../../conda/locks/read-lock-text.ts';
 import { refuse, shown } from '../../text/refuse.ts';
 import { isUrl, tokenFreeUrl } from '../../text/web-address.ts';
 import type {
@@ -33,8 +34,8 @@ export function readLockFile(
   // One part may be for several platforms: packages for no architecture are.
   const isForOne = !isExplicitLock(text) || hasParts(text);
   if (others.length === 0 || !isForOne) {
-    const { urls, pip } = platformLock(field, text, first);
-    return { form: 'lock', urls, pip };
+    const { subdir: _, ...lock } = platformLock(field, text, first);
+    return { form: 'lock', ...lock };
   }
   const platforms = subdirs.toSorted().map(subdir => platformLock(field, text, subdir));
   return { form: 'locks', platforms };
@@ -42,11 +43,20 @@ export function readLockFile(
 
 function platformLock(field: string, text: string, subdir: string): PlatformLock {
   const { archives, pip } = readLockEntries(field, text, subdir);
+  const sha256s = archives.map(sha256Beside);
   return {
     subdir,
     urls: archives.map(({ at, line }) => readPackageUrl(at, line)),
+    ...(sha256s.some(sum => sum !== '') ? { sha256s } : {}),
     pip: pip.map(({ at, requirement }) => readPipRequirement(at, requirement)),
   };
+}
+
+/** Returns the SHA-256 of a package whose line has its MD5, which every installer reads; an empty text for others. */
+function sha256Beside({ at, md5, sha256 }: LockedArchive): string {
+  if (md5 === undefined || sha256 === undefined) return '';
+  checkDigest(at, sha256, 64);
+  return sha256;
 }
 
 /** Reads the address of a lock file: http or https, not a git repository. Throws a `Fault`. */
