@@ -163,6 +163,19 @@ suite('native Conda images', () => {
     );
   });
 
+  test('packages replace the environment of a base image', async () => {
+    const frozen = { freeze: true, buildRepository: `${registry.host}/environment` };
+    const before = await request({ entries: ['samtools=1.20'] }, frozen);
+    await logOf(before);
+    const options = { baseImage: before.targetImage, basePackages: '' };
+    const built = await request({}, bodyOf({ entries: ['data'] }, options));
+    assert.match(await logOf(built), /the base image has a Conda environment at \/opt\/conda/);
+    assert.equal(
+      await run(built, 'sh', '-c', 'ls /opt/conda /opt/conda/conda-meta'),
+      '/opt/conda:\nconda-meta\nshare\n\n/opt/conda/conda-meta:\ndata-1-0.json\nhistory\n',
+    );
+  });
+
   test('packages without a solution are explained in the answer to the request', async () => {
     const { status, message } = await refused(
       bodyOf({ entries: ['samtools=1.20', 'library=2.0'] }),

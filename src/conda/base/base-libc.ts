@@ -19,11 +19,13 @@ export interface Base extends Pick<LayerSource, 'layers' | 'openLayer'> {
   readonly name: string;
 }
 
-/** The glibc of a base image. */
+/** The glibc of a base image, and whether it has an environment of its own. */
 export interface FoundGlibc {
   readonly version: string;
   /** True when the image has none that can be found, and a usual version is assumed. */
   readonly isAssumed: boolean;
+  /** True for an image with an environment of conda at `/opt/conda`. */
+  readonly hasEnvironment: boolean;
 }
 
 export interface BaseLibc {
@@ -43,7 +45,7 @@ const maxUnpackedBytes = 4 * 1024 * 1024 * 1024;
 const imagesKept = 2000;
 const timeoutMs = 5 * 60_000;
 
-type Finding = Libc | { readonly kind: 'none' };
+type Finding = (Libc | { readonly kind: 'none' }) & Pick<FoundGlibc, 'hasEnvironment'>;
 
 /** @param path file where findings are kept */
 export function createBaseLibc(path: string): BaseLibc {
@@ -73,8 +75,11 @@ export function createBaseLibc(path: string): BaseLibc {
         underWay.set(base.digest, running);
       }
       const finding = await unlessAborted(running, signal);
-      if (finding.kind === 'glibc') return { version: finding.version, isAssumed: false };
-      if (finding.kind === 'none') return { version: usualGlibc, isAssumed: true };
+      const { hasEnvironment } = finding;
+      if (finding.kind === 'glibc') {
+        return { version: finding.version, isAssumed: false, hasEnvironment };
+      }
+      if (finding.kind === 'none') return { version: usualGlibc, isAssumed: true, hasEnvironment };
       throw new Fault(
         'bad-request',
         `The base image ${base.name} has musl as its C library, and conda packages require glibc: choose a base image such as debian or ubuntu`,
@@ -84,18 +89,25 @@ export function createBaseLibc(path: string): BaseLibc {
   };
 }
 
-/** Reads layers from the top: an upper one may have replaced the library of a lower one. */
+/**
+ * Reads layers from the top: an upper one may have replaced the library of a lower one. An environment may be in any of
+ * them.
+ */
 async function search({ layers, openLayer }: Base, signal: AbortSignal): Promise<Finding> {
   let left = maxBytes;
+  let glibc: Libc | undefined;
   let hasMusl = false;
+  let hasEnvironment = false;
   for (const layer of layers.toReversed()) {
     if (layer.size > left) continue;
     left -= layer.size;
     const found = await searchLayer(layer, openLayer, signal);
-    if (found.found) return found.found;
+    glibc ??= found.found;
     hasMusl ||= found.hasMusl;
+    hasEnvironment ||= found.hasEnvironment;
+    if (glibc && hasEnvironment) break;
   }
-  return { kind: hasMusl ? 'musl' : 'none' };
+  return { ...(glibc ?? { kind: hasMusl ? 'musl' : 'none' }), hasEnvironment };
 }
 
 async function searchLayer(
@@ -111,7 +123,7 @@ async function searchLayer(
       signal.throwIfAborted();
       size += piece.length;
       reader.write(piece);
-      if (visitor.found || size > maxUnpackedBytes) return visitor;
+      if (size > maxUnpackedBytes) return visitor;
     }
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException;
@@ -128,7 +140,9 @@ async function load(path: string, found: { set(key: string, value: Finding): unk
 
 function parse(text: string): readonly (readonly [string, Finding])[] {
   try {
-    return JSON.parse(text) as [string, Finding][];
+    const all = JSON.parse(text) as [string, Finding][];
+    // An older version did not look for environments.
+    return all.filter(([, { hasEnvironment }]) => hasEnvironment !== undefined);
   } catch {
     return [];
   }

@@ -10,16 +10,19 @@ export type Libc =
 // The places where the loader of a 64-bit system looks, without those of other architectures and of toolchains.
 const folder = /^(?:\.?\/)?(?:usr\/)?lib(?:64)?\/(?:(?:x86_64|aarch64)-linux-gnu\/)?([^/]+)$/;
 const versionedFile = /^libc-(\d+\.\d+)\.so$/;
+/** The records of the packages of an environment at the path where images of packages have theirs. */
+const environmentRecord = /^(?:\.?\/)?opt\/conda\/conda-meta\//;
 const muslLoader = /^ld-musl-[a-z0-9_]+\.so\.1$/;
 // The library says its version when it is run. Source: glibc, csu/version.c.
 const banner = /GNU C Library \([^)\0]{0,100}\)[^\0]{0,40} version (\d+\.\d+)/;
 const bannerBytes = 300;
 const maxLibraryBytes = 64 * 1024 * 1024;
 
-/** Finds the C library among the files of a layer. */
+/** Finds the C library among the files of a layer, and an environment of conda. */
 export class LibcSearch implements TarVisitor {
   #found: Libc | undefined;
   #hasMusl = false;
+  #hasEnvironment = false;
   #tail = '';
 
   /** The GNU C library, once it was found. */
@@ -32,7 +35,13 @@ export class LibcSearch implements TarVisitor {
     return this.#hasMusl;
   }
 
+  /** True when there is an environment at `/opt/conda`. */
+  get hasEnvironment(): boolean {
+    return this.#hasEnvironment;
+  }
+
   entry({ path, kind, link, size }: TarEntry): boolean {
+    if (environmentRecord.test(path)) this.#hasEnvironment = true;
     const name = folder.exec(path)?.[1];
     if (name === undefined || this.#found) return false;
     if (muslLoader.test(name)) this.#hasMusl = true;

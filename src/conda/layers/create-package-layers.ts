@@ -9,6 +9,7 @@ import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { PythonPlace } from '../installing/installed-package.ts';
 import { historyTar } from './environment/history-tar.ts';
 import { pythonPlaceOf } from './environment/python-place.ts';
+import { replacingTar } from './environment/replacing-tar.ts';
 import { settleDisputes } from './environment/settle-disputes.ts';
 import type { FetchArchive } from './fetching/archive-fetch.ts';
 import { groupPackages } from './grouping/group-packages.ts';
@@ -87,11 +88,7 @@ export function createPackageLayers({
     return layer && pythonPlaceOf(python, factsOf(layer).index);
   };
 
-  const historyLayer = async (
-    environment: CondaEnvironmentFiles,
-    signal: AbortSignal,
-  ): Promise<PackageLayerRow> => {
-    const tar = historyTar(environment, environmentPrefix);
+  const tarLayer = async (tar: Buffer, signal: AbortSignal): Promise<PackageLayerRow> => {
     const key = tarLayerKey(tar);
     return (await kept.use(key)) ?? kept.make(key, { kind: 'tar', tar }, signal);
   };
@@ -117,9 +114,11 @@ export function createPackageLayers({
     const groups = groupPackages(
       made.map(layer => ({ ...layer, name: layer.subject.package.name })),
     );
+    const tars = environment.isReplaced ? [replacingTar(environmentPrefix)] : [];
     const layers = await Promise.all([
+      ...tars.map(tar => tarLayer(tar, signal)),
       ...groups.map(group => join(group, signal)),
-      historyLayer(environment, signal),
+      tarLayer(historyTar(environment, environmentPrefix), signal),
     ]);
     progress.end(layers);
     const variables: Record<string, string> = {};

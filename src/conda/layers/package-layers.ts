@@ -19,6 +19,8 @@ export interface PackageLayers {
 export interface CondaEnvironmentFiles {
   /** In any order. */
   readonly packages: readonly CondaPackage[];
+  /** True for an image with another environment at the same path: a lowest layer removes that. Default: false. */
+  readonly isReplaced?: boolean | undefined;
 }
 
 export interface LayerOptions {

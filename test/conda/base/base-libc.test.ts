@@ -47,7 +47,8 @@ for (const compression of ['gzip', 'zstd', 'none'] as const) {
       [[{ name: library, content: `${padding}${banner('2.36')}` }]],
       compression,
     );
-    assert.deepEqual(await libc.glibcOf(image, signal), { version: '2.36', isAssumed: false });
+    const expected = { version: '2.36', isAssumed: false, hasEnvironment: false };
+    assert.deepEqual(await libc.glibcOf(image, signal), expected);
   });
 }
 
@@ -57,7 +58,7 @@ test('the version may stand in the name of the library', async t => {
   assert.equal((await libc.glibcOf(image, signal)).version, '2.17');
 });
 
-test('an upper layer wins, and layers below it are not read', async t => {
+test('an upper layer wins', async t => {
   const { libc } = await start(t);
   const { image, opened } = await imageOf([
     [{ name: library, content: banner('2.31') }],
@@ -65,7 +66,28 @@ test('an upper layer wins, and layers below it are not read', async t => {
     [{ name: 'opt/sysroot/lib/libc.so.6', content: banner('2.12') }],
   ]);
   assert.equal((await libc.glibcOf(image, signal)).version, '2.41');
-  assert.deepEqual(opened, [2, 1]);
+  assert.deepEqual(opened, [2, 1, 0]);
+});
+
+test('an environment at /opt/conda is found in any layer, also where an older version has read the image', async t => {
+  const { libc, path } = await start(t);
+  const environment = { name: './opt/conda/conda-meta/history', content: '' };
+  const system = { name: library, content: banner('2.36') };
+  for (const [number, layers] of [
+    [[system, environment]],
+    [[environment], [system]],
+    [[system], [environment]],
+  ].entries()) {
+    const { image } = await imageOf(layers);
+    const found = await libc.glibcOf({ ...image, digest: `sha256:${number}` }, signal);
+    assert.deepEqual(found, { version: '2.36', isAssumed: false, hasEnvironment: true });
+  }
+  const { image } = await imageOf([[system, environment]]);
+  await writeFile(path, JSON.stringify([[image.digest, { kind: 'glibc', version: '2.36' }]]));
+  assert.equal((await createBaseLibc(path).glibcOf(image, signal)).hasEnvironment, true);
+  const { image: other } = await imageOf([[system, { name: 'opt/conda/bin/sh', content: '' }]]);
+  const own = { ...other, digest: 'sha256:other' };
+  assert.equal((await libc.glibcOf(own, signal)).hasEnvironment, false);
 });
 
 test('an image with musl is refused', async t => {
@@ -77,7 +99,8 @@ test('an image with musl is refused', async t => {
 test('a usual version is assumed for an image without a C library', async t => {
   const { libc } = await start(t);
   const { image } = await imageOf([[{ name: 'app', content: 'x' }]]);
-  assert.deepEqual(await libc.glibcOf(image, signal), { version: usualGlibc, isAssumed: true });
+  const expected = { version: usualGlibc, isAssumed: true, hasEnvironment: false };
+  assert.deepEqual(await libc.glibcOf(image, signal), expected);
 });
 
 test('each image is read once, also by a server that starts later', async t => {

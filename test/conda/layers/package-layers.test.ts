@@ -1,8 +1,10 @@
 /** Environments become layers: each package once, the same bytes everywhere, from channels that really answer. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { lstat, mkdir, readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { suite, type TestContext, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
 import type { CondaPackage as SolvedPackage } from '../../../src/conda/conda-package.ts';
 import type { EnvironmentLayers } from '../../../src/conda/layers/package-layers.ts';
 import { startCondaChannels } from '../../world/conda-channels.ts';
@@ -173,6 +175,21 @@ suite('layers of packages', () => {
     const stated = { ...it, subdir: 'linux-64' };
     const files = await filesOf(world, await world.make([stated, recent]));
     assert.ok(files.has('opt/conda/lib/python3.13/site-packages/library.py'));
+  });
+
+  test('an environment of the base image is removed by a lowest layer, which is the same everywhere', async t => {
+    const world = await worldOf(t, [tool('one')]);
+    const options = { signal: new AbortController().signal, log: () => {} };
+    const { layers } = await world.layers.make({ packages: world.all, isReplaced: true }, options);
+    const [lowest, ...others] = layers;
+    assert.deepEqual(others, (await world.make(world.all)).layers);
+    assert.ok(lowest);
+    const tar = gunzipSync((await world.content.read(lowest.gzipDigest)) ?? '');
+    assert.equal(execFileSync('tar', ['-t'], { input: tar }).toString(), 'opt/.wh.conda\n');
+    assert.equal(
+      lowest.gzipDigest,
+      'sha256:ed3a3679e3ab0c2e1f85348a7052bacfdb34cc1c2ba9e139eb3eb3b1fe4ef33a',
+    );
   });
 
   test('a package for Python is where the Python of the environment looks for it', async t => {

@@ -11,7 +11,7 @@ import { pretendedCuda } from '../../recipe/conda/install/cuda.ts';
 import { subdirOf } from '../../recipe/conda/platform-fit.ts';
 import type { BuildRights } from '../build-rights.ts';
 import { type CondaPackagesDeps, findCondaPackages } from './conda-packages.ts';
-import { type ImageSystemDeps, virtualPackagesOf } from './image-system.ts';
+import { baseSystem, type ImageSystemDeps } from './image-system.ts';
 import { type PlatformBase, type PlatformBaseDeps, platformBase } from './platform-base.ts';
 
 /** The packages of an image, and the base image that they are for. */
@@ -26,6 +26,8 @@ export interface FoundPlatform {
   /** `linux-64` or `linux-aarch64`. */
   readonly subdir: string;
   readonly packages: readonly CondaPackage[];
+  /** True for a base image with an environment of its own, which the packages replace. */
+  readonly isReplaced: boolean;
 }
 
 /** A recipe that is made without a builder. */
@@ -67,7 +69,9 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       if (!platform) continue;
       const begin = performance.now();
       const image = { access: source, document, platform };
-      const virtualPackages = await virtualPackagesOf(image, deps, { cuda, log, signal });
+      const { virtualPackages, hasEnvironment } = await baseSystem(image, deps, {
+        ...{ cuda, log, signal },
+      });
       const subdir = subdirOf(platform);
       const system = { subdir, virtualPackages };
       let packages: readonly CondaPackage[];
@@ -81,7 +85,7 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       }
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
       log(`${formatPlatform(platform)}: ${packages.length} packages, found in ${seconds} s`);
-      found.push({ platform, subdir, packages });
+      found.push({ platform, subdir, packages, isReplaced: hasEnvironment });
     }
     return { source, base, platforms: found };
   };

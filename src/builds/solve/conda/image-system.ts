@@ -1,4 +1,5 @@
 import type { BaseLibc } from '../../../conda/base/base-libc.ts';
+import { environmentPrefix } from '../../../conda/layers/package-layers.ts';
 import type { VirtualPackage } from '../../../conda/solving/conda-solver.ts';
 import { virtualPackages } from '../../../conda/solving/virtual-packages.ts';
 import type { Document } from '../../../oci/document.ts';
@@ -28,12 +29,19 @@ export interface ImageSystemOptions {
   readonly signal: AbortSignal;
 }
 
-/** Returns the virtual packages of a base image: its C library decides which packages run in it. Throws a `Fault`. */
-export async function virtualPackagesOf(
+/** What decides which packages can be in an image, and how they are put into it. */
+export interface BaseSystem {
+  readonly virtualPackages: readonly VirtualPackage[];
+  /** True for a base image with an environment of conda at the path of that of the image. */
+  readonly hasEnvironment: boolean;
+}
+
+/** Returns the system of a base image: its C library decides which packages run in it. Throws a `Fault`. */
+export async function baseSystem(
   { access, document, platform }: BaseImage,
   { baseLibc, registry }: ImageSystemDeps,
   { cuda, log, signal }: ImageSystemOptions,
-): Promise<readonly VirtualPackage[]> {
+): Promise<BaseSystem> {
   const manifest = parseManifest(document);
   const base = {
     digest: document.digest,
@@ -42,11 +50,19 @@ export async function virtualPackagesOf(
     openLayer: (layer: Parameters<typeof openWhole>[2], stop: AbortSignal) =>
       openWhole(registry, access, layer, stop),
   };
-  const { version, isAssumed } = await baseLibc.glibcOf(base, signal);
+  const { version, isAssumed, hasEnvironment } = await baseLibc.glibcOf(base, signal);
   if (isAssumed) {
     log(
       `${formatPlatform(platform)}: no glibc was found in the base image, so version ${version} is assumed`,
     );
   }
-  return virtualPackages({ subdir: subdirOf(platform), glibc: version, cuda });
+  if (hasEnvironment) {
+    log(
+      `${formatPlatform(platform)}: the base image has a Conda environment at ${environmentPrefix}, which the packages replace`,
+    );
+  }
+  return {
+    virtualPackages: virtualPackages({ subdir: subdirOf(platform), glibc: version, cuda }),
+    hasEnvironment,
+  };
 }

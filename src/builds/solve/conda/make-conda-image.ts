@@ -61,13 +61,13 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
     onSolved?.();
     const requested = specsOf(native);
     const made: Made[] = [];
-    for (const { platform, subdir, packages } of platforms) {
+    for (const { platform, subdir, packages, isReplaced } of platforms) {
       const { architecture } = platform;
       const name = `Fetch ${packages.length} packages and make their layers`;
       const title = platforms.length > 1 ? `${name} (${formatPlatform(platform)})` : name;
       const environment = await step(title, ({ write, progress }) =>
         packageLayers.make(
-          { packages },
+          { packages, isReplaced },
           { signal, log: write, report: now => progressLines(now).forEach(progress) },
         ),
       );

@@ -1,0 +1,14 @@
+import { layerTarHeader } from '../../installing/installed-tar.ts';
+
+/** 1980-01-01, as of all files that an installer writes. */
+const mtime = 315_532_800;
+
+/**
+ * Returns the tar entry that removes an environment from the layers below. Source: OCI image specification, Whiteouts.
+ *
+ * @param prefix absolute path of the environment
+ */
+export function replacingTar(prefix: string): Buffer {
+  const path = prefix.slice(1).replace(/[^/]+$/, '.wh.$&');
+  return layerTarHeader({ path, kind: 'file', mode: 0o644, mtime, size: 0, link: '' });
+}
