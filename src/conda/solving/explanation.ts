@@ -50,6 +50,12 @@ export function faultOfUnsolved(
   }
 }
 
+/** Returns true for the fault of an environment without a solution whose explanation names a package. */
+export function isUnsolvedFor(fault: unknown, name: string): boolean {
+  const { cause } = fault instanceof Fault ? fault : {};
+  return cause instanceof Unsolved && cause.reason === 'solver' && cause.message.includes(name);
+}
+
 /** Returns the reason of a panic without its place in the code and its stack. */
 function panicIn(given: string): string {
   const text = plainText(given);

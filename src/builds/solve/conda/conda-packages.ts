@@ -7,8 +7,10 @@ import type {
   SolveOptions,
   VirtualPackage,
 } from '../../../conda/solving/conda-solver.ts';
+import { isUnsolvedFor } from '../../../conda/solving/explanation.ts';
 import { readAll } from '../../../upstream/exchange/answer.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
+import { anyCuda } from '../../recipe/conda/install/cuda.ts';
 import { isPackageUrl, parsePackage } from '../../recipe/conda/package-spec.ts';
 import { sortedOnce } from '../../recipe/text/sorted.ts';
 import { BuilderRequired } from './builder-required.ts';
@@ -40,8 +42,20 @@ export async function findCondaPackages(
   deps: CondaPackagesDeps,
   options: SolveOptions,
 ): Promise<readonly CondaPackage[]> {
-  const solve = (specs: readonly string[], locked?: readonly CondaPackage[]) =>
-    deps.solver.solve({ specs, channels, ...system, locked }, options);
+  const solve = async (specs: readonly string[], locked?: readonly CondaPackage[]) => {
+    const wish = { specs, channels, ...system, locked };
+    const { virtualPackages } = system;
+    try {
+      return await deps.solver.solve(wish, options);
+    } catch (error) {
+      const hasCuda = virtualPackages.some(({ name }) => name === '__cuda');
+      if (hasCuda || !isUnsolvedFor(error, '__cuda')) throw error;
+      // A package may require CUDA without showing it in its name.
+      options.log(`A package requires CUDA: solving again with CUDA ${anyCuda}`);
+      const cuda = { name: '__cuda', version: anyCuda };
+      return deps.solver.solve({ ...wish, virtualPackages: [...virtualPackages, cuda] }, options);
+    }
+  };
 
   const readUrls = async (urls: readonly string[], sha256s: readonly string[] = []) => {
     const text = ['@EXPLICIT', ...urls, ''].join('\n');

@@ -1,0 +1,57 @@
+/** The packages of a source, found by the real solver in channels that really answer. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
+import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { findCondaPackages } from '../../src/builds/solve/conda/conda-packages.ts';
+import { readLock } from '../../src/conda/locks/read-lock.ts';
+import { listed, solverFor } from '../conda/solving/solver-world.ts';
+import { startCondaChannels } from '../world/conda-channels.ts';
+import { nativeSubdir } from '../world/conda-package.ts';
+
+const packages = [
+  { name: 'net', version: '1', depends: ['engine'] },
+  { name: 'engine', version: '1', depends: ['__cuda >=12'] },
+  { name: 'plain', version: '1' },
+  { name: 'odd', version: '1', depends: ['__cuda >=12', 'absent'] },
+];
+
+async function start(t: TestContext) {
+  const channels = await startCondaChannels({ here: packages });
+  t.after(() => channels.stop());
+  const { solver } = await solverFor(t, [listed(channels.url)]);
+  const lines: string[] = [];
+  const find = async (
+    submitted: object,
+    virtualPackages = [{ name: '__glibc', version: '2.36' }],
+  ) => {
+    const source = readBuildSource({
+      packages: {
+        ...{ type: 'CONDA', channels: [`${channels.url}/here`] },
+        ...{ condaOpts: { basePackages: 'plain' }, ...submitted },
+      },
+    }) as CondaSource;
+    const refuse = async () => assert.fail('it was called');
+    return findCondaPackages(
+      source,
+      { subdir: nativeSubdir, virtualPackages },
+      { solver, readLock, channels: { open: refuse }, readOwnLock: refuse },
+      { signal: AbortSignal.timeout(60_000), log: line => lines.push(line) },
+    );
+  };
+  return { url: `${channels.url}/here/${nativeSubdir}`, find, lines };
+}
+
+test('packages that require CUDA without showing it are solved again with CUDA', async t => {
+  const { find, lines } = await start(t);
+  const names = async (entries: readonly string[]) =>
+    (await find({ entries })).map(({ name }) => name);
+  assert.deepEqual(await names(['plain']), ['plain']);
+  assert.deepEqual(lines, []);
+  assert.deepEqual(await names(['net']), ['engine', 'net', 'plain']);
+  assert.deepEqual(lines, ['A package requires CUDA: solving again with CUDA 99']);
+  await assert.rejects(find({ entries: ['odd'] }), { kind: 'bad-request', message: /absent/ });
+  const old = [{ name: '__cuda', version: '11' }];
+  await assert.rejects(find({ entries: ['net'] }, old), { message: /__cuda/ });
+  assert.equal(lines.length, 2, 'a version that was asked for stays');
+});
