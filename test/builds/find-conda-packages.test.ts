@@ -55,3 +55,19 @@ test('packages that require CUDA without showing it are solved again with CUDA',
   await assert.rejects(find({ entries: ['net'] }, old), { message: /__cuda/ });
   assert.equal(lines.length, 2, 'a version that was asked for stays');
 });
+
+test('a lock file is read with both digests, in its order, before the packages that are added', async t => {
+  const { find, url } = await start(t);
+  const [md5, sha256] = ['a'.repeat(32), 'b'.repeat(64)];
+  const entry = (name: string) => [
+    ...[`- name: ${name}`, '  manager: conda', `  platform: ${nativeSubdir}`],
+    ...[`  url: ${url}/${name}-1-0.conda`, '  hash:', `    md5: ${md5}`, `    sha256: ${sha256}`],
+  ];
+  const lock = ['version: 1', 'metadata:', 'package:', ...entry('zlib'), ...entry('alpha'), ''];
+  const found = await find({ entries: lock });
+  assert.deepEqual(found.map(({ name, md5, sha256 }) => [name, md5, sha256]).slice(0, 2), [
+    ['zlib', md5, sha256],
+    ['alpha', md5, sha256],
+  ]);
+  assert.equal(found[2]?.name, 'plain');
+});

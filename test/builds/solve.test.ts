@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { RecipeOrigin } from '../../src/builds/plan/build-plan.ts';
 import { planBuild } from '../../src/builds/plan/plan.ts';
 import type { CondaMaker } from '../../src/builds/recipe/conda/conda-source.ts';
-import { BuilderRequired } from '../../src/builds/solve/conda/builder-required.ts';
+import {
+  BuilderRequired,
+  type SolvedPlatform,
+} from '../../src/builds/solve/conda/builder-required.ts';
 import { createSolve, type SolveDeps } from '../../src/builds/solve/solve.ts';
 import {
   type BuilderChannels,
   createBuilderChannels,
 } from '../../src/conda/channels/builder-channels.ts';
+import type { CondaPackage } from '../../src/conda/conda-package.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 
 const unused = () => assert.fail('it was called');
@@ -71,20 +76,27 @@ test('the layers of a Singularity image are removed, however its build ends', as
 });
 
 /** Runs the build of a package with a link script, on a server whose builder is gone. */
-function runLinked(conda?: CondaMaker, condaChannels?: BuilderChannels) {
+function runLinked(
+  conda?: CondaMaker,
+  condaChannels?: BuilderChannels,
+  solution?: readonly SolvedPlatform[],
+) {
   let log = '';
-  const built: (readonly string[])[] = [];
+  const built: RecipeOrigin[] = [];
   const solve = createSolve({
     ...{ ...unusedDeps, conda, condaChannels },
     makeCondaImage: async () => {
-      throw new BuilderRequired(['the link script of fonts']);
+      throw new BuilderRequired(['the link script of fonts'], solution);
     },
     runRecipe: async ({ recipe }) => {
-      built.push(recipe.baseImages);
+      built.push(recipe);
       throw new Fault('not-provided', 'This server has no builder', { phase: 'build' });
     },
   });
-  const packages = { type: 'CONDA', entries: ['fonts'], condaOpts: { baseImage: 'debian:12' } };
+  const environment = Buffer.from('dependencies: [fonts]\nvariables: {TOOL: 1}\n').toString(
+    'base64',
+  );
+  const packages = { type: 'CONDA', environment, condaOpts: { baseImage: 'debian:12' } };
   const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
   const run = solve({
     ...{ id: 'key_1', plan: planBuild({ packages }, places), grant: undefined },
@@ -109,11 +121,54 @@ test('a package with a link script is built by BuildKit, and the log names it', 
     message: 'The link script of fonts requires a builder. This server has no builder',
   });
   assert.equal(log(), 'The link script of fonts requires a builder: BuildKit makes the image.\n');
-  const [baseImages = []] = built;
+  const { baseImages = [] } = built[0] ?? {};
   assert.deepEqual([...baseImages].sort(), [
     'docker.io/library/debian:12',
     'docker.io/mambaorg/micromamba:1.5.10-noble',
   ]);
+});
+
+test('BuildKit installs the packages that were found, dependencies first, and does not solve again', async () => {
+  const found = (subdir: string, name: string, depends: string[], sums: object): CondaPackage => {
+    const fileName = `${name}-1-0.conda`;
+    const url = `https://conda.test/${subdir}/${fileName}`;
+    const it = { name, version: '1', build: '0', buildNumber: 0, subdir, fileName, url, depends };
+    return { ...it, ...sums, record: {} };
+  };
+  const [md5, sha256] = ['a'.repeat(32), 'b'.repeat(64)];
+  const platform = (subdir: string): SolvedPlatform => ({
+    subdir,
+    packages: [
+      found(subdir, 'fonts', ['zlib'], { md5, sha256 }),
+      found(subdir, 'zlib', [], { sha256 }),
+    ],
+  });
+  const linesFor = (subdir: string) =>
+    [
+      '@EXPLICIT',
+      `https://conda.test/${subdir}/zlib-1-0.conda#sha256:${sha256}`,
+      `https://conda.test/${subdir}/fonts-1-0.conda#${md5}`,
+      '',
+    ].join('\n');
+  const both = ['linux-64', 'linux-aarch64'];
+  for (const [subdirs, files] of [
+    [['linux-64'], { 'conda.lock': linesFor('linux-64') }],
+    [
+      both.toReversed(),
+      {
+        'conda-amd64.lock': linesFor('linux-64'),
+        'conda-arm64.lock': linesFor('linux-aarch64'),
+      },
+    ],
+  ] as const) {
+    const { run, built } = runLinked('auto', undefined, subdirs.map(platform));
+    await assert.rejects(run, { kind: 'not-provided' });
+    const [recipe] = built;
+    assert.deepEqual(recipe?.files, files);
+    assert.doesNotMatch(recipe?.dockerfile ?? '', /solve|procps/);
+    assert.match(recipe?.dockerfile ?? '', /^ENV TOOL=1$/m);
+    assert.match(recipe?.dockerfile ?? '', /^FROM docker\.io\/library\/debian:12 AS final$/m);
+  }
 });
 
 test('a package with a link script is rejected where the operator wants no builder for packages', async () => {

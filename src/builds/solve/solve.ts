@@ -33,6 +33,7 @@ import {
   withReasons,
 } from './conda/builder-required.ts';
 import type { NativeOrigin } from './conda/find-solution.ts';
+import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
 import { asStorageFailure } from './failures/storage-failure.ts';
@@ -184,16 +185,17 @@ export function createSolve(deps: SolveDeps): Solve {
       return await makeNatively(run, rights, { ...recipe, native });
     } catch (error) {
       if (!(error instanceof BuilderRequired)) throw error;
-      const { reasons } = error;
+      const { reasons, solution } = error;
       refuseBuilder(deps, native, reasons);
       run.log.write(`${sentence(reasons)} a builder: BuildKit makes the image.\n`);
       run.log.restartSteps();
-      requireBuilderReads(native);
+      if (solution === undefined) requireBuilderReads(native);
       await run.requireBuilder?.();
       const { mambaImage } = native.options;
       const baseImages = [...recipe.baseImages, mambaImage];
       try {
-        return await makeByBuilder(run, rights, { ...recipe, baseImages });
+        const found = solution ? foundRecipe(recipe, native, solution) : recipe;
+        return await makeByBuilder(run, rights, { ...found, baseImages });
       } catch (cause) {
         throw withReasons(cause, reasons);
       }

@@ -1,4 +1,7 @@
-import { type BilledPackage, compare } from './bill.ts';
+import type { CondaPackage } from '../conda-package.ts';
+import { compare } from './bill.ts';
+
+type Linked = Pick<CondaPackage, 'name' | 'depends'>;
 
 /** Returns the parts of a match specification: `python` and `>=3.12` for `conda-forge::python >=3.12`. */
 export function partsOfSpec(spec: string): { readonly name: string; readonly constraint: string } {
@@ -10,12 +13,12 @@ export function partsOfSpec(spec: string): { readonly name: string; readonly con
  * Returns packages in the order in which they can be linked: each after those that it depends on, as far as there is no
  * circle, and by name otherwise. A program that installs an explicit lock file keeps its order.
  */
-export function linkOrder(packages: readonly BilledPackage[]): readonly BilledPackage[] {
+export function linkOrder<T extends Linked>(packages: readonly T[]): readonly T[] {
   const byName = new Map(packages.map(it => [it.name, it]));
-  const requiredBy = ({ depends }: BilledPackage) =>
+  const requiredBy = ({ depends }: T) =>
     depends.flatMap(spec => byName.get(partsOfSpec(spec).name) ?? []).sort(byPackageName);
-  const ordered = new Set<BilledPackage>();
-  const seen = new Set<BilledPackage>();
+  const ordered = new Set<T>();
+  const seen = new Set<T>();
   // Without recursion: a chain of dependencies can be as long as the list.
   for (const first of packages.toSorted(byPackageName)) {
     const path = [{ it: first, left: seen.has(first) ? [] : requiredBy(first) }];
@@ -32,6 +35,6 @@ export function linkOrder(packages: readonly BilledPackage[]): readonly BilledPa
   return [...ordered];
 }
 
-function byPackageName(one: BilledPackage, other: BilledPackage): number {
+function byPackageName(one: Linked, other: Linked): number {
   return compare(one.name, other.name);
 }

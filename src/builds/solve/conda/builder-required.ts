@@ -1,4 +1,5 @@
 import type { BuilderChannels } from '../../../conda/channels/builder-channels.ts';
+import type { CondaPackage } from '../../../conda/conda-package.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { CondaMaker, CondaSource } from '../../recipe/conda/conda-source.ts';
 import { requireReachable } from '../../recipe/conda/install/builder-source.ts';
@@ -7,11 +8,21 @@ import { requireReachable } from '../../recipe/conda/install/builder-source.ts';
 export class BuilderRequired extends Error {
   /** What requires it, such as `the link script of fonts-conda-ecosystem`. */
   readonly reasons: readonly string[];
+  /** The packages of each platform, where they are known: the builder installs these. */
+  readonly solution: readonly SolvedPlatform[] | undefined;
 
-  constructor(reasons: readonly string[]) {
+  constructor(reasons: readonly string[], solution?: readonly SolvedPlatform[]) {
     super(`a builder is required for ${reasons.join(', ')}`);
     this.reasons = reasons;
+    this.solution = solution;
   }
+}
+
+/** The packages of an image for one platform. */
+export interface SolvedPlatform {
+  /** `linux-64` or `linux-aarch64`. */
+  readonly subdir: string;
+  readonly packages: readonly CondaPackage[];
 }
 
 /** Returns the failure to get a builder with what requires one; every other failure as it is. */

@@ -1,3 +1,4 @@
+import { linkOrder } from '../../../conda/bills/link-order.ts';
 import type { ChannelAccess } from '../../../conda/channels/channel-access.ts';
 import type { CondaPackage } from '../../../conda/conda-package.ts';
 import type { ReadLock } from '../../../conda/locks/read-lock.ts';
@@ -69,7 +70,13 @@ export async function findCondaPackages(
       const name = parsePackage(spec)?.name.toLowerCase();
       return name === undefined || !names.has(name);
     });
-    return missing.length === 0 ? locked : solve(missing, locked);
+    if (missing.length === 0) return locked;
+    const places = new Map(locked.map(({ url }, place) => [url, place]));
+    const placeOf = ({ url }: CondaPackage) => places.get(url) ?? locked.length;
+    // The order of a lock file is one in which its packages can be installed.
+    return linkOrder(await solve(missing, locked)).toSorted(
+      (one, other) => placeOf(one) - placeOf(other),
+    );
   };
 
   switch (wanted.form) {

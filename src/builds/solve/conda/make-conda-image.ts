@@ -18,7 +18,7 @@ import type { Access } from '../../../upstream/access.ts';
 import type { RunStep } from '../../logs/run-step.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
-import { BuilderRequired } from './builder-required.ts';
+import { BuilderRequired, type SolvedPlatform } from './builder-required.ts';
 import { type FindSolution, type NativeOrigin, specsOf } from './find-solution.ts';
 import { partLine, progressLines } from './progress-lines.ts';
 
@@ -71,7 +71,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
           { signal, log: write, report: now => progressLines(now).forEach(progress) },
         ),
       );
-      requireNoScripts(environment.packages);
+      requireNoScripts(environment.packages, platforms);
       const layers = environment.layers.map(layer => ({ ...layer, architecture }));
       made.push({ ...environment, subdir, layers });
     }
@@ -104,12 +104,18 @@ interface Made extends PlatformSolution {
   readonly variables: Readonly<Record<string, string>>;
 }
 
-function requireNoScripts(packages: readonly LayeredPackage[]): void {
+function requireNoScripts(
+  packages: readonly LayeredPackage[],
+  solution: readonly SolvedPlatform[],
+): void {
   const names = packages
     .filter(({ linkScripts }) => linkScripts.length > 0)
     .map(one => one.package.name);
   if (names.length === 0) return;
-  throw new BuilderRequired(names.map(name => `the link script of ${name}`));
+  throw new BuilderRequired(
+    names.map(name => `the link script of ${name}`),
+    solution,
+  );
 }
 
 // What container programs use for an image without a PATH.

@@ -41,9 +41,16 @@ interface Installation {
  * Returns the recipe of a conda source, in three stages. `build` makes the environment. `lock` contains only its lock
  * file. `final` is the base image with the environment at its original path. The package manager stays in the first
  * stage.
+ *
+ * @param found all packages of the source, where they are known: they are installed and not solved
  */
-export function condaRecipe({ wanted, channels, options }: CondaSource): BuildkitRecipe {
-  const { lines, files } = installationOf(wanted, channels, options.basePackages);
+export function condaRecipe(
+  { wanted, channels, options }: CondaSource,
+  found?: CondaLock | CondaLocks,
+): BuildkitRecipe {
+  const { lines, files } = found
+    ? installationOf(found, channels, [])
+    : installationOf(wanted, channels, options.basePackages);
   const variables = wanted.form === 'environment' ? wanted.variables : [];
   const dockerfile = [
     `# Made by Sluice, recipe conda-${condaRecipeVersion}`,
@@ -229,5 +236,7 @@ function exportLock(more: readonly string[]): string {
 }
 
 function lockText(urls: readonly string[], pip: readonly string[]): string {
-  return ['@EXPLICIT', ...urls, ...pip.map(line => `# pip ${line}`), ''].join('\n');
+  // The package manager takes other digests for an MD5.
+  const lines = urls.map(url => url.replace(/#([0-9a-f]{64})$/, '#sha256:$1'));
+  return ['@EXPLICIT', ...lines, ...pip.map(line => `# pip ${line}`), ''].join('\n');
 }
