@@ -3,6 +3,7 @@ import { mkdir, readdir, rm, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { DamagedPack, ShardPack } from '../../../src/conda/repodata/shards/shard-pack.ts';
 import { eventually } from '../../world/eventually.ts';
 import { startScriptedChannel } from '../../world/scripted-channel.ts';
 import { listed, solverFor } from '../solving/solver-world.ts';
@@ -209,7 +210,11 @@ test('kept data that the disk has damaged or lost is fetched again, without a wo
   for (const pack of await packs()) await truncate(pack, 30);
   assert.deepEqual(await solve(), ['tool 1.0']);
   assert.match(lines.join('\n'), /damaged and is fetched again/);
-  for (const pack of await packs()) await rm(pack);
+  for (const pack of await packs()) {
+    await rm(pack);
+    // It may be gone between the look for it and its use.
+    assert.throws(() => new ShardPack(pack), DamagedPack);
+  }
   assert.deepEqual(await solve(), ['tool 1.0']);
   for (const pack of await packs()) {
     await rm(pack);
