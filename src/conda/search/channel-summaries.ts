@@ -31,7 +31,7 @@ export interface ChannelSummaries {
 }
 
 export interface ChannelSummariesDeps {
-  readonly channels: ChannelAccess;
+  readonly channels: Pick<ChannelAccess, 'open'>;
 }
 
 /** Summaries of one channel in one text: each line has a name, a version and a summary. */

@@ -14,7 +14,7 @@ async function summariesOf(t: TestContext, text: string) {
   const body = sourceOfBytes(gzipSync(text, { level: 1 }));
   const headers = new Map([['content-encoding', 'gzip']]);
   const answer = { status: 200, headers, contentLength: undefined, body };
-  const channels = { baseUrl: (channel: string) => channel, open: async () => answer };
+  const channels = { open: async () => answer };
   const summaries = createChannelSummaries({ channels });
   t.after(() => summaries.close());
   const watch = await longestBlock(async () => {
