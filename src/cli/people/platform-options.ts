@@ -1,3 +1,4 @@
+import { withoutSlashes } from '../../foundation/text/trim.ts';
 import { CommandError, type Option, text, type Values } from '../command/command.ts';
 import {
   dataOptions,
@@ -70,11 +71,11 @@ function askRemote(server: string): AskPlatform {
       redirect: 'error',
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     } as const;
-    const base = server.replace(/\/+$/, '').replace(/\/platform$/, '');
+    const base = withoutSlashes(server).replace(/\/platform$/, '');
     return readJson(await askServer(base, `${pathOf(base)}/platform${path}`, init));
   };
 }
 
 function pathOf(base: string): string {
-  return URL.canParse(base) ? new URL(base).pathname.replace(/\/+$/, '') : '';
+  return URL.canParse(base) ? withoutSlashes(new URL(base).pathname) : '';
 }

@@ -1,3 +1,4 @@
+import { withoutSlashes } from '../../foundation/text/trim.ts';
 import { ArchiveProblem, showPath } from './archive-problem.ts';
 
 /** The limit of Linux, including the zero at the end. */
@@ -9,7 +10,7 @@ const maxNameBytes = 255;
  * {@link ArchiveProblem} for an absolute path, one with `..`, and one that cannot exist on Linux.
  */
 export function checkedPath(path: string): string {
-  const plain = path.replace(/^(?:\.\/+)+/, '').replace(/\/+$/, '');
+  const plain = withoutSlashes(path.replace(/^(?:\.\/+)+/, ''));
   if (plain === '' || plain === '.') {
     if (path.startsWith('/') || path === '') throw unsafe(path);
     return '';

@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import { withoutSlashes } from '../../foundation/text/trim.ts';
 import { withoutPathTokens } from './path-token.ts';
 
 /** Where a channel is that is only known by its name. Source: conda, Managing channels. */
@@ -61,9 +62,9 @@ export function isWebUrl(channel: string): boolean {
 
 /** Returns a base URL in one form: without credentials, tokens, query and slash at the end. A name stays as it is. */
 export function plainBase(channel: string): string {
-  if (!isWebUrl(channel)) return channel.replace(/\/+$/, '');
+  if (!isWebUrl(channel)) return withoutSlashes(channel);
   const url = new URL(channel);
-  const path = withoutPathTokens(url.pathname).replace(/\/+$/, '');
+  const path = withoutSlashes(withoutPathTokens(url.pathname));
   return `${url.origin}${path}`;
 }
 

@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import { withoutSlashes } from '../../foundation/text/trim.ts';
 import { parseReference } from '../../oci/reference.ts';
 import { registryHost, withoutProtocol } from '../../oci/registry-name.ts';
 
@@ -10,8 +11,7 @@ const inside = '/x/x';
  * without protocol. The default is Docker Hub, `docker.io`. Throws a {@link Fault} (400).
  */
 export function registryScope(text = 'docker.io'): string {
-  const name = withoutProtocol(text)
-    .replace(/\/+$/, '')
+  const name = withoutSlashes(withoutProtocol(text))
     // Docker writes Docker Hub into its configuration like this.
     .replace(/^(index\.docker\.io)\/v1$/i, '$1');
   if (registryHost(name) === undefined) throw refused();

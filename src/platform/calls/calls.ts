@@ -1,5 +1,5 @@
-import { type JsonShape, parseShaped } from '../../foundation/json-shape.ts';
 import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
+import { type JsonShape, parseShaped } from '../../foundation/text/json-shape.ts';
 import { type Answer, readAll } from '../../upstream/exchange/answer.ts';
 import {
   type RetryPolicy,

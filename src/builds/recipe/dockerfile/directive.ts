@@ -1,4 +1,5 @@
-import { trimEnd, trimStart } from './words/space.ts';
+import { trimEnd } from '../../../foundation/text/trim.ts';
+import { withoutIndent } from './words/space.ts';
 
 const keys = new Set(['syntax', 'escape', 'check']);
 
@@ -12,7 +13,7 @@ export function parseDirective(
 ): { readonly key: string; readonly value: string } | undefined {
   if (!line.startsWith(mark)) return undefined;
   const directive = /^([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=(.+)$/s;
-  const [, name = '', text = ''] = directive.exec(trimStart(line.slice(mark.length))) ?? [];
+  const [, name = '', text = ''] = directive.exec(withoutIndent(line.slice(mark.length))) ?? [];
   const key = name.toLowerCase();
   const value = trimEnd(text, isPlainBlank).replace(/^[\t\f\r ]+/, '');
   return keys.has(key) && value !== '' ? { key, value } : undefined;

@@ -1,5 +1,5 @@
 import { parseDirective } from './directive.ts';
-import { trimStart } from './words/space.ts';
+import { withoutIndent } from './words/space.ts';
 
 /** The image of the frontend that a Dockerfile specifies. */
 export interface FrontendImage {
@@ -34,13 +34,13 @@ function inComments(
     const { key, value } = parseDirective(lines[position] ?? '', mark) ?? {};
     if (key === undefined || value === undefined || seen.has(key)) return undefined;
     seen.add(key);
-    if (key === 'syntax') return { reference: value.replace(/ .*$/s, ''), line: position + 1 };
+    if (key === 'syntax') return { reference: value.split(' ', 1)[0] ?? '', line: position + 1 };
   }
   return undefined;
 }
 
 function inDocument(text: string): FrontendImage | undefined {
-  if (!trimStart(text).startsWith('{')) return undefined;
+  if (!withoutIndent(text).startsWith('{')) return undefined;
   try {
     const { syntax } = JSON.parse(text);
     return typeof syntax === 'string' ? { reference: syntax, line: 1 } : undefined;

@@ -1,8 +1,9 @@
+import { trimEnd } from '../../../foundation/text/trim.ts';
 import { parseDirective } from './directive.ts';
 import { type Flagged, splitFlags } from './flags.ts';
 import { malformed } from './malformed.ts';
 import { splitWords } from './words/shell-words.ts';
-import { isBlank, trimBlanks, trimEnd, trimStart } from './words/space.ts';
+import { isBlank, trimBlanks, withoutIndent } from './words/space.ts';
 import { LimitError, WordError } from './words/word-error.ts';
 
 /** An instruction of a Dockerfile, its lines joined. */
@@ -57,7 +58,7 @@ function readDirectives(lines: readonly string[]): { escapeMark: string; end: nu
   let escapeMark = '\\';
   const seen = new Set<string>();
   for (const [position, raw] of lines.entries()) {
-    const { key, value } = parseDirective(trimStart(withoutEnd(raw)), '#') ?? {};
+    const { key, value } = parseDirective(withoutIndent(withoutEnd(raw)), '#') ?? {};
     if (key === undefined || value === undefined) return { escapeMark, end: position };
     if (seen.has(key)) malformed(position + 1, `the directive '${key}' is given twice`);
     seen.add(key);
@@ -77,7 +78,7 @@ function joinLines(
   escapeMark: string,
 ): { text?: string; next: number } {
   let next = start + 1;
-  let part = trimStart(withoutEnd(lines[start] ?? ''));
+  let part = withoutIndent(withoutEnd(lines[start] ?? ''));
   if (part === '' || part.startsWith('#')) return { next };
   let text = '';
   for (;;) {
@@ -86,7 +87,7 @@ function joinLines(
     if (end === undefined) return { text, next };
     // Comments and empty lines do not end a continued instruction.
     do part = withoutEnd(lines[next++] ?? '');
-    while (next <= lines.length && /^(?:#|$)/.test(trimStart(part)));
+    while (next <= lines.length && /^(?:#|$)/.test(withoutIndent(part)));
     if (next > lines.length) return { text, next };
   }
 }
@@ -144,7 +145,8 @@ function wordsOf(text: string, line: number): readonly string[] {
 }
 
 function documentOf(word: string, line: number): HereDocument | undefined {
-  const [, dash = '', name = ''] = /^\d*<<(-?)[\t\n\f\r ]*([^<]*)$/.exec(word) ?? [];
+  const [, dash = '', text = ''] = /^\d*<<(-?)([^<]*)$/.exec(word) ?? [];
+  const name = text.replace(/^[\t\n\f\r ]+/, '');
   if (name === '') return undefined;
   try {
     const words = splitWords(name, { escapeMark: '\\', variables: new Map(), keepUnset: true });
@@ -175,7 +177,7 @@ function skipDocument(
  * other elements.
  */
 export function jsonList(rest: string, line: number): readonly string[] | undefined {
-  if (!trimStart(rest).startsWith('[')) return undefined;
+  if (!withoutIndent(rest).startsWith('[')) return undefined;
   let list: unknown;
   try {
     list = JSON.parse(rest);

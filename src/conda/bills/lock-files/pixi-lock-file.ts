@@ -1,3 +1,4 @@
+import { withoutSlashes } from '../../../foundation/text/trim.ts';
 import { type Bill, type BilledPackage, compare } from '../bill.ts';
 import { yamlLine, yamlList, yamlText } from './yaml-text.ts';
 
@@ -10,7 +11,7 @@ export function writePixiLock({ channels, platforms }: Bill): string {
     'environments:',
     '  default:',
     '    channels:',
-    ...channels.map(url => `    - url: ${yamlText(`${url.replace(/\/+$/, '')}/`)}`),
+    ...channels.map(url => `    - url: ${yamlText(`${withoutSlashes(url)}/`)}`),
     '    packages:',
     ...platforms.flatMap(({ subdir, packages }) => [
       `      ${subdir}:${packages.length === 0 ? ' []' : ''}`,

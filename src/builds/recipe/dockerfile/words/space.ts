@@ -1,3 +1,5 @@
+import { trimEnd, trimStart } from '../../../../foundation/text/trim.ts';
+
 const blank = /^[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$/;
 
 /** Returns whether a character is Unicode white space by Go's `unicode.IsSpace`: BuildKit trims and splits there. */
@@ -8,19 +10,10 @@ export function isBlank(character: string): boolean {
   return blank.test(character);
 }
 
-export function trimStart(text: string): string {
-  let start = 0;
-  while (start < text.length && isBlank(text.charAt(start))) start += 1;
-  return text.slice(start);
+export function withoutIndent(text: string): string {
+  return trimStart(text, isBlank);
 }
 
 export function trimBlanks(text: string): string {
-  return trimEnd(trimStart(text), isBlank);
-}
-
-/** Returns the text without its last characters of a kind. Uses no pattern: patterns take quadratic time here. */
-export function trimEnd(text: string, isTrimmed: (character: string) => boolean): string {
-  let end = text.length;
-  while (end > 0 && isTrimmed(text.charAt(end - 1))) end -= 1;
-  return text.slice(0, end);
+  return trimEnd(withoutIndent(text), isBlank);
 }
