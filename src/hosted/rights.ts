@@ -43,9 +43,22 @@ export function commonRights(one: Rights, other: Rights): Rights {
   };
 }
 
-/** Matches patterns such as `team/*`: `*` matches any characters, including slashes. */
+/**
+ * Matches patterns such as `team/*`: `*` matches any characters, including slashes. Takes the first place for each text
+ * between two stars, since a later one leaves less room for the others: a regular expression would try all of them.
+ */
 function matcher(pattern: string): (repository: string) => boolean {
-  const parts = pattern.split('*').map(part => part.replace(/[\\^$.|?+()[\]{}]/g, '\\$&'));
-  const expression = new RegExp(`^${parts.join('.*')}$`);
-  return repository => expression.test(repository);
+  const [start = '', ...others] = pattern.split('*');
+  const end = others.pop();
+  if (end === undefined) return repository => repository === pattern;
+  return repository => {
+    let position = start.length;
+    if (!repository.startsWith(start)) return false;
+    for (const part of others) {
+      const found = repository.indexOf(part, position);
+      if (found < 0) return false;
+      position = found + part.length;
+    }
+    return repository.length - end.length >= position && repository.endsWith(end);
+  };
 }

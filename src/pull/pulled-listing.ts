@@ -7,6 +7,7 @@ import { parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import { nextLink } from './next-link.ts';
 import type { PulledImage } from './pulled-image.ts';
 
 /** A page of a listing: the answer of the registry, rewritten. */
@@ -115,8 +116,9 @@ const longestQuery = 2000;
  * Returns the query in the `Link` header of a registry, which has another path. The query is rewritten: it goes into a
  * header.
  */
-function nextPage(link: string | undefined): string | undefined {
-  const query = /<[^>]*\?([^>]*)>\s*;\s*rel="?next"?/i.exec(link ?? '')?.[1];
-  if (query === undefined || query.length > longestQuery) return undefined;
-  return new URLSearchParams(query).toString();
+function nextPage(header: string | undefined): string | undefined {
+  const [address = ''] = nextLink(header)?.split('#', 1) ?? [];
+  const start = address.indexOf('?') + 1;
+  if (start === 0 || address.length - start > longestQuery) return undefined;
+  return new URLSearchParams(address.slice(start)).toString();
 }

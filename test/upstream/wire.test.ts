@@ -163,6 +163,13 @@ test('interim responses are skipped', async t => {
   assert.equal((await readAll(body)).toString(), 'final');
 });
 
+test('interim responses without an end are refused', async t => {
+  const { get } = await upstream(t, socket => {
+    socket.write('HTTP/1.1 103 Early\r\n\r\n'.repeat(101));
+  });
+  await assert.rejects(get(), failsWith('protocol'));
+});
+
 test('a field that would start another line is never sent', async t => {
   const { get, sockets } = await upstream(t, socket => void socket.write(withLength('')));
   for (const headers of [{ a: 'b\r\nhost: x' }, { 'a\r\nb': 'c' }, { host: 'x' }, { a: 'ż' }]) {

@@ -267,7 +267,8 @@ function withoutConnection(
   const named = new Set(
     raw
       .filter((_, at) => at % 2 === 1 && raw[at - 1]?.toLowerCase() === 'connection')
-      .flatMap(value => value.toLowerCase().split(/\s*,\s*/)),
+      .flatMap(value => value.toLowerCase().split(','))
+      .map(option => option.trim()),
   );
   return raw.filter((_, at) => {
     const name = (raw[at - (at % 2)] ?? '').toLowerCase();

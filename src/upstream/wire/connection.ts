@@ -27,10 +27,15 @@ export interface DialOptions {
 /** Bytes of the buffer that a connection owns for heads. */
 export const headBytes = 16 * 1024;
 
+/** A server sends one, or one for each wait of some seconds. */
+const mostInterim = 100;
+
 interface Exchange {
   readonly slabs: SlabPool;
   readonly idleMs: number;
   readonly head: HeadReader;
+  /** Number of interim responses so far. */
+  interim: number;
   resolve(answer: { head: ResponseHead; body: WireBody }): void;
   reject(reason: WireError): void;
 }
@@ -74,7 +79,7 @@ export class WireConnection {
 
   /**
    * Sends a request head. Resolves with the final response's head and body; interim responses are
-   * skipped (RFC 9110, 15.2). Rejects with a {@link WireError}.
+   * skipped (RFC 9110, 15.2), up to 100 of them. Rejects with a {@link WireError}.
    */
   send(
     head: string,
@@ -90,7 +95,7 @@ export class WireConnection {
       reject(new WireError('reset', 'the connection was closed before the request'));
       return promise;
     }
-    this.#exchange = { slabs, idleMs, head: new HeadReader(), resolve, reject };
+    this.#exchange = { slabs, idleMs, head: new HeadReader(), interim: 0, resolve, reject };
     this.#socket.write(head, 'latin1');
     return promise;
   }
@@ -117,8 +122,16 @@ export class WireConnection {
     for (let at = 0; at < bytes.length; ) {
       const { taken, head } = exchange.head.push(bytes.subarray(at));
       at += taken;
-      if (head === undefined || (head.status < 200 && head.status !== 101)) continue;
+      if (head === undefined) continue;
       if (head.status === 101) throw new WireError('protocol', 'the upstream switched protocols');
+      if (head.status < 200) {
+        exchange.interim += 1;
+        if (exchange.interim <= mostInterim) continue;
+        throw new WireError(
+          'protocol',
+          `the upstream sent more than ${mostInterim} interim responses`,
+        );
+      }
       return this.#begin(exchange, head, bytes.subarray(at));
     }
     return true;

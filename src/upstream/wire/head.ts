@@ -1,3 +1,4 @@
+import { trimEnd, trimStart } from '../../foundation/text/trim.ts';
 import type { Way } from '../transport/way.ts';
 import { WireError } from './wire-error.ts';
 
@@ -120,11 +121,15 @@ function parseHead(text: string): ResponseHead {
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(colon, 0)).toLowerCase();
     if (!token.test(name) || control.test(line)) throw broken('a malformed header field');
-    const value = line.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, '');
+    const value = trimEnd(trimStart(line.slice(colon + 1), isBlank), isBlank);
     const before = headers.get(name);
     headers.set(name, before === undefined ? value : `${before}, ${value}`);
   }
   return { minor: status[1] === '1' ? 1 : 0, status: Number(status[2]), headers };
+}
+
+function isBlank(character: string): boolean {
+  return character === ' ' || character === '\t';
 }
 
 /**
@@ -153,7 +158,10 @@ function lengthOf(field: string): number {
 
 /** True when the connection may serve another request (RFC 9112, 9.3). */
 export function keepsAlive(head: ResponseHead): boolean {
-  const options = (head.headers.get('connection') ?? '').toLowerCase().split(/[ \t]*,[ \t]*/);
+  const options = (head.headers.get('connection') ?? '')
+    .toLowerCase()
+    .split(',')
+    .map(option => option.trim());
   return head.minor === 1 ? !options.includes('close') : options.includes('keep-alive');
 }
 

@@ -51,5 +51,5 @@ export function refusePathToken(field: string, text: string): void {
 
 /** Returns whether an address in the text names a user with a password, or any user of a web server. */
 export function hasCredentials(text: string): boolean {
-  return /\bhttps?:\/\/[^/\s]*@|:\/\/[^/\s@]*:[^/\s@]*@/i.test(text);
+  return /\bhttps?:\/\/[^/\s]*@|:\/\/[^/\s@:]*:[^/\s@]*@/i.test(text);
 }

@@ -9,6 +9,7 @@ import type { Openness } from '../../gates/access-rules.ts';
 import { queryOf } from '../../request-target.ts';
 import { sendJson } from '../send-json.ts';
 import type { LogIn, NamedPassword } from './registry-challenge-login.ts';
+import { isCatalogScope, parseScope } from './token-scope.ts';
 
 export interface TokenRouteDeps {
   readonly keeper: Keeper;
@@ -59,7 +60,7 @@ export async function sendToken(
     .map(entry => ({ ...entry, actions: isServed(entry) ? servedActions : allowed(entry, rights) }))
     .filter(({ actions }) => actions.length > 0);
   const account = own && login && login.name !== tokenName ? login.name : undefined;
-  const mayList = scopes.some(scope => catalogScope.test(scope));
+  const mayList = scopes.some(isCatalogScope);
   const token = await tokens.issue({ account, access, mayList }, lifeMs);
   sendJson(response, 200, {
     token,
@@ -105,13 +106,4 @@ async function readForm(request: IncomingMessage): Promise<TokenRequest> {
     credentials: name === '' ? 'none' : { name, password: form.get('password') ?? '' },
     scopes,
   };
-}
-
-const catalogScope = /^registry(?:\([^)]*\))?:catalog:(?:.*,)?\*(?:,.*)?$/;
-
-/** Parses `repository:team/app:pull,push`; returns nothing for other scopes. */
-function parseScope(scope: string): RepositoryAccess[] {
-  const [, name, actions] = /^repository(?:\([^)]*\))?:(.+):([a-z*,]+)$/.exec(scope) ?? [];
-  if (name === undefined || actions === undefined) return [];
-  return [{ type: 'repository', name, actions: actions.split(',') as Action[] }];
 }
