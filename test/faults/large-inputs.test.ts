@@ -173,6 +173,7 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
       ),
     /nested too deep/,
   ],
+  'quotes in YAML': [() => condaFile(`dependencies:\n- ${times(250_000, '"')}`), /or 4000 quotes/],
   'brackets in texts of deep YAML': [() => condaFile(times(800, '["]",')), /nested too deep/],
   'aliases that multiply': [
     () =>
@@ -271,6 +272,22 @@ for (const [name, [body, status]] of Object.entries(forms)) {
     }
   });
 }
+
+test('scopes of 64 KB in a token request delay nobody', async () => {
+  for (const scope of [
+    `registry:catalog:${times(32_000, ',*')}%0A`,
+    times(2000, 'repository:a:pull+'),
+  ]) {
+    const reply = await watched('the scopes', () =>
+      call(`${server.sluice.url}/v2/token`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        body: `grant_type=password&scope=${scope}`,
+      }),
+    );
+    assert.equal(reply.status, 200, reply.body.toString());
+  }
+});
 
 test('a layer of 9 MiB in a request delays nobody', async () => {
   const layer = gzipSync(tarOf(randomBytes(9 * MiB)), { level: 0 });

@@ -2,9 +2,11 @@ import { Lexer } from 'yaml';
 
 /** Limits for the structure of a YAML text: the parser takes 10 µs for each mark, and a call for each level. */
 const maxMarks = 2500;
+// A text in quotes takes as long as a mark, also where none may be.
+const maxQuotes = 4000;
 const maxDepth = 20;
 export const tooDeep = 'has lists or mappings nested too deep';
-const mark = /[\n,[\]{}&*!]|[-:?](?=\s)/g;
+const mark = /[\n,[\]{}&*!]|[-:?](?=\s)|(['"])/g;
 
 /**
  * Returns why a YAML text is too large to parse, as the end of a sentence; undefined if it is not. Each list entry and
@@ -14,15 +16,17 @@ export function tooMuchIn(text: string): string | undefined {
   const first = text.slice(0, endOfMarks(text));
   if (isTooDeep(flowDepths(first)) || isTooDeep(blockDepths(first))) return tooDeep;
   if (first.length === text.length) return undefined;
-  return `has more than ${maxMarks} line ends, list marks, colons and brackets: list at most 1200 packages`;
+  return `has more than ${maxMarks} line ends, list marks, colons and brackets, or ${maxQuotes} quotes: list at most 1200 packages`;
 }
 
 /** Returns the position of the first mark beyond the limit. */
 function endOfMarks(text: string): number {
-  let count = 0;
-  for (const { index } of text.matchAll(mark)) {
-    count += 1;
-    if (count > maxMarks) return index;
+  let marks = 0;
+  let quotes = 0;
+  for (const { index, 1: quote } of text.matchAll(mark)) {
+    if (quote === undefined) marks += 1;
+    else quotes += 1;
+    if (marks > maxMarks || quotes > maxQuotes) return index;
   }
   return text.length;
 }
