@@ -127,6 +127,11 @@ suite('build context', () => {
       [[{ name: `${'a/'.repeat(2100)}b` }]],
       /path longer than 4096 bytes/,
     ],
+    [
+      'a link to a path that is too long',
+      [link('a', 'b/'.repeat(2100))],
+      /symbolic link, 'a', to more than 4096 bytes/,
+    ],
     ['a path that leads out', [[{ name: 'a/../../b' }]], /leads out of it, 'a\/\.\.\/\.\.\/b'/],
     ['a path from the root', [[{ name: '/etc/passwd' }]], /leads out of it, '\/etc\/passwd'/],
     [

@@ -78,3 +78,18 @@ test('links that multiply are stopped', async () => {
     error => error instanceof Fault && /links to more than/.test(error.message),
   );
 });
+
+test('links that lead to and fro again and again stay links', async () => {
+  const files: Record<string, MemoryFile> = { 'd/x': 'content', l9: link('d') };
+  for (let at = 0; at < 9; at += 1) files[`l${at}`] = link(`${'d/../'.repeat(810)}l${at + 1}`);
+  const kinds = (await followedLinks(memoryTree(files)).list('')).map(
+    ({ name, kind }) => name + kind,
+  );
+  const followed = kinds.filter(text => text.endsWith('directory'));
+  assert.deepEqual(followed.toSorted(), [
+    'ddirectory',
+    'l7directory',
+    'l8directory',
+    'l9directory',
+  ]);
+});

@@ -1,11 +1,16 @@
 import { posix } from 'node:path';
 import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 
 /** The limit of Linux, which then fails with ELOOP. */
 const maxLinks = 40;
+/** Names in the targets of the links on one path. A few long targets could lead to and fro all the time. */
+const maxLinkedNames = 4096;
 /** Maximum number of entries that links may add to a tree: a few links can lead to any number of files. */
 const maxFollowed = 200_000;
+
+const entriesPerTurn = 1000;
 
 /** A directory of the resulting tree. */
 interface Shown {
@@ -23,7 +28,7 @@ interface Found {
 
 /**
  * Returns the same tree with each symbolic link replaced by its target, as `cp -L` copies it. Links out of the tree, to
- * nothing, or back to one of their own directories stay links.
+ * nothing, back to one of their own directories, or through too many other links stay links.
  */
 export function followedLinks(tree: FileTree): FileTree {
   const lists = new Map<string, Promise<ReadonlyMap<string, TreeEntry>>>();
@@ -43,7 +48,7 @@ export function followedLinks(tree: FileTree): FileTree {
 
   const targetOf = async (directory: string, link: string): Promise<Found | undefined> => {
     const rest = link.split('/').toReversed();
-    let links = 0;
+    let [links, linkedNames] = [0, rest.length];
     let at = directory;
     let found: Found | undefined;
     if (link.startsWith('/')) return undefined;
@@ -58,9 +63,13 @@ export function followedLinks(tree: FileTree): FileTree {
       }
       const entry: TreeEntry | undefined = (await entriesOf(at)).get(part);
       if (entry?.kind === 'symlink') {
+        const { target = '' } = entry;
+        const names = target.split('/');
         links += 1;
-        if (links > maxLinks || entry.target?.startsWith('/')) return undefined;
-        rest.push(...(entry.target ?? '').split('/').toReversed());
+        linkedNames += names.length;
+        const isEndless = links > maxLinks || linkedNames > maxLinkedNames;
+        if (isEndless || target.startsWith('/')) return undefined;
+        rest.push(...names.toReversed());
         continue;
       }
       if (!entry) return undefined;
@@ -80,6 +89,7 @@ export function followedLinks(tree: FileTree): FileTree {
     const { real, chain, isFollowed } = await shownAt(directory);
     const entries: TreeEntry[] = [];
     for (const entry of (await entriesOf(real)).values()) {
+      if (entries.length % entriesPerTurn === entriesPerTurn - 1) await pauseTurn();
       const isLink = entry.kind === 'symlink';
       const found = isLink ? await targetOf(real, entry.target ?? '') : undefined;
       const target = found && !chain.includes(found.path) ? found : undefined;

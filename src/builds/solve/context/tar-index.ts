@@ -86,6 +86,11 @@ export class TarIndex {
         return { entry: { ...common, kind: 'directory' }, offset };
       case 'symlink':
         if (!linkname) refuse(`contains a symbolic link without a target, ${shown(path)}`);
+        if (Buffer.byteLength(linkname) > longestPath) {
+          refuse(
+            `contains a symbolic link, ${shown(path)}, to more than ${longestPath} bytes: shorten it`,
+          );
+        }
         return { entry: { ...common, kind: 'symlink', target: linkname }, offset };
       case 'link': {
         const target = this.#find(cleanPath(linkname ?? ''));

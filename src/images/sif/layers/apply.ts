@@ -70,9 +70,12 @@ function remove(tree: ImageTree, parts: readonly string[], name: string, layer: 
 }
 
 function clear(node: TreeNode | undefined, layer: number): void {
-  for (const child of node?.children?.values() ?? []) {
+  // All below belongs to this layer after the first time. A layer may name a directory with many files very often.
+  if (!node?.children || node.clearedBy === layer) return;
+  node.clearedBy = layer;
+  for (const child of node.children.values()) {
     if (child.touchedBy === layer) clear(child, layer);
-    else node?.children?.delete(child.name);
+    else node.children.delete(child.name);
   }
 }
 

@@ -27,12 +27,16 @@ export interface TreeNode {
   inode: Inode;
   /** The last layer with an entry for this node or for a node below it. */
   touchedBy: number;
+  /** The last layer that has removed the files of lower layers below this node; -1 for none. */
+  clearedBy: number;
   /** Children of a directory; undefined for other kinds. */
   readonly children: Map<string, TreeNode> | undefined;
 }
 
 /** The limit of Linux, which fails with ELOOP. */
 const maxLinks = 40;
+/** Names in the targets of the links on one path. A few long targets could lead to and fro all the time. */
+const maxLinkedNames = 4096;
 /** The limits of Linux: NAME_MAX and PATH_MAX. */
 const maxNameBytes = 255;
 const maxPathBytes = 4095;
@@ -105,7 +109,7 @@ export class ImageTree {
     const rest = parts.toReversed();
     const missing: string[] = [];
     let at = this.root;
-    let links = 0;
+    let [links, linkedNames] = [0, 0];
     for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
       if (part === '..') {
         if (missing.pop() === undefined) at = at.parent ?? at;
@@ -113,15 +117,17 @@ export class ImageTree {
       }
       const child = missing.length === 0 ? at.children?.get(part) : undefined;
       if (child?.inode.kind === 'symlink') {
+        const { target } = child.inode;
+        const names = target.split('/').filter(isPart);
         links += 1;
-        if (links > maxLinks) {
+        linkedNames += names.length;
+        if (links > maxLinks || linkedNames > maxLinkedNames) {
           throw new TarError(
             `has a path through too many symbolic links, ${showName(parts.join('/'))}`,
           );
         }
-        const { target } = child.inode;
         if (target.startsWith('/')) at = this.root;
-        rest.push(...target.split('/').filter(isPart).toReversed());
+        rest.push(...names.toReversed());
       } else if (child?.children) {
         at = child;
       } else {
@@ -183,7 +189,7 @@ function nodeOf(
   touchedBy: number,
 ): TreeNode {
   const children = inode.kind === 'directory' ? new Map<string, TreeNode>() : undefined;
-  return { name, parent, inode, touchedBy, children };
+  return { name, parent, inode, touchedBy, clearedBy: -1, children };
 }
 
 function pathBytes(node: TreeNode): number {
