@@ -5,7 +5,7 @@ type Linked = Pick<CondaPackage, 'name' | 'depends'>;
 
 /** Returns the parts of a match specification: `python` and `>=3.12` for `conda-forge::python >=3.12`. */
 export function partsOfSpec(spec: string): { readonly name: string; readonly constraint: string } {
-  const [, name = '', constraint = ''] = /^(?:[^ ]*::)?([^ =<>!~[;]*)(.*)$/.exec(spec) ?? [];
+  const [, name = '', constraint = ''] = /^(?:[^ ]*::)?([^ =<>!~[;]*)(.*)$/s.exec(spec) ?? [];
   return { name, constraint: constraint.trim() };
 }
 
@@ -15,8 +15,10 @@ export function partsOfSpec(spec: string): { readonly name: string; readonly con
  */
 export function linkOrder<T extends Linked>(packages: readonly T[]): readonly T[] {
   const byName = new Map(packages.map(it => [it.name, it]));
-  const requiredBy = ({ depends }: T) =>
-    depends.flatMap(spec => byName.get(partsOfSpec(spec).name) ?? []).sort(byPackageName);
+  const requiredBy = ({ depends }: T) => {
+    const names = new Set(depends.map(spec => partsOfSpec(spec).name));
+    return [...names].flatMap(name => byName.get(name) ?? []).sort(byPackageName);
+  };
   const ordered = new Set<T>();
   const seen = new Set<T>();
   // Without recursion: a chain of dependencies can be as long as the list.

@@ -15,7 +15,7 @@ export function installOrder<T extends OrderedPackage>(packages: readonly T[]): 
   const byName = new Map(packages.map(one => [one.name.toLowerCase(), one]));
   const names = [...byName.keys()].sort();
   const edges = new Map(
-    names.map(name => [name, (byName.get(name)?.depends ?? []).map(nameOf)] as const),
+    names.map(name => [name, [...new Set((byName.get(name)?.depends ?? []).map(nameOf))]] as const),
   );
   const broken = brokenEdges(names, edges, byName);
   const kept = (name: string) =>
@@ -84,31 +84,34 @@ function brokenEdges(
   return broken;
 }
 
-function circlesOf(
+/** Yields one circle for each edge that leads back: all of them together may have billions of names. */
+function* circlesOf(
   names: readonly string[],
   edges: ReadonlyMap<string, readonly string[]>,
-): string[][] {
-  const circles: string[][] = [];
+): Generator<string[]> {
   const visited = new Set<string>();
   for (const root of names) {
     if (visited.has(root)) continue;
     visited.add(root);
     const way = [root];
+    const places = new Map([[root, 0]]);
     const stack = [{ name: root, next: 0 }];
     for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
       const next = edges.get(top.name)?.[top.next];
+      const place = next === undefined ? undefined : places.get(next);
       top.next += 1;
       if (next === undefined) {
         stack.pop();
         way.pop();
-      } else if (way.includes(next)) {
-        circles.push(way.slice(way.indexOf(next)));
+        places.delete(top.name);
+      } else if (place !== undefined) {
+        yield way.slice(place);
       } else if (edges.has(next) && !visited.has(next)) {
         visited.add(next);
+        places.set(next, way.length);
         way.push(next);
         stack.push({ name: next, next: 0 });
       }
     }
   }
-  return circles;
 }

@@ -57,8 +57,20 @@ export function directoryOfKey(key: string): string {
  */
 export function layerName(digests: readonly string[], at: number): string {
   const digest = digests[at] ?? '';
-  const isAlone = digests.indexOf(digest) === digests.lastIndexOf(digest);
-  return isAlone ? digest : `${digest}@${at + 1}`;
+  return repeatedIn(digests).has(digest) ? `${digest}@${at + 1}` : digest;
+}
+
+// A page names each of the thousands of layers that an image may have.
+const repeated = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+/** Returns the digests that are in a list more than once. */
+function repeatedIn(digests: readonly string[]): ReadonlySet<string> {
+  const known = repeated.get(digests);
+  if (known) return known;
+  const seen = new Set<string>();
+  const twice = new Set(digests.filter(digest => seen.size === seen.add(digest).size));
+  repeated.set(digests, twice);
+  return twice;
 }
 
 /**

@@ -47,10 +47,9 @@ function entryOf(it: BilledPackage, subdir: string): readonly string[] {
   const required = new Map<string, string[]>();
   for (const spec of it.depends) {
     const { name, constraint } = partsOfSpec(spec);
-    required.set(
-      name,
-      [...(required.get(name) ?? []), constraint].filter(text => text !== ''),
-    );
+    const constraints = required.get(name) ?? [];
+    required.set(name, constraints);
+    if (constraint !== '') constraints.push(constraint);
   }
   return [
     `- name: ${yamlText(it.name)}`,

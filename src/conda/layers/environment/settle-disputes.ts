@@ -22,6 +22,8 @@ export interface DisputeDeps {
 
 /** Paths that are compared in one turn of the event loop, about 10 ms; more on another thread. */
 const mostHere = 50_000;
+/** A requirement takes as long as so many paths, in a circle of packages. */
+const pathsOfRequirement = 10;
 
 /**
  * Returns the layers of an environment in which no two packages have the same path: a package that loses a path to
@@ -52,7 +54,9 @@ export async function settleDisputes(
     all[position] = { ...(all[position] as Rival), packed: await kept.paths(key) };
   }
   await pauseTurn();
-  const answer = hashCount(rivals) <= mostHere ? lostPathsOf(all) : await askThread('lost', all);
+  const required = all.reduce((sum, { depends }) => sum + depends.length, 0);
+  const isShort = hashCount(rivals) + required * pathsOfRequirement <= mostHere;
+  const answer = isShort ? lostPathsOf(all) : await askThread('lost', all);
   if ('tooMany' in answer) throw tooMany(answer.tooMany);
   const lost = new Map(answer.lost);
   const settled: Promise<PackageLayer>[] = [];

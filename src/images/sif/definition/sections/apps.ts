@@ -68,7 +68,9 @@ function appsOf({ sections }: DefinitionStage): ReadonlyMap<string, readonly Sec
     if (!/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/.test(app)) {
       refuseLine(section.line, `${shownText(`%${section.name} ${app}`)} does not name an app`);
     }
-    apps.set(app, [...(apps.get(app) ?? []), section]);
+    const known = apps.get(app);
+    if (known) known.push(section);
+    else apps.set(app, [section]);
   }
   if (apps.size > maxApps) refuseLine(sections[0]?.line ?? 1, `it has more than ${maxApps} apps`);
   return apps;
