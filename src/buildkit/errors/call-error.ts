@@ -20,22 +20,33 @@ export function failureOfBuild(
   journal: Journal,
   mask: SecretMask,
 ): BuildError {
-  const details = errorDetails(error);
-  const message = mask.apply(error.details);
   if (isAway(error)) {
     return new BuildError('unavailable', awayText(address, error));
   }
+  const details = errorDetails(error);
+  // Masked first: a part of a secret is not recognised.
+  const message = shortened(mask.apply(error.details));
+  const told = shortened(error.details);
   const vertex =
     (details.vertex === undefined ? undefined : journal.vertex(details.vertex)) ?? journal.failed();
   const step = vertex && mask.apply(vertex.name);
-  const kind = kindOf(error, details, step ?? '');
-  const source = details.source ?? sourceIn(error.details);
+  const kind = kindOf(told, details, step ?? '');
+  const source = details.source ?? sourceIn(told);
   return new BuildError(kind, message, {
-    exitCode: kind === 'exec' ? (details.exitCode ?? exitCodeIn(error.details)) : undefined,
+    exitCode: kind === 'exec' ? (details.exitCode ?? exitCodeIn(told)) : undefined,
     step,
     source: source && { ...source, ...(source.text ? { text: mask.apply(source.text) } : {}) },
     lastLogLines: vertex ? journal.lastLines(vertex.digest).map(line => mask.apply(line)) : [],
   });
+}
+
+/** Characters of a message, which may contain a whole script of the Dockerfile. */
+const longestMessage = 8192;
+
+function shortened(message: string): string {
+  if (message.length <= longestMessage) return message;
+  const half = longestMessage / 2;
+  return `${message.slice(0, half)} ... ${message.slice(-half)}`;
 }
 
 /** True for an error of a grpc-js call. */
@@ -57,12 +68,22 @@ export function isCutOff({ code, details }: Pick<ServiceError, 'code' | 'details
 
 /** Returns the message for a builder that is away, with the reason alone; grpc-js adds many details around it. */
 export function awayText(address: string, { details }: Pick<ServiceError, 'details'>): string {
-  const wrapped = /Last error: (?:Error: )?(.*?)\s*(?:\(\d{4}-[^)]*\))?\. Resolution note:/s;
-  const [, reason = details] = wrapped.exec(details) ?? [];
-  return `The builder at ${address} is unavailable: ${reason}`;
+  return `The builder at ${address} is unavailable: ${lastErrorIn(details)}`;
 }
 
-function kindOf({ details: message }: ServiceError, details: ErrorDetails, step: string) {
+function lastErrorIn(details: string): string {
+  const [before, after] = ['Last error: ', '. Resolution note:'];
+  const start = details.indexOf(before);
+  const end = details.indexOf(after, start);
+  if (start < 0 || end < 0) return details;
+  return details
+    .slice(start + before.length, end)
+    .replace(/^Error: /, '')
+    .replace(/\(\d{4}-[^()]*\)$/, '')
+    .trimEnd();
+}
+
+function kindOf(message: string, details: ErrorDetails, step: string) {
   const rules: [boolean, BuildErrorKind][] = [
     [details.exitCode !== undefined || exitCodeIn(message) !== undefined, 'exec'],
     [/no active session/.test(message), 'session'],

@@ -39,8 +39,13 @@ function plainEnd(pattern: string): string {
 
 /** Returns the longest literal text that every match of the pattern contains. */
 function longestText(pattern: string): string {
-  const texts = pattern.replace(/\[(?:\\.|[^\]\\])*\]/gs, '*').split(/[*?[\]\\/]/);
-  return texts.reduce((longest, text) => (text.length > longest.length ? text : longest), '');
+  const texts = [...pattern.matchAll(piece)].map(([whole]) =>
+    whole.length === 1 && !'?]/'.includes(whole) ? whole : '*',
+  );
+  return texts
+    .join('')
+    .split('*')
+    .reduce((longest, text) => (text.length > longest.length ? text : longest), '');
 }
 
 /**
@@ -115,11 +120,38 @@ function parse(pattern: string): Token[] {
 }
 
 function classOf(members: string): (char: string) => boolean {
-  const ranges = [...members.matchAll(/\\?(.)(?:-\\?([^\]]))?/gsu)].map(
-    ([, low = '', high = low]) => [low.codePointAt(0) ?? 0, high.codePointAt(0) ?? 0] as const,
+  const ranges = merged(
+    [...members.matchAll(/\\?(.)(?:-\\?([^\]]))?/gsu)].map(([, low = '', high = low]) => ({
+      low: low.codePointAt(0) ?? 0,
+      high: high.codePointAt(0) ?? 0,
+    })),
   );
+  // A class may have thousands of characters, and is one step of the budget.
   return char => {
     const point = char.codePointAt(0) ?? 0;
-    return ranges.some(([low, high]) => low <= point && point <= high);
+    let first = 0;
+    for (let end = ranges.length; first < end; ) {
+      const middle = (first + end) >> 1;
+      if ((ranges[middle]?.high ?? 0) < point) first = middle + 1;
+      else end = middle;
+    }
+    return (ranges[first]?.low ?? Number.POSITIVE_INFINITY) <= point;
   };
+}
+
+interface Range {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Returns ranges in their order, none of which overlap. */
+function merged(ranges: readonly Range[]): readonly Range[] {
+  const apart: { low: number; high: number }[] = [];
+  for (const { low, high } of ranges.toSorted((one, other) => one.low - other.low)) {
+    const last = apart.at(-1);
+    if (low > high) continue;
+    if (last && low <= last.high) last.high = Math.max(last.high, high);
+    else apart.push({ low, high });
+  }
+  return apart;
 }

@@ -99,7 +99,8 @@ export class PlainStep {
 
   #addLines(lines: readonly string[]): void {
     const clean = lines.map(line => line.replace(/\r$/, ''));
-    this.lines.push(...clean);
+    // One call with an argument for each line would overflow the stack.
+    for (const line of clean) this.lines.push(line);
     this.tail = [...this.tail, ...clean].slice(-10);
   }
 }

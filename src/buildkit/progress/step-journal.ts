@@ -37,7 +37,7 @@ export class Journal {
   /** Counts the numbered steps of the Dockerfile that were reached, and those that came from the cache. */
   get steps(): { total: number; cached: number } {
     const steps = [...this.#vertices.values()].filter(({ name }) =>
-      /^\[[^\]]*\d+\/\d+\]/.test(name),
+      /^\[[^\]]*\d\/\d{1,9}\]/.test(name),
     );
     return { total: steps.length, cached: steps.filter(({ cached }) => cached).length };
   }

@@ -192,8 +192,15 @@ function usesSecrets({ recipe, secrets }: RecipeRun): boolean {
   const { dockerfile } = recipe;
   return (
     secrets !== undefined ||
-    (/--mount/i.test(dockerfile) && /secret|ssh|\btype=\S*\$/i.test(dockerfile))
+    (/--mount/i.test(dockerfile) &&
+      (/secret|ssh/i.test(dockerfile) || dockerfile.split(/\s+/).some(hasTypeInVariable)))
   );
+}
+
+/** Returns whether a variable may contain the type of a mount. */
+function hasTypeInVariable(word: string): boolean {
+  const type = word.search(/\btype=/i);
+  return type >= 0 && word.includes('$', type);
 }
 
 /**

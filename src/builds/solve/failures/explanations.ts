@@ -13,9 +13,9 @@ const explanations: readonly Explanation[] = [
       `a file is missing${place}: ${found}; files for COPY and ADD come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`,
   ],
   [
-    /source "(?:https?|git):\/\/(?:[^/?#"]*@)?([^/?#"]*)[^"]*" denied by policy/,
-    ([, host], place) =>
-      `ADD from ${host} is refused${place}: it is at ${closedAddress}, or a registry. Send the file in the build context, or ask the operator to list the host in builds.privateHosts`,
+    /source "(?:https?|git):\/\/([^"]*)" denied by policy/,
+    ([, address = ''], place) =>
+      `ADD from ${hostOf(address)} is refused${place}: it is at ${closedAddress}, or a registry. Send the file in the build context, or ask the operator to list the host in builds.privateHosts`,
   ],
   [
     /There is no SSH agent '([^']*)'/,
@@ -41,6 +41,12 @@ const explanations: readonly Explanation[] = [
     (_, place) => `RUN --security=insecure is not allowed here${place}: take the option out`,
   ],
 ];
+
+/** Returns the host of an address without its protocol. */
+function hostOf(address: string): string {
+  const [authority = ''] = address.split(/[/?#]/, 1);
+  return authority.slice(authority.lastIndexOf('@') + 1);
+}
 
 /** Returns the addresses in a line of a Dockerfile: BuildKit does not say which of them failed. */
 function addressesIn(line: string): string | undefined {

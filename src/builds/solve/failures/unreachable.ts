@@ -8,8 +8,10 @@ const reasons = [
   ],
   ...['operation not permitted', 'server misbehaving'],
 ];
-const dialled = new RegExp(`"https?://([^/"]+)[^"]*": dial tcp.*?(${reasons.join('|')})`, 's');
-const wantsPlain = /"https:\/\/([^/"]+)[^"]*": http: server gave HTTP response to HTTPS client/;
+const dialled = /"https?:\/\/([^/"]+)(?:\/[^"]*)?": dial tcp(.*)/s;
+const known = new RegExp(reasons.join('|'));
+const wantsPlain =
+  /"https:\/\/([^/"]+)(?:\/[^"]*)?": http: server gave HTTP response to HTTPS client/;
 
 /**
  * Returns why the builder could not reach a registry and what to do; undefined for a message about anything else. The
@@ -20,7 +22,8 @@ export function unreachable(message: string): string | undefined {
   if (plainHost !== undefined) {
     return `the builder speaks https to ${plainHost}, which speaks plain http. Ask the operator to write [registry."${plainHost}"] http = true into the builder's buildkitd.toml`;
   }
-  const [, host, reason] = dialled.exec(message) ?? [];
+  const [, host, rest = ''] = dialled.exec(message) ?? [];
+  const [reason] = known.exec(rest) ?? [];
   if (host === undefined || reason === undefined) return undefined;
   const what = `the builder cannot reach ${host} (${reason})`;
   if (!/^(?:127\.|localhost\b|\[::1\])/.test(host)) {

@@ -49,7 +49,7 @@ function headersOf(text: string): ReadonlyMap<string, readonly number[]> {
 function sectionOf(step: string): string | undefined {
   const [, section] = /^'%(\w+)'/.exec(definition.partOf(step)?.name ?? '') ?? [];
   if (section !== undefined) return section;
-  const [, name] = /^\[[^\]]*\d+\/\d+\] (FROM|COPY|ADD)\b/.exec(step) ?? [];
+  const [, name] = /^\[[^\]]*\d\/\d{1,9}\] (FROM|COPY|ADD)\b/.exec(step) ?? [];
   if (name === undefined) return undefined;
   return name === 'FROM' ? 'from' : 'files';
 }

@@ -57,7 +57,7 @@ export function placesOf(instructions: readonly Instruction[]): readonly Instruc
 
 /** Returns what the name of a step says about its place; undefined for a step of no instruction. */
 export function placeKey(step: string): string | undefined {
-  const [, prefix, number, name] = /^\[([^\]]*?)(\d+\/\d+)\] (\S+)/.exec(step) ?? [];
+  const [, prefix, number, name] = /^\[([^\]]*?)(\d{1,9}\/\d{1,9})\] (\S+)/.exec(step) ?? [];
   if (prefix === undefined) return undefined;
   const own = prefix.trim().split(' ').at(-1) ?? '';
   const isPlatform = /^[a-z0-9]+\/[a-z0-9]/.test(own);
