@@ -54,7 +54,10 @@ export function silenceFault(channel: string, host: string, file: string, error:
     });
   }
   const fault = faultOfError(error, { registry: host }, { what: file }, `The channel ${channel}`);
-  const advice = fault.message.replaceAll(/registries\.[^ ,]+?\.(ca|plainHttp)/g, 'channels.*.$1');
+  const advice = fault.message.replaceAll(
+    /registries\.[^ ,]{1,300}?\.(ca|plainHttp)/g,
+    'channels.*.$1',
+  );
   return new ChannelFault(advice, undefined, { cause: error });
 }
 

@@ -9,7 +9,7 @@ export function networkOf(given: string): string {
   const address = spelled(given);
   if (isIP(address) !== 6) return address;
   const groups = (text: string) => text.split(':').filter(group => group !== '');
-  const [head = '', tail = ''] = address.replace(/%.*$/, '').split('::');
+  const [head = '', tail = ''] = address.replace(/%.*$/s, '').split('::');
   const [first, last] = [groups(head), groups(tail)];
   // An IPv4 address at the end counts as two groups.
   const known = first.length + last.length + (address.includes('.') ? 1 : 0);

@@ -42,7 +42,7 @@ export function createRouter<R extends Routable>(routes: readonly R[]): Router<R
 /** Returns the label of a route in metrics: at most two segments of its path, up to the first parameter. */
 export function labelOf({ path }: Pick<Declaration, 'path'>): string {
   return path
-    .replace(/\/\{.*$/, '')
+    .replace(/\/\{.*$/s, '')
     .split('/')
     .slice(0, 3)
     .join('/');

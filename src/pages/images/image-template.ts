@@ -213,7 +213,7 @@ ${leftOut(left)}`;
 }
 
 function referrerRow(image: string, { kind, type, digest, size, annotations }: ReferrerView): Html {
-  const repository = image.replace(/@.*$/, '').replace(/:[^/:]*$/, '');
+  const repository = image.replace(/@.*$/s, '').replace(/:[^/:]*$/, '');
   const address = addressOf({ image: `${repository}@${digest}` });
   const notes = Object.entries(annotations).slice(0, 20);
   return html`<tr><td>${kind}</td><td><code>${visibleText(type, 200)}</code>${notes.map(

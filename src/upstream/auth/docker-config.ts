@@ -45,7 +45,7 @@ export function dockerConfigCredentials(text: string): CredentialSource {
 
 /** `https://index.docker.io/v1/` and `registry.example.com` both name a host. */
 function registryOfKey(key: string): string {
-  return canonicalRegistry(key.replace(/^https?:\/\//, '').replace(/\/.*$/, ''));
+  return canonicalRegistry(key.replace(/^https?:\/\//, '').replace(/\/.*$/s, ''));
 }
 
 function credentialsOf(entry: z.infer<typeof entrySchema>): Credentials | undefined {

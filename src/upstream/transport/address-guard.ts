@@ -43,7 +43,7 @@ for (const [network, prefix] of [
 
 /** True for an address on the public internet; `address` is an IPv4 or IPv6 literal without brackets. */
 export function isPublicAddress(address: string): boolean {
-  const plain = address.replace(/%.*$/, '');
+  const plain = address.replace(/%.*$/s, '');
   switch (isIP(plain)) {
     case 4:
       return !closed.check(plain, 'ipv4');

@@ -25,11 +25,10 @@ export function readPipRequirement(field: string, text: string): string {
 
 /** Returns the name and the pinned version of a requirement; undefined for options, URLs and paths. */
 export function parseRequirement(line: string): { name: string; version?: string } | undefined {
-  const match = /^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[^\]]*\])?\s*(.*)$/.exec(line);
+  const match = /^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[^\]]*\])?\s*(.*)$/s.exec(line);
   const [, name, rest = ''] = match ?? [];
   if (name === undefined || !/^(?:$|[=<>!~;@#(,])/.test(rest)) return undefined;
-  const version = /^={2,3}\s*([A-Za-z0-9][A-Za-z0-9_.+!-]*?)(?:\.\*)?\s*(?:[;#].*|--hash.*)?$/.exec(
-    rest,
-  )?.[1];
+  const version =
+    /^={2,3}\s*([A-Za-z0-9][A-Za-z0-9_.+!-]*?)(?:\.\*)?\s*(?:[;#].*|--hash.*)?$/s.exec(rest)?.[1];
   return { name, ...(version === undefined ? {} : { version }) };
 }

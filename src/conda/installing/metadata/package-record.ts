@@ -7,7 +7,7 @@ import type { RecordedPath, RecordedPaths } from './recorded-paths.ts';
 
 const pieceMembers = 500;
 /** Channel, subdirectory and file name. */
-const urlPattern = /^(.*\/)([^/]+)\/([^/?#]+)(?:[?#].*)?$/;
+const urlPattern = /^(.*\/)([^/]+)\/([^/?#]+)(?:[?#].*)?$/s;
 const safeName = /^[\w.+!~-]+$/;
 // What rattler takes over from the index of a package, in its order.
 const members = [

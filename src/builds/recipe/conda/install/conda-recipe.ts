@@ -179,7 +179,7 @@ function installLockUrl(
 ): Installation {
   const solver = solverFor(basePackages);
   // The package manager recognises a conda-lock file by the end of its name, and runs pip for it.
-  if (/-lock\.ya?ml$/.test(url.replace(/[?#].*$/, ''))) {
+  if (/-lock\.ya?ml$/.test(url.replace(/[?#].*$/s, ''))) {
     const files = new Map([['pip-lock.py', pipLock], ...solver]);
     const lines = [
       `ADD ${url} ${folder}/conda-lock.yml`,

@@ -18,7 +18,7 @@ export function localBase(from: Header, ownHost: string): StageBase {
   const [, image] = /^docker:\/\/(.*)$/i.exec(value) ?? [];
   if (image !== undefined) return { image: checkedImage(image, from), packages: [] };
   if (value.startsWith(`${ownHost}/`)) return orasBase(from);
-  const file = /([^/]+)$/.exec(value)?.[1] ?? 'base.sif';
+  const file = value.slice(value.lastIndexOf('/') + 1) || 'base.sif';
   refuseLine(
     from.line,
     `${shownText(value)} is a file on the build machine: push it with 'apptainer push ${shownText(file).slice(1, -1)} oras://${ownHost}/<repository>:<tag>', and build from it with 'Bootstrap: oras' and 'From: ${ownHost}/<repository>:<tag>'`,
