@@ -90,7 +90,7 @@ test('`defaults` is written as its channels where one of them is listed', () => 
   assert.deepEqual(lines({ defaults: { url: mirror } }), [mirror, 'a']);
   assert.throws(
     () => written({ main: { url: mirror } }, { entries: ['defaults::a'] }, { labels }),
-    /The channel 'defaults' of a package stands for several channels/,
+    /The channel 'defaults' of 'defaults::a' stands for several channels/,
   );
 });
 
@@ -119,7 +119,10 @@ test('a channel with credentials is refused where a builder is required, with th
   for (const entry of ['team::a', 'a[version=1, channel=team]']) {
     assert.match(fails({ entries: [entry], channels: ['bioconda'] }, { labels }), /'team'/);
   }
-  assert.match(fails({ entries, channels: ['bioconda'] }, { labels }), /'conda-forge'/);
+  assert.match(
+    fails({ entries, channels: ['bioconda'] }, { labels }),
+    /^The channel 'conda-forge' of 'conda-forge::procps-ng' has credentials/,
+  );
   assert.match(
     fails({ entries, channels: ['team'] }, {}, 'buildkit'),
     /'team' .* a builder makes all images of Conda packages on this server: /,

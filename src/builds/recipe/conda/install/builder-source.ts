@@ -44,21 +44,25 @@ export function requireReachable(
 ): void {
   const specs = solvedSpecs(source);
   if (channels === undefined || specs.length === 0) return;
-  const pinned = specs.flatMap(spec => splitChannel(spec).channel ?? []);
+  const pinned = specs.flatMap(spec => {
+    const { channel } = splitChannel(spec);
+    return channel === undefined ? [] : [{ channel, name: `${shown(channel)} of ${shown(spec)}` }];
+  });
+  const listed = source.channels.map(channel => ({ channel, name: shown(channel) }));
   const remedy =
     reasons.length === 0
       ? "a builder makes all images of Conda packages on this server: leave it out, or ask the operator for 'builds.conda: auto'"
       : `a builder is required for ${new Intl.ListFormat('en').format(reasons)}: leave out the channel, or what requires a builder`;
-  const closed = [...source.channels, ...pinned].find(channels.isClosed);
+  const closed = [...listed, ...pinned].find(({ channel }) => channels.isClosed(channel));
   if (closed !== undefined) {
     refuse(
-      `The channel ${shown(closed)} has credentials in the configuration, which a builder does not get, and ${remedy}`,
+      `The channel ${closed.name} has credentials in the configuration, which a builder does not get, and ${remedy}`,
     );
   }
-  const divided = pinned.find(channel => channels.reached(channel).length > 1);
+  const divided = pinned.find(({ channel }) => channels.reached(channel).length > 1);
   if (divided !== undefined) {
     refuse(
-      `The channel ${shown(divided)} of a package stands for several channels in the configuration, of which a builder reads one, and ${remedy}`,
+      `The channel ${divided.name} stands for several channels in the configuration, of which a builder reads one, and ${remedy}`,
     );
   }
 }
