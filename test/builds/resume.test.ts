@@ -74,6 +74,9 @@ test('a build whose SSH keys or secrets were lost with the server fails', async 
     await second.builds.resume();
     const { succeeded, reason } = await second.builds.settled(idOf(ticket), 30_000);
     assert.equal(succeeded, false);
-    assert.match(reason ?? '', /restarted and has lost the secrets and SSH keys of this build: request .* again/);
+    assert.match(
+      reason ?? '',
+      /restarted and has lost the secrets and SSH keys of this build: request .* again/,
+    );
   }
 });

@@ -151,8 +151,7 @@ test("callers without a login use an operator's builder only if it is listed", a
     const isOpen = open === '*' || open === buildkitd.address;
     const stranger = await ask(sluice, dockerfile());
     assert.equal(stranger.status, isOpen ? 200 : 401, stranger.message);
-    const warning =
-      /builds of callers without a login are off: .*SLUICE_BUILDS_OPEN_BUILDERS/;
+    const warning = /builds of callers without a login are off: .*SLUICE_BUILDS_OPEN_BUILDERS/;
     if (isOpen) assert.doesNotMatch(sluice.output(), warning);
     else assert.match(sluice.output(), warning);
     if (open !== '') continue;

@@ -37,7 +37,10 @@ const refusals: readonly (readonly [body: object, message: RegExp])[] = [
 const warned: readonly (readonly [body: object, message: RegExp])[] = [
   [{ scanMode: 'async' }, /^'scanMode' is ignored: this server does not scan images$/],
   [{ scanLevels: ['LOW'] }, /^'scanLevels' is ignored: this server does not scan/],
-  [{ buildTemplate: 'conda/micromamba:v2' }, /^'buildTemplate' is ignored: this server makes Conda/],
+  [
+    { buildTemplate: 'conda/micromamba:v2' },
+    /^'buildTemplate' is ignored: this server makes Conda/,
+  ],
   [{ workflowId: '5xK1' }, /^'workflowId' is ignored: the life time/],
   [{ spackTarget: 'x86_64' }, /^'spackTarget' is ignored: Spack is deprecated$/],
   [

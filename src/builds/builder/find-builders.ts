@@ -155,7 +155,9 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     if (found && !isOwnBetter) return [found];
     const started = await own.get(customer === 'stranger', isBusy);
     if (started) {
-      await started.refresh().catch(err => log.warn({ err }, 'the free space on the disk of the builder is unknown'));
+      await started
+        .refresh()
+        .catch(err => log.warn({ err }, 'the free space on the disk of the builder is unknown'));
       const isOpen = started.isContained || open.includes('*');
       return [{ address: started.address, isOpen }];
     }

@@ -292,7 +292,9 @@ export const configSchema = z.strictObject({
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
-    .describe('Minimum log level: `fatal`, `error`, `warn`, `info`, `debug` or `silent`. Each request is one line of level info'),
+    .describe(
+      'Minimum log level: `fatal`, `error`, `warn`, `info`, `debug` or `silent`. Each request is one line of level info',
+    ),
   reportVersion: z
     .enum(['own', 'api'])
     .default('own')

@@ -5,9 +5,7 @@ import { countLimit, limit } from '../units.ts';
 export const anonymous = z.strictObject({
   maxRequests: countLimit
     .prefault(2_000_000)
-    .describe(
-      'Maximum number of container requests that are kept for all callers without a login',
-    ),
+    .describe('Maximum number of container requests that are kept for all callers without a login'),
   maxFiles: countLimit
     .prefault(2_000_000)
     .describe(
