@@ -213,6 +213,14 @@ suite('content in a bucket', () => {
     await again.close();
   });
 
+  test('an endpoint needs no region', async () => {
+    const address = `s3://${await store.createBucket()}/${prefix}`;
+    const bucket = await openBucket({ address, endpoint: store.url, pathStyle: true });
+    await bucket.put('key', Buffer.from('bytes'));
+    assert.match((await bucket.link('key', 60)).search, /us-east-1/);
+    bucket.close();
+  });
+
   test('a start without the bucket or with wrong credentials names the setting', async () => {
     const place = { endpoint: store.url, region: 'us-east-1', pathStyle: true };
     await assert.rejects(openBucket({ ...place, address: 's3://no-such-bucket' }), {

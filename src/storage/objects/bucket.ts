@@ -8,6 +8,7 @@ export interface BucketPlace {
   readonly address: string;
   /** Default: that of AWS, or what the SDK's variables say. */
   readonly endpoint?: string | undefined;
+  /** Default: what the SDK finds; with an endpoint, that of the variables of AWS, or `us-east-1`. */
   readonly region?: string | undefined;
   /** The bucket is in the path of addresses, not in their host. */
   readonly pathStyle: boolean;
@@ -62,6 +63,13 @@ const attempts = 4;
 // A slow client holds a connection while it pulls.
 const connections = 4096;
 
+/** Most stores other than AWS take any region, but a signature names one. */
+function regionOf({ endpoint, region }: BucketPlace): string | undefined {
+  if (region !== undefined || endpoint === undefined) return region;
+  const { AWS_REGION, AWS_DEFAULT_REGION } = process.env;
+  return AWS_REGION || AWS_DEFAULT_REGION || 'us-east-1';
+}
+
 /**
  * Opens a bucket. Loads the SDK.
  *
@@ -74,10 +82,11 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
   const pathOf = (key: string) => (prefix === '' ? key : `${prefix}/${key}`);
   const own = (key: string) => ({ Bucket, Key: pathOf(key) });
   const agent = { keepAlive: true, maxSockets: connections };
+  const region = regionOf(place);
   const clientOf = (endpoint: string | undefined): S3Client =>
     new sdk.S3Client({
       ...(endpoint === undefined ? {} : { endpoint }),
-      ...(place.region === undefined ? {} : { region: place.region }),
+      ...(region === undefined ? {} : { region }),
       forcePathStyle: place.pathStyle,
       maxAttempts: attempts,
       // Stores of others do not know the checksums that AWS prefers. Sluice names SHA-256 itself.

@@ -27,7 +27,7 @@ export const s3 = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'Region of the bucket. Default: `AWS_REGION`, or `us-east-1` with an endpoint. Most other stores take any',
+      'Region of the bucket. Default: `AWS_REGION`. With an endpoint also `AWS_DEFAULT_REGION`, then `us-east-1`. Most other stores take any',
     ),
   pathStyle: flag
     .default(false)
