@@ -91,6 +91,19 @@ suite('the Helm chart', () => {
     });
   }
 
+  test('replicas reach each other by IPv6 as well', async () => {
+    for (const [ipFamily, address, listen] of [
+      ['IPv4', '10.1.2.3', undefined],
+      ['IPv6', 'fd00::3', '[::]:9090'],
+    ] as const) {
+      const { env } = serverOf(await rendered({ ...several, ipFamily })).container;
+      const variable = (wanted: string) => env.find(({ name }) => name === wanted)?.value;
+      const url = variable('SLUICE_REPLICA_ADDRESS')?.replace('$(POD_IP)', address);
+      assert.equal(new URL(url ?? '').port, '9090');
+      assert.equal(variable('SLUICE_LISTEN'), listen);
+    }
+  });
+
   test('a field that Kubernetes does not know is found', async () => {
     const objects = await rendered(one);
     const { spec } = only(objects, 'Deployment').spec.template;
