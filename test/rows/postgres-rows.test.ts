@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Fault } from '../../src/foundation/fault.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
-import { faultOf, isBroken } from '../../src/storage/rows/postgres/postgres-errors.ts';
+import { faultOf, isBroken, isConflict } from '../../src/storage/rows/postgres/postgres-errors.ts';
 import { openPostgresRows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
@@ -16,6 +16,14 @@ after(() => postgres[Symbol.asyncDispose]());
 
 testRows('PostgreSQL', async () => openPostgresRows(await postgres.createDatabase()));
 
+const asAdministrator = async (url: string, ...statements: readonly string[]) => {
+  const address = new URL(url);
+  address.username = 'sluice';
+  const client = new pg.Client(address.href);
+  await client.connect();
+  for (const statement of statements) await client.query(statement);
+  await client.end();
+};
 const patient = { patienceMs: Number.POSITIVE_INFINITY };
 const is503 = (error: Fault) => error.status === 503;
 
@@ -101,6 +109,9 @@ suite('PostgreSQL and the network', () => {
       assert.ok(isBroken(error), String(error));
       assert.ok(is503(faultOf(error) as Fault), String(error));
     }
+    const lateLock = Object.assign(new Error('why'), { code: '55P03' });
+    assert.deepEqual([isConflict(lateLock), isBroken(lateLock)], [true, false]);
+    assert.ok(is503(faultOf(Object.assign(new Error('why'), { code: 'EAI_AGAIN' })) as Fault));
     for (const code of ['28P01', '28000', '3D000']) {
       assert.ok(is503(faultOf(Object.assign(new Error('why'), { code })) as Fault), code);
     }
@@ -116,6 +127,51 @@ suite('PostgreSQL and the network', () => {
     await assert.rejects(openPostgres(user.href), /rejects the login .* \(28000\)/);
     url.search = 'sslmode=verify-full&sslrootcert=/absent/root.crt';
     await assert.rejects(openPostgres(url.href), /Cannot read a certificate .*ENOENT/);
+    await assert.rejects(openPostgres('postgres://a:b@[/name'), /is not a URL: write postgres:/);
+    await asAdministrator(user.href, 'CREATE ROLE guest LOGIN');
+    user.username = 'guest';
+    await assert.rejects(openPostgres(user.href), /lacks a right \(42501: permission denied/);
+  });
+
+  test('the address does not change the time limits and the name of connections', async () => {
+    const url = `${await postgres.createDatabase()}?application_name=other&statement_timeout=1&query_timeout=1`;
+    const database = await openPostgres(url, { isServer: true });
+    const shown = `SELECT current_setting('application_name') AS name, current_setting('statement_timeout') AS ms`;
+    assert.deepEqual(await database.read(database.sql(shown).get()), {
+      ...{ name: 'sluice server', ms: '30s' },
+    });
+    await database.end();
+  });
+
+  test('changes wait for the few connections that the role may have', async () => {
+    const url = new URL(await postgres.createDatabase());
+    const name = url.pathname.slice(1);
+    await asAdministrator(
+      url.href,
+      'CREATE ROLE few LOGIN CONNECTION LIMIT 2',
+      `ALTER DATABASE ${name} OWNER TO few`,
+    );
+    url.username = 'few';
+    const database = await openPostgres(url.href);
+    const slow = database.sql('SELECT pg_sleep(0.02)');
+    await Promise.all(Array.from({ length: 8 }, () => database.write(() => slow.get())));
+    await database.end();
+  });
+
+  test('a read that conflicts is repeated', async () => {
+    const url = await postgres.createDatabase();
+    await asAdministrator(
+      url,
+      'CREATE SEQUENCE reads',
+      `CREATE FUNCTION second_time() RETURNS BIGINT LANGUAGE plpgsql AS $$ BEGIN
+         IF nextval('reads') = 1 THEN RAISE EXCEPTION USING ERRCODE = '40001'; END IF;
+         RETURN 2;
+       END $$`,
+    );
+    const database = await openPostgres(url);
+    const twice = database.sql<{ read: number }>('SELECT second_time() AS read');
+    assert.equal((await database.read(twice.get()))?.read, 2);
+    await database.end();
   });
 });
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Fault } from '../../foundation/fault.ts';
+import { connectionOf } from '../rows/postgres/postgres-connection.ts';
 import { startFaultOf } from '../rows/postgres/postgres-errors.ts';
 import { migratePostgres } from '../rows/postgres/postgres-migrations.ts';
 import { tryServerLock } from '../rows/postgres/server-lock.ts';
@@ -8,7 +9,6 @@ import { isFull, mostRows, type RowsSide } from './rows-side.ts';
 import { columnList, type TableDescription } from './table-descriptions.ts';
 import type { TableRow } from './table-rows.ts';
 
-const connectMs = 5000;
 const patienceMs = 10_000;
 const pauseMs = 200;
 /** What a row takes beside its text and bytes. */
@@ -34,9 +34,7 @@ export async function openPostgresSide(
   const { host, pathname } = new URL(url);
   const label = `PostgreSQL at ${host}${pathname}`;
   const client = new pg.Client({
-    connectionString: url,
-    connectionTimeoutMillis: connectMs,
-    keepAlive: true,
+    ...connectionOf(url),
     application_name: 'sluice migrate',
     types: { getTypeParser: parserOf },
   });

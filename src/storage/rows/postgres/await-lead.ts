@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { connectionOf } from './postgres-connection.ts';
 import type { LockNews } from './server-lock.ts';
 import { type Leader, readLeader, type ServerLock, takeServerLock } from './server-lock.ts';
 
@@ -10,7 +11,6 @@ export interface LeadWait {
   readonly signal: AbortSignal;
 }
 
-const connectMs = 5000;
 const answerMs = 10_000;
 
 /**
@@ -24,10 +24,8 @@ export function awaitLead(
 ): Promise<ServerLock> {
   const create = () =>
     new pg.Client({
-      connectionString: url,
-      connectionTimeoutMillis: connectMs,
+      ...connectionOf(url),
       query_timeout: answerMs,
-      keepAlive: true,
       application_name: 'sluice replica',
     });
   return takeServerLock(create, {

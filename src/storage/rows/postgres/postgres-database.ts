@@ -11,7 +11,14 @@ import type {
   WriteOptions,
 } from '../driver/row-database.ts';
 import { isLast } from '../driver/together.ts';
-import { faultOf, isBroken, isConflict, isUnavailable, startFaultOf } from './postgres-errors.ts';
+import { connectionOf, createPostgresPool } from './postgres-connection.ts';
+import {
+  faultOf,
+  isBroken,
+  isConflict,
+  isUnavailable,
+  startFaultOf,
+} from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
 import { type LockNews, type ServerLock, serverName, takeServerLock } from './server-lock.ts';
@@ -39,20 +46,15 @@ export interface PostgresUse {
   readonly statementMs?: number;
 }
 
-const mostConnections = 10;
-const connectMs = 5000;
-// The request after a pause does not wait for a new connection.
-const idleMs = 300_000;
 const defaultStatementMs = 30_000;
 // PostgreSQL ends a statement first. Without an answer by then, the network has lost the connection.
 const answerFactor = 7 / 6;
-const keepAliveMs = 10_000;
 const defaultPatienceMs = 10_000;
 const firstPauseMs = 5;
 const longestPauseMs = 500;
 
 const begin = 'BEGIN ISOLATION LEVEL SERIALIZABLE';
-const beginHasty = `${begin}; SET LOCAL synchronous_commit = off`;
+const hasty = '; SET LOCAL synchronous_commit = off';
 // This writes a record to the log, and waits until the log is on the disk.
 const settle = "SELECT pg_logical_emit_message(true, 'sluice', '')";
 
@@ -67,38 +69,23 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   const { settleFirst = async () => {}, isServer = false, onLock } = use;
   const { statementMs = defaultStatementMs } = use;
   const config = {
-    connectionString: url,
-    connectionTimeoutMillis: connectMs,
+    ...connectionOf(url),
     statement_timeout: statementMs,
     query_timeout: Math.ceil(statementMs * answerFactor),
-    keepAlive: true,
-    keepAliveInitialDelayMillis: keepAliveMs,
     idle_in_transaction_session_timeout: statementMs,
     application_name: isServer ? serverName : 'sluice',
     // What does not wait for an answer is sent at once.
     pipeline: true,
     types: { getTypeParser: parserOf },
   };
-  const pool = new pg.Pool({ ...config, max: mostConnections, idleTimeoutMillis: idleMs });
+  const { pool, connect } = createPostgresPool(config);
   const closing = new AbortController();
   let { lock } = use;
-  // An idle connection that breaks is replaced when it is needed.
-  pool.on('error', () => {});
-  // Between two statements, too, a connection may break, and before the first one. The next statement says so.
-  pool.on('connect', client => client.on('error', () => {}));
-
-  const connect = async (): Promise<pg.PoolClient> => {
-    try {
-      return await pool.connect();
-    } catch (error) {
-      throw faultOf(error);
-    }
-  };
 
   const read = async <T>(call: Call<T>): Promise<T> => {
     const client = await connect();
     try {
-      const result = await follow(call, calls => send(client, calls));
+      const result = await follow(call, calls => withoutConflict(() => send(client, calls)));
       client.release();
       return result;
     } catch (error) {
@@ -107,11 +94,13 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     }
   };
 
-  const tryOnce = async <T>(change: Change<T>, first: string): Promise<T> => {
+  const tryOnce = async <T>(change: Change<T>, more: string): Promise<T> => {
     lock?.require();
     const client = await connect();
     try {
-      const result = await transaction(client, change(), first);
+      // The lock may have been lost while this change waited for a connection.
+      lock?.require();
+      const result = await transaction(client, change(), begin + more);
       client.release();
       return result;
     } catch (error) {
@@ -123,13 +112,13 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
 
   const transact = async <T>(
     change: Change<T>,
-    first: string,
+    more: string,
     { patienceMs = defaultPatienceMs }: WriteOptions = {},
   ): Promise<T> => {
     const deadline = performance.now() + patienceMs;
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
       try {
-        return await tryOnce(change, first);
+        return await tryOnce(change, more);
       } catch (error) {
         const fault = faultOf(error);
         const isRepeated = isConflict(error) && performance.now() < deadline;
@@ -147,8 +136,8 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   };
 
   const running = new Set<Promise<unknown>>();
-  const tracked = <T>(change: Change<T>, first: string, options?: WriteOptions): Promise<T> => {
-    const work = settleFirst().then(() => transact(change, first, options));
+  const tracked = <T>(change: Change<T>, more: string, options?: WriteOptions): Promise<T> => {
+    const work = settleFirst().then(() => transact(change, more, options));
     running.add(work);
     const forget = () => running.delete(work);
     work.then(forget, forget);
@@ -160,9 +149,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       // The schema stays as it is while another server works with it.
       lock ??= await takeServerLock(
         () => new pg.Client({ ...config, application_name: 'sluice' }),
-        {
-          ...{ patienceMs: defaultPatienceMs, onNews: onLock },
-        },
+        { patienceMs: defaultPatienceMs, onNews: onLock },
       );
     }
     const client = await connect();
@@ -180,13 +167,18 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   return {
     sql: postgresStatement,
     read,
-    write: (change, options) => tracked(change, begin, options),
-    commit: (change, options) => tracked(change, beginHasty, options),
+    write: (change, options) => tracked(change, '', options),
+    commit: (change, options) => tracked(change, hasty, options),
     async settle() {
       // The log is in the order of the commits. A change that is still tried is not in it.
-      await pool.query(settle).catch(error => {
+      const client = await connect();
+      try {
+        await client.query(settle);
+        client.release();
+      } catch (error) {
+        client.release(true);
         throw faultOf(error);
-      });
+      }
     },
     connections() {
       const { totalCount, idleCount, waitingCount } = pool;
@@ -200,6 +192,19 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       await pool.end();
     },
   };
+}
+
+/** Reads again what conflicted: the role or the database may read in serializable transactions. */
+async function withoutConflict<T>(read: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + defaultPatienceMs;
+  for (;;) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!isConflict(error) || performance.now() > deadline) throw error;
+    }
+    await sleep(firstPauseMs);
+  }
 }
 
 /** Runs a change from its beginning to its end. A single statement costs one round trip. */

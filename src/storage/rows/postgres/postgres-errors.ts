@@ -2,8 +2,13 @@ import { Fault } from '../../../foundation/fault.ts';
 
 const retryAfterSeconds = 5;
 
-// A transaction that could not be in any order with the others, and a deadlock: nothing was changed.
-const conflicts = new Set(['40001', '40P01']);
+// A transaction that could not be in any order with the others, a deadlock, and a lock that did not become free in the
+// time of the role: nothing was changed.
+const conflicts = new Set(['40001', '40P01', '55P03']);
+
+// Statements of stores do not divide.
+const ofFence = '22012';
+const withoutConnection = '53300';
 
 // Codes of five characters come from the server. Class 57P: it stops, or starts. Class 08: the connection. 53300: no
 // connection is free. 25006: it is a standby. 25P03 and 25P04: it ended a transaction that took too long. 28 and 3D000:
@@ -12,7 +17,7 @@ const unavailable = /^(?:57P\d\d|08\w{3}|53\w{3}|57014|25006|25P0[34]|28\w{3}|3D
 const ofConnection = /^(?:57P|08|25006|25P0[34])/;
 
 // Such as EPIPE.
-const ofSystem = /^E[A-Z]+$/;
+const ofSystem = /^E(?:[A-Z]+|AI_AGAIN)$/;
 
 // The driver gives these errors no code.
 const endedConnection =
@@ -21,6 +26,16 @@ const endedConnection =
 /** True when the change did nothing, because of another change. */
 export function isConflict(error: unknown): boolean {
   return conflicts.has(codeOf(error));
+}
+
+/** True when the fence of the server, see `ServerLock`, ended the transaction. */
+export function isFenced(error: unknown): boolean {
+  return codeOf(error) === ofFence;
+}
+
+/** True when PostgreSQL, or its role, has no connection for another client. */
+export function isWithoutConnection(error: unknown): boolean {
+  return codeOf(error) === withoutConnection;
 }
 
 /** True when the connection is not usable any more, or may not be. */
@@ -70,16 +85,23 @@ export function faultOf(error: unknown): unknown {
 export function startFaultOf(error: unknown, where = 'SLUICE_DATABASE'): unknown {
   const fault = faultOf(error);
   const cause = fault instanceof Fault ? (fault.cause ?? fault) : fault;
-  const why = wrongSetting(codeOf(cause), where);
+  const why = wrongSetting(cause, where);
   return why === undefined ? fault : new Fault('internal', why, { phase: 'store', cause });
 }
 
-function wrongSetting(code: string, where: string): string | undefined {
+function wrongSetting(cause: unknown, where: string): string | undefined {
+  const code = codeOf(cause);
+  if (code === 'ERR_INVALID_URL' || cause instanceof URIError) {
+    return `The address in ${where} is not a URL: write postgres://user:password@host:port/database, and special characters of the password as %40 for @`;
+  }
   if (code === '3D000') {
     return `The database in ${where} does not exist (3D000): create it, or correct its name`;
   }
   if (/^28\w{3}$/.test(code)) {
     return `PostgreSQL rejects the login in ${where} (${code}): correct the user and the password, and look at pg_hba.conf`;
+  }
+  if (code === '42501' && cause instanceof Error) {
+    return `The user in ${where} lacks a right (42501: ${cause.message}): make it the owner of the database`;
   }
   if (code === '25006') {
     return `The PostgreSQL server in ${where} accepts no changes (25006): name the primary server`;
