@@ -6,7 +6,6 @@ import type { Fault } from '../../src/foundation/fault.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { faultOf, isBroken, isConflict } from '../../src/storage/rows/postgres/postgres-errors.ts';
 import { openPostgresRows } from '../../src/storage/rows/rows.ts';
-import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
 import { startSilentProxy } from '../world/silent-proxy.ts';
 import { testRows } from './conformance.ts';
@@ -172,46 +171,5 @@ suite('PostgreSQL and the network', () => {
     const twice = database.sql<{ read: number }>('SELECT second_time() AS read');
     assert.equal((await database.read(twice.get()))?.read, 2);
     await database.end();
-  });
-});
-
-suite('the lock of the server', () => {
-  const lockOf = `FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
-  const opened = async () => {
-    const url = await postgres.createDatabase();
-    const news: string[] = [];
-    const database = await openPostgres(url, { isServer: true, onLock: one => news.push(one) });
-    const client = new pg.Client(url);
-    await client.connect();
-    const change = database.sql('UPDATE sums SET value = 1 WHERE name = ?').run('users');
-    return {
-      ...{ news, client, write: () => database.write(() => change) },
-      read: () => database.read(database.sql('SELECT 1 AS one').get()),
-      async [Symbol.asyncDispose]() {
-        await client.end();
-        await database.end();
-      },
-    };
-  };
-
-  test('is taken again when its connection ends', async () => {
-    await using server = await opened();
-    await server.client.query(`SELECT pg_terminate_backend(pid) ${lockOf}`);
-    await eventually('the lock is held again', async () => server.news.includes('held'));
-    assert.deepEqual(server.news, ['lost', 'held']);
-    await server.write();
-    assert.equal((await server.client.query(`SELECT 1 ${lockOf}`)).rowCount, 1);
-  });
-
-  test('that another server took ends all changes', async () => {
-    await using server = await opened();
-    const { rows } = await server.client.query(`SELECT pid ${lockOf}`);
-    const killer = `SELECT pg_terminate_backend(${rows[0].pid}), pg_advisory_lock(7583190234)`;
-    await server.client.query(killer);
-    await eventually('the loss is known', async () => server.news.includes('taken'));
-    assert.deepEqual(server.news, ['lost', 'taken']);
-    await assert.rejects(server.write(), /Another server has taken the database/);
-    await server.read();
   });
 });

@@ -249,7 +249,7 @@ export const configSchema = z.strictObject({
     .regex(/^(?:sqlite|postgres(?:ql)?:\/\/\S+)$/, 'expected sqlite, or postgres://...')
     .default('sqlite')
     .describe(
-      'Where rows live: `sqlite`, a file in the data directory, or a PostgreSQL database of version 15 or later, `postgres://user:password@host:port/database`, in UTF-8. `sluice migrate` moves the rows of a site from one to the other. One server at a time changes it (see `replica.address`). `sluice backup` and `sluice restore` do not copy PostgreSQL',
+      'Where rows live: `sqlite`, a file in the data directory, or a PostgreSQL database of version 15 or later, `postgres://user:password@host:port/database`, in UTF-8. Name PostgreSQL itself, not a connection pooler. `sluice migrate` moves the rows of a site from one to the other. One server at a time changes it (see `replica.address`). `sluice backup` and `sluice restore` do not copy PostgreSQL',
     )
     .meta({ secret: true }),
   content,

@@ -1,6 +1,6 @@
 import { admitHandedOn } from '../../http/callers/handed-on.ts';
-import { awaitLead } from '../../storage/rows/postgres/await-lead.ts';
-import type { Leader, ServerLock } from '../../storage/rows/postgres/server-lock.ts';
+import type { Leader } from '../../storage/rows/postgres/lock-statements.ts';
+import { awaitLead, type ServerLock } from '../../storage/rows/postgres/server-lock.ts';
 import { logLock } from '../assembly/server-state.ts';
 import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
 import { ConfigError } from '../config/config-error.ts';
@@ -65,6 +65,10 @@ export async function startReplica(
       if (news !== 'taken') return logLock(log, news);
       log.error('another replica leads now: this one ends, and follows when it is started again');
       lost.resolve('lost');
+    },
+    onOutage(reason) {
+      if (reason === undefined) log.info('the database answers this replica again');
+      else log.warn({ reason }, 'cannot ask the database who leads: this replica tries again');
     },
   });
   for (const promise of [lock, strange.promise]) promise.catch(() => {});

@@ -1,10 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Fault } from '../../foundation/fault.ts';
+import { claimLock, tryServerLock } from '../rows/postgres/lock-statements.ts';
 import { connectionOf } from '../rows/postgres/postgres-connection.ts';
 import { startFaultOf } from '../rows/postgres/postgres-errors.ts';
 import { migratePostgres } from '../rows/postgres/postgres-migrations.ts';
-import { tryServerLock } from '../rows/postgres/server-lock.ts';
 import { isFull, mostRows, type RowsSide } from './rows-side.ts';
 import { columnList, type TableDescription } from './table-descriptions.ts';
 import type { TableRow } from './table-rows.ts';
@@ -161,6 +162,8 @@ async function lockFor(client: pg.Client, label: string): Promise<void> {
     }
     await sleep(pauseMs);
   }
+  // A server whose connection was cut off does not go on with what it knows.
+  await claimLock(client, randomUUID());
 }
 
 function faultOf(error: unknown, label: string, table?: string): unknown {

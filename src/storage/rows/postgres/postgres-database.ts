@@ -11,17 +11,20 @@ import type {
   WriteOptions,
 } from '../driver/row-database.ts';
 import { isLast } from '../driver/together.ts';
+import { lockClient } from './lock-session.ts';
+import { serverName } from './lock-statements.ts';
 import { connectionOf, createPostgresPool } from './postgres-connection.ts';
 import {
   faultOf,
   isBroken,
   isConflict,
+  isFenced,
   isUnavailable,
   startFaultOf,
 } from './postgres-errors.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
-import { type LockNews, type ServerLock, serverName, takeServerLock } from './server-lock.ts';
+import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts';
 
 /** PostgreSQL as the database of the stores. */
 export interface PostgresDatabase extends RowDatabase {
@@ -100,13 +103,14 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     try {
       // The lock may have been lost while this change waited for a connection.
       lock?.require();
-      const result = await transaction(client, change(), begin + more);
+      const first = lock ? `${begin}; ${lock.fence}${more}` : begin + more;
+      const result = await transaction(client, change(), first);
       client.release();
       return result;
     } catch (error) {
       const isUndone = !isBroken(error) && (await undo(client));
       client.release(!isUndone);
-      throw error;
+      throw lock && isFenced(error) ? lock.noteTaken() : error;
     }
   };
 
@@ -147,10 +151,9 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   try {
     if (isServer) {
       // The schema stays as it is while another server works with it.
-      lock ??= await takeServerLock(
-        () => new pg.Client({ ...config, application_name: 'sluice' }),
-        { patienceMs: defaultPatienceMs, onNews: onLock },
-      );
+      lock ??= await takeServerLock(() => lockClient(url, 'sluice'), {
+        ...{ patienceMs: defaultPatienceMs, onNews: onLock },
+      });
     }
     const client = await connect();
     try {
@@ -159,9 +162,10 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       client.release();
     }
   } catch (error) {
+    const fault = lock && isFenced(error) ? lock.noteTaken() : startFaultOf(error);
     await lock?.release();
     await pool.end();
-    throw startFaultOf(error);
+    throw fault;
   }
 
   return {

@@ -1,6 +1,26 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
+import {
+  type Heartbeat,
+  type LockSession,
+  lockClient,
+  openLockSession,
+  untilSilent,
+  usualHeartbeat,
+} from './lock-session.ts';
+import {
+  claimLock,
+  fenceOf,
+  holdersOf,
+  isClaimedBy,
+  type Leader,
+  readLeader,
+  tryServerLock,
+  writeLeader,
+} from './lock-statements.ts';
+import { isUnavailable, startFaultOf } from './postgres-errors.ts';
 
 /** The lock of the server that uses the database. It ends with its connection, and is taken again. */
 export interface ServerLock {
@@ -10,6 +30,10 @@ export interface ServerLock {
   readonly isHeld: boolean;
   /** True when another server took the lock. This server does not take it again. */
   readonly isTaken: boolean;
+  /** Statements that each transaction begins with. They fail when another server has taken the lock. */
+  readonly fence: string;
+  /** Notes that another server has taken the lock, which a failed fence proves. Returns the fault (503) of the change. */
+  noteTaken(): Fault;
   /**
    * Writes where the other replicas reach this server. They see it while this server has the lock: after a lost connection
    * it is written again.
@@ -18,127 +42,90 @@ export interface ServerLock {
   release(): Promise<void>;
 }
 
-/** The replica that has the lock. */
-export interface Leader {
-  /** Where the other replicas reach it. */
-  readonly address: string;
-  /** Which keys it uses, see `ReplicaKeys`. */
-  readonly keys: string;
-}
-
-/** Name of the connections through which a server changes rows. */
-export const serverName = 'sluice server';
-
 /** What happened to the lock. */
 export type LockNews = 'lost' | 'held' | 'taken';
 
-// Any number that no other user of the database takes.
-const key = 7_583_190_234;
 const pauseMs = 500;
 const retryAfterSeconds = 5;
-
-// PostgreSQL ends the session of a silent host after 35 seconds. The host knows after 20 seconds that it has lost it.
-const endSilent =
-  'SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4';
-const tryLock = 'SELECT pg_try_advisory_lock($1)::int AS locked';
-const holder = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
-  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND (classid::bigint << 32) + objid::bigint = $1`;
-const findLeader = `SELECT address, keys FROM leader WHERE pid IN (${holder})`;
-const writeLeader = `INSERT INTO leader (address, keys, pid) VALUES ($1, $2, pg_backend_pid())
-  ON CONFLICT ("only") DO UPDATE SET address = excluded.address, keys = excluded.keys, pid = excluded.pid`;
-// The network of the server that had the lock before may be cut off. When it is back, a change that was sent long ago
-// would arrive.
-const endOthers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-  WHERE datname = current_database() AND usename = current_user AND application_name = $1`;
-
-/** Takes the lock for a connection, until it ends. Returns false when another one has it. */
-export async function tryServerLock(client: pg.ClientBase): Promise<boolean> {
-  return (await client.query(tryLock, [key])).rows[0]?.locked === 1;
-}
-
-/** Returns the replica that has the lock; undefined before it has announced itself. */
-export async function readLeader(client: pg.ClientBase): Promise<Leader | undefined> {
-  return (await client.query(findLeader, [key])).rows[0];
-}
 
 export interface LockWait {
   /** How long another server may have the lock (ms). `Infinity` waits through outages of the database as well. */
   readonly patienceMs: number;
   /** Called when the lock is lost, held again, or taken by another server. */
   readonly onNews?: ((news: LockNews) => void) | undefined;
+  /** Called with each new reason why the database cannot be asked; undefined when it answers again. */
+  readonly onOutage?: (reason: string | undefined) => void;
   /** Called each half second while another server has the lock. */
   readonly whileWaiting?: (client: pg.ClientBase) => Promise<void>;
   /** Ends the wait. */
   readonly signal?: AbortSignal;
-}
-
-/** A connection that may get the lock. */
-interface Session {
-  readonly client: pg.Client;
-  readonly pid: number;
-  readonly isEnded: Promise<void>;
+  readonly heartbeat?: Heartbeat;
 }
 
 /**
- * Takes the lock, and takes it again whenever its connection ends.
+ * Takes the lock, and takes it again whenever its connection ends, unless another server has had it meanwhile.
  *
  * @param create returns a client that is not connected yet
- * @throws {@link Fault} (503) when another server has the lock for longer than the patience; the reason of the signal
+ * @throws {@link Fault} (503) when another server has the lock for longer than the patience; another fault when the address
+ *   is wrong, or the database rejects its login; the reason of the signal
  */
 export async function takeServerLock(
   create: () => pg.Client,
-  { patienceMs, onNews = () => {}, whileWaiting, signal: wish }: LockWait,
+  {
+    patienceMs,
+    onNews = () => {},
+    onOutage = () => {},
+    whileWaiting,
+    signal: wish,
+    heartbeat = usualHeartbeat,
+  }: LockWait,
 ): Promise<ServerLock> {
-  let held: Session | undefined;
+  const id = randomUUID();
+  let isClaimed = false;
+  let held: LockSession | undefined;
   // Waits for the lock. PostgreSQL starts a process for each new connection.
-  let waiting: Session | undefined;
+  let waiting: LockSession | undefined;
   let leader: Leader | undefined;
   let isTaken = false;
   const closing = new AbortController();
   const { signal } = closing;
+  const outages = outagesFor(onOutage);
   // PostgreSQL may not know yet that one of these sessions has ended.
   const own = new Set<number>();
 
-  const open = async (): Promise<Session> => {
-    const client = create();
-    const isEnded = new Promise<void>(resolve => {
-      client.once('end', resolve);
-      client.on('error', () => resolve());
-    });
+  /** Returns `own` while PostgreSQL keeps the lock for an earlier session of this server. */
+  const attempt = async (): Promise<'locked' | 'own' | 'taken'> => {
+    const session = waiting ?? (await openLockSession(create));
+    waiting = undefined;
+    const { client, pid } = session;
     try {
-      await client.connect();
-      await client.query(endSilent);
-      const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
-      return { client, pid: Number(rows[0]?.pid), isEnded };
+      const before = new Set(own);
+      own.add(pid);
+      if (!(await tryServerLock(client))) {
+        own.delete(pid);
+        const holders = await holdersOf(client);
+        waiting = session;
+        return holders.some(holder => !before.has(holder)) ? 'taken' : 'own';
+      }
+      if (!isClaimed) await claimLock(client, id);
+      else if (!(await isClaimedBy(client, id))) {
+        // The other one has ended. What it changed is not in the memory of this server.
+        client.end().catch(() => {});
+        return 'taken';
+      }
+      isClaimed = true;
+      if (leader) await writeLeader(client, leader);
+      hold(session);
+      return 'locked';
     } catch (error) {
       client.end().catch(() => {});
       throw error;
     }
   };
 
-  /** Returns `own` while PostgreSQL keeps the lock for an earlier session of this server. */
-  const attempt = async (): Promise<'locked' | 'own' | 'taken'> => {
-    const session = waiting ?? (await open());
-    waiting = undefined;
-    const { client, pid, isEnded } = session;
-    try {
-      const before = new Set(own);
-      own.add(pid);
-      if (await tryServerLock(client)) {
-        if (leader) await announceBy(client, leader);
-        held = session;
-        void isEnded.then(lost);
-        return 'locked';
-      }
-      own.delete(pid);
-      const { rows } = await client.query(holder, [key]);
-      waiting = session;
-      return rows.some(row => !before.has(Number(row.pid))) ? 'taken' : 'own';
-    } catch (error) {
-      client.end().catch(() => {});
-      throw error;
-    }
+  const hold = (session: LockSession): void => {
+    held = session;
+    void Promise.race([session.isEnded, untilSilent(session, heartbeat)]).then(() => lost(session));
   };
 
   const drop = async (): Promise<void> => {
@@ -148,36 +135,44 @@ export async function takeServerLock(
     await Promise.all(sessions.map(session => session?.client.end().catch(() => {})));
   };
 
-  const lost = async (): Promise<void> => {
+  const noteTaken = (): Fault => {
+    if (!isTaken) {
+      isTaken = true;
+      void drop();
+      onNews('taken');
+    }
+    return leader ? takenByLeader() : takenByOther();
+  };
+
+  const lost = async (session: LockSession): Promise<void> => {
+    if (held !== session) return;
     void drop();
-    if (signal.aborted) return;
     onNews('lost');
-    while (!signal.aborted) {
-      const result = await attempt().catch(() => 'own' as const);
-      if (result === 'locked') {
-        if (signal.aborted) await drop();
-        else onNews('held');
-        return;
-      }
-      if (result === 'taken') {
-        isTaken = true;
-        void drop();
-        onNews('taken');
-        return;
-      }
+    while (!signal.aborted && !isTaken) {
+      const result = await attempt().then(outages.end, outages.note);
+      if (result === 'taken') noteTaken();
+      if (result === 'locked' && !signal.aborted && !isTaken) return onNews('held');
       await sleep(pauseMs, undefined, { signal }).catch(() => {});
     }
+    // The last attempt may have opened one.
+    await drop();
   };
 
   const deadline = performance.now() + patienceMs;
   const isPatient = patienceMs === Number.POSITIVE_INFINITY;
+  let hasAnswered = false;
   const isLocked = async (): Promise<boolean> => {
     try {
       if ((await attempt()) === 'locked') return true;
       if (waiting) await whileWaiting?.(waiting.client);
+      hasAnswered = true;
+      outages.end();
     } catch (error) {
       await drop();
-      if (!isPatient) throw error;
+      const fault = startFaultOf(error);
+      // A database that has answered once may have an outage. A wrong address, or a wrong password, stays wrong.
+      if (!isPatient || !(hasAnswered || isUnavailable(fault))) throw fault;
+      outages.note(fault);
     }
     return false;
   };
@@ -186,7 +181,7 @@ export async function takeServerLock(
       if (performance.now() > deadline) throw usedByOther();
       await sleep(pauseMs, undefined, { signal: wish });
     }
-    await held?.client.query(endOthers, [serverName]);
+    outages.end();
   } catch (error) {
     closing.abort();
     await drop();
@@ -204,10 +199,12 @@ export async function takeServerLock(
     get isTaken() {
       return isTaken;
     },
+    fence: fenceOf(id),
+    noteTaken,
     async announce(given) {
       leader = given;
       // Without the lock at this moment, it is written as soon as the lock is held again.
-      if (held) await announceBy(held.client, given);
+      if (held) await writeLeader(held.client, given);
     },
     async release() {
       closing.abort();
@@ -217,8 +214,49 @@ export async function takeServerLock(
   };
 }
 
-async function announceBy(client: pg.ClientBase, { address, keys }: Leader): Promise<void> {
-  await client.query(writeLeader, [address, keys]);
+export interface LeadWait {
+  /** Called each half second with the replica that leads now; undefined while nobody does. */
+  readonly onLeader: (leader: Leader | undefined) => void;
+  readonly onNews: (news: LockNews) => void;
+  /** Called with each new reason why the database cannot be asked; undefined when it answers again. */
+  readonly onOutage: (reason: string | undefined) => void;
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Waits until no other replica has the lock of the server, and takes it. Waits through outages of the database.
+ *
+ * @throws {@link Fault} when the address is wrong, or the database rejects its login; the reason of the signal
+ */
+export function awaitLead(
+  url: string,
+  { onLeader, onNews, onOutage, signal }: LeadWait,
+): Promise<ServerLock> {
+  return takeServerLock(() => lockClient(url, 'sluice replica'), {
+    patienceMs: Number.POSITIVE_INFINITY,
+    ...{ onNews, onOutage, signal },
+    whileWaiting: async client => onLeader(await readLeader(client)),
+  });
+}
+
+/** Reports each reason of an outage once. */
+function outagesFor(report: (reason: string | undefined) => void) {
+  const reasons = new Set<string>();
+  return {
+    note(error: unknown): void {
+      const fault = startFaultOf(error);
+      const reason = fault instanceof Error ? fault.message : String(fault);
+      if (!reasons.has(reason)) report(reason);
+      reasons.add(reason);
+    },
+    /** Returns what the database has answered. */
+    end<T>(result?: T): T | undefined {
+      if (reasons.size > 0) report(undefined);
+      reasons.clear();
+      return result;
+    },
+  };
 }
 
 function usedByOther(): Fault {

@@ -1,0 +1,106 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { Fault } from '../../../foundation/fault.ts';
+import { connectionOf } from './postgres-connection.ts';
+
+/** A connection that may get the lock of the server. */
+export interface LockSession {
+  readonly client: pg.Client;
+  /** Its process in PostgreSQL. */
+  readonly pid: number;
+  readonly isEnded: Promise<void>;
+}
+
+/** How often the connection that has the lock is tested, and how long PostgreSQL has for its answer (ms). */
+export interface Heartbeat {
+  readonly pauseMs: number;
+  readonly answerMs: number;
+}
+
+const statementMs = 10_000;
+const queryMs = 12_000;
+
+/** PostgreSQL ends the session of a silent host after 35 seconds. The host notices after 15. */
+export const usualHeartbeat: Heartbeat = { pauseMs: 5000, answerMs: 10_000 };
+
+// The keepalive of TCP rests while an answer is on its way: then the last limit holds. The role or the database may have
+// other values of the others.
+const settings = `
+  SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
+  SET tcp_user_timeout = 35000;
+  SET idle_session_timeout = 0; SET lock_timeout = 0;
+  SET default_transaction_isolation = 'read committed'`;
+
+/** Returns a client for the lock that is not connected yet. */
+export function lockClient(url: string, name: string): pg.Client {
+  return new pg.Client({
+    ...connectionOf(url),
+    statement_timeout: statementMs,
+    query_timeout: queryMs,
+    application_name: name,
+  });
+}
+
+/**
+ * Connects a client.
+ *
+ * @throws {@link Fault} when something on the way to PostgreSQL shares its connections
+ */
+export async function openLockSession(create: () => pg.Client): Promise<LockSession> {
+  const client = create();
+  const isEnded = new Promise<void>(resolve => {
+    client.once('end', resolve);
+    client.on('error', () => resolve());
+  });
+  try {
+    await client.connect();
+    await client.query(settings);
+    const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+    const pid = Number(rows[0]?.pid);
+    requireDirect(client, pid);
+    return { client, pid, isEnded };
+  } catch (error) {
+    client.end().catch(() => {});
+    throw error;
+  }
+}
+
+/** Resolves when the connection does not answer in time. A network that is cut off reports nothing. */
+export async function untilSilent(
+  { client }: LockSession,
+  { pauseMs, answerMs }: Heartbeat,
+): Promise<void> {
+  for (let isAnswered = true; isAnswered; ) {
+    await sleep(pauseMs, undefined, { ref: false });
+    const late = new AbortController();
+    const asked = client.query('SELECT 1').then(
+      () => true,
+      () => false,
+    );
+    // A process that did not run for a while finds the end of the time before the answer that has arrived.
+    const silence = sleep(answerMs, undefined, { ref: false, signal: late.signal }).then(() =>
+      nextTurn(false),
+    );
+    silence.catch(() => {});
+    isAnswered = await Promise.race([asked, silence]);
+    late.abort();
+  }
+}
+
+/** What the driver knows from PostgreSQL's message BackendKeyData. */
+interface WithProcess {
+  readonly processID?: number | null;
+}
+
+/**
+ * A pooler invents the number of the process, because a client has another process for each transaction. The lock would
+ * stay with one of them, and each server would get it.
+ */
+function requireDirect(client: pg.Client & WithProcess, pid: number): void {
+  if (client.processID === pid) return;
+  throw new Fault(
+    'internal',
+    'SLUICE_DATABASE names a connection pooler, such as PgBouncer, behind which several servers would lead at once: name PostgreSQL itself',
+    { phase: 'store' },
+  );
+}

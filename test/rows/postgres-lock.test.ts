@@ -1,0 +1,289 @@
+/** Which server may change the rows in PostgreSQL. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
+import { after, suite, test } from 'node:test';
+import pg from 'pg';
+import { Fault } from '../../src/foundation/fault.ts';
+import { lockClient } from '../../src/storage/rows/postgres/lock-session.ts';
+import { claimLock } from '../../src/storage/rows/postgres/lock-statements.ts';
+import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
+import { awaitLead, takeServerLock } from '../../src/storage/rows/postgres/server-lock.ts';
+import { eventually } from '../world/eventually.ts';
+import { startPostgres } from '../world/postgres.ts';
+import { startSilentProxy } from '../world/silent-proxy.ts';
+
+const postgres = await startPostgres();
+after(() => postgres[Symbol.asyncDispose]());
+
+const change = 'UPDATE sums SET value = 1 WHERE name = ?';
+const changed = "SELECT value FROM sums WHERE name = 'users'";
+const taken = /Another server has taken the database/;
+const otherLeads = new Fault('unavailable', 'Another server leads');
+
+async function connected(url: string) {
+  const client = new pg.Client(url);
+  await client.connect();
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.end() });
+}
+
+suite('the lock of the server', () => {
+  const lockOf = `FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+  const opened = async () => {
+    const url = await postgres.createDatabase();
+    const news: string[] = [];
+    const database = await openPostgres(url, { isServer: true, onLock: one => news.push(one) });
+    const client = await connected(url);
+    const call = database.sql(change).run('users');
+    return {
+      ...{
+        url,
+        news,
+        client,
+        connections: database.connections,
+        write: () => database.write(() => call),
+      },
+      read: () => database.read(database.sql('SELECT 1 AS one').get()),
+      value: async () => Number((await client.query(changed)).rows[0]?.value),
+      async [Symbol.asyncDispose]() {
+        await client.end();
+        await database.end();
+      },
+    };
+  };
+
+  test('is taken again when its connection ends', async () => {
+    await using server = await opened();
+    await server.client.query(`SELECT pg_terminate_backend(pid) ${lockOf}`);
+    await eventually('the lock is held again', async () => server.news.includes('held'));
+    assert.deepEqual(server.news, ['lost', 'held']);
+    await server.write();
+    assert.equal((await server.client.query(`SELECT 1 ${lockOf}`)).rowCount, 1);
+  });
+
+  test('that another server took ends all changes', async () => {
+    await using server = await opened();
+    const { rows } = await server.client.query(`SELECT pid ${lockOf}`);
+    const killer = `SELECT pg_terminate_backend(${rows[0].pid}), pg_advisory_lock(7583190234)`;
+    await server.client.query(killer);
+    await eventually('the loss is known', async () => server.news.includes('taken'));
+    assert.deepEqual(server.news, ['lost', 'taken']);
+    await assert.rejects(server.write(), taken);
+    await server.read();
+  });
+
+  test('that another server had meanwhile is not taken again', async () => {
+    const url = await postgres.createDatabase();
+    await using proxy = await startSilentProxy(url);
+    const news: string[] = [];
+    const lock = await takeServerLock(() => lockClient(proxy.url, 'former'), {
+      ...{ patienceMs: 0, onNews: one => news.push(one) },
+    });
+    proxy.refuse();
+    await eventually('the loss is known', () => news.includes('lost'));
+    const next = await takeServerLock(() => lockClient(url, 'next'), { patienceMs: 10_000 });
+    await next.release();
+    proxy.resume();
+    await eventually('the former one has asked again', () => news.length > 1);
+    assert.deepEqual(news, ['lost', 'taken']);
+    assert.throws(() => lock.require(), taken);
+    await lock.release();
+  });
+
+  test('is lost when its connection falls silent', async () => {
+    await using proxy = await startSilentProxy(await postgres.createDatabase());
+    const news: string[] = [];
+    const lock = await takeServerLock(() => lockClient(proxy.url, 'silent'), {
+      ...{ patienceMs: 0, onNews: one => news.push(one) },
+      heartbeat: { pauseMs: 10, answerMs: 100 },
+    });
+    lock.require();
+    proxy.silence();
+    await eventually('the loss is known', () => news.includes('lost'));
+    assert.throws(() => lock.require(), /connection to the database was lost/);
+    await lock.release();
+  });
+
+  test('outlives the time limits of the role', async () => {
+    const url = await postgres.createDatabase();
+    await using administrator = await connected(url);
+    for (const setting of [
+      "idle_session_timeout = '1min'",
+      "lock_timeout = '1ms'",
+      "default_transaction_isolation = 'serializable'",
+    ]) {
+      await administrator.query(`ALTER DATABASE ${new URL(url).pathname.slice(1)} SET ${setting}`);
+    }
+    const client = lockClient(url, 'patient');
+    const lock = await takeServerLock(() => client, { patienceMs: 0 });
+    const { rows } = await client.query(
+      `SELECT current_setting('idle_session_timeout') AS idle, current_setting('lock_timeout') AS lock,
+         current_setting('transaction_isolation') AS isolation, current_setting('tcp_user_timeout') AS silence`,
+    );
+    assert.deepEqual(rows, [
+      { idle: '0', lock: '0', isolation: 'read committed', silence: '35000' },
+    ]);
+    await lock.release();
+  });
+
+  test('fences the changes of a server that does not know that it lost the lock', async () => {
+    await using server = await opened();
+    await claimLock(server.client, randomUUID());
+    await eventually('its connections have ended', () => server.connections().idle === 0);
+    await assert.rejects(server.write(), taken);
+    assert.deepEqual([server.news, await server.value()], [['taken'], 0]);
+    await server.read();
+    // Commands work beside a server.
+    const command = await openPostgres(server.url);
+    await command.write(() => command.sql(change).run('users'));
+    assert.equal(await server.value(), 1);
+    await command.end();
+  });
+
+  test('fences a change that began before the lock was taken', async () => {
+    await using server = await opened();
+    await server.client.query('BEGIN; LOCK TABLE lock_holder IN EXCLUSIVE MODE');
+    const late = assert.rejects(server.write(), taken);
+    await using observer = await connected(server.url);
+    const waiting = `SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'lock_holder'::regclass`;
+    await eventually('it waits', async () => (await observer.query(waiting)).rowCount === 1);
+    await server.client.query("UPDATE lock_holder SET server = 'another'; COMMIT");
+    await late;
+    assert.equal(await server.value(), 0);
+  });
+
+  test('is required again after the wait for a connection', async () => {
+    const url = await postgres.createDatabase();
+    let isLost = false;
+    const database = await openPostgres(url, {
+      isServer: true,
+      lock: {
+        require() {
+          if (isLost) throw otherLeads;
+        },
+        ...{ isHeld: true, isTaken: false, fence: 'SELECT 1', noteTaken: () => otherLeads },
+        async announce() {},
+        async release() {},
+      },
+    });
+    await using gate = await connected(url);
+    await gate.query('SELECT pg_advisory_lock(1)');
+    const slow = database.sql('SELECT pg_advisory_xact_lock_shared(1)');
+    const busy = Array.from({ length: 10 }, () => database.write(() => slow.get()));
+    const late = assert.rejects(
+      database.write(() => database.sql(change).run('users')),
+      otherLeads,
+    );
+    await eventually('it waits', () => database.connections().waiting > 0);
+    isLost = true;
+    await gate.query('SELECT pg_advisory_unlock(1)');
+    await late;
+    await Promise.allSettled(busy);
+    await database.end();
+    assert.equal(Number((await gate.query(changed)).rows[0]?.value), 0);
+  });
+
+  test('is refused behind a pooler', async () => {
+    const url = await postgres.createDatabase();
+    const pooler = await startPooler(url);
+    try {
+      await assert.rejects(
+        openPostgres(pooler.url, { isServer: true }),
+        /names a connection pooler/,
+      );
+      const signal = new AbortController().signal;
+      const unused = { onLeader() {}, onNews() {}, onOutage() {} };
+      await assert.rejects(
+        awaitLead(pooler.url, { ...unused, signal }),
+        /names a connection pooler/,
+      );
+      await (await openPostgres(pooler.url)).end();
+    } finally {
+      pooler.server.close();
+    }
+  });
+});
+
+suite('the wait for the lead', () => {
+  const wait = (url: string) => {
+    const outages: (string | undefined)[] = [];
+    const closing = new AbortController();
+    const lock = awaitLead(url, {
+      onLeader() {},
+      onNews() {},
+      onOutage: reason => outages.push(reason),
+      signal: closing.signal,
+    });
+    lock.catch(() => {});
+    return { outages, lock, stop: () => closing.abort() };
+  };
+
+  test('ends with a wrong address or login, and names the setting', async () => {
+    const url = await postgres.createDatabase();
+    for (const [from, to, message] of [
+      ['sluice@', 'nobody@', /rejects the login in SLUICE_DATABASE \(28000\)/],
+      [/\w+$/, 'absent', /does not exist \(3D000\)/],
+    ] as const) {
+      await assert.rejects(wait(url.replace(from, to)).lock, message);
+    }
+    await assert.rejects(wait('postgres://a:b@[/name').lock, /is not a URL/);
+  });
+
+  test('goes on through outages, and reports each once', async () => {
+    const url = await postgres.createDatabase();
+    const leader = await takeServerLock(() => lockClient(url, 'leader'), { patienceMs: 0 });
+    await using proxy = await startSilentProxy(url);
+    proxy.refuse();
+    const { outages, lock, stop } = wait(proxy.url);
+    const hasEnded = () => outages.at(-1) === undefined;
+    try {
+      for (const round of [1, 2]) {
+        await eventually('the outage is known', () => outages.length > 0 && !hasEnded());
+        proxy.resume();
+        await eventually('its end is known', hasEnded);
+        assert.equal(outages.filter(reason => reason === undefined).length, round);
+        proxy.refuse();
+      }
+      assert.match(String(outages[0]), /The database does not answer/);
+      const first = outages.slice(0, outages.indexOf(undefined));
+      assert.equal(new Set(first).size, first.length, 'each reason is reported once');
+      await eventually('the outage is known', () => !hasEnded());
+      proxy.resume();
+      await leader.release();
+      await (await lock).release();
+    } finally {
+      stop();
+    }
+  });
+});
+
+/** A proxy that sends another number of the process, as PgBouncer does. */
+async function startPooler(
+  url: string,
+): Promise<{ readonly url: string; readonly server: Server }> {
+  const address = new URL(url);
+  const target = { host: address.hostname, port: Number(address.port) };
+  // The message BackendKeyData: its type, and its length.
+  const keyData = Buffer.from([0x4b, 0, 0, 0, 12]);
+  const server = createServer(client => {
+    const upstream = connect(target);
+    client.pipe(upstream);
+    upstream.on('data', chunk => {
+      const at = chunk.indexOf(keyData);
+      if (at >= 0) chunk.writeUInt8(chunk.readUInt8(at + 5) ^ 1, at + 5);
+      client.write(chunk);
+    });
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      one.on('error', () => {}).on('close', () => other.destroy());
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  address.port = String((server.address() as AddressInfo).port);
+  return { url: address.href, server };
+}
