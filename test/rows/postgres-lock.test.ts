@@ -9,6 +9,7 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { lockClient } from '../../src/storage/rows/postgres/lock-session.ts';
 import { claimLock } from '../../src/storage/rows/postgres/lock-statements.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
+import { migratePostgres } from '../../src/storage/rows/postgres/postgres-migrations.ts';
 import { awaitLead, takeServerLock } from '../../src/storage/rows/postgres/server-lock.ts';
 import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
@@ -203,6 +204,26 @@ suite('the lock of the server', () => {
     } finally {
       pooler.server.close();
     }
+  });
+
+  test('keeps commands from changing the schema of a server', async () => {
+    const url = await postgres.createDatabase();
+    const server = await openPostgres(url, { isServer: true });
+    await using client = await connected(url);
+    const stateOf = async () =>
+      (await client.query('SELECT version, server FROM schema_version, lock_holder')).rows[0];
+    const before = await stateOf();
+    // As a version had it that did not know the last step.
+    await client.query('UPDATE schema_version SET version = version - 1; DROP TABLE uploads');
+    await assert.rejects(
+      migratePostgres(client, { patienceMs: 0 }),
+      /A server of an older version uses the database/,
+    );
+    await server.end();
+    await migratePostgres(client);
+    const { version, server: holder } = await stateOf();
+    assert.equal(version, before.version);
+    assert.notEqual(holder, before.server, 'the former server does not go on');
   });
 });
 

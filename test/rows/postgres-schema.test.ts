@@ -16,11 +16,18 @@ suite('the schema of PostgreSQL', () => {
   before(async () => {
     postgres = await startPostgres();
     url = await postgres.createDatabase();
-    // One of them migrates, the others wait for it.
-    const opened = await Promise.all([1, 2, 3].map(() => openPostgres(url)));
-    await Promise.all(opened.map(({ end }) => end()));
     client = new pg.Client(url);
     await client.connect();
+    const name = new URL(url).pathname.slice(1);
+    for (const setting of [
+      "default_transaction_isolation = 'serializable'",
+      "lock_timeout = '1ms'",
+    ]) {
+      await client.query(`ALTER DATABASE ${name} SET ${setting}`);
+    }
+    // One of them migrates, the others wait for it, whatever the defaults of the database are.
+    const opened = await Promise.all([1, 2, 3].map(() => openPostgres(url)));
+    await Promise.all(opened.map(({ end }) => end()));
   });
   after(async () => {
     await client?.end();

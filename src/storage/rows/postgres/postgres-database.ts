@@ -157,7 +157,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     }
     const client = await connect();
     try {
-      await migratePostgres(client);
+      await migratePostgres(client, { fence: lock?.fence });
     } finally {
       client.release();
     }

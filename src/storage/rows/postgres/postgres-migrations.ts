@@ -1,13 +1,42 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase } from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
+import { claimOf, tryTransactionLock } from './lock-statements.ts';
 import { postgresMigrations } from './postgres-schema.ts';
 
 // Any number that no other user of the database takes.
 const migratorLock = 7_583_190_233;
+const defaultPatienceMs = 10_000;
+const pauseMs = 200;
 
-/** Brings the schema up to date, in one transaction. One process at a time does so: the others wait, and find it done. */
-export async function migratePostgres(client: ClientBase): Promise<void> {
-  await client.query('BEGIN');
+export interface MigrationUse {
+  /** The fence of the server that migrates, see `ServerLock`. Absent for a command. */
+  readonly fence?: string | undefined;
+  /** How long a command waits for a server that may be migrating (ms). Default: 10 seconds. */
+  readonly patienceMs?: number;
+}
+
+/**
+ * Brings the schema up to date, in one transaction. One process at a time does so: the others wait, and find it done.
+ *
+ * @throws {@link Fault} when a newer version wrote the schema, or a server with an older one uses it
+ */
+export async function migratePostgres(
+  client: ClientBase,
+  { fence, patienceMs = defaultPatienceMs }: MigrationUse = {},
+): Promise<void> {
+  const deadline = performance.now() + patienceMs;
+  while (!(await isMigrated(client, fence))) {
+    if (performance.now() > deadline) throw usedByOlder();
+    await sleep(pauseMs);
+  }
+}
+
+/** Returns false when a server uses the older schema. */
+async function isMigrated(client: ClientBase, fence: string | undefined): Promise<boolean> {
+  // The one that waited sees what the other one has done. The role or the database may have another default.
+  await client.query('BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0');
   try {
     await client.query('SELECT pg_advisory_xact_lock($1)', [migratorLock]);
     await client.query('CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)');
@@ -24,12 +53,29 @@ export async function migratePostgres(client: ClientBase): Promise<void> {
         `The database has schema ${current}, and this version supports up to ${postgresMigrations.length}: start the newer version that wrote it`,
       );
     }
-    for (const step of postgresMigrations.slice(current)) await client.query(step);
+    if (current < postgresMigrations.length) {
+      if (fence === undefined && !(await tryTransactionLock(client))) {
+        await client.query('ROLLBACK');
+        return false;
+      }
+      // A server that has lost the lock for a moment, and has the older version, does not go on.
+      await client.query(fence ?? claimOf(randomUUID()));
+      for (const step of postgresMigrations.slice(current)) await client.query(step);
+    }
     await client.query('DELETE FROM schema_version');
     await client.query('INSERT INTO schema_version VALUES ($1)', [postgresMigrations.length]);
     await client.query('COMMIT');
+    return true;
   } catch (error) {
     await client.query('ROLLBACK').catch(() => {});
     throw error;
   }
+}
+
+function usedByOlder(): Fault {
+  return new Fault(
+    'unavailable',
+    'A server of an older version uses the database, whose schema this command would change: update the server first',
+    { phase: 'store' },
+  );
 }
