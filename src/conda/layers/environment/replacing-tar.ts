@@ -9,6 +9,7 @@ const mtime = 315_532_800;
  * @param prefix absolute path of the environment
  */
 export function replacingTar(prefix: string): Buffer {
-  const path = prefix.slice(1).replace(/[^/]+$/, '.wh.$&');
+  const name = prefix.lastIndexOf('/') + 1;
+  const path = `${prefix.slice(1, name)}.wh.${prefix.slice(name)}`;
   return layerTarHeader({ path, kind: 'file', mode: 0o644, mtime, size: 0, link: '' });
 }

@@ -8,7 +8,7 @@ import type { ByteRange } from '../../../pull/blobs/found-blob.ts';
  * Source: RFC 9110, sections 14.1.2, 14.2 and 15.5.17.
  */
 export function parseRange(header: string | undefined, size: number): ByteRange | undefined {
-  const match = /^bytes=(\d{0,19})-(\d{0,19})$/i.exec(header ?? '');
+  const match = /^bytes=(\d*)-(\d*)$/i.exec(header ?? '');
   if (!match) return undefined;
   const [, first = '', last = ''] = match;
   if (first === '' && last === '') return undefined;
