@@ -6,7 +6,7 @@ import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { after, suite, test } from 'node:test';
 import pg from 'pg';
 import { Fault } from '../../src/foundation/fault.ts';
-import { lockClient } from '../../src/storage/rows/postgres/lock-session.ts';
+import { lockClient, openLockSession } from '../../src/storage/rows/postgres/lock-session.ts';
 import { claimLock } from '../../src/storage/rows/postgres/lock-statements.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { migratePostgres } from '../../src/storage/rows/postgres/postgres-migrations.ts';
@@ -62,6 +62,31 @@ suite('the lock of the server', () => {
     assert.deepEqual(server.news, ['lost', 'held']);
     await server.write();
     assert.equal((await server.client.query(`SELECT 1 ${lockOf}`)).rowCount, 1);
+  });
+
+  test('is not taken at a standby, which accepts no changes', async () => {
+    await using own = await startPostgres();
+    const url = await own.createDatabase();
+    const news: string[] = [];
+    const database = await openPostgres(url, { isServer: true, onLock: one => news.push(one) });
+    const write = () => database.write(() => database.sql(change).run('users'));
+    await write();
+    await own.stop();
+    await own.start('standby');
+    // Its lock would be free.
+    await assert.rejects(
+      openLockSession(() => lockClient(url, 'other')),
+      { code: '25006' },
+    );
+    await assert.rejects(openPostgres(url, { isServer: true }), /accepts no changes/);
+    await database.read(database.sql('SELECT 1 AS one').get());
+    await assert.rejects(write(), ({ status }: Fault) => status === 503);
+    assert.deepEqual(news, ['lost']);
+    await own.stop();
+    await own.start();
+    await eventually('the lock is held again', () => news.includes('held'));
+    await write();
+    await database.end();
   });
 
   test('that another server took ends all changes', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { chown } from 'node:fs/promises';
+import { chown, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import pg from 'pg';
 import { startDaemon, waitForLine } from './daemon.ts';
 import { freePort } from './free-port.ts';
@@ -11,8 +12,8 @@ import { requireCommand } from './tools.ts';
 export interface Postgres extends AsyncDisposable {
   /** Makes an empty database and returns its address. */
   createDatabase(): Promise<string>;
-  /** Starts the server again after `stop`, on the same port. */
-  start(): Promise<void>;
+  /** Starts the server again after `stop`, on the same port: as before, or as a standby that accepts no changes. */
+  start(role?: 'primary' | 'standby'): Promise<void>;
   stop(): Promise<void>;
   /** Ends the server at once, as a crash does: it recovers when it starts again. */
   crash(): Promise<void>;
@@ -51,7 +52,7 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
   ];
   const launch = async () => {
     const started = startDaemon('setpriv', command, { cwd: directory.path });
-    await waitForLine(started, /ready to accept connections/);
+    await waitForLine(started, /ready to accept (?:read-only )?connections/);
     return started;
   };
   let daemon = await launch();
@@ -67,7 +68,10 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
       await client.end();
       return addressOf(name);
     },
-    async start() {
+    async start(role = 'primary') {
+      const signal = join(data, 'standby.signal');
+      if (role === 'standby') await writeFile(signal, '');
+      else await rm(signal, { force: true });
       daemon = await launch();
     },
     // SIGTERM would wait until all clients leave.

@@ -17,6 +17,7 @@ export interface Heartbeat {
   readonly answerMs: number;
 }
 
+const readOnlyTransaction = '25006';
 const statementMs = 10_000;
 const queryMs = 12_000;
 
@@ -31,6 +32,8 @@ const settings = `
   SET idle_session_timeout = 0; SET lock_timeout = 0;
   SET default_transaction_isolation = 'read committed'`;
 
+const who = 'SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby';
+
 /** Returns a client for the lock that is not connected yet. */
 export function lockClient(url: string, name: string): pg.Client {
   return new pg.Client({
@@ -44,7 +47,8 @@ export function lockClient(url: string, name: string): pg.Client {
 /**
  * Connects a client.
  *
- * @throws {@link Fault} when something on the way to PostgreSQL shares its connections
+ * @throws {@link Fault} when something on the way to PostgreSQL shares its connections; an error of PostgreSQL, also for a
+ *   standby
  */
 export async function openLockSession(create: () => pg.Client): Promise<LockSession> {
   const client = create();
@@ -55,9 +59,10 @@ export async function openLockSession(create: () => pg.Client): Promise<LockSess
   try {
     await client.connect();
     await client.query(settings);
-    const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+    const { rows } = await client.query(who);
     const pid = Number(rows[0]?.pid);
     requireDirect(client, pid);
+    requirePrimary(rows[0]?.standby);
     return { client, pid, isEnded };
   } catch (error) {
     client.end().catch(() => {});
@@ -103,4 +108,10 @@ function requireDirect(client: pg.Client & WithProcess, pid: number): void {
     'SLUICE_DATABASE names a connection pooler, such as PgBouncer, behind which several servers would lead at once: name PostgreSQL itself',
     { phase: 'store' },
   );
+}
+
+/** A standby has locks of its own, and keeps none when it becomes the primary. */
+function requirePrimary(isStandby: boolean): void {
+  if (!isStandby) return;
+  throw Object.assign(new Error('the server is a standby'), { code: readOnlyTransaction });
 }
