@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { postJson } from '../faults/fault-world.ts';
 import { assertApiFault, call, type Reply } from '../faults/http-client.ts';
+import { startScriptedUpstream } from '../faults/scripted-upstream.ts';
 import { startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 
@@ -32,6 +33,18 @@ suite('a check of credentials', () => {
     const statuses = (await Promise.all(guesses)).map(({ status }) => status);
     assert.equal(statuses.filter(status => status === 200).length, 5);
     assert.equal(statuses.filter(status => status === 429).length, 55);
+  });
+
+  test('does not take a website that redirects for a registry that accepts the password', async () => {
+    await using website = await startScriptedUpstream();
+    website.on('GET /v2/', (_, answer) =>
+      answer.writeHead(301, { location: 'https://www.example.com/' }).end(),
+    );
+    await using sluice = await startSluice({
+      config: { registries: { [website.host]: { plainHttp: true } } },
+    });
+    const reply = await valid(sluice, website.host, 'anything');
+    assertApiFault(reply, 502, /answered 301 to a login: .*check that it is a registry/);
   });
 
   test('accepts a registry in every spelling', async () => {

@@ -63,7 +63,8 @@ export function createCheckLogin(
 
 /** Throws for an inconclusive status: a failing registry says nothing about a password. */
 function wasLetIn(registry: string, status: number): boolean {
-  if (status < 400) return true;
+  // A website that redirects everything accepts every password, too.
+  if (status < 300) return true;
   if (status === 401 || status === 403) return false;
   throw new Fault(
     'upstream',
