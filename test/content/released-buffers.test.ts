@@ -1,7 +1,6 @@
 /** Buffers of bodies whose bytes cannot be written: the pool gets all of them back. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { piecesOf } from '../../src/builds/solve/context/source-pieces.ts';
 import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
 import { createRedateImage, type RedateDeps } from '../../src/builds/solve/dating/redate-image.ts';
 import { fetchLayer } from '../../src/images/sif/layers/fetch.ts';
@@ -10,7 +9,7 @@ import { documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { createLayerIntake, type LayerDeps } from '../../src/request/layers/layers.ts';
 import { SlabPool } from '../../src/storage/content/buffers.ts';
-import { type ByteSource, drain } from '../../src/storage/content/byte-source.ts';
+import { type ByteSource, copiesOf, drain } from '../../src/storage/content/byte-source.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const chunkBytes = 512 * 1024;
@@ -158,7 +157,7 @@ test('a layer of a build that cannot be written for its dates', async () => {
 
 test('a build context whose reader stops', async () => {
   const pool = new SlabPool();
-  for await (const piece of piecesOf(bodyIn(pool))) {
+  for await (const piece of copiesOf(bodyIn(pool))) {
     assert.equal(piece.length, chunkBytes);
     assert.equal(pool.lent, 0, 'while the reader works with a piece');
     break;

@@ -1,13 +1,13 @@
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { ZstdFrames } from '../../images/sif/layers/zstd-frames.ts';
-import type { ByteSource } from '../../storage/content/byte-source.ts';
+import { type ByteSource, copiesOf } from '../../storage/content/byte-source.ts';
 
 const chunkSize = 64 * 1024;
 
 /** Yields the bytes of a layer's tar file as they arrive. Detects the compression from the first bytes. */
 export async function* layerBytes(source: ByteSource): AsyncGenerator<Buffer> {
-  const packed = packedBytes(source);
+  const packed = copiesOf(source);
   try {
     const { value: first } = await packed.next();
     if (first === undefined) return;
@@ -26,14 +26,6 @@ export async function* layerBytes(source: ByteSource): AsyncGenerator<Buffer> {
     }
   } finally {
     source.destroy();
-  }
-}
-
-async function* packedBytes(source: ByteSource): AsyncGenerator<Buffer> {
-  for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-    const bytes = Buffer.from(chunk.bytes);
-    chunk.release();
-    yield bytes;
   }
 }
 

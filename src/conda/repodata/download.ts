@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises';
+import { drain } from '../../storage/content/byte-source.ts';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 import type { Answer } from '../../upstream/exchange/answer.ts';
 import { RepodataError } from './shards/json-records.ts';
@@ -16,17 +17,13 @@ export async function download(
     const file = await open(path, 'wx', 0o600);
     try {
       let size = 0;
-      for (let chunk = await body.read(); chunk !== null; chunk = await body.read()) {
-        try {
-          size += chunk.bytes.length;
-          if (size > limit) throw new RepodataError(`has more than ${limit} bytes`);
-          promise.spend(chunk.bytes.length);
-          await writeAll(file, chunk.bytes);
-          onReceived(size);
-        } finally {
-          chunk.release();
-        }
-      }
+      await drain(body, async bytes => {
+        size += bytes.length;
+        if (size > limit) throw new RepodataError(`has more than ${limit} bytes`);
+        promise.spend(bytes.length);
+        await writeAll(file, bytes);
+        onReceived(size);
+      });
     } finally {
       promise.end();
       await file.close();

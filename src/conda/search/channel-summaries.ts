@@ -4,6 +4,7 @@ import { createGunzip } from 'node:zlib';
 import { cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
+import { copiesOf } from '../../storage/content/byte-source.ts';
 import type { Answer } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { JsonRecords, type RecordReceiver } from '../repodata/shards/json-records.ts';
@@ -129,22 +130,10 @@ async function readSummaries({ body, headers }: Answer): Promise<SummaryList> {
     }
     records.end();
   };
-  const source = Readable.from(chunksOf(body));
+  const source = Readable.from(copiesOf(body));
   if (headers.get('content-encoding') === 'gzip') await pipeline(source, createGunzip(), read);
   else await pipeline(source, read);
   return `\n${lines.join('\n')}\n`;
-}
-
-async function* chunksOf(body: Answer['body']): AsyncGenerator<Buffer> {
-  try {
-    for (let chunk = await body.read(); chunk !== null; chunk = await body.read()) {
-      const bytes = Buffer.from(chunk.bytes);
-      chunk.release();
-      yield bytes;
-    }
-  } finally {
-    body.destroy();
-  }
 }
 
 function lineOf(name: string, record: unknown): string | undefined {

@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 import { isDigest, splitDigest } from '../../oci/digest.ts';
-import type { ByteSource } from '../../storage/content/byte-source.ts';
+import { type ByteSource, copiesOf } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { PushAccess, PushClient, PushedBlob } from '../../upstream/push-client.ts';
 import type { HostedBlobs } from '../blobs.ts';
@@ -41,12 +41,8 @@ export function createOwnPusher(deps: OwnPusherDeps): PushClient {
     try {
       const batches = createBatches(bytes => file.write(...bytes));
       source = await open();
-      for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-        // Batches keep the bytes, so this must be a copy: the source reuses its memory.
-        const bytes = Buffer.from(chunk.bytes);
-        chunk.release();
-        await batches.add(bytes);
-      }
+      // Batches keep the bytes.
+      for await (const bytes of copiesOf(source)) await batches.add(bytes);
       await batches.flush();
       if (file.digest() !== digest) {
         throw new Fault(

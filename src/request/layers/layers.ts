@@ -102,19 +102,13 @@ export function createLayerIntake({
       takeTurn: () => takeTurn(caller, caller.signal),
     });
     try {
-      for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-        const writes: Promise<void>[] = [];
-        try {
-          if (file.size + chunk.bytes.length > limit) throw tooLarge(name, limit);
-          await room.grow(chunk.bytes.length);
-          writes.push(file.write(chunk.bytes), tar.write(chunk.bytes));
-          await Promise.all(writes);
-        } finally {
-          // When one write has failed, the other one may still read the buffer.
-          await Promise.allSettled(writes);
-          chunk.release();
-        }
-      }
+      await drain(source, async bytes => {
+        if (file.size + bytes.length > limit) throw tooLarge(name, limit);
+        await room.grow(bytes.length);
+        const writes = [file.write(bytes), tar.write(bytes)];
+        // When one write has failed, the other one may still read the buffer.
+        await Promise.all(writes).finally(() => Promise.allSettled(writes));
+      });
       const tarDigest = await tar.end();
       const gzipSize = file.size;
       const isNew = caller.payer !== undefined && (await content.size(file.digest())) === undefined;

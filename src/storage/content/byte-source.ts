@@ -22,15 +22,35 @@ export interface ByteSource {
   destroy(reason?: Error): void;
 }
 
-/** Reads a source to its end; `take` must be done with the bytes when it returns. */
-export async function drain(source: ByteSource, take: (bytes: Uint8Array) => void): Promise<void> {
+/**
+ * Reads a source to its end, and destroys it.
+ *
+ * @param take must be done with the bytes when it returns, or when its promise settles
+ */
+export async function drain(
+  source: ByteSource,
+  take: (bytes: Uint8Array) => unknown,
+): Promise<void> {
   try {
     for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
       try {
-        take(chunk.bytes);
+        await take(chunk.bytes);
       } finally {
         chunk.release();
       }
+    }
+  } finally {
+    source.destroy();
+  }
+}
+
+/** Yields copies of the chunks of a source, and destroys it at the end. The consumer may keep them, or stop early. */
+export async function* copiesOf(source: ByteSource): AsyncGenerator<Buffer> {
+  try {
+    for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+      const copy = Buffer.from(chunk.bytes);
+      chunk.release();
+      yield copy;
     }
   } finally {
     source.destroy();

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
 import { type Digest, type DigestAlgorithm, digestOf, splitDigest } from '../../oci/digest.ts';
-import type { ByteSource } from '../content/byte-source.ts';
+import { type ByteSource, drain } from '../content/byte-source.ts';
 import { chosenLater, createChecks } from '../content/checks.ts';
 import { createContentPresence, removedMeanwhile } from '../content/content-presence.ts';
 import type { ContentStore } from '../content/content-store.ts';
@@ -129,13 +129,7 @@ export async function openContentObjects(
     const ingest = await local.ingest(splitDigest(digest).algorithm, found.size);
     try {
       const source = checks.source(digest, 0, found.size - 1);
-      try {
-        for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-          await ingest.write(chunk.bytes).finally(chunk.release);
-        }
-      } finally {
-        source.destroy();
-      }
+      await drain(source, bytes => ingest.write(bytes));
       if (ingest.digest() !== digest) {
         await checks.prove(digest, true);
         return undefined;

@@ -8,10 +8,9 @@ import { Fault } from '../../../foundation/fault.ts';
 import { TarError } from '../../../images/sif/tar/tar-error.ts';
 import { sparseError, TarReader } from '../../../images/sif/tar/tar-reader.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { ByteSource } from '../../../storage/content/byte-source.ts';
+import { type ByteSource, copiesOf } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { ScratchFile } from '../../../storage/content/scratch-file.ts';
-import { piecesOf } from './source-pieces.ts';
 import { type TarEntry, TarIndex } from './tar-index.ts';
 
 const readBytes = 256 * 1024;
@@ -79,7 +78,7 @@ async function readTar(
     }
   })();
   const copied = pipeline(
-    Readable.from(piecesOf(source)),
+    Readable.from(copiesOf(source)),
     createGunzip(),
     async function* keep(pieces: AsyncIterable<Buffer>) {
       for await (const piece of pieces) {

@@ -7,8 +7,8 @@ import type { Descriptor } from '../../../oci/descriptor.ts';
 import { type Digest, isDigest } from '../../../oci/digest.ts';
 import { type ImageManifest, parseManifest } from '../../../oci/manifest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
+import { copiesOf } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
-import { piecesOf } from './source-pieces.ts';
 import { TarIndex } from './tar-index.ts';
 
 /** A build context that was uploaded as an artifact. Nothing is unpacked: its files are read from its blobs. */
@@ -61,7 +61,7 @@ export async function listUploadedContext(
 }
 
 function entriesIn(content: ContentStore, { digest, size }: Descriptor): Promise<ContextEntry[]> {
-  return readEntries(piecesOf(content.open(digest as Digest, 0, size - 1)));
+  return readEntries(copiesOf(content.open(digest as Digest, 0, size - 1)));
 }
 
 async function manifestOf(content: ContentStore, digest: Digest): Promise<ImageManifest> {
@@ -103,7 +103,7 @@ function chainOf(content: ContentStore, blobs: readonly Descriptor[]) {
         const blob = blobs[at] as Descriptor;
         const offset = starts[at] as number;
         const to = Math.min(end, offset + blob.size - 1);
-        yield* piecesOf(content.open(blob.digest, from - offset, to - offset));
+        yield* copiesOf(content.open(blob.digest, from - offset, to - offset));
         from = to + 1;
       }
     },

@@ -10,6 +10,7 @@ import { type Document, documentOf } from '../../../oci/document.ts';
 import { asObject, memberName, parseJson, parseLossless, writeJson } from '../../../oci/json.ts';
 import { type ImageManifest, isImage, manifestType, parseManifest } from '../../../oci/manifest.ts';
 import { mayBeImage } from '../../../oci/manifest-parts.ts';
+import { drain } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { LocalFile } from '../../../storage/content/scratch-file.ts';
 import type { Access } from '../../../upstream/access.ts';
@@ -68,13 +69,7 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     const file = await content.scratch(layer.size);
     try {
       const body = await blobs.open(layer, signal);
-      try {
-        for (let chunk = await body.read(); chunk !== null; chunk = await body.read()) {
-          await file.write(chunk.bytes).finally(chunk.release);
-        }
-      } finally {
-        body.destroy();
-      }
+      await drain(body, bytes => file.write(bytes));
     } catch (error) {
       await file[Symbol.asyncDispose]();
       throw error;

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Fault, isDiskFull } from '../../../foundation/fault.ts';
+import { drain } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { ScratchFile } from '../../../storage/content/scratch-file.ts';
 import { type PlacedSource, resumingSource } from '../../../upstream/content/resuming-source.ts';
@@ -62,31 +63,23 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
         size === undefined ? answer.body : whole(channels, wanted, answer, size, limits, signal);
       const sums = { sha256: createHash('sha256'), md5: createHash('md5') };
       let received = 0;
-      try {
-        for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-          try {
-            signal.throwIfAborted();
-            received += chunk.bytes.length;
-            if (received > limits.maxArchiveBytes) throw tooLarge(wanted, limits.maxArchiveBytes);
-            // The write runs on another thread while this one hashes.
-            const written = file.write(chunk.bytes);
-            sums.sha256.update(chunk.bytes);
-            if (wanted.sha256 === undefined) sums.md5.update(chunk.bytes);
-            await written;
-            onReceived(received, size);
-          } finally {
-            chunk.release();
-          }
-        }
-      } finally {
-        source.destroy();
-      }
+      const scratch = file;
+      await drain(source, async bytes => {
+        signal.throwIfAborted();
+        received += bytes.length;
+        if (received > limits.maxArchiveBytes) throw tooLarge(wanted, limits.maxArchiveBytes);
+        // The write runs on another thread while this one hashes.
+        const written = scratch.write(bytes);
+        sums.sha256.update(bytes);
+        if (wanted.sha256 === undefined) sums.md5.update(bytes);
+        await written;
+        onReceived(received, size);
+      });
       const sha256 = sums.sha256.digest('hex');
       checkDigest(wanted, received, sha256, sums.md5.digest('hex'));
-      const kept = file;
       return {
-        ...{ path: kept.path, size: received, sha256 },
-        [Symbol.asyncDispose]: () => kept[Symbol.asyncDispose](),
+        ...{ path: scratch.path, size: received, sha256 },
+        [Symbol.asyncDispose]: () => scratch[Symbol.asyncDispose](),
       };
     } catch (error) {
       answer.body.destroy();

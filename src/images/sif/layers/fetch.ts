@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import type { Descriptor } from '../../../oci/descriptor.ts';
 import { splitDigest } from '../../../oci/digest.ts';
-import type { ByteSource } from '../../../storage/content/byte-source.ts';
+import { type ByteSource, drain } from '../../../storage/content/byte-source.ts';
 import type { ScratchSpace } from '../scratch-space.ts';
 import { type LayerFile, layerFault } from './file.ts';
 
@@ -25,19 +25,15 @@ export async function fetchLayer(
   try {
     signal.throwIfAborted();
     await using target = await open(file.path, 'wx');
-    for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
-      try {
-        written += chunk.bytes.length;
-        if (written > size) throw layerFault('upstream', file, 'is larger than its manifest says');
-        space.write(chunk.bytes.length);
-        // The write runs on another thread while this one hashes.
-        const writing = target.writeFile(chunk.bytes);
-        hash.update(chunk.bytes);
-        await writing;
-      } finally {
-        chunk.release();
-      }
-    }
+    await drain(source, async bytes => {
+      written += bytes.length;
+      if (written > size) throw layerFault('upstream', file, 'is larger than its manifest says');
+      space.write(bytes.length);
+      // The write runs on another thread while this one hashes.
+      const writing = target.writeFile(bytes);
+      hash.update(bytes);
+      await writing;
+    });
   } finally {
     signal.removeEventListener('abort', stop);
     source.destroy();
