@@ -1,3 +1,5 @@
+import { takePatterns } from '../foundation/text/take-pattern.ts';
+
 /** Characters: room for the longest address of a next page, and a few other links. */
 const longestHeader = 4096;
 
@@ -10,13 +12,7 @@ const parameter = /\s*;\s*([^\s"',;=]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;
  */
 export function nextLink(header: string | undefined): string | undefined {
   if (header === undefined || header.length > longestHeader) return undefined;
-  let position = 0;
-  const take = (pattern: RegExp): RegExpExecArray | null => {
-    pattern.lastIndex = position;
-    const match = pattern.exec(header);
-    if (match) position = pattern.lastIndex;
-    return match;
-  };
+  const take = takePatterns(header);
   for (let link = take(target); link; link = take(target)) {
     let relations: string | undefined;
     for (let found = take(parameter); found; found = take(parameter)) {

@@ -15,6 +15,10 @@ export function trimEnd(text: string, isTrimmed: IsTrimmed): string {
   return text.slice(0, end);
 }
 
+export function trim(text: string, isTrimmed: IsTrimmed): string {
+  return trimEnd(trimStart(text, isTrimmed), isTrimmed);
+}
+
 /** Returns a path or an address without the slashes at its end. */
 export function withoutSlashes(text: string): string {
   return trimEnd(text, character => character === '/');

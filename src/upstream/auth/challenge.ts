@@ -1,3 +1,5 @@
+import { takePatterns } from '../../foundation/text/take-pattern.ts';
+
 /** One way to authenticate that a server offers. Source: RFC 9110, section 11.6.1. */
 export interface Challenge {
   /** Lower case: `basic`, `bearer`. */
@@ -22,14 +24,8 @@ const separatorPattern = /[\s,]+/y;
  */
 export function parseChallenges(header: string): Challenge[] {
   const challenges: Challenge[] = [];
-  let position = 0;
-  const take = (pattern: RegExp): RegExpExecArray | null => {
-    pattern.lastIndex = position;
-    const match = pattern.exec(header);
-    if (match) position = pattern.lastIndex;
-    return match;
-  };
-  while (position < header.length) {
+  const take = takePatterns(header);
+  for (;;) {
     take(separatorPattern);
     const parameter = take(parameterPattern);
     const current = challenges.at(-1);

@@ -1,4 +1,4 @@
-import { trimEnd, trimStart } from '../../foundation/text/trim.ts';
+import { trim } from '../../foundation/text/trim.ts';
 import type { Way } from '../transport/way.ts';
 import { WireError } from './wire-error.ts';
 
@@ -121,7 +121,7 @@ function parseHead(text: string): ResponseHead {
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(colon, 0)).toLowerCase();
     if (!token.test(name) || control.test(line)) throw broken('a malformed header field');
-    const value = trimEnd(trimStart(line.slice(colon + 1), isBlank), isBlank);
+    const value = trim(line.slice(colon + 1), isBlank);
     const before = headers.get(name);
     headers.set(name, before === undefined ? value : `${before}, ${value}`);
   }

@@ -1,4 +1,4 @@
-import { trimEnd } from '../../../foundation/text/trim.ts';
+import { trim } from '../../../foundation/text/trim.ts';
 import { withoutIndent } from './words/space.ts';
 
 const keys = new Set(['syntax', 'escape', 'check']);
@@ -15,7 +15,7 @@ export function parseDirective(
   const directive = /^([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=(.+)$/s;
   const [, name = '', text = ''] = directive.exec(withoutIndent(line.slice(mark.length))) ?? [];
   const key = name.toLowerCase();
-  const value = trimEnd(text, isPlainBlank).replace(/^[\t\f\r ]+/, '');
+  const value = trim(text, isPlainBlank);
   return keys.has(key) && value !== '' ? { key, value } : undefined;
 }
 

@@ -1,4 +1,4 @@
-import { trimEnd, trimStart } from '../../../../foundation/text/trim.ts';
+import { trim, trimStart } from '../../../../foundation/text/trim.ts';
 
 const blank = /^[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$/;
 
@@ -15,5 +15,5 @@ export function withoutIndent(text: string): string {
 }
 
 export function trimBlanks(text: string): string {
-  return trimEnd(withoutIndent(text), isBlank);
+  return trim(text, isBlank);
 }
