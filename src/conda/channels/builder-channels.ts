@@ -3,8 +3,8 @@ import { createChannelLookup } from './channel-lookup.ts';
 import type { ChannelSettings } from './channel-settings.ts';
 
 /**
- * What the package manager of a builder is told of the channels in the configuration. It gets no credentials, and a name
- * alone would mean the public channel of that name to it.
+ * Where the package manager of a builder finds the channels of the configuration. It gets no credentials. A name alone would
+ * be the public channel of that name.
  */
 export interface BuilderChannels {
   /**

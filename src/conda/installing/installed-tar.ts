@@ -1,5 +1,8 @@
 import { paddedSize, tarBlockSize } from '../../images/sif/tar/tar-entry.ts';
 
+/** 1980-01-01, the first day that zip files and exFAT know. Files of packages are not older, as in rattler. */
+export const firstTime = 315_532_800;
+
 /** An entry of a layer. */
 export interface LayerTarEntry {
   readonly path: string;

@@ -6,7 +6,7 @@ import type { UnpackedContent } from '../archives/entries/entry-table.ts';
 import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
 import { isVariableFile, readVariables } from './environment-variables.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';
-import { type LayerTarEntry, layerTarHeader, layerTarPadding } from './installed-tar.ts';
+import { firstTime, type LayerTarEntry, layerTarHeader, layerTarPadding } from './installed-tar.ts';
 import { entryPointScript } from './metadata/python-command.ts';
 import type { RecordedPaths } from './metadata/recorded-paths.ts';
 import type { WrittenFile } from './metadata/written-files.ts';
@@ -32,8 +32,6 @@ export interface LayerWriterInput {
   readonly signal: AbortSignal;
 }
 
-/** 1980-01-01, the first day that zip files and exFAT know. Files of packages are not older, as in rattler. */
-const firstTime = 315_532_800;
 /** The last second that all programs know. */
 const lastTime = 2 ** 32 - 1;
 const directoryMode = 0o755;

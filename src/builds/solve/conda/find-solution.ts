@@ -10,6 +10,7 @@ import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { pretendedCuda } from '../../recipe/conda/install/cuda.ts';
 import { subdirOf } from '../../recipe/conda/platform-fit.ts';
 import type { BuildRights } from '../build-rights.ts';
+import type { SolvedPlatform } from './builder-required.ts';
 import { type CondaPackagesDeps, findCondaPackages } from './conda-packages.ts';
 import { baseSystem, type ImageSystemDeps } from './image-system.ts';
 import { type PlatformBase, type PlatformBaseDeps, platformBase } from './platform-base.ts';
@@ -21,11 +22,8 @@ export interface FoundSolution {
   readonly platforms: readonly FoundPlatform[];
 }
 
-export interface FoundPlatform {
+export interface FoundPlatform extends SolvedPlatform {
   readonly platform: Platform;
-  /** `linux-64` or `linux-aarch64`. */
-  readonly subdir: string;
-  readonly packages: readonly CondaPackage[];
   /** True for a base image with an environment of its own, which the packages replace. */
   readonly isReplaced: boolean;
 }

@@ -1,8 +1,7 @@
-import { layerTarHeader, layerTarPadding } from '../../installing/installed-tar.ts';
+import { firstTime, layerTarHeader, layerTarPadding } from '../../installing/installed-tar.ts';
 import type { CondaEnvironmentFiles } from '../package-layers.ts';
 
-/** 1980-01-01, as of all files that an installer writes. */
-const mtime = 315_532_800;
+const mtime = firstTime;
 
 /**
  * Returns the tar entries of `conda-meta/history`, by which conda, mamba and pixi recognise an environment. It lists the

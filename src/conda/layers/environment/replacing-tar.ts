@@ -1,7 +1,6 @@
-import { layerTarHeader } from '../../installing/installed-tar.ts';
+import { firstTime, layerTarHeader } from '../../installing/installed-tar.ts';
 
-/** 1980-01-01, as of all files that an installer writes. */
-const mtime = 315_532_800;
+const mtime = firstTime;
 
 /**
  * Returns the tar entry that removes an environment from the layers below. Source: OCI image specification, Whiteouts.

@@ -135,13 +135,15 @@ export async function takeServerLock(
     await Promise.all(sessions.map(session => session?.client.end().catch(() => {})));
   };
 
+  const taken = () => (leader ? takenByLeader() : takenByOther());
+
   const noteTaken = (): Fault => {
     if (!isTaken) {
       isTaken = true;
       void drop();
       onNews('taken');
     }
-    return leader ? takenByLeader() : takenByOther();
+    return taken();
   };
 
   const lost = async (session: LockSession): Promise<void> => {
@@ -190,7 +192,7 @@ export async function takeServerLock(
 
   return {
     require() {
-      if (isTaken) throw leader ? takenByLeader() : takenByOther();
+      if (isTaken) throw taken();
       if (held === undefined) throw notHeld();
     },
     get isHeld() {
