@@ -20,6 +20,8 @@ after(() => postgres[Symbol.asyncDispose]());
 
 const change = 'UPDATE sums SET value = 1 WHERE name = ?';
 const changed = "SELECT value FROM sums WHERE name = 'users'";
+// As a version had it that did not know the last step, which can be taken again.
+const forgetLastStep = 'UPDATE schema_version SET version = version - 1';
 const taken = /Another server has taken the database/;
 const otherLeads = new Fault('unavailable', 'Another server leads');
 
@@ -238,8 +240,7 @@ suite('the lock of the server', () => {
     const stateOf = async () =>
       (await client.query('SELECT version, server FROM schema_version, lock_holder')).rows[0];
     const before = await stateOf();
-    // As a version had it that did not know the last step.
-    await client.query('UPDATE schema_version SET version = version - 1; DROP TABLE uploads');
+    await client.query(forgetLastStep);
     await assert.rejects(
       migratePostgres(client, { patienceMs: 0 }),
       /A server of an older version uses the database/,
@@ -249,6 +250,28 @@ suite('the lock of the server', () => {
     const { version, server: holder } = await stateOf();
     assert.equal(version, before.version);
     assert.notEqual(holder, before.server, 'the former server does not go on');
+  });
+
+  test('lets a change of the schema take longer than a statement', async () => {
+    const url = await postgres.createDatabase();
+    await (await openPostgres(url)).end();
+    await using client = await connected(url);
+    await using watcher = await connected(url);
+    await client.query(forgetLastStep);
+    // The last step changes an index of this table.
+    await client.query('BEGIN; LOCK TABLE requests IN ACCESS SHARE MODE');
+    const statementMs = 500;
+    const opening = openPostgres(url, { isServer: true, statementMs });
+    await eventually('the change has waited for longer', async () => {
+      const { rowCount } = await watcher.query(
+        `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+         AND clock_timestamp() - query_start > $1 * interval '1 millisecond'`,
+        [2 * statementMs],
+      );
+      return rowCount === 1;
+    });
+    await client.query('COMMIT');
+    await (await opening).end();
   });
 });
 

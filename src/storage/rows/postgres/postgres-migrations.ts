@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ClientBase } from 'pg';
+import type { ClientBase, QueryConfig } from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
 import { claimOf, tryTransactionLock } from './lock-statements.ts';
 import { postgresMigrations } from './postgres-schema.ts';
@@ -9,6 +9,8 @@ import { postgresMigrations } from './postgres-schema.ts';
 const migratorLock = 7_583_190_233;
 const defaultPatienceMs = 10_000;
 const pauseMs = 200;
+// The longest that a timer can wait, 24 days: the driver has no way to lift its own limit for one statement.
+const longestMs = 2 ** 31 - 1;
 
 export interface MigrationUse {
   /** The fence of the server that migrates, see `ServerLock`. Absent for a command. */
@@ -60,7 +62,15 @@ async function isMigrated(client: ClientBase, fence: string | undefined): Promis
       }
       // A server that has lost the lock for a moment, and has the older version, does not go on.
       await client.query(fence ?? claimOf(randomUUID()));
-      for (const step of postgresMigrations.slice(current)) await client.query(step);
+      // An index of many rows takes longer than a statement of a request may.
+      await client.query('SET LOCAL statement_timeout = 0');
+      for (const text of postgresMigrations.slice(current)) {
+        const unhurried: QueryConfig & { query_timeout: number } = {
+          text,
+          query_timeout: longestMs,
+        };
+        await client.query(unhurried);
+      }
     }
     await client.query('DELETE FROM schema_version');
     await client.query('INSERT INTO schema_version VALUES ($1)', [postgresMigrations.length]);

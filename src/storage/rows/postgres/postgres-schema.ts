@@ -370,4 +370,9 @@ export const postgresMigrations: readonly string[] = [
   );
   CREATE INDEX uploads_by_use ON uploads (used_at);
   `,
+  // A page of requests goes on after one of many with the same end. In SQLite, every index has the row's ID.
+  `
+  DROP INDEX requests_by_expiry;
+  CREATE INDEX requests_by_expiry ON requests (expires_at, id);
+  `,
 ];
