@@ -26,7 +26,7 @@ import { createBuilderTls } from './builder/builder-tls.ts';
 import { type BuilderState, createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
-import { archivedLogs, type LogArchive } from './logs/archived-logs.ts';
+import { archivedLogs, type LogArchive } from './logs/archive/archived-logs.ts';
 import { type BuildLogs, createBuildLogs } from './logs/build-logs.ts';
 import { needsBuilder, recipeIn } from './plan/build-plan.ts';
 import type { BuildPlaces } from './plan/plan.ts';

@@ -183,6 +183,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     await writer.share();
     await writer.end();
     await store.finish(id, outcome, now(), now() + keep.failed);
+    writer.settle();
     countBuild(tally, row, 'server', { startedAt: undefined, finishedAt: now() });
   };
 

@@ -1,8 +1,9 @@
 /** Logs of ended builds that several servers share. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { archivedLogs, type LogArchive } from '../../src/builds/logs/archived-logs.ts';
+import { archivedLogs, type LogArchive } from '../../src/builds/logs/archive/archived-logs.ts';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
+import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 function memoryArchive(): LogArchive & { readonly kept: ReadonlyMap<string, Buffer> } {
@@ -77,4 +78,46 @@ test('a server that has lost the lead does not replace the log of the next one',
   for (const name of ['former', 'next', 'third']) {
     assert.equal(await server(name).read(id), 'begun again\nended\n', name);
   }
+});
+
+test('a log that ends while the archive is away is copied when it is back', async () => {
+  await using directory = await makeTempDir('archived-logs');
+  const archive = memoryArchive();
+  let isAway = true;
+  let refusals = 0;
+  const sometimes: LogArchive = {
+    ...archive,
+    async put(name, bytes) {
+      if (!isAway) return archive.put(name, bytes);
+      refusals += 1;
+      throw new Error('no object store');
+    },
+  };
+  const errors: unknown[] = [];
+  const own = directory.join('own');
+  const onError = (error: unknown) => void errors.push(error);
+  const logs = archivedLogs(createBuildLogs(own), own, sometimes, onError, 1);
+  const build = async (one: string, isStored: boolean) => {
+    const writer = logs.begin(one);
+    writer.write('ended\n');
+    await writer.written();
+    await writer.share();
+    if (isStored) writer.settle();
+    await writer.end();
+  };
+  const [settled, removed, unsettled] = ['0a_1', '0a_2', '0a_3'];
+  await build(settled, true);
+  await build(removed, true);
+  await build(unsettled, false);
+  await eventually('it was tried again', () => refusals > 5);
+  await logs.remove(removed);
+  isAway = false;
+  await eventually('the log is copied', () => archive.kept.size > 0);
+  assert.equal(errors.length, 3, 'one report for each build');
+  const other = directory.join('other');
+  const elsewhere = archivedLogs(createBuildLogs(other), other, archive, onError);
+  assert.equal(await elsewhere.read(settled), 'ended\n');
+  assert.equal(await elsewhere.read(removed), undefined);
+  // Another server may run this build again, because its end was not stored.
+  assert.equal(await elsewhere.read(unsettled), undefined);
 });

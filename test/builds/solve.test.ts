@@ -66,7 +66,14 @@ test('the layers of a Singularity image are removed, however its build ends', as
       grant: undefined,
       owner: 'nobody',
       isTrusted: false,
-      log: { ...noSteps, write() {}, async written() {}, async share() {}, async end() {} },
+      log: {
+        ...noSteps,
+        write() {},
+        async written() {},
+        async share() {},
+        settle() {},
+        async end() {},
+      },
       signal: new AbortController().signal,
     });
   await assert.rejects(run(true), /the builder is gone/);
@@ -107,6 +114,7 @@ function runLinked(
       },
       async written() {},
       async share() {},
+      settle() {},
       async end() {},
       ...noSteps,
     },

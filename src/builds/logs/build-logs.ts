@@ -22,6 +22,8 @@ export interface LogWriter extends StepWriter {
   lastSteps(): ReturnType<StepRecorder['lastSteps']>;
   /** Copies the whole log to where the other servers of the site find it. The build has ended, and nobody knows it yet. */
   share(): Promise<void>;
+  /** Lets a copy that failed be repeated. The end of the build is stored: no other server writes this log any more. */
+  settle(): void;
   /** Resolves when all text is in the file. Readers that follow the log then reach its end. */
   end(): Promise<void>;
 }
@@ -154,6 +156,7 @@ export function createBuildLogs(directory: string): BuildLogs {
           await Promise.all([chain, written()]);
         },
         async share() {},
+        settle() {},
         async end() {
           await Promise.all([chain, written()]);
           writing.isEnded = true;

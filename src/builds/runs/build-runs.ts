@@ -198,6 +198,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       const { outcome, result } = ended;
       const at = now();
       await stored(() => store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome)));
+      writer.settle();
       countBuild(tally, row, result, { startedAt: run.startedAt, finishedAt: at });
       countSteps(tally, writer.lastSteps());
       log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');

@@ -2,8 +2,9 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { Fault } from '../../foundation/fault.ts';
-import { type BuildLogs, type LogOptions, logFilesOf } from './build-logs.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import { type BuildLogs, type LogOptions, logFilesOf } from '../build-logs.ts';
+import { createLateLogs } from './late-logs.ts';
 
 /** Where logs of ended builds are kept for every server of a site. */
 export interface LogArchive {
@@ -22,17 +23,19 @@ const askedMs = 5_000;
 const mostKnown = 10_000;
 
 /**
- * Returns logs that are copied into the archive when their writer shares them, and brought from there when this machine does not
- * have them. The archive is right where both have a log: the build may have ended on another machine. An archive that
+ * Returns logs that are copied into the archive when their writer shares them, or as soon as the archive is there again, and
+ * brought from there when this machine does not have them. The archive is right where both have a log: the build may have ended on another machine. An archive that
  * fails costs no build. While it fails, reading such a log as text fails too, because an empty log would look complete.
  *
  * @param onError called with the reason when the archive failed
+ * @param lateMs how long a log waits that the archive did not take, before the next attempt
  */
 export function archivedLogs(
   logs: BuildLogs,
   directory: string,
   archive: LogArchive,
   onError: (error: unknown) => void,
+  lateMs?: number,
 ): BuildLogs {
   /** Logs that this machine and the archive both have, or that this machine writes. */
   const known = new LRUCache<string, true>({ max: mostKnown });
@@ -51,6 +54,9 @@ export function archivedLogs(
     }
     return isSent;
   };
+  const late = createLateLogs(async id => {
+    if (await send(id)) known.set(id, true);
+  }, lateMs);
   const bring = async (id: string): Promise<void> => {
     let isThere = false;
     for (const name of logFilesOf(id)) {
@@ -89,12 +95,25 @@ export function archivedLogs(
     begin(id) {
       writing.add(id);
       const writer = logs.begin(id);
+      let failing: Promise<boolean> = Promise.resolve(false);
       return {
         ...writer,
         async share() {
           shared.add(id);
-          const sent = send(id).then(() => known.set(id, true), onError);
-          await Promise.race([sent, sleep(sendMs, undefined, { ref: false })]);
+          failing = send(id).then(
+            () => {
+              known.set(id, true);
+              return false;
+            },
+            error => {
+              onError(error);
+              return true;
+            },
+          );
+          await Promise.race([failing, sleep(sendMs, undefined, { ref: false })]);
+        },
+        settle() {
+          void failing.then(hasFailed => hasFailed && late.add(id));
         },
         async end() {
           await writer.end();
@@ -123,6 +142,7 @@ export function archivedLogs(
     },
     async remove(id) {
       known.delete(id);
+      late.remove(id);
       await logs.remove(id);
       for (const name of logFilesOf(id)) await archive.remove(name).catch(onError);
     },
