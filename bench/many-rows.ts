@@ -95,18 +95,19 @@ async function measure({ name, open }: Pair, many: Filled, little: Filled): Prom
     { rows: opened.many.rows, tokens: many.tokens, tags: counts.tags ?? 0, ms: timesOf() },
     { rows: opened.few.rows, tokens: little.tokens, tags: few.tags ?? 0, ms: timesOf() },
   ] as const;
-  let longest = 0;
-  const watch = async (work: () => Promise<unknown>): Promise<number> => {
+  const longest: string[] = [];
+  const watch = async (what: string, work: () => Promise<unknown>): Promise<number> => {
     const began = performance.now();
     const { cpuMs } = await longestBlock(work);
-    longest = Math.max(longest, cpuMs);
+    longest.push(`${what} ${cpuMs.toFixed(1)} ms`);
     return performance.now() - began;
   };
-  await watch(async () => {
+  await watch('requests', async () => {
     for (let at = 0; at < attempts; at += 1) {
       for (const { rows, tokens, tags, ms } of sides) {
         const token = tokens[(at * 7919) % tokens.length] ?? Buffer.alloc(32);
         ms.lookup.push(await timeOf(() => rows.requests.find(token)));
+        ms.again.push(await timeOf(() => rows.requests.find(token)));
         const request = { createdAt: Date.now(), expiresAt: Date.now() + dayMs, body };
         ms.request.push(await timeOf(() => rows.requests.insert(randomBytes(32), request)));
         const after = `t${String(Math.floor((tags * (at % 5)) / 10)).padStart(8, '0')}`;
@@ -114,29 +115,30 @@ async function measure({ name, open }: Pair, many: Filled, little: Filled): Prom
       }
     }
   });
-  const compared = (what: string, of: 'lookup' | 'request' | 'tags'): Row => {
+  const compared = (what: string, of: keyof ReturnType<typeof timesOf>, aim = 'at most 2'): Row => {
     const [large, small] = [sides[0].ms[of], sides[1].ms[of]];
     const shown = (ms: readonly number[]) => `${median(ms).toFixed(2)} ms`;
     return {
       what: `${name}: ${what}`,
-      figure: ratio(large, small).toFixed(2),
-      aim: 'at most 2',
+      ...{ figure: ratio(large, small).toFixed(2), aim },
       medians: `${shown(large)} : ${shown(small)}`,
     };
   };
-  const sweptMs = await watch(() =>
+  const sweptMs = await watch('sweep', () =>
     sweep(
       { ...sides[0].rows, content: contentOfRows(sides[0].rows.contentRows) },
       { graceMs: dayMs },
     ),
   );
-  const purgedMs = await watch(() => sides[0].rows.requests.purge(Date.now() - dayMs));
+  const purgedMs = await watch('removal', () => sides[0].rows.requests.purge(Date.now() - dayMs));
   const read = (counts.liveRequests ?? 0) + 2 * (counts.hostedBlobs ?? 0);
   const ended = counts.endedRequests ?? 0;
   await Promise.all([opened.many.rows.end(), opened.few.rows.end()]);
   const inSeconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
   return [
-    compared('lookup of a container token', 'lookup'),
+    // What nobody has read for long is on the disk; a thousandth of the rows is in memory.
+    compared('first lookup of a container token', 'lookup', 'a few pages from the disk'),
+    compared('next lookup of it', 'again'),
     compared('new container request, on the disk', 'request'),
     compared(`page of ${pageOfTags} tags`, 'tags'),
     {
@@ -159,14 +161,17 @@ async function measure({ name, open }: Pair, many: Filled, little: Filled): Prom
     },
     {
       what: `${name}: longest turn of the event loop, processor time`,
-      figure: `${longest.toFixed(1)} ms`,
+      figure: longest.join(', '),
       aim: 'under 50 ms',
       medians: '',
     },
   ];
 }
 
-const timesOf = () => ({ lookup: [] as number[], request: [] as number[], tags: [] as number[] });
+const timesOf = () => ({
+  ...{ lookup: [] as number[], again: [] as number[] },
+  ...{ request: [] as number[], tags: [] as number[] },
+});
 
 async function opening(open: Pair['open'], filled: Filled): Promise<{ rows: Rows; ms: number }> {
   const began = performance.now();
