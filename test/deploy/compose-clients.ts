@@ -8,6 +8,8 @@ import { type ComposeSite, host } from './compose-world.ts';
 
 export interface SteadyResult {
   readonly answers: number;
+  /** The longest that a client waited for an answer (ms). */
+  readonly longestMs: number;
   /** Statuses other than 200, and errors. */
   readonly failures: readonly string[];
 }
@@ -15,7 +17,7 @@ export interface SteadyResult {
 // Every second lane makes a new connection for each request: those that are kept pass by the balancer.
 const steadyClient = `
   const { get } = require('node:http');
-  let answers = 0, hasEnded = false;
+  let answers = 0, longestMs = 0, hasEnded = false;
   const failures = [];
   process.once('SIGTERM', () => { hasEnded = true; });
   const url = process.argv[1];
@@ -33,9 +35,11 @@ const steadyClient = `
   const run = async lane => {
     const ask = lane % 2 === 0 ? kept : fresh;
     while (!hasEnded) {
+      const began = performance.now();
       try {
         const status = await ask();
         answers += 1;
+        longestMs = Math.max(longestMs, performance.now() - began);
         if (status !== 200) failures.push(String(status));
       } catch (error) {
         failures.push(String(error.cause ?? error));
@@ -43,7 +47,7 @@ const steadyClient = `
     }
   };
   const lanes = Array.from({ length: Number(process.argv[2]) }, (_, lane) => run(lane));
-  Promise.all(lanes).then(() => console.log(JSON.stringify({ answers, failures })));`;
+  Promise.all(lanes).then(() => console.log(JSON.stringify({ answers, longestMs, failures })));`;
 
 /**
  * Requests a URL again and again from the network of a root, until the work is done.

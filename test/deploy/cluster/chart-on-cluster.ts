@@ -94,10 +94,10 @@ suite('the Helm chart on a cluster', () => {
     assert.equal(await run('greeting', targetImage), 'hello\n');
   });
 
-  test('clients notice nothing of an update', async () => {
+  test('clients notice nothing of an update', async t => {
     await settled();
     const former = (await pods.list()).map(({ metadata }) => metadata.name);
-    const { answers, failures } = await requestDuring(
+    const { answers, longestMs, failures } = await requestDuring(
       cluster.root,
       await manifestUrl(),
       async () => {
@@ -110,6 +110,7 @@ suite('the Helm chart on a cluster', () => {
       },
       4,
     );
+    t.diagnostic(`${answers} answers, the longest after ${Math.round(longestMs)} ms`);
     assert.deepEqual(failures, []);
     assert.ok(answers > 100, String(answers));
     await settled();
