@@ -1,3 +1,4 @@
+import { clientCommands } from '../src/cli/client/client-commands.ts';
 import { type Command, type CommandNode, isGroup } from '../src/cli/command/command.ts';
 import { exitCodes, exitsOf, followExits } from '../src/cli/command/exit-codes.ts';
 import { descriptionOf, formOf, usageOf } from '../src/cli/command/help.ts';
@@ -30,6 +31,19 @@ An option wins over the environment, the environment over the configuration file
 file over the default. Commands on a data directory can run beside the server unless their help says otherwise.
 
 \`HTTPS_PROXY\`, \`HTTP_PROXY\` and \`NO_PROXY\` apply to every server except one on the same machine.
+
+The package \`sluice-cli\` has the commands that need only a server: ${Object.keys(clientCommands)
+    .map(name => `\`${name}\``)
+    .join(', ')}.
+
+## Logins
+
+| variable | names | read by |
+|---|---|---|
+| \`SLUICE_TOKEN\` | a user of the workflow platform, by an access token | \`request\`, \`build\`, \`inspect\`, \`files\`, \`cancel\` |
+| \`SLUICE_ACCOUNT\` | an account of the configuration, as \`name:password\` | \`repositories\`; \`user\`, \`token\`, \`workspace\`, \`credentials\` and \`audit\` when they work on a server |
+
+\`logs\` needs no login: whoever knows the id of a build may read its log. Commands on a data directory act as its owner.
 
 ## Output
 
