@@ -91,6 +91,17 @@ suite('the Helm chart', () => {
     });
   }
 
+  test('the job that alert rules know is that of any release', async () => {
+    const objects = await rendered(whole);
+    const { jobLabel } = only(objects, 'ServiceMonitor').spec;
+    assert.ok(jobLabel);
+    const jobs = ofKind(objects, 'Service').map(({ metadata }) => metadata.labels?.[jobLabel]);
+    const rules = readFileSync('deploy/prometheus/alerts.yaml', 'utf8');
+    const known = [...rules.matchAll(/job="([^"]*)"/g)].map(([, job]) => job);
+    assert.ok(known.length > 0);
+    assert.deepEqual(new Set(jobs), new Set(known));
+  });
+
   test('replicas reach each other by IPv6 as well', async () => {
     for (const [ipFamily, address, listen] of [
       ['IPv4', '10.1.2.3', undefined],

@@ -18,6 +18,8 @@ export interface KubernetesObject {
     readonly replicas?: number;
     readonly selector: Labels & { readonly matchLabels?: Labels };
     readonly podSelector?: { readonly matchLabels: Labels };
+    /** Of a `ServiceMonitor`: the label of a service that names the job. */
+    readonly jobLabel?: string;
     readonly strategy?: { readonly type: string };
     readonly template: { readonly metadata: { readonly labels: Labels }; readonly spec: PodSpec };
   };
