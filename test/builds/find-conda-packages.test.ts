@@ -36,7 +36,7 @@ async function start(t: TestContext) {
       source,
       { subdir: nativeSubdir, virtualPackages },
       { solver, readLock, channels: { open: refuse }, readOwnLock: refuse },
-      { signal: AbortSignal.timeout(60_000), log: line => lines.push(line) },
+      { signal: AbortSignal.timeout(300_000), log: line => lines.push(line) },
     );
   };
   return { url: `${channels.url}/here/${nativeSubdir}`, find, lines };

@@ -10,7 +10,7 @@ import { makeTempDir } from '../../world/temp-dir.ts';
 const banner = (version: string) =>
   `\x7fELF\0GNU C Library (Debian GLIBC ${version}-9) stable release version ${version}.\nCopyright\0`;
 const library = 'usr/lib/x86_64-linux-gnu/libc.so.6';
-const signal = AbortSignal.timeout(60_000);
+const signal = AbortSignal.timeout(300_000);
 
 /** An image of layers, the lowest first, that counts how often each is opened. */
 async function imageOf(layers: readonly (readonly Entry[])[], compression: Compression = 'gzip') {

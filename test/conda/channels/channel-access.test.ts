@@ -9,7 +9,7 @@ import { readAll } from '../../../src/upstream/exchange/answer.ts';
 import { type ChannelScript, startScriptedChannel } from '../../world/scripted-channel.ts';
 import { accessTo, listed } from '../solving/solver-world.ts';
 
-const signal = AbortSignal.timeout(60_000);
+const signal = AbortSignal.timeout(300_000);
 
 /** Returns a function that reads a file of a channel as text. */
 function reader(t: TestContext, channels: readonly ChannelSettings[]) {

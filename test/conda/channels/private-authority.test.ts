@@ -23,7 +23,7 @@ test('a channel with a private authority is trusted when the authority is listed
     server.close();
   });
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/c`;
-  const signal = AbortSignal.timeout(60_000);
+  const signal = AbortSignal.timeout(300_000);
   const trusting = accessTo(t, [listed(url, { ca: await readFile(authority, 'utf8') })]);
   const { body } = await trusting.open(`${url}/noarch/x`, { signal });
   assert.equal((await readAll(body, 100, 'x')).toString(), 'welcome');

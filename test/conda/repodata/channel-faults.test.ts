@@ -155,7 +155,7 @@ test('data is used without a question while it is fresh, also by a server that s
       ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
       channels: [`${channel.url}/c[linux-64]`],
     },
-    { signal: AbortSignal.timeout(60_000), log: () => {} },
+    { signal: AbortSignal.timeout(300_000), log: () => {} },
   );
   assert.equal(solution[0]?.version, '1.0');
   assert.equal(channel.requests.filter(path => path.includes('linux-64/repodata.json')).length, 2);
@@ -239,7 +239,7 @@ test('the least recently used data is removed when there is too much', async t =
         ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
         channels: [`${channel.url}/${name}`],
       },
-      { signal: AbortSignal.timeout(60_000), log: () => {} },
+      { signal: AbortSignal.timeout(300_000), log: () => {} },
     );
   }
   const names = await readdir(join(directory, 'subdirectories'), { recursive: true });
@@ -255,7 +255,7 @@ test('a channel that fails is reported although another one does not answer', as
     ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
     channels: [`${slow.url}/c`, `${absent.url}/c`],
   };
-  const solve = solver.solve(wish, { signal: AbortSignal.timeout(60_000), log: () => {} });
+  const solve = solver.solve(wish, { signal: AbortSignal.timeout(300_000), log: () => {} });
   await refused(solve, /has no repository data for linux-64 or noarch/);
 });
 
@@ -284,7 +284,7 @@ test('no address of a package holds a secret of its channel', async t => {
         ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
         channels: [`${channel.url}/c`],
       },
-      { signal: AbortSignal.timeout(60_000), log: () => {} },
+      { signal: AbortSignal.timeout(300_000), log: () => {} },
     );
     assert.equal(tool?.url, 'https://files.example/c/linux-64/tool-1.0-0.conda');
     assert.equal(tool?.record?.name, 'tool');

@@ -13,7 +13,7 @@ export async function start(
   const channel = await startScriptedChannel(t, script);
   const world = await solverFor(t, [listed(channel.url)], options);
   const lines: string[] = [];
-  const solve = async (specs = ['tool'], signal = AbortSignal.timeout(60_000)) => {
+  const solve = async (specs = ['tool'], signal = AbortSignal.timeout(300_000)) => {
     const solution = await world.solver.solve(
       {
         ...{ specs, subdir: 'linux-64', virtualPackages: [] },

@@ -10,7 +10,7 @@ import { startScriptedChannel } from '../../world/scripted-channel.ts';
 import { listed, solverFor } from '../solving/solver-world.ts';
 import { repodataOf, shardedFiles } from './sharded.ts';
 
-const signal = AbortSignal.timeout(60_000);
+const signal = AbortSignal.timeout(300_000);
 const options = { signal, log: () => {} };
 
 async function start(t: TestContext, directory?: string) {

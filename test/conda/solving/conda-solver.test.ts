@@ -30,7 +30,7 @@ const start = async (t: TestContext) => {
   const { solver } = await solverFor(t, [listed(channels.url)]);
   const solve = (wish: Partial<SolveWish> = {}) =>
     solver.solve(wishFor(channels, wish), {
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(300_000),
       log: () => {},
     });
   return { channels, solve };
@@ -98,7 +98,7 @@ test('a solve that takes too long is ended', async t => {
   const channels = await startCondaChannels(packages);
   t.after(() => channels.stop());
   const { solver } = await solverFor(t, [listed(channels.url)], { limits: { timeout: 1 } });
-  const options = { signal: AbortSignal.timeout(60_000), log: () => {} };
+  const options = { signal: AbortSignal.timeout(300_000), log: () => {} };
   await assert.rejects(solver.solve(wishFor(channels, {}), options), /not solved within/);
 });
 
@@ -106,6 +106,6 @@ test('an environment above the memory is refused', async t => {
   const channels = await startCondaChannels(packages);
   t.after(() => channels.stop());
   const { solver } = await solverFor(t, [listed(channels.url)], { limits: { memory: 0 } });
-  const options = { signal: AbortSignal.timeout(60_000), log: () => {} };
+  const options = { signal: AbortSignal.timeout(300_000), log: () => {} };
   await assert.rejects(solver.solve(wishFor(channels, {}), options), /MiB of memory/);
 });

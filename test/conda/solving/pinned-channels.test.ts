@@ -30,7 +30,7 @@ async function start(t: TestContext) {
         subdir: nativeSubdir,
         virtualPackages: [],
       },
-      { signal: AbortSignal.timeout(60_000), log: () => {} },
+      { signal: AbortSignal.timeout(300_000), log: () => {} },
     );
     return solution.map(({ url }) => url.slice(channels.url.length + 1).replace(nativeSubdir, '*'));
   };

@@ -58,7 +58,7 @@ export async function solverFor(
     maxFileBytes: 2 ** 31,
     directory: `${directory}/subdirectories`,
     freshMs: 60_000,
-    timeoutMs: 60_000,
+    timeoutMs: 300_000,
     maxBytes: 2 ** 32,
     log: { warn() {} },
     ...options.repodata,
