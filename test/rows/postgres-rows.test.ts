@@ -157,6 +157,34 @@ suite('PostgreSQL and the network', () => {
     await database.end();
   });
 
+  test('a long change succeeds beside many short ones of the same row', async () => {
+    const database = await openPostgres(await postgres.createDatabase());
+    const add = database.sql("UPDATE sums SET value = value + 1 WHERE name = 'users'");
+    const value = database.sql<{ value: number }>("SELECT value FROM sums WHERE name = 'users'");
+    const pause = database.sql('SELECT pg_sleep(0.1)');
+    let isDone = false;
+    let sum = 1;
+    const short = async () => {
+      while (!isDone) {
+        await database.write(() => add.run());
+        sum += 1;
+      }
+    };
+    const shorts = [short(), short()];
+    await database
+      .write(function* () {
+        yield* value.get();
+        yield* pause.get();
+        return yield* add.run();
+      })
+      .finally(() => {
+        isDone = true;
+      });
+    await Promise.all(shorts);
+    assert.equal((await database.read(value.get()))?.value, sum);
+    await database.end();
+  });
+
   test('a read that conflicts is repeated', async () => {
     const url = await postgres.createDatabase();
     await asAdministrator(

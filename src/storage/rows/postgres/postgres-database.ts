@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { ConnectionCounts } from '../../../foundation/telemetry/database-metrics.ts';
 import { traced } from '../../../tracing/traces.ts';
+import { createPassage } from '../driver/passage.ts';
 import type {
   Answers,
   Call,
@@ -55,6 +56,8 @@ const answerFactor = 7 / 6;
 const defaultPatienceMs = 10_000;
 const firstPauseMs = 5;
 const longestPauseMs = 500;
+// A change that has met others so often goes alone: a long one would lose to short ones again and again.
+const meetings = 6;
 
 const begin = 'BEGIN ISOLATION LEVEL SERIALIZABLE';
 const hasty = '; SET LOCAL synchronous_commit = off';
@@ -114,17 +117,21 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     }
   };
 
+  const passage = createPassage();
   const transact = async <T>(
     change: Change<T>,
     more: string,
     { patienceMs = defaultPatienceMs }: WriteOptions = {},
   ): Promise<T> => {
     const deadline = performance.now() + patienceMs;
+    let met = 0;
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
       try {
-        return await tryOnce(change, more);
+        const attempt = () => tryOnce(change, more);
+        return await (met < meetings ? passage.together(attempt) : passage.alone(attempt));
       } catch (error) {
         const fault = faultOf(error);
+        if (isConflict(error)) met += 1;
         const isRepeated = isConflict(error) && performance.now() < deadline;
         // What must not be lost waits until the database is there again, or until this process ends.
         const isOutwaited =
