@@ -250,7 +250,7 @@ suite('on this machine', { concurrency: 1 }, () => {
 
   test('consecutive steps of one build share its disk', async () => {
     const write = (name: string) => `dd if=/dev/zero of=/${name} bs=1M count=80`;
-    const { log, failure } = await check(`RUN ${write('one')}`, `RUN ${write('two')}; sleep 20`);
+    const { log, failure } = await check(`RUN ${write('one')}`, `RUN ${write('two')}; sleep 100`);
     assert.match(
       `${log}${failure?.message}`,
       /its build has written more than the 128 MiB that a build may write/,
