@@ -17,12 +17,17 @@ const right: Readonly<Record<string, readonly [text: string, isEnded: boolean]>>
     `${header}${lines(1, 2, 3)}${again}${header}#5 CACHED\n${succeeded}`,
     true,
   ],
+  'whose step the builder began again': [
+    `${header}#5 0.2 1-2 line 1\n${lines(1, 2, 3)}${done}${succeeded}`,
+    true,
+  ],
   'of a failed build': [`${header}${lines(1)}\nThe build failed: why\n`, true],
   'that is empty': ['', false],
 };
 
 const wrong: Readonly<Record<string, string>> = {
   'with a gap': header + lines(1, 3),
+  'with its first line twice': header + lines(1, 1),
   'with a line twice': header + lines(1, 2, 2),
   'that begins in the middle': header + lines(2, 3),
   'of a successful build that lacks lines': header + lines(1, 2) + succeeded,

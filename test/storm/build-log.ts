@@ -15,6 +15,7 @@ export interface ReadLog {
 
 const again = /The build starts again|: trying again$/;
 const numbered = / line (\d+)$/;
+const timed = /^#(\d+) ([\d.]+) .* line (\d+)$/;
 const step = /^#(\d+) \[.*\] RUN /;
 const end = /^The build (succeeded|failed): /;
 
@@ -27,8 +28,9 @@ export function readLog(text: string, lines: number): ReadLog {
   const attempts: string[][] = [[]];
   // A line that breaks off may end within its number.
   for (const line of text.slice(0, text.lastIndexOf('\n') + 1).split('\n')) {
-    if (again.test(line)) attempts.push([]);
-    else attempts.at(-1)?.push(line);
+    const isAgain = again.test(line);
+    if (isAgain || beginsAgain(attempts.at(-1)?.at(-1), line)) attempts.push([]);
+    if (!isAgain) attempts.at(-1)?.push(line);
   }
   for (const attempt of attempts) {
     const numbers = numbersIn(attempt);
@@ -43,6 +45,16 @@ export function readLog(text: string, lines: number): ReadLog {
     isEnded: ending !== undefined,
     fault: lacksLines ? `the last attempt has ${numbersIn(last).length} lines` : undefined,
   };
+}
+
+/**
+ * True when the builder itself runs the step again. It shares a step of two clients, such as those of a killed server and of the
+ * next one, and when the first of them leaves, it may begin the step once more: its clock starts again.
+ */
+function beginsAgain(before: string | undefined, line: string): boolean {
+  const [earlier, later] = [before, line].map(one => timed.exec(one ?? ''));
+  if (!earlier || !later || earlier[1] !== later[1] || later[3] !== '1') return false;
+  return Number(later[2]) < Number(earlier[2]);
 }
 
 function numbersIn(attempt: readonly string[]): number[] {
