@@ -14,8 +14,7 @@ export interface ReadLog {
 }
 
 const again = /The build starts again|: trying again$/;
-const numbered = / line (\d+)$/;
-const timed = /^#(\d+) ([\d.]+) .* line (\d+)$/;
+const numbered = /^#(?<step>\d+) (?<time>[\d.]+) (?:.* )?line (?<number>\d+)$/;
 const step = /^#(\d+) \[.*\] RUN /;
 const end = /^The build (succeeded|failed): /;
 
@@ -52,14 +51,14 @@ export function readLog(text: string, lines: number): ReadLog {
  * next one, and when the first of them leaves, it may begin the step once more: its clock starts again.
  */
 function beginsAgain(before: string | undefined, line: string): boolean {
-  const [earlier, later] = [before, line].map(one => timed.exec(one ?? ''));
-  if (!earlier || !later || earlier[1] !== later[1] || later[3] !== '1') return false;
-  return Number(later[2]) < Number(earlier[2]);
+  const [earlier, later] = [before, line].map(one => numbered.exec(one ?? '')?.groups);
+  if (!earlier || !later || earlier.step !== later.step || later.number !== '1') return false;
+  return Number(later.time) < Number(earlier.time);
 }
 
 function numbersIn(attempt: readonly string[]): number[] {
   return attempt.flatMap(line => {
-    const number = /^#\d+ [\d.]+ /.test(line) ? numbered.exec(line)?.[1] : undefined;
+    const number = numbered.exec(line)?.groups?.number;
     return number === undefined ? [] : [Number(number)];
   });
 }

@@ -24,8 +24,9 @@ const mostKnown = 10_000;
 
 /**
  * Returns logs that are copied into the archive when their writer shares them, or as soon as the archive is there again, and
- * brought from there when this machine does not have them. The archive is right where both have a log: the build may have ended on another machine. An archive that
- * fails costs no build. While it fails, reading such a log as text fails too, because an empty log would look complete.
+ * brought from there when this machine does not have them. The archive is right where both have a log: the build may have
+ * ended on another machine. An archive that fails costs no build. While it fails, reading such a log as text fails too,
+ * because an empty log would look complete.
  *
  * @param onError called with the reason when the archive failed
  * @param lateMs how long a log waits that the archive did not take, before the next attempt
@@ -54,9 +55,11 @@ export function archivedLogs(
     }
     return isSent;
   };
-  const late = createLateLogs(async id => {
-    if (await send(id)) known.set(id, true);
-  }, lateMs);
+  const copy = async (id: string): Promise<void> => {
+    await send(id);
+    known.set(id, true);
+  };
+  const late = createLateLogs(copy, lateMs);
   const bring = async (id: string): Promise<void> => {
     let isThere = false;
     for (const name of logFilesOf(id)) {
@@ -95,25 +98,22 @@ export function archivedLogs(
     begin(id) {
       writing.add(id);
       const writer = logs.begin(id);
-      let failing: Promise<boolean> = Promise.resolve(false);
+      let copied = Promise.resolve(true);
       return {
         ...writer,
         async share() {
           shared.add(id);
-          failing = send(id).then(
-            () => {
-              known.set(id, true);
-              return false;
-            },
+          copied = copy(id).then(
+            () => true,
             error => {
               onError(error);
-              return true;
+              return false;
             },
           );
-          await Promise.race([failing, sleep(sendMs, undefined, { ref: false })]);
+          await Promise.race([copied, sleep(sendMs, undefined, { ref: false })]);
         },
         settle() {
-          void failing.then(hasFailed => hasFailed && late.add(id));
+          void copied.then(isCopied => isCopied || late.add(id));
         },
         async end() {
           await writer.end();

@@ -131,8 +131,9 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
         return await (met < meetings ? passage.together(attempt) : passage.alone(attempt));
       } catch (error) {
         const fault = faultOf(error);
-        if (isConflict(error)) met += 1;
-        const isRepeated = isConflict(error) && performance.now() < deadline;
+        const hasMet = isConflict(error);
+        if (hasMet) met += 1;
+        const isRepeated = hasMet && performance.now() < deadline;
         // What must not be lost waits until the database is there again, or until this process ends.
         const isOutwaited =
           patienceMs === Number.POSITIVE_INFINITY &&
