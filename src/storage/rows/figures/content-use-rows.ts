@@ -1,4 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
+import { isThere } from '../driver/is-there.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 
 /** Content, and what refers to it. */
@@ -28,8 +29,8 @@ export function createContentUseStore(database: RowDatabase): ContentUseStore {
   // One repository and one manifest are enough: content may be in any number of them.
   const after = database.sql<StoredUse>(
     `SELECT c.digest, c.size,
-       EXISTS (SELECT 1 FROM cached_blobs WHERE digest = c.digest) AS isCached,
-       EXISTS (SELECT 1 FROM package_layers WHERE digest = c.digest) AS isPackageLayer,
+       ${isThere('cached_blobs WHERE digest = c.digest')} AS isCached,
+       ${isThere('package_layers WHERE digest = c.digest')} AS isPackageLayer,
        COALESCE(
          (SELECT r.name FROM hosted_blobs b CROSS JOIN repositories r
           WHERE r.id = b.repository AND b.digest = c.digest LIMIT 1),

@@ -1,5 +1,6 @@
 import type { Digest } from '../../../oci/digest.ts';
-import type { RowDatabase } from '../driver/row-database.ts';
+import { isThere } from '../driver/is-there.ts';
+import type { RowDatabase, RowsWork } from '../driver/row-database.ts';
 import { createHostedQueries } from './hosted-queries.ts';
 import { createImageRemoval } from './hosted-removals.ts';
 
@@ -33,35 +34,52 @@ export interface ContextStore {
   removeOld(context: ContextRow, before: number): Promise<boolean>;
 }
 
-const isOldSql = `EXISTS (SELECT 1 FROM hosted_parts p
+const isOldSql = isThere(`hosted_parts p
   JOIN hosted_blobs b ON b.repository = p.repository AND b.digest = p.part
-  WHERE p.repository = m.repository AND p.manifest = m.digest AND b.linked_at < @before)`;
+  WHERE p.repository = m.repository AND p.manifest = m.digest AND b.linked_at < @before`);
 
 export function createContextStore(database: RowDatabase): ContextStore {
   const { removeManifest } = createImageRemoval(database, createHostedQueries(database));
-  // Each context of a page, old or not, costs a look at all of its blobs: the limit bounds that too.
-  const after = database.sql<ContextRow & { isOld: number }>(
-    `SELECT r.name AS repository, m.digest, ${isOldSql} AS isOld
-     FROM repositories r CROSS JOIN hosted_manifests m
-     WHERE m.repository = r.id AND r.name >= @name AND r.name < @end AND (r.name > @name OR m.digest > @digest)
-     ORDER BY r.name, m.digest LIMIT @limit`,
+  // Each context, old or not, costs a look at all of its blobs: the limit bounds that too.
+  const contextsIn = database.sql<{ readonly digest: Digest; readonly isOld: number }>(
+    `SELECT m.digest, ${isOldSql} AS isOld FROM hosted_manifests m
+     WHERE m.repository = (SELECT id FROM repositories WHERE name = @repository) AND m.digest > @digest
+     ORDER BY m.digest LIMIT @limit`,
   );
+  const nextRepository = database
+    .sql('SELECT name FROM repositories WHERE name > ? AND name < ? ORDER BY name LIMIT 1')
+    .pluck<string>();
   const isOld = database
     .sql(
       `SELECT ${isOldSql} FROM hosted_manifests m
        WHERE m.repository = (SELECT id FROM repositories WHERE name = @repository) AND m.digest = @digest`,
     )
     .pluck<number>();
+
+  function* contextsAfter(
+    place: Pick<ContextRow, 'repository'> & { readonly digest: string },
+    end: string,
+    before: number,
+    limit: number,
+  ): RowsWork<AgedContext[]> {
+    const found: AgedContext[] = [];
+    for (let { repository, digest } = place; ; digest = '') {
+      const rest = limit - found.length;
+      const rows = yield* contextsIn.all({ repository, digest, before, limit: rest });
+      found.push(...rows.map(row => ({ repository, digest: row.digest, isOld: row.isOld === 1 })));
+      if (rows.length === rest) return found;
+      const next = yield* nextRepository.get(repository, end);
+      if (next === undefined) return found;
+      repository = next;
+    }
+  }
+
   return {
-    async after(prefix, last, before, limit) {
+    after(prefix, last, before, limit) {
       // `0` is what follows `/`.
       const end = `${prefix.slice(0, -1)}0`;
-      const { repository: name, digest } = last ?? { repository: prefix, digest: '' };
-      const rows = await database.read(after.all({ name, digest, end, before, limit }));
-      return rows.map(row => ({
-        ...row,
-        isOld: row.isOld === 1,
-      }));
+      const place = last ?? { repository: prefix, digest: '' };
+      return database.read(contextsAfter(place, end, before, limit));
     },
     removeOld: ({ repository, digest }, before) =>
       database.commit(function* () {

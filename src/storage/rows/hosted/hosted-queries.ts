@@ -1,4 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
+import { isThere } from '../driver/is-there.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { isHeldSql } from '../images/content-rows.ts';
 import type { HostedManifest, HostedReferrer } from './hosted-store.ts';
@@ -7,6 +8,8 @@ const manifestColumns =
   'm.digest, m.media_type AS mediaType, m.size, m.subject, m.artifact_type AS artifactType, m.annotations';
 /** Condition for a row that is in the repository with a name. */
 export const inRepository = 'repository = (SELECT id FROM repositories WHERE name = ?)';
+const hasContent = `${isThere('hosted_blobs WHERE repository = r.id')}
+  OR ${isThere('hosted_manifests WHERE repository = r.id')}`;
 
 /** Calls that read single repositories, within a change or without. */
 export type HostedQueries = ReturnType<typeof createHostedQueries>;
@@ -15,23 +18,18 @@ export function createHostedQueries(database: RowDatabase) {
   const sql = <Row = unknown>(text: string) => database.sql<Row>(text);
   const repositoryId = sql('SELECT id FROM repositories WHERE name = ?').pluck<number>();
   const hasRepository = sql(
-    `SELECT 1 FROM repositories r WHERE name = ? AND (
-       EXISTS (SELECT 1 FROM hosted_blobs WHERE repository = r.id) OR
-       EXISTS (SELECT 1 FROM hosted_manifests WHERE repository = r.id))`,
+    `SELECT 1 FROM repositories r WHERE name = ? AND (${hasContent})`,
   ).pluck<number>();
   const repositories = sql(
-    `SELECT name FROM repositories r WHERE name > ? AND (
-       EXISTS (SELECT 1 FROM hosted_blobs WHERE repository = r.id) OR
-       EXISTS (SELECT 1 FROM hosted_manifests WHERE repository = r.id))
-     ORDER BY name LIMIT ?`,
+    `SELECT name FROM repositories r WHERE name > ? AND (${hasContent}) ORDER BY name LIMIT ?`,
   ).pluck<string>();
   const manifest = sql<HostedManifest>(
     `SELECT ${manifestColumns} FROM hosted_manifests m WHERE ${inRepository} AND digest = ?`,
   );
   const manifestsOf = sql<{ readonly digest: Digest; readonly isUntagged: number }>(
     `SELECT digest, subject IS NULL
-       AND NOT EXISTS (SELECT 1 FROM hosted_tags t WHERE t.repository = m.repository AND t.digest = m.digest)
-       AND NOT EXISTS (SELECT 1 FROM hosted_parts p WHERE p.repository = m.repository AND p.part = m.digest)
+       AND NOT (${isThere('hosted_tags t WHERE t.repository = m.repository AND t.digest = m.digest')})
+       AND NOT (${isThere('hosted_parts p WHERE p.repository = m.repository AND p.part = m.digest')})
        AS isUntagged
      FROM hosted_manifests m WHERE ${inRepository} AND digest > ? ORDER BY digest LIMIT ?`,
   );

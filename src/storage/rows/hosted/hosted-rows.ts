@@ -1,3 +1,4 @@
+import { isThere } from '../driver/is-there.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { createHostedPushes } from './hosted-pushes.ts';
 import { createHostedQueries } from './hosted-queries.ts';
@@ -17,8 +18,8 @@ export function createHostedStore(database: RowDatabase): HostedStore {
   const manifestsAfter = rowsAfter('hosted_manifests');
   const datedAfter = rowsAfter<DatedRow>(
     'hosted_blobs',
-    `, c.linked_at AS linkedAt, EXISTS
-       (SELECT 1 FROM hosted_parts p WHERE p.repository = c.repository AND p.part = c.digest) AS isPart`,
+    `, c.linked_at AS linkedAt,
+       ${isThere('hosted_parts p WHERE p.repository = c.repository AND p.part = c.digest')} AS isPart`,
   );
 
   return {

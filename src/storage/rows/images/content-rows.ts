@@ -5,6 +5,7 @@ import {
   type ContentState,
   type ContentUses,
 } from '../../content/content-uses.ts';
+import { isThere } from '../driver/is-there.ts';
 import type { RowDatabase, RowsWork } from '../driver/row-database.ts';
 import { together } from '../driver/together.ts';
 
@@ -66,12 +67,12 @@ export function createContentRowStore(database: RowDatabase): ContentRowStore {
   );
   const forget = sql(`DELETE FROM contents WHERE digest = ? AND state = 'going'`);
   const forgetShare = sql('DELETE FROM anonymous_content WHERE digest = ?');
+  const isPart = isThere('hosted_parts p WHERE p.repository = b.repository AND p.part = b.digest');
   const after = sql<StoredRow>(
     `SELECT c.digest, c.size, c.used_at AS usedAt, c.state,
-       EXISTS (SELECT 1 FROM cached_blobs WHERE digest = c.digest)
-       OR EXISTS (SELECT 1 FROM hosted_manifests WHERE digest = c.digest)
-       OR EXISTS (SELECT 1 FROM hosted_blobs b WHERE b.digest = c.digest AND (b.linked_at >= @linkedBefore
-         OR EXISTS (SELECT 1 FROM hosted_parts p WHERE p.repository = b.repository AND p.part = b.digest)))
+       ${isThere('cached_blobs WHERE digest = c.digest')} OR
+       ${isThere('hosted_manifests WHERE digest = c.digest')} OR
+       ${isThere(`hosted_blobs b WHERE b.digest = c.digest AND (b.linked_at >= @linkedBefore OR ${isPart})`)}
        AS isReferred
      FROM contents c WHERE c.digest > @digest ORDER BY c.digest LIMIT @limit`,
   );
