@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { neededTools } from './needed-tools.ts';
 
 const folders = process.argv.slice(2);
@@ -12,8 +13,14 @@ const files = (folders.length > 0 ? folders : ['test']).flatMap(path =>
   statSync(path).isDirectory() ? globSync(`${path}/**/*.test.ts`) : [path],
 );
 
+// Each file is a process, which would compile the same modules again.
+const env = {
+  ...process.env,
+  NODE_COMPILE_CACHE: join(import.meta.dirname, '../node_modules/.cache/tests'),
+};
+
 const run = (args: readonly string[]): number =>
-  spawnSync(process.execPath, args, { stdio: 'inherit' }).status ?? 1;
+  spawnSync(process.execPath, args, { stdio: 'inherit', env }).status ?? 1;
 
 const tools = neededTools(files);
 const installed = tools.length > 0 ? run(['scripts/tools.ts', ...tools]) : 0;

@@ -15,6 +15,9 @@ const axeSource = readFileSync(
 /** Widths of a phone, a laptop and a large screen, in px. */
 export const widths = [360, 1280, 2560] as const;
 
+/** Height of the window, in px. */
+const height = 900;
+
 export interface View {
   readonly width?: number;
   readonly isDark?: boolean;
@@ -52,7 +55,7 @@ export async function startBrowser(): Promise<TestBrowser> {
       mayFail = false,
     } = {}) {
       const context = await browser.newContext({
-        viewport: { width, height: 900 },
+        viewport: { width, height },
         colorScheme: isDark ? 'dark' : 'light',
         javaScriptEnabled: javaScript,
         extraHTTPHeaders: { ...headers },
@@ -87,7 +90,8 @@ export async function startBrowser(): Promise<TestBrowser> {
 
 /** Fails for every rule of accessibility that the page breaks, and for content wider than the window. */
 export async function requireAccessible(page: Page): Promise<void> {
-  await page.evaluate(axeSource);
+  const isLoaded = await page.evaluate("typeof axe === 'object'");
+  if (!isLoaded) await page.evaluate(axeSource);
   const violations = await page.evaluate(
     `axe.run().then(({ violations }) => violations.map(({ id, nodes }) =>
       [id, ...nodes.map(({ html }) => html.slice(0, 200))]))`,
@@ -111,15 +115,28 @@ export async function checkLooks(
   prepare: (page: Page) => Promise<unknown> = async () => {},
   { headers = {} }: Pick<View, 'headers'> = {},
 ): Promise<void> {
+  await using tab = await browser.open({ headers });
+  const { page } = tab;
+  await page.goto(url);
+  await prepare(page);
   for (const width of widths) {
-    for (const isDark of [false, true]) {
-      await using tab = await browser.open({ width, isDark, headers });
-      await tab.page.goto(url);
-      await prepare(tab.page);
-      await requireAccessible(tab.page);
-      await keepPicture(tab.page, `${name}-${width}-${isDark ? 'dark' : 'light'}`);
+    await page.setViewportSize({ width, height });
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await nextFrame(page);
+      await requireAccessible(page);
+      await keepPicture(page, `${name}-${width}-${colorScheme}`);
     }
   }
+}
+
+/** Waits until the page is drawn as it is now, and ends changes of its colours. */
+async function nextFrame(page: Page): Promise<void> {
+  await page.evaluate(
+    `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => {
+      for (const one of document.getAnimations()) if (one instanceof CSSTransition) one.finish();
+    })`,
+  );
 }
 
 /** Keeps a picture of a page in the folder that SLUICE_SCREENSHOTS names, if it names one. */

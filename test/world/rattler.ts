@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -26,9 +27,19 @@ export async function installByRattler(
     ...record,
     url: `${channel}/${subdir}/${fileName}`,
   }));
-  const running = promisify(execFile)(requireCommand('python3'), [program], {
-    env: { ...process.env, PYTHONPATH: join(requireConda(), 'rattler') },
-  });
-  running.child.stdin?.end(JSON.stringify({ ...order, packages }));
-  await running;
+  const run = async () => {
+    const running = promisify(execFile)(requireCommand('python3'), [program], {
+      env: { ...process.env, PYTHONPATH: join(requireConda(), 'rattler') },
+    });
+    running.child.stdin?.end(JSON.stringify({ ...order, packages }));
+    await running;
+  };
+  try {
+    await run();
+  } catch (error) {
+    // Now and then one of its threads removes as a file what another has made as a directory.
+    if (!/failed to remove file .*Is a directory/s.test((error as Error).message)) throw error;
+    await rm(order.target, { recursive: true, force: true });
+    await run();
+  }
 }

@@ -271,10 +271,8 @@ function requireFlow(source: ByteSource, { host }: URL): ByteSource {
       source.destroy();
       throw new Fault(
         'bad-request',
-        `${host} sends less than ${minBytesPerSecond} bytes per second`,
-        {
-          phase: 'upstream',
-        },
+        `${host} sends less than ${minBytesPerSecond} bytes per second: try again, or name a faster host`,
+        { phase: 'upstream' },
       );
     },
     destroy: reason => source.destroy(reason),

@@ -60,7 +60,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       if (redirects >= maxRedirects) {
         throw new Fault(
           'upstream-unusable',
-          `${first.url.host} redirects in circles, or more than ${maxRedirects} times, for ${question.what}`,
+          `${first.url.host} redirects in circles, or more than ${maxRedirects} times, for ${question.what}: tell its operator`,
           { phase: 'upstream' },
         );
       }

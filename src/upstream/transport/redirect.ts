@@ -30,9 +30,12 @@ export function nextHop(hop: Hop, answer: Answer): Hop | undefined {
 }
 
 function refused(hop: Hop, where: string): Fault {
-  return new Fault('upstream-unusable', `${hop.url.host} redirects to ${where}, which is refused`, {
-    phase: 'upstream',
-  });
+  const { host } = hop.url;
+  return new Fault(
+    'upstream-unusable',
+    `${host} redirects to ${where}, which is refused: tell the operator of ${host}`,
+    { phase: 'upstream' },
+  );
 }
 
 /**
@@ -42,7 +45,7 @@ export function redirected(error: unknown, from: URL, to: URL): unknown {
   if (!closedAddressIn(error)) return error;
   return new Fault(
     'denied',
-    `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused`,
+    `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused: the operator can allow it by listing it in the configuration`,
     { phase: 'upstream', cause: error },
   );
 }
