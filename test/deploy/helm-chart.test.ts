@@ -40,7 +40,15 @@ const whole = {
       { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'ingress-nginx' } } },
     ],
   },
-  serviceMonitor: { enabled: true },
+  serviceMonitor: { enabled: true, hostsSecret: 'sluice-admin', labels: { release: 'prometheus' } },
+  service: { type: 'LoadBalancer', externalTrafficPolicy: 'Local' },
+  serviceAccount: { create: true, annotations: { 'eks.amazonaws.com/role-arn': 'arn' } },
+  annotations: { 'reloader.stakater.com/auto': 'true' },
+  podAnnotations: { 'example.org/note': 'one' },
+  podLabels: { 'azure.workload.identity/use': 'true' },
+  extraVolumes: [{ name: 'authority', configMap: { name: 'authority' } }],
+  extraVolumeMounts: [{ name: 'authority', mountPath: '/etc/authority' }],
+  data: { size: '50Gi', storageClass: 'fast' },
   nodeSelector: { 'kubernetes.io/arch': 'amd64' },
   tolerations: [{ key: 'dedicated', operator: 'Exists' }],
   imagePullSecrets: [{ name: 'registry' }],
@@ -48,8 +56,16 @@ const whole = {
     enabled: true,
     workers: 2,
     builds: 3,
-    tls: { server: 'buildkit-server', client: 'buildkit-client' },
+    tls: {
+      ...{ server: 'buildkit-server', client: 'buildkit-client' },
+      keys: { ca: 'ca.crt', certificate: 'tls.crt', key: 'tls.key' },
+    },
+    cache: { size: '20Gi' },
     allowedNetworks: ['10.20.0.10/32'],
+    allowedPeers: [
+      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'ingress-nginx' } } },
+    ],
+    podAnnotations: { 'example.org/note': 'two' },
   },
 };
 const sites = { one, several, whole };
@@ -138,6 +154,18 @@ suite('the Helm chart', () => {
       [noKeys, /keys\.existingSecret is empty: create the secret/],
       [{ ...one, buildkit: { enabled: true } }, /buildkit\.tls\.server and .* are required/],
       [{ ...one, replicaCount: 3 }, /replicaCount/],
+      [{ ...several, drainTime: '30s' }, /drainTime is longer than 25s/],
+      [{ ...one, drainTime: '2m' }, /terminationGracePeriodSeconds is too short/],
+      [
+        { ...several, autoscaling: { enabled: true, minReplicas: 7 } },
+        /minReplicas is larger than autoscaling\.maxReplicas/,
+      ],
+      [{ ...whole, ipFamily: 'IPv6' }, /buildkit\.enabled requires pods with IPv4/],
+      [{ ...whole, config: { buildkit: ['tcp://one:1234'] } }, /config\.buildkit would be lost/],
+      [
+        { ...whole, buildkit: { ...whole.buildkit, cache: { size: '1Ti' } } },
+        /set buildkit\.cache/,
+      ],
       // Everybody who may read a ConfigMap would see it.
       [{ ...one, config: { accounts: { admin: 'secret' } } }, /config/],
     ] as const) {
@@ -178,13 +206,33 @@ suite('the Helm chart', () => {
       assert.deepEqual(spec.securityContext.seccompProfile, { type: 'RuntimeDefault' });
       assert.equal(spec.automountServiceAccountToken, false);
       assert.equal(spec.enableServiceLinks, false);
-      const kinds = ['configMap', 'emptyDir', 'persistentVolumeClaim', 'secret'];
+      const kinds = ['configMap', 'emptyDir', 'ephemeral', 'persistentVolumeClaim', 'secret'];
       for (const { name, ...source } of spec.volumes) {
         assert.ok(kinds.includes(Object.keys(source)[0] ?? ''), String(name));
       }
       const volumes = spec.volumes.map(({ name }) => name);
       assert.deepEqual(container.volumeMounts.map(({ name }) => name).sort(), volumes.sort());
     }
+  });
+
+  test('replicas stay in the service without their database, and a server alone with a full disk', async () => {
+    for (const [values, purpose] of [
+      [one, 'pulls'],
+      [several, 'traffic'],
+    ] as const) {
+      const { readinessProbe } = serverOf(await rendered(values)).container;
+      assert.equal(readinessProbe.httpGet?.path, `/readyz?for=${purpose}`);
+    }
+  });
+
+  test('the account of the servers is not that of workers, which keep less than their volume has', async () => {
+    const objects = await rendered(whole);
+    const { metadata } = only(objects, 'ServiceAccount');
+    assert.equal(serverOf(objects).spec.serviceAccountName, metadata.name);
+    assert.equal(only(objects, 'StatefulSet').spec.template.spec.serviceAccountName, undefined);
+    const texts = ofKind(objects, 'ConfigMap').map(({ data }) => data?.['buildkitd.toml'] ?? '');
+    const [, kept] = /maxUsedSpace = "(\d+)MB"/.exec(texts.join('')) ?? [];
+    assert.ok(Number(kept) > 0.7 * 20 * 1074 && Number(kept) < 0.9 * 20 * 1074, kept);
   });
 
   test('a worker takes orders from certificates only', async () => {

@@ -29,6 +29,7 @@ export type Labels = Readonly<Record<string, string>>;
 interface PodSpec {
   readonly terminationGracePeriodSeconds: number;
   readonly automountServiceAccountToken: boolean;
+  readonly serviceAccountName?: string;
   readonly enableServiceLinks: boolean;
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly volumes: readonly Readonly<Record<string, unknown>>[];

@@ -26,7 +26,9 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
     const ended = once(sluice.process, 'exit');
     sluice.process.kill(signal);
     await eventually('it is not ready', async () => (await sluice.fetch('/readyz')).status === 503);
-    assert.equal((await sluice.fetch('/readyz?for=pulls')).status, 503);
+    for (const purpose of ['pulls', 'traffic']) {
+      assert.equal((await sluice.fetch(`/readyz?for=${purpose}`)).status, 503);
+    }
     assert.equal((await sluice.fetch('/v2/')).status, 200, 'new requests are still answered');
     // A second signal ends the delay.
     sluice.process.kill(signal);

@@ -57,6 +57,25 @@ test('a disk that does not answer delays nobody, and is not asked a second time 
   await readiness.forReading();
 });
 
+test('a replica gets requests for two minutes without its database, and again when it has it', async () => {
+  await using made = await world();
+  let now = 0;
+  let isCurrent = true;
+  const rows = { ...made.deps.rows, isCurrent: () => isCurrent };
+  const readiness = createReadiness({
+    ...{ ...made.deps, rows, space: unlimitedSpace, now: () => now },
+  });
+  now = 300_000;
+  readiness.forTraffic();
+  isCurrent = false;
+  now += 119_000;
+  readiness.forTraffic();
+  now += 2000;
+  assert.throws(() => readiness.forTraffic(), { kind: 'unavailable', message: /two minutes/ });
+  isCurrent = true;
+  readiness.forTraffic();
+});
+
 test('an unreadable database is reported', async () => {
   await using made = await world();
   const readiness = createReadiness({ ...made.deps, space: unlimitedSpace });

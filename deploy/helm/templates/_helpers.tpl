@@ -29,6 +29,32 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.database.existingSecret .Values.content }}true{{ end }}
 {{- end }}
 
+{{/* The account of the servers, if they have one of their own. */}}
+{{- define "sluice.serviceAccount" -}}
+{{- if .Values.serviceAccount.name }}{{ .Values.serviceAccount.name }}{{ else if .Values.serviceAccount.create }}{{ include "sluice.name" . }}{{ end }}
+{{- end }}
+
+{{/* A secret with certificates, as a volume whose files have the usual names. */}}
+{{- define "sluice.certificates" -}}
+{{- $keys := (index . 0).Values.buildkit.tls.keys -}}
+{ secretName: {{ index . 1 }}, defaultMode: 0440, items: [{ key: {{ $keys.ca }}, path: ca.pem }, { key: {{ $keys.certificate }}, path: cert.pem }, { key: {{ $keys.key }}, path: key.pem }] }
+{{- end }}
+
+{{/* Seconds of a duration such as 2m. */}}
+{{- define "sluice.seconds" -}}
+{{- $units := dict "ms" 0 "s" 1 "m" 60 "h" 3600 "d" 86400 -}}
+{{- mul (int (regexFind "^[0-9]+" .)) (get $units (regexFind "[a-z]+$" .)) -}}
+{{- end }}
+
+{{/* What BuildKit keeps of its volume: four fifths, unless the values say something else. */}}
+{{- define "sluice.keepBytes" -}}
+{{- $cache := .Values.buildkit.cache -}}
+{{- if $cache.keepBytes }}{{ $cache.keepBytes }}
+{{- else if regexMatch "^[0-9]+Gi$" $cache.size }}{{ mul (int (trimSuffix "Gi" $cache.size)) 858 }}MB
+{{- else }}{{ fail "buildkit.cache.size is not a number of Gi: set buildkit.cache.keepBytes to what BuildKit may keep of it, such as 800GB" }}
+{{- end }}
+{{- end }}
+
 {{/* Fails with what to do about values that do not fit together. */}}
 {{- define "sluice.checks" -}}
 {{- if not .Values.image.repository }}{{ fail "image.repository is empty: build the image of Sluice with 'docker build .', push it to a registry, and name it" }}{{ end }}
@@ -39,6 +65,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if not .Values.keys.existingSecret }}{{ fail "keys.existingSecret is empty: create the secret with secrets.key and registry-token.key, as docs/kubernetes.md shows" }}{{ end }}
 {{- else if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}
 {{- fail "several replicas need database.existingSecret and content: SQLite and a volume are for one" }}
+{{- end }}
+{{- if lt (int .Values.terminationGracePeriodSeconds) (add (int (include "sluice.seconds" .Values.stopDelay)) (int (include "sluice.seconds" .Values.drainTime)) 20) }}
+{{- fail "terminationGracePeriodSeconds is too short: it must be at least stopDelay, drainTime and 20 seconds together, or Kubernetes ends the server before its transfers" }}
+{{- end }}
+{{- if and (include "sluice.isShared" .) (gt (int (include "sluice.seconds" .Values.drainTime)) 25) }}
+{{- fail "drainTime is longer than 25s: with several replicas, requests would fail while the leader finishes its transfers" }}
+{{- end }}
+{{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}
+{{- fail "autoscaling.minReplicas is larger than autoscaling.maxReplicas" }}
+{{- end }}
+{{- if and .Values.buildkit.enabled (eq .Values.ipFamily "IPv6") }}
+{{- fail "buildkit.enabled requires pods with IPv4 addresses: run BuildKit elsewhere, and name it in config.buildkit" }}
+{{- end }}
+{{- range $name := list "buildkit" "buildkitTls" "buildkitShares" }}
+{{- if and $.Values.buildkit.enabled (hasKey $.Values.config $name) }}
+{{- fail (printf "config.%s would be lost, because buildkit.enabled sets it: use one of them" $name) }}
+{{- end }}
 {{- end }}
 {{- if and .Values.buildkit.enabled (not (and .Values.buildkit.tls.server .Values.buildkit.tls.client)) }}
 {{- fail "buildkit.tls.server and buildkit.tls.client are required: without certificates, the steps of builds control their worker" }}

@@ -49,6 +49,15 @@ export function addDiskMetrics(registry: Registry, latest: () => DiskUse | undef
     },
   });
   new Gauge({
+    name: 'sluice_disk_size_bytes',
+    help: 'Bytes of the disk of the data directory, free or not',
+    registers,
+    collect() {
+      const use = latest();
+      if (use) this.set(use.diskBytes);
+    },
+  });
+  new Gauge({
     name: 'sluice_disk_free_bytes',
     help: 'Free bytes on the disk of the data directory; measured in the background',
     registers,

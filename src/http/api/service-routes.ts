@@ -30,7 +30,7 @@ const readyQuery = z.object({
     .string()
     .optional()
     .describe(
-      '`pulls`: report only whether images can be pulled. A full disk does not prevent pulls',
+      '`pulls`: report only whether images can be pulled. A full disk does not prevent pulls. `traffic`: report only whether a balancer should send requests here. The database and the store are not asked, because all replicas of a site have the same',
     ),
 });
 
@@ -75,8 +75,10 @@ export const serviceRoutes = [
       // Other replicas stay ready: they hand on requests until this server ends, and then to the next leader.
       if (isStopping() && !isHandedOn(ctx.req))
         throw new Fault('unavailable', 'The server is stopping');
+      // Without replicas that are ready, a balancer refuses everything, also what needs no database.
+      if (query.for === 'traffic') readiness.forTraffic();
       // A balancer with only one server can keep pulls working while the disk is full.
-      await (query.for === 'pulls' ? readiness.forReading() : readiness.forAll());
+      else await (query.for === 'pulls' ? readiness.forReading() : readiness.forAll());
       return { status: 'ready' };
     },
   }),

@@ -42,6 +42,8 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   const handOn = createHandOn(leader, proof, orderedBlobs);
   const readiness = createFollowerReadiness(handOn);
   let isDraining = false;
+  // What it answers itself. The leader counts the others by their routes.
+  const own = new Set(['/healthz', '/health', '/metrics', '/readyz']);
   const koa = new Koa<RequestState>();
   koa.silent = true;
   if (config.traces.endpoint) koa.use(traceRequests);
@@ -57,6 +59,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   koa.use(async ctx => {
     const { req, res, path, method } = ctx;
     if (admitHandedOn(req, proof)) throw notLeading();
+    if (own.has(path)) ctx.state.route = path;
     if (method === 'GET' && path === '/healthz') ctx.body = alive;
     else if (method === 'GET' && path === '/health') ctx.body = { status: 'UP' };
     else if (method === 'GET' && path === '/metrics') {

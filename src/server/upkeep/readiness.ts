@@ -13,6 +13,11 @@ export interface Readiness {
   forAll(): Promise<void>;
   /** Does the same for reading only, which is all that pulls need. */
   forReading(): Promise<void>;
+  /**
+   * Throws a {@link Fault} (503) when a balancer should send requests elsewhere. The storage is not asked, because all replicas of
+   * a site have the same. But while another replica may lead, this one answers requests for two minutes only.
+   */
+  forTraffic(): void;
 }
 
 export interface ReadinessDeps {
@@ -20,19 +25,25 @@ export interface ReadinessDeps {
   readonly directory: string;
   /** Where content lives; asked for content that does not exist. Absent: the directory alone is asked. */
   readonly content?: Pick<ContentStore, 'size'>;
-  readonly rows: Pick<Rows, 'identity'>;
+  readonly rows: Pick<Rows, 'identity' | 'isCurrent'>;
   readonly space: DiskSpace;
   /** How long a proof is valid (ms). */
   readonly believedMs?: number;
   /** Time limit of a proof (ms). */
   readonly limitMs?: number;
+  /** ms, never goes back */
+  readonly now?: () => number;
 }
 
 const neverKept = digestOf('asked by the readiness check, and never kept');
+// A managed database takes one or two minutes until another machine has its place.
+const longestDoubtMs = 120_000;
 const probeBytes = Buffer.alloc(4096, 'ready ');
 
 export function createReadiness(deps: ReadinessDeps): Readiness {
   const { directory, content, rows, space, believedMs = 1000, limitMs = 3000 } = deps;
+  const { now = () => performance.now() } = deps;
+  let currentAt = now();
 
   const read = async (): Promise<void> => {
     await rows.identity.proveRead();
@@ -49,6 +60,13 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
   return {
     forAll: bounded(readAndWrite, believedMs, limitMs),
     forReading: bounded(read, believedMs, limitMs),
+    forTraffic() {
+      if (rows.isCurrent()) currentAt = now();
+      if (now() - currentAt < longestDoubtMs) return;
+      throw new Fault('unavailable', 'This server has not reached its database for two minutes', {
+        phase: 'store',
+      });
+    },
   };
 }
 
