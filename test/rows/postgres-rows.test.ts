@@ -185,6 +185,24 @@ suite('PostgreSQL and the network', () => {
     await database.end();
   });
 
+  test('changes of a table that an operator has locked wait for their patience, and no other does', async () => {
+    const url = await postgres.createDatabase();
+    const database = await openPostgres(url);
+    const locked = database.sql('UPDATE usage SET count = 1 WHERE day = ?');
+    const other = database.sql("UPDATE sums SET value = 1 WHERE name = 'users'");
+    const operator = new pg.Client(url);
+    await operator.connect();
+    await operator.query('BEGIN; LOCK TABLE usage IN ACCESS EXCLUSIVE MODE');
+    const waiting = database.write(() => locked.run('2026-01-01'), { patienceMs: 1000 });
+    await database.write(() => other.run());
+    // PostgreSQL would end the statement after 30 s, and the wait with a fault of the database.
+    await assert.rejects(waiting, /Too many changes of the same rows/);
+    await operator.query('ROLLBACK');
+    await database.write(() => locked.run('2026-01-01'));
+    await operator.end();
+    await database.end();
+  });
+
   test('a read that conflicts is repeated', async () => {
     const url = await postgres.createDatabase();
     await asAdministrator(

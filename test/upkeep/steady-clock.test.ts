@@ -2,8 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSteadyClock } from '../../src/server/upkeep/steady-clock.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import type { ClockReading } from '../../src/storage/rows/file/clock-readings.ts';
+import type {
+  ClockReading,
+  ClockReadingStore,
+} from '../../src/storage/rows/file/clock-readings.ts';
 import { createClockReadingStore } from '../../src/storage/rows/file/clock-readings.ts';
+import { eventually } from '../world/eventually.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -63,4 +67,59 @@ test('another process finds the readings of the last one, also after a restart o
   clocks.wall += 5 * year;
   clocks.uptime = 1000;
   assert.deepEqual(await clock.look(), { isSteady: false, jumpMs: 5 * year });
+});
+
+/** Waits until a reading of the wall clock is in the database. */
+const stored = (store: ClockReadingStore, wallMs: number) =>
+  eventually('the reading is stored', async () => (await store.read())?.wallMs === wallMs);
+
+/** Two machines with one database, whose clock both read. */
+function twoMachines() {
+  const store = createClockReadingStore(openDatabase(':memory:'));
+  const database = { now: Date.UTC(2026, 0, 1) };
+  const machineOf = (aheadMs: number) => {
+    const wall = () => database.now + aheadMs;
+    const clock = createSteadyClock(store, { wall, uptime: async () => database.now });
+    return {
+      async look() {
+        const state = await clock.look();
+        await stored(store, wall());
+        return state;
+      },
+    };
+  };
+  return { database, machineOf };
+}
+
+test('another machine takes over at the right time, however long each has been up', async () => {
+  const { database, machineOf } = twoMachines();
+  await machineOf(0).look();
+  for (const ms of [1000, year]) {
+    database.now += ms;
+    assert.deepEqual(await machineOf(1000).look(), { isSteady: true, jumpMs: undefined });
+  }
+});
+
+test('a machine that takes over with a clock a day ahead deletes nothing for a day', async () => {
+  const { database, machineOf } = twoMachines();
+  await machineOf(0).look();
+  const ahead = machineOf(day);
+  database.now += 60_000;
+  assert.deepEqual(await ahead.look(), { isSteady: false, jumpMs: day });
+  database.now += hour;
+  assert.equal((await ahead.look()).isSteady, false);
+  // The next one has the right time.
+  assert.equal((await machineOf(0).look()).isSteady, true);
+});
+
+test('rows that move to a database with its own clock, and back, bring no jump', async () => {
+  const store = createClockReadingStore(openDatabase(':memory:'));
+  const wall = () => Date.UTC(2026, 0, 1);
+  for (const uptime of [() => 5 * day, async () => wall(), () => 5 * day]) {
+    const clock = createSteadyClock(store, { wall, uptime });
+    assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: undefined });
+    const passed = await uptime();
+    const isStored = async () => (await store.read())?.uptimeMs === passed;
+    await eventually('the reading is stored', isStored);
+  }
 });

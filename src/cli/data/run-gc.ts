@@ -1,4 +1,4 @@
-import { createSteadyClock } from '../../server/upkeep/steady-clock.ts';
+import { clocksOf, createSteadyClock } from '../../server/upkeep/steady-clock.ts';
 import { sweep } from '../../server/upkeep/sweep/sweep.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
@@ -50,7 +50,7 @@ export async function runGc(values: Values): Promise<number> {
 }
 
 async function requireSteadyClock(rows: Rows): Promise<void> {
-  if ((await createSteadyClock(rows.clockReadings).look()).isSteady) return;
+  if ((await createSteadyClock(rows.clockReadings, clocksOf(rows)).look()).isSteady) return;
   throw new CommandError(
     'The clock of this machine has jumped ahead, so that all content looks old. Check the clock. If it is right, add --trust-clock',
   );

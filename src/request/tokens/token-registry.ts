@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cacheOfBytes } from '../../foundation/bounded-cache.ts';
+import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { AnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
 import type { RequestStore } from '../../storage/rows/images/request-rows.ts';
@@ -44,6 +44,7 @@ export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMe
 const answerMs = 1000;
 // About 15,000 usual requests, or 30 of the largest.
 const cachedBytes = 32 * 1024 * 1024;
+const mostUnclear = 1000;
 // The token gives access, so the stored request has this placeholder.
 const tokenMark = '<token>';
 // An ended token is remembered for a while: "expired" helps its user more than "unknown".
@@ -66,6 +67,9 @@ export function createTokenRegistry(
   { now = Date.now, isCurrent = () => true }: TokenRegistryOptions = {},
 ): TokenRegistry {
   const live = cacheOfBytes<string, Live>(cachedBytes, ({ bytes }) => bytes);
+
+  // Ends of tokens whose answer is still missing, or was lost: only the database knows whether they happened.
+  const unclear = boundedCache<string, true>(mostUnclear);
 
   // Increases with each revocation: a request read before one may have been revoked since.
   let revocations = 0;
@@ -119,7 +123,7 @@ export function createTokenRegistry(
 
     async get(token) {
       let kept = live.get(token);
-      if (kept && !isCurrent()) kept = await lookedUp(token, kept);
+      if (kept && (unclear.has(token) || !isCurrent())) kept = await lookedUp(token, kept);
       kept ??= await look(token);
       const { request } = kept;
       if (request.expiresAt <= now()) {
@@ -137,9 +141,11 @@ export function createTokenRegistry(
 
     async revoke(token) {
       await find(token);
+      unclear.set(token, true);
       const isRevoked = await store.revoke(hashToken(token as ContainerToken), now());
       revocations += 1;
       live.delete(token);
+      unclear.delete(token);
       if (!isRevoked) throw unknown();
     },
 

@@ -25,7 +25,7 @@ import { requireSecretsKey } from '../../storage/whole-data.ts';
 import { keyDirectory } from '../config/read/replica-settings.ts';
 import type { Config } from '../config/settings-schema.ts';
 import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
-import { createSteadyClock } from '../upkeep/steady-clock.ts';
+import { clocksOf, createSteadyClock } from '../upkeep/steady-clock.ts';
 import type { AppDeps } from './app-deps.ts';
 
 const listingsKeptMs = 30 * 24 * 3_600_000;
@@ -105,7 +105,7 @@ export async function openState(
     hosted: rows.hosted,
     keptUploads,
     audit: rows.auditLog(err => log.error({ err }, 'cannot write the audit log: its entries wait')),
-    clock: createSteadyClock(rows.clockReadings),
+    clock: createSteadyClock(rows.clockReadings, clocksOf(rows)),
     secrets: openSecretBox(keyDirectory(config)),
     signingKey: readKeyFile(join(keyDirectory(config), 'registry-token.key')),
     async close() {

@@ -1,6 +1,7 @@
 import { uptime } from 'node:os';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { ClockReading, ClockReadingStore } from '../../storage/rows/file/clock-readings.ts';
+import type { Rows } from '../../storage/rows/rows.ts';
 
 /** Reports whether the wall clock is reliable. Callers ask before they delete something because of its age. */
 export interface SteadyClock {
@@ -18,8 +19,11 @@ export interface ClockState {
 export interface ClockSources {
   /** ms since the epoch */
   readonly wall: () => number;
-  /** ms since the machine started, including sleep; changes of the wall clock do not affect it */
-  readonly uptime: () => number;
+  /**
+   * ms of a clock that changes of the wall clock do not affect: since the machine started, including sleep; or since the epoch, by
+   * the database that several machines share
+   */
+  readonly uptime: () => number | Promise<number>;
 }
 
 // Corrections of a correct clock are much smaller.
@@ -27,7 +31,14 @@ const jumpMs = 3_600_000;
 const settleMs = 24 * 3_600_000;
 // The time that a machine was off is unknown; a week is not unusual.
 const longestOffMs = 7 * settleMs;
-const sources: ClockSources = { wall: Date.now, uptime: () => uptime() * 1000 };
+const sinceStart = () => uptime() * 1000;
+// No machine is up for that long: a later time is one since the epoch.
+const longestUptimeMs = 10 * 365 * settleMs;
+
+/** Returns the clocks to compare. Servers of one database use its clock: each has another uptime. */
+export function clocksOf({ databaseTime }: Pick<Rows, 'databaseTime'>): Partial<ClockSources> {
+  return databaseTime ? { uptime: databaseTime } : {};
+}
 
 /** Returns a function that checks whether the clock is reliable; each jump is logged once. */
 export function createClockCheck(clock: SteadyClock, log: Logger): () => Promise<boolean> {
@@ -64,9 +75,10 @@ function compareClocks(
   };
 }
 
+/** @param clocks default: those of this machine */
 export function createSteadyClock(
   store: ClockReadingStore,
-  { wall, uptime: sinceStart }: ClockSources = sources,
+  { wall = Date.now, uptime: elapsed = sinceStart }: Partial<ClockSources> = {},
 ): SteadyClock {
   let last: ClockReading | undefined;
   // All regular work looks at once when the server starts.
@@ -79,9 +91,9 @@ export function createSteadyClock(
   };
   return {
     async look() {
-      const stored = last ?? (await readOnce());
+      const [stored, passed] = await Promise.all([last ?? readOnce(), elapsed()]);
       // The reading of another look is newer than the stored one.
-      const { reading: now, ...state } = compareClocks(last ?? stored, wall(), sinceStart());
+      const { reading: now, ...state } = compareClocks(last ?? stored, wall(), passed);
       last = now;
       store.write(now);
       return state;
@@ -91,6 +103,8 @@ export function createSteadyClock(
 
 /** Returns how far the wall clock has moved ahead of the elapsed time (ms). */
 function aheadOf(before: ClockReading, wallMs: number, uptimeMs: number): number {
+  // The rows have been moved to another database.
+  if (uptimeMs > longestUptimeMs !== before.uptimeMs > longestUptimeMs) return 0;
   const passedMs = wallMs - before.wallMs;
   const isSameRun = uptimeMs >= before.uptimeMs;
   if (isSameRun) return passedMs - (uptimeMs - before.uptimeMs);

@@ -68,6 +68,8 @@ export interface Rows {
   readonly upkeep: RowsUpkeep;
   /** Returns the connections to a database across the network. */
   readonly connections?: () => ConnectionCounts;
+  /** Returns the time of a database across the network, in ms since the epoch. Absent: each machine has its own database. */
+  readonly databaseTime?: () => Promise<number>;
   /** Returns false while another server may change the rows: what this one has in memory may be outdated. */
   isCurrent(): boolean;
   /** Returns the audit log. It reports entries that it cannot write to `onError`. */
@@ -98,8 +100,8 @@ export async function openPostgresRows(url: string, use?: PostgresUse): Promise<
   // Most servers keep their rows in a file, and never load this client.
   const { openPostgres } = await import('./postgres/postgres-database.ts');
   const database = await openPostgres(url, use);
-  const { connections, isCurrent } = database;
-  return { ...storesOf(database, postgresUpkeep), connections, isCurrent };
+  const { connections, databaseTime, isCurrent } = database;
+  return { ...storesOf(database, postgresUpkeep), connections, databaseTime, isCurrent };
 }
 
 /** Returns the stores of an open SQLite file. */

@@ -4,7 +4,7 @@ import type { RowDatabase } from '../driver/row-database.ts';
 export interface ClockReading {
   /** Since the epoch. */
   readonly wallMs: number;
-  /** Since the machine started. */
+  /** Since the machine started; since the epoch, by the clock of a database that several machines share. */
   readonly uptimeMs: number;
   /** The wall clock is reliable from this moment on (ms since the epoch). */
   readonly steadyFromMs: number;

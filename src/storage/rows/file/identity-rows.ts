@@ -33,7 +33,6 @@ export function createIdentityStore(database: RowDatabase): IdentityStore {
      UNION ALL SELECT 1 FROM requests
        WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'`,
   );
-  const read = database.sql('SELECT 1 FROM requests LIMIT 1');
   // SQLite would not write an unchanged row.
   const write = database.sql('UPDATE data_directory SET proof = 1 - proof');
 
@@ -47,7 +46,7 @@ export function createIdentityStore(database: RowDatabase): IdentityStore {
     needsContent: async () => (await database.read(needsContent.get({ now: Date.now() }))) === 1,
     hasSecrets: async () => (await database.read(hasSecrets.get({ now: Date.now() }))) === 1,
     async proveRead() {
-      await database.read(read.get());
+      await database.read(id.get());
     },
     proveWrite: patienceMs => database.write(() => write.run(), { patienceMs }),
   };

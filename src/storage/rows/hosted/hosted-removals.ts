@@ -1,11 +1,21 @@
 import type { Digest } from '../../../oci/digest.ts';
+import { isThere } from '../driver/is-there.ts';
 import type { Call, RowDatabase, RowsWork } from '../driver/row-database.ts';
+import { together } from '../driver/together.ts';
 import { eachRow, inSmallSteps } from '../small-steps.ts';
 import { type HostedQueries, inRepository } from './hosted-queries.ts';
-import type { BlobRemoval, HostedImage, HostedRemovals, HostedRow } from './hosted-store.ts';
+import type { BlobRemoval, HostedImage, HostedRemovals } from './hosted-store.ts';
 
 // Referrers of an image that is deleted: a lock file, and the user's attachments.
 const mostReferrers = 100;
+// What a repository may have.
+const contents = ['hosted_blobs', 'hosted_manifests', 'hosted_parts', 'hosted_tags'];
+
+interface FoundRepository {
+  readonly id: number;
+  readonly name: string;
+  readonly isUsed: number;
+}
 
 export function createHostedRemovals(
   database: RowDatabase,
@@ -22,13 +32,11 @@ export function createHostedRemovals(
   ).pluck<Digest>();
   const removeIfEmpty = sql(
     `DELETE FROM repositories AS r WHERE id = ?
-     AND NOT EXISTS (SELECT 1 FROM hosted_blobs WHERE repository = r.id)
-     AND NOT EXISTS (SELECT 1 FROM hosted_manifests WHERE repository = r.id)
-     AND NOT EXISTS (SELECT 1 FROM hosted_parts WHERE repository = r.id)
-     AND NOT EXISTS (SELECT 1 FROM hosted_tags WHERE repository = r.id)`,
+     ${contents.map(table => `AND NOT EXISTS (SELECT 1 FROM ${table} WHERE repository = r.id)`).join(' ')}`,
   );
-  const someRepositories = database.sql<{ readonly id: number; readonly name: string }>(
-    'SELECT id, name FROM repositories WHERE id > ? ORDER BY id LIMIT ?',
+  const someRepositories = database.sql<FoundRepository>(
+    `SELECT id, name, ${contents.map(table => isThere(`${table} WHERE repository = r.id`)).join(' OR ')} AS isUsed
+     FROM repositories r WHERE id > ? ORDER BY id LIMIT ?`,
   );
   const removeBlob = sql(`DELETE FROM hosted_blobs WHERE ${inRepository} AND digest = ?`);
   const removeOrphan = sql(
@@ -49,7 +57,7 @@ export function createHostedRemovals(
     let removed = yield* removeTags.changes({ id, limit });
     if (removed === limit) return removed;
     const digests = yield* someManifests.all(repository, limit - removed);
-    for (const digest of digests) yield* removeManifest(repository, digest);
+    yield* together(digests.map(digest => removeManifest(repository, digest)));
     removed += digests.length;
     if (removed < limit) yield* removeIfEmpty.run(id);
     return removed;
@@ -66,13 +74,13 @@ export function createHostedRemovals(
     },
     removeOrphans: (orphans, linkedBefore) =>
       database.commit(function* () {
-        const removed: HostedRow[] = [];
-        for (const orphan of orphans) {
-          const { repositoryId, digest } = orphan;
-          const changes = yield* removeOrphan.changes(repositoryId, digest, linkedBefore);
-          if (changes > 0) removed.push(orphan);
-        }
-        return removed;
+        // One round trip: pushes wait for the sum of the sizes until this change ends.
+        const isGone = yield* together(
+          orphans.map(({ repositoryId, digest }) =>
+            removeOrphan.hasChanged(repositoryId, digest, linkedBefore),
+          ),
+        );
+        return orphans.filter((_, at) => isGone[at]);
       }),
     redate: ({ repositoryId, digest }, at) =>
       database.commit(() => redate.run(at, repositoryId, digest)),
@@ -83,7 +91,8 @@ export function createHostedRemovals(
         afterId = found.at(-1)?.id ?? afterId;
         return found;
       };
-      for await (const { id, name } of eachRow(next, signal)) {
+      for await (const { id, name, isUsed } of eachRow(next, signal)) {
+        if (isUsed === 1) continue;
         const removed = await database.commit(() => removeIfEmpty.changes(id));
         if (removed > 0) yield name;
       }

@@ -10,9 +10,11 @@ const idleMs = 300_000;
 const restMs = 10_000;
 // Every statement has an index for its rows, so PostgreSQL does not weigh reading whole tables, by statistics that are
 // missing at first, and later those of the average repository. What has no index is still read.
-const planning = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit']
-  .map(setting => `SET ${setting} = off`)
-  .join('; ');
+const planning = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'].map(
+  setting => `SET ${setting} = off`,
+);
+// Whoever locks a table, such as REINDEX, delays the changes of that table, and not those that wait for their turn.
+const settings = [...planning, "SET lock_timeout = '2s'"].join('; ');
 
 // The driver prefers what the address says, and these must be those of Sluice.
 const own = [
@@ -61,7 +63,7 @@ export function createPostgresPool(config: pg.PoolConfig): PostgresPool {
   pool.on('connect', client => {
     open.add(client);
     // Its answer comes before those of all other statements. A connection that breaks meanwhile breaks these too.
-    client.query(planning).catch(() => {});
+    client.query(settings).catch(() => {});
     // Between two statements, too, a connection may break, and before the first one. The next statement says so.
     client.on('error', () => {});
   });

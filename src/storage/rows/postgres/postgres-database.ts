@@ -31,6 +31,8 @@ import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts
 export interface PostgresDatabase extends RowDatabase {
   /** Returns how many connections there are now. */
   connections(): ConnectionCounts;
+  /** Returns its time, in ms since the epoch. */
+  databaseTime(): Promise<number>;
   /** False while another server may change the rows. */
   isCurrent(): boolean;
   /** Finishes the work in progress and closes the connections. */
@@ -63,6 +65,10 @@ const begin = 'BEGIN ISOLATION LEVEL SERIALIZABLE';
 const hasty = '; SET LOCAL synchronous_commit = off';
 // This writes a record to the log, and waits until the log is on the disk.
 const settle = "SELECT pg_logical_emit_message(true, 'sluice', '')";
+
+const time = postgresStatement(
+  'SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000',
+).pluck<number>();
 
 /**
  * Connects to PostgreSQL and brings the schema up to date. Changes are serializable transactions; those that conflict
@@ -196,6 +202,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       const { totalCount, idleCount, waitingCount } = pool;
       return { busy: totalCount - idleCount, idle: idleCount, waiting: waitingCount };
     },
+    databaseTime: async () => (await read(time.get())) ?? 0,
     isCurrent: () => lock?.isHeld ?? true,
     async end() {
       closing.abort();

@@ -206,7 +206,9 @@ export async function takeServerLock(
     async announce(given) {
       leader = given;
       // Without the lock at this moment, it is written as soon as the lock is held again.
-      if (held) await writeLeader(held.client, given);
+      const client = held?.client;
+      // A break at this moment, too: the session ends, and with it this hold of the lock.
+      if (client) await writeLeader(client, given).catch(() => client.end().catch(() => {}));
     },
     async release() {
       closing.abort();
