@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import type { IncomingMessage } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createCurrentLeader } from '../../src/server/replicas/current-leader.ts';
 import { createFollowerReadiness } from '../../src/server/replicas/follower-readiness.ts';
+import { readReplicaKeys } from '../../src/server/replicas/replica-keys.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { basic } from '../hosted/push-client.ts';
 import { pair, pairingUrl, refusal } from '../platform/pairing-peer.ts';
@@ -73,6 +74,23 @@ suite('two replicas', () => {
     assert.ok(leads >= 0);
     return { leads, leader: server(leads), follower: server(1 - leads) };
   };
+
+  test('one that does not lead wants no body that another one hands on', async () => {
+    const { follower } = await roles();
+    const { proof } = readReplicaKeys(replicas.keys);
+    const asking = request(`${follower.url}/v1alpha2/container`, {
+      method: 'POST',
+      headers: {
+        ...{ 'sluice-replica': proof, 'sluice-peer': '192.0.2.1' },
+        ...{ expect: '100-continue', 'content-length': 100 },
+      },
+    });
+    asking.on('continue', () => assert.fail('the body would be lost'));
+    asking.flushHeaders();
+    const [answer] = (await once(asking, 'response')) as [IncomingMessage];
+    assert.deepEqual([answer.statusCode, answer.headers['sluice-replica']], [503, 'follows']);
+    asking.destroy();
+  });
 
   test('count the requests of an address together, and nobody can invent one', async () => {
     const from = (address: string, more = {}) => ({ 'x-forwarded-for': address, ...more });

@@ -10,6 +10,8 @@ export interface Entry {
   readonly answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   /** Takes over a connection for another protocol. Returns false, without any effect, when it does not know the path. */
   readonly handleUpgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
+  /** Returns true for a request whose body is not wanted: its sender keeps it for another server. Absent: there is none. */
+  readonly refusesBody?: (request: IncomingMessage) => boolean;
 }
 
 /** The entries into the server. An error on one of them ends that connection only. */
@@ -35,6 +37,11 @@ export function holdEntries(server: Server, log: Logger): Entries {
     });
   };
   server.on('request', give);
+  // Without this, Node asks for every body at once.
+  server.on('checkContinue', (request, response) => {
+    if (!entry?.refusesBody?.(request)) response.writeContinue();
+    give(request, response);
+  });
   // CONNECT, the only method with a target in authority form. Node no longer listens to such a socket.
   server.on('connect', (_request, socket) => {
     endWith(socket, rawAnswer(405, 'CONNECT is not possible: this server is not a proxy'));

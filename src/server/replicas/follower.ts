@@ -77,6 +77,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   return {
     entry: {
       answer: koa.callback(),
+      refusesBody: request => admitHandedOn(request, proof),
       handleUpgrade(request, socket, head) {
         handOnUpgrade(leader, handOn, request, socket, head);
         return true;

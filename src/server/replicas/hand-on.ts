@@ -121,12 +121,14 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       if (!isConnected) return 'unreached';
       if (hasBody) {
         // The connection may end before the leader sees the request. The client's body can be sent only once.
-        if (!(await isAwaited(out))) return 'ended';
+        if (!(await isAwaited(out))) {
+          out.destroy();
+          return 'ended';
+        }
         request.pipe(out);
       } else out.end();
       const answer = await answering.catch(() => undefined);
-      const isLed = answer && answer.headers[handedOnHeaders.proof] === undefined;
-      if (!isLed) {
+      if (!answer || !isOfLeader(answer)) {
         answer?.resume();
         if (!hasBody && mayRepeat(request)) return 'ended';
         throw leaderEnded();
@@ -163,7 +165,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
         const { out } = send(request, address, takesOrders);
         out.end();
         const answer = await answerOf(out).catch(() => undefined);
-        if (!answer || answer.headers[handedOnHeaders.proof] !== undefined) return 'ended';
+        if (!answer || !isOfLeader(answer)) return 'ended';
         const { statusCode = 0 } = answer;
         // The leader may have the blob by now, and would send all of it.
         if (statusCode === 200 && answer.headers[handedOnHeaders.order] === undefined)
@@ -184,8 +186,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     try {
       const answer = await answerOf(out);
       const body = await text(answer);
-      const isLed = answer.headers[handedOnHeaders.proof] === undefined;
-      return isLed ? { status: answer.statusCode ?? 0, body } : undefined;
+      return isOfLeader(answer) ? { status: answer.statusCode ?? 0, body } : undefined;
     } catch {
       // The leader ends or hangs.
       return undefined;
@@ -216,11 +217,19 @@ function answerOf(out: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
-/** Returns false when the connection ended before the leader wanted the body. Source: RFC 9110, section 10.1.1. */
+/** Returns false for the answer of a replica that does not lead. */
+function isOfLeader({ headers }: IncomingMessage): boolean {
+  return headers[handedOnHeaders.proof] === undefined;
+}
+
+/**
+ * Returns false when the connection ended before the leader wanted the body, or when the replica does not lead. Source: RFC 9110,
+ * section 10.1.1.
+ */
 function isAwaited(out: ClientRequest): Promise<boolean> {
   return new Promise(resolve => {
     out.once('continue', () => resolve(true));
-    out.once('response', () => resolve(true));
+    out.once('response', answer => resolve(isOfLeader(answer)));
     out.once('close', () => resolve(false));
     out.flushHeaders();
   });
