@@ -40,7 +40,8 @@ export function holdEntries(server: Server, log: Logger): Entries {
   // Without this, Node asks for every body at once.
   server.on('checkContinue', (request, response) => {
     if (!entry?.refusesBody?.(request)) response.writeContinue();
-    give(request, response);
+    // As Node does: others count requests by this event, such as the stop of the server.
+    server.emit('request', request, response);
   });
   // CONNECT, the only method with a target in authority form. Node no longer listens to such a socket.
   server.on('connect', (_request, socket) => {
