@@ -65,6 +65,8 @@ export async function prepareSite(cluster: Cluster): Promise<void> {
   const [commands = ''] = await blocksOf('Several replicas', 'sh');
   const secrets = commands
     .replace('PASSWORD@db.example.org', `${passwords.database}@${nodeAddress}`)
+    // The database of the test has no certificate.
+    .replace('?sslmode=verify-full', '')
     .replace('KEY_ID', 'sluice')
     .replace('secret=SECRET', `secret=${passwords.store}`);
   assertSuccess(await cluster.shell(secrets));
