@@ -8,8 +8,10 @@ import type { BlobRemoval, HostedImage, HostedRemovals } from './hosted-store.ts
 
 // Referrers of an image that is deleted: a lock file, and the user's attachments.
 const mostReferrers = 100;
-// What a repository may have.
-const contents = ['hosted_blobs', 'hosted_manifests', 'hosted_parts', 'hosted_tags'];
+// Condition for a repository `r` that has something.
+const isUsedSql = ['hosted_blobs', 'hosted_manifests', 'hosted_parts', 'hosted_tags']
+  .map(table => isThere(`${table} WHERE repository = r.id`))
+  .join(' OR ');
 
 interface FoundRepository {
   readonly id: number;
@@ -30,12 +32,9 @@ export function createHostedRemovals(
   const someManifests = sql(
     `SELECT digest FROM hosted_manifests WHERE ${inRepository} LIMIT ?`,
   ).pluck<Digest>();
-  const removeIfEmpty = sql(
-    `DELETE FROM repositories AS r WHERE id = ?
-     ${contents.map(table => `AND NOT EXISTS (SELECT 1 FROM ${table} WHERE repository = r.id)`).join(' ')}`,
-  );
+  const removeIfEmpty = sql(`DELETE FROM repositories AS r WHERE id = ? AND NOT (${isUsedSql})`);
   const someRepositories = database.sql<FoundRepository>(
-    `SELECT id, name, ${contents.map(table => isThere(`${table} WHERE repository = r.id`)).join(' OR ')} AS isUsed
+    `SELECT id, name, ${isUsedSql} AS isUsed
      FROM repositories r WHERE id > ? ORDER BY id LIMIT ?`,
   );
   const removeBlob = sql(`DELETE FROM hosted_blobs WHERE ${inRepository} AND digest = ?`);
