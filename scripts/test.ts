@@ -6,6 +6,8 @@ import { spawnSync } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { runFolderVariable } from '../test/world/run-folder.ts';
+import { makeTempDir } from '../test/world/temp-dir.ts';
 import { neededTools } from './needed-tools.ts';
 
 const folders = process.argv.slice(2);
@@ -16,6 +18,7 @@ const files = (folders.length > 0 ? folders : ['test']).flatMap(path =>
 // Each file is a process, which would compile the same modules again.
 const env = {
   ...process.env,
+  [runFolderVariable]: (await makeTempDir('run')).path,
   NODE_COMPILE_CACHE: join(import.meta.dirname, '../node_modules/.cache/tests'),
 };
 

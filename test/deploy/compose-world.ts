@@ -1,23 +1,16 @@
 /** The site of deploy/compose in a Docker engine with its own network. */
 import assert from 'node:assert/strict';
-import { cp, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { assertSuccess } from '../integration/served.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
+import { composeImages, sluiceImageName } from '../world/compose-images.ts';
 import { type Docker, startDocker } from '../world/docker.ts';
 import { makeNginxImage, makePostgresImage, makeStoreImage } from '../world/hub-images.ts';
-import {
-  buildkitImageName,
-  makeBuildkitImage,
-  makeBusyboxImage,
-  makeSluiceImage,
-} from '../world/image-files.ts';
-import { pushNodeImage } from '../world/node-image.ts';
 import type { Result } from '../world/program.ts';
-import { startRegistry } from '../world/registry.ts';
-import { makeTempDir } from '../world/temp-dir.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
@@ -51,15 +44,13 @@ const printMetrics =
 /** Makes the images and starts the engine; the site is not started. */
 export async function openComposeSite(): Promise<ComposeSite> {
   await using images = await makeTempDir('images');
-  const names = await makeImages(images.join);
+  const files = [...(await composeImages()), ...(await makeImages(images))];
   const docker = await startDocker({ suite: 'forky', ownNetwork: true });
   const { root } = docker;
   const directory = join(root.directory, folder, 'deploy/compose');
   try {
-    for (const name of names) {
-      await rename(images.join(name), join(root.directory, 'tmp', name));
-      assertSuccess(await docker.docker(['load', '--input', `/tmp/${name}`]));
-    }
+    await docker.load(files);
+    assertSuccess(await docker.docker(['tag', sluiceImageName, await imageOf('setup')]));
     await mkdir(directory, { recursive: true });
     for (const name of ['deploy/compose', 'builder', 'Dockerfile']) {
       const place = join(root.directory, folder, name);
@@ -124,25 +115,16 @@ async function settings(): Promise<string> {
   return text;
 }
 
-/** Files for `docker load`: what compose would build, the images of Docker Hub, and a base for builds. */
-async function makeImages(into: (name: string) => string): Promise<string[]> {
-  await using registry = await startRegistry();
+/** Makes files for `docker load` with the images of Docker Hub that only this site has. Returns their paths. */
+async function makeImages({ join }: TempDir): Promise<string[]> {
   await using buildkitd = await startBuildkitd();
   const { address } = buildkitd;
-  const node = `${registry.host}/node`;
-  const makeSluice = async () => {
-    await pushNodeImage(address, node);
-    await makeSluiceImage(address, node, await imageOf('setup'), into('sluice'));
-  };
   await Promise.all([
-    makeSluice(),
-    makeBuildkitImage(address, await buildkitImageName(), into('buildkit')),
-    makeBusyboxImage(address, 'busybox', into('busybox')),
-    makeNginxImage(address, await imageOf('nginx'), into('nginx')),
-    makePostgresImage(address, await imageOf('postgres'), into('postgres')),
-    makeStoreImage(address, await imageOf('store'), into('store')),
+    makeNginxImage(address, await imageOf('nginx'), join('nginx')),
+    makePostgresImage(address, await imageOf('postgres'), join('postgres')),
+    makeStoreImage(address, await imageOf('store'), join('store')),
   ]);
-  return ['sluice', 'buildkit', 'busybox', 'nginx', 'postgres', 'store'];
+  return [join('nginx'), join('postgres'), join('store')];
 }
 
 async function imageOf(service: string): Promise<string> {

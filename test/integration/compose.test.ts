@@ -3,23 +3,15 @@
  * Images of Docker Hub are made from Debian's packages, under the names in the files.
  */
 import assert from 'node:assert/strict';
-import { copyFile, cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { startBuildkitd } from '../world/buildkitd.ts';
+import { composeImages } from '../world/compose-images.ts';
 import type { Daemon } from '../world/daemon.ts';
 import { type Docker, startDocker } from '../world/docker.ts';
-import {
-  buildkitImageName,
-  makeBuildkitImage,
-  makeBusyboxImage,
-  makeSluiceImage,
-} from '../world/image-files.ts';
-import { pushNodeImage } from '../world/node-image.ts';
 import type { Result } from '../world/program.ts';
-import { startRegistry } from '../world/registry.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
 
@@ -34,13 +26,13 @@ const metadataAddress = '169.254.169.254';
 const servicePort = 8000;
 
 suite('docker compose up', () => {
-  let images: TempDir;
+  let files: TempDir;
   let docker: Docker;
   let neighbour: Daemon | undefined;
 
   before(async () => {
-    images = await makeTempDir('images');
-    await makeImages(images);
+    files = await makeTempDir('compose');
+    const images = await composeImages();
     docker = await startDocker({ suite: 'forky', ownNetwork: true });
     const { root } = docker;
     for (const address of [publicAddress, metadataAddress]) {
@@ -49,10 +41,7 @@ suite('docker compose up', () => {
       );
     }
     neighbour = root.spawnOnNetwork([process.execPath, '-e', service]);
-    for (const name of ['sluice', 'buildkit', 'busybox']) {
-      await copyFile(images.join(name), join(root.directory, 'tmp', name));
-      assertSuccess(await docker.docker(['load', '--input', `/tmp/${name}`]));
-    }
+    await docker.load(images);
     const folder = join(root.directory, 'tmp/project/sluice');
     await mkdir(folder, { recursive: true });
     for (const name of ['compose.yaml', 'builder', 'Dockerfile']) {
@@ -72,7 +61,7 @@ suite('docker compose up', () => {
   after(async () => {
     await neighbour?.stop();
     await docker?.stop();
-    await images?.remove();
+    await files?.remove();
   });
 
   const compose = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
@@ -83,7 +72,7 @@ suite('docker compose up', () => {
 
   /** Runs the command line as a user of such a server would. Returns the printed name. */
   const build = async (dockerfile: string): Promise<Result> => {
-    const file = images.join('Dockerfile');
+    const file = files.join('Dockerfile');
     await writeFile(file, dockerfile);
     const command = [
       process.execPath,
@@ -228,7 +217,7 @@ suite('docker compose up', () => {
     const script = `cd /tmp/project/sluice && ${line}`;
     assertSuccess(await docker.root.exec(['sh', '-c', script], { timeoutMs: patienceMs }));
     const env = {
-      SLUICE_DATA: images.join('data'),
+      SLUICE_DATA: files.join('data'),
       SLUICE_ACCOUNTS: 'admin:sesame',
       // That of the line, as seen from outside of the engine's private root.
       SLUICE_BUILDKIT: `unix://${docker.root.directory}/run/buildkit/buildkitd.sock`,
@@ -251,20 +240,3 @@ suite('docker compose up', () => {
 });
 
 const service = `require('node:http').createServer((_, answer) => answer.end('reached')).listen(${servicePort}, '0.0.0.0')`;
-
-/** Files for `docker load`: the image that compose would build, the images of Docker Hub, and a base for builds. */
-async function makeImages(into: TempDir): Promise<void> {
-  await using registry = await startRegistry();
-  await using buildkitd = await startBuildkitd();
-  const { address } = buildkitd;
-  const node = `${registry.host}/node`;
-  const makeSluice = async () => {
-    await pushNodeImage(address, node);
-    await makeSluiceImage(address, node, 'sluice-sluice', into.join('sluice'));
-  };
-  await Promise.all([
-    makeSluice(),
-    makeBuildkitImage(address, await buildkitImageName(), into.join('buildkit')),
-    makeBusyboxImage(address, 'busybox', into.join('busybox')),
-  ]);
-}

@@ -341,8 +341,8 @@ function testNotes(withRows: WithRows): void {
       await sealed.replace(replaced.map(one => ({ ...one, resealed: 'late' })));
       assert.equal(await tokenPairs.find(grant), 'three');
       assert.deepEqual(await sealed.after(found.at(-1)?.place, 10), []);
-      clockReadings.write({ wallMs: 1, uptimeMs: 2, steadyFromMs: 3 });
-      clockReadings.write({ wallMs: 4, uptimeMs: 5, steadyFromMs: 6 });
+      clockReadings.write({ wallMs: 1, elapsedMs: 2, steadyFromMs: 3 });
+      clockReadings.write({ wallMs: 4, elapsedMs: 5, steadyFromMs: 6 });
       await identity.setId('first');
       await identity.setId('second');
       assert.equal(await identity.id(), 'first');

@@ -6,8 +6,11 @@ import type { Fault } from '../../src/foundation/fault.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { faultOf, isBroken, isConflict } from '../../src/storage/rows/postgres/postgres-errors.ts';
 import { openPostgresRows } from '../../src/storage/rows/rows.ts';
+import { makeCertificates } from '../world/certificates.ts';
+import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
 import { startSilentProxy } from '../world/silent-proxy.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { testRows } from './conformance.ts';
 
 const postgres = await startPostgres();
@@ -130,6 +133,25 @@ suite('PostgreSQL and the network', () => {
     await asAdministrator(user.href, 'CREATE ROLE guest LOGIN');
     user.username = 'guest';
     await assert.rejects(openPostgres(user.href), /lacks a right \(42501: permission denied/);
+  });
+
+  test('a database without TLS, or with a certificate of an unknown authority, is named at the start', async () => {
+    const url = new URL(await postgres.createDatabase());
+    url.search = 'sslmode=verify-full';
+    await assert.rejects(openPostgres(url.href), /has no TLS, which its sslmode asks for: set ssl/);
+    await using directory = await makeTempDir('certificates');
+    const certificates = await makeCertificates(directory.path);
+    await postgres.useCertificate(certificates);
+    const refusal = () =>
+      openPostgres(url.href).then(
+        () => assert.fail('the authority is unknown'),
+        ({ message }) => message as string,
+      );
+    await eventually('it has read its settings', async () => !/no TLS/.test(await refusal()));
+    assert.match(await refusal(), /does not trust \(UNABLE_TO_\w+\): name its authority/);
+    url.searchParams.set('sslrootcert', certificates.authority);
+    const database = await openPostgres(url.href);
+    await database.end();
   });
 
   test('the address does not change the time limits and the name of connections', async () => {

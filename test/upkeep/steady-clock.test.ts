@@ -16,14 +16,14 @@ const year = 365 * day;
 /** A machine with both clocks, and a server on it. */
 function machine() {
   const store = createClockReadingStore(openDatabase(':memory:'));
-  const clocks = { wall: Date.UTC(2026, 0, 1), uptime: 5 * day };
+  const clocks = { wall: Date.UTC(2026, 0, 1), elapsed: 5 * day };
   const clock = createSteadyClock(store, {
     wall: () => clocks.wall,
-    uptime: () => clocks.uptime,
+    elapsed: () => clocks.elapsed,
   });
   const pass = (ms: number) => {
     clocks.wall += ms;
-    clocks.uptime += ms;
+    clocks.elapsed += ms;
     return clock.look();
   };
   return { clocks, clock, pass, reading: async () => (await store.read()) as ClockReading };
@@ -61,11 +61,11 @@ test('another process finds the readings of the last one, also after a restart o
   await clock.look();
   // Three days off: nothing unusual.
   clocks.wall += 3 * day;
-  clocks.uptime = 60_000;
+  clocks.elapsed = 60_000;
   assert.equal((await clock.look()).isSteady, true);
   // A machine without a battery for its clock may come up in any year.
   clocks.wall += 5 * year;
-  clocks.uptime = 1000;
+  clocks.elapsed = 1000;
   assert.deepEqual(await clock.look(), { isSteady: false, jumpMs: 5 * year });
 });
 
@@ -79,7 +79,7 @@ function twoMachines() {
   const database = { now: Date.UTC(2026, 0, 1) };
   const machineOf = (aheadMs: number) => {
     const wall = () => database.now + aheadMs;
-    const clock = createSteadyClock(store, { wall, uptime: async () => database.now });
+    const clock = createSteadyClock(store, { wall, elapsed: async () => database.now });
     return {
       async look() {
         const state = await clock.look();
@@ -115,11 +115,11 @@ test('a machine that takes over with a clock a day ahead deletes nothing for a d
 test('rows that move to a database with its own clock, and back, bring no jump', async () => {
   const store = createClockReadingStore(openDatabase(':memory:'));
   const wall = () => Date.UTC(2026, 0, 1);
-  for (const uptime of [() => 5 * day, async () => wall(), () => 5 * day]) {
-    const clock = createSteadyClock(store, { wall, uptime });
+  for (const elapsed of [() => 5 * day, async () => wall(), () => 5 * day]) {
+    const clock = createSteadyClock(store, { wall, elapsed });
     assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: undefined });
-    const passed = await uptime();
-    const isStored = async () => (await store.read())?.uptimeMs === passed;
+    const passed = await elapsed();
+    const isStored = async () => (await store.read())?.elapsedMs === passed;
     await eventually('the reading is stored', isStored);
   }
 });

@@ -1,4 +1,5 @@
-import { writeFile } from 'node:fs/promises';
+import assert from 'node:assert/strict';
+import { link, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { waitUntil } from './daemon.ts';
 import type { Result } from './program.ts';
@@ -26,6 +27,8 @@ export interface Docker extends AsyncDisposable {
   readonly socket: string;
   /** Runs `docker <args>`. */
   docker(args: readonly string[], options?: ExecOptions): Promise<Result>;
+  /** Loads images from files of this machine. */
+  load(files: readonly string[]): Promise<void>;
   pull(reference: string, options?: ExecOptions): Promise<Result>;
   /** Pushes an image of the engine under another name. */
   push(image: string, reference: string): Promise<Result>;
@@ -52,6 +55,15 @@ export async function startDocker(options: DockerOptions): Promise<Docker> {
     root,
     socket: join(root.directory, 'run/docker.sock'),
     docker,
+    async load(files) {
+      const seen = join(root.directory, 'tmp/image');
+      for (const file of files) {
+        await link(file, seen);
+        const { code, stderr } = await docker(['load', '--input', '/tmp/image']);
+        assert.equal(code, 0, stderr);
+        await unlink(seen);
+      }
+    },
     pull: (reference, execOptions) => docker(['pull', reference], execOptions),
     async push(image, reference) {
       const tagged = await docker(['tag', image, reference]);

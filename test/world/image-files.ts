@@ -19,7 +19,9 @@ export async function buildImageFile(
   const client = connect(builder);
   try {
     const sink = () => createWriteStream(file);
-    await build(client, { ...options, exporters: [{ type: 'docker', name, sink }] });
+    // Nobody keeps the file for long.
+    const attrs = { compression: 'uncompressed' };
+    await build(client, { ...options, exporters: [{ type: 'docker', name, sink, attrs }] });
   } finally {
     client.close();
   }

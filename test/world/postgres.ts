@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { chown, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, copyFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
+import type { Certificates } from './certificates.ts';
 import { startDaemon, waitForLine } from './daemon.ts';
 import { freePort } from './free-port.ts';
 import { runProgram } from './program.ts';
@@ -12,6 +13,8 @@ import { requireCommand } from './tools.ts';
 export interface Postgres extends AsyncDisposable {
   /** Makes an empty database and returns its address. */
   createDatabase(): Promise<string>;
+  /** Accepts TLS, without a new start. */
+  useCertificate(files: Certificates): Promise<void>;
   /** Starts the server again after `stop`, on the same port: as before, or as a standby that accepts no changes. */
   start(role?: 'primary' | 'standby'): Promise<void>;
   stop(): Promise<void>;
@@ -57,16 +60,31 @@ export async function startPostgres({ durable = false } = {}): Promise<Postgres>
   };
   let daemon = await launch();
   const addressOf = (name: string) => `postgres://sluice@127.0.0.1:${port}/${name}`;
+  const administer = async (...statements: readonly string[]) => {
+    const client = new pg.Client(addressOf('postgres'));
+    await client.connect();
+    for (const statement of statements) await client.query(statement);
+    await client.end();
+  };
   let databases = 0;
   return {
     async createDatabase() {
       databases += 1;
       const name = `database_${databases}`;
-      const client = new pg.Client(addressOf('postgres'));
-      await client.connect();
-      await client.query(`CREATE DATABASE ${name}`);
-      await client.end();
+      await administer(`CREATE DATABASE ${name}`);
       return addressOf(name);
+    },
+    async useCertificate({ certificate, key }) {
+      for (const [name, source] of Object.entries({
+        'server.crt': certificate,
+        'server.key': key,
+      })) {
+        const file = join(data, name);
+        await copyFile(source, file);
+        await chmod(file, 0o600);
+        if (isRoot) await chown(file, nobody, nobody);
+      }
+      await administer('ALTER SYSTEM SET ssl = on', 'SELECT pg_reload_conf()');
     },
     async start(role = 'primary') {
       const signal = join(data, 'standby.signal');

@@ -23,7 +23,7 @@ export interface ClockSources {
    * ms of a clock that changes of the wall clock do not affect: since the machine started, including sleep; or since the epoch, by
    * the database that several machines share
    */
-  readonly uptime: () => number | Promise<number>;
+  readonly elapsed: () => number | Promise<number>;
 }
 
 // Corrections of a correct clock are much smaller.
@@ -37,7 +37,7 @@ const longestUptimeMs = 10 * 365 * settleMs;
 
 /** Returns the clocks to compare. Servers of one database use its clock: each has another uptime. */
 export function clocksOf({ databaseTime }: Pick<Rows, 'databaseTime'>): Partial<ClockSources> {
-  return databaseTime ? { uptime: databaseTime } : {};
+  return databaseTime ? { elapsed: databaseTime } : {};
 }
 
 /** Returns a function that checks whether the clock is reliable; each jump is logged once. */
@@ -60,9 +60,9 @@ const jumpedAhead =
 function compareClocks(
   before: ClockReading | undefined,
   wallMs: number,
-  uptimeMs: number,
+  elapsedMs: number,
 ): ClockState & { readonly reading: ClockReading } {
-  const aheadMs = before === undefined ? 0 : aheadOf(before, wallMs, uptimeMs);
+  const aheadMs = before === undefined ? 0 : aheadOf(before, wallMs, elapsedMs);
   const isJump = Math.abs(aheadMs) > jumpMs;
   const known = before?.steadyFromMs ?? 0;
   // Later than a day from now: a wrong clock set it, and has been set back since.
@@ -71,14 +71,14 @@ function compareClocks(
   return {
     isSteady: wallMs >= steadyFromMs,
     jumpMs: isJump ? aheadMs : undefined,
-    reading: { wallMs, uptimeMs, steadyFromMs },
+    reading: { wallMs, elapsedMs, steadyFromMs },
   };
 }
 
 /** @param clocks default: those of this machine */
 export function createSteadyClock(
   store: ClockReadingStore,
-  { wall = Date.now, uptime: elapsed = sinceStart }: Partial<ClockSources> = {},
+  { wall = Date.now, elapsed = sinceStart }: Partial<ClockSources> = {},
 ): SteadyClock {
   let last: ClockReading | undefined;
   // All regular work looks at once when the server starts.
@@ -102,12 +102,12 @@ export function createSteadyClock(
 }
 
 /** Returns how far the wall clock has moved ahead of the elapsed time (ms). */
-function aheadOf(before: ClockReading, wallMs: number, uptimeMs: number): number {
+function aheadOf(before: ClockReading, wallMs: number, elapsedMs: number): number {
   // The rows have been moved to another database.
-  if (uptimeMs > longestUptimeMs !== before.uptimeMs > longestUptimeMs) return 0;
+  if (elapsedMs > longestUptimeMs !== before.elapsedMs > longestUptimeMs) return 0;
   const passedMs = wallMs - before.wallMs;
-  const isSameRun = uptimeMs >= before.uptimeMs;
-  if (isSameRun) return passedMs - (uptimeMs - before.uptimeMs);
+  const isSameRun = elapsedMs >= before.elapsedMs;
+  if (isSameRun) return passedMs - (elapsedMs - before.elapsedMs);
   // The machine has restarted since: it ran for its uptime, and may have been off before.
   return passedMs > longestOffMs || passedMs < 0 ? passedMs : 0;
 }

@@ -5,7 +5,7 @@ export interface ClockReading {
   /** Since the epoch. */
   readonly wallMs: number;
   /** Since the machine started; since the epoch, by the clock of a database that several machines share. */
-  readonly uptimeMs: number;
+  readonly elapsedMs: number;
   /** The wall clock is reliable from this moment on (ms since the epoch). */
   readonly steadyFromMs: number;
 }
@@ -18,7 +18,7 @@ export interface ClockReadingStore {
 
 export function createClockReadingStore(database: RowDatabase): ClockReadingStore {
   const read = database.sql<ClockReading>(
-    'SELECT wall AS wallMs, uptime AS uptimeMs, steady_from AS steadyFromMs FROM clock_reading WHERE id = 1',
+    'SELECT wall AS wallMs, uptime AS elapsedMs, steady_from AS steadyFromMs FROM clock_reading WHERE id = 1',
   );
   const write = database.sql(
     `INSERT INTO clock_reading (id, wall, uptime, steady_from) VALUES (1, ?, ?, ?)
@@ -30,9 +30,9 @@ export function createClockReadingStore(database: RowDatabase): ClockReadingStor
   const writeAll = async (): Promise<void> => {
     isWriting = true;
     while (waiting !== undefined) {
-      const { wallMs, uptimeMs, steadyFromMs } = waiting;
+      const { wallMs, elapsedMs, steadyFromMs } = waiting;
       waiting = undefined;
-      const row = [wallMs, uptimeMs, steadyFromMs].map(Math.round);
+      const row = [wallMs, elapsedMs, steadyFromMs].map(Math.round);
       try {
         await database.commit(() => write.run(...row));
       } catch {

@@ -23,6 +23,10 @@ const ofSystem = /^E(?:[A-Z]+|AI_AGAIN)$/;
 const endedConnection =
   /^(?:Connection terminated|timeout e|Query read timeout|Client (?:has encountered a connection error|was closed))/i;
 
+// Of Node and OpenSSL, for the certificate of the server.
+const ofCertificate =
+  /^(?:CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_|ERR_TLS_|ERR_SSL_)/;
+
 /** True when the change did nothing, because of another change. */
 export function isConflict(error: unknown): boolean {
   return conflicts.has(codeOf(error));
@@ -68,7 +72,9 @@ export function faultOf(error: unknown): unknown {
     );
   }
   const isOfConnection =
-    ofSystem.test(code) || (error instanceof Error && endedConnection.test(error.message));
+    [ofSystem, ofCertificate].some(codes => codes.test(code)) ||
+    lacksTls(error) ||
+    (error instanceof Error && endedConnection.test(error.message));
   if (!isOfConnection && !unavailable.test(code)) return error;
   return new Fault(
     'unavailable',
@@ -103,10 +109,21 @@ function wrongSetting(cause: unknown, where: string): string | undefined {
   if (code === '42501' && cause instanceof Error) {
     return `The user in ${where} lacks a right (42501: ${cause.message}): make it the owner of the database`;
   }
+  if (lacksTls(cause)) {
+    return `PostgreSQL in ${where} has no TLS, which its sslmode asks for: set ssl = on there, or sslmode=disable for a database that only a private network leads to`;
+  }
+  if (ofCertificate.test(code)) {
+    return `PostgreSQL in ${where} has a certificate that Sluice does not trust (${code}): name its authority in sslrootcert, and the host as the certificate does`;
+  }
   if (code === '25006') {
     return `The PostgreSQL server in ${where} accepts no changes (25006): name the primary server`;
   }
   return undefined;
+}
+
+/** True for a server without TLS. The driver gives this error no code. */
+function lacksTls(error: unknown): boolean {
+  return error instanceof Error && error.message === 'The server does not support SSL connections';
 }
 
 const fileCodes = new Set(['ENOENT', 'EACCES', 'EPERM', 'EISDIR']);
