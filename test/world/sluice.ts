@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { stringify } from 'yaml';
 import { type Daemon, waitUntil, watch } from './daemon.ts';
 import { watchMisfits } from './misfits.ts';
@@ -70,6 +71,7 @@ export interface Sluice extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
+const compiled = fileURLToPath(new URL('../../node_modules/.cache/sluice', import.meta.url));
 const answerCheck = new URL('answer-check.ts', import.meta.url).href;
 
 let markers = 0;
@@ -97,6 +99,8 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       PATH: process.env.PATH,
+      // The server's own, for what is loaded before it starts.
+      NODE_COMPILE_CACHE: compiled,
       SLUICE_CONFIG: directory.join('config.yaml'),
       SLUICE_DATA: data,
       SLUICE_LISTEN: `127.0.0.1:${options.port ?? 0}`,

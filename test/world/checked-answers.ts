@@ -1,0 +1,154 @@
+import { readFileSync } from 'node:fs';
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { ValidateFunction } from 'ajv/dist/2020.js';
+import type { Method } from '../../src/http/route/declaration.ts';
+import { misfitMark } from './misfits.ts';
+
+interface Response {
+  readonly $ref?: string;
+  readonly content?: Readonly<Record<string, { readonly schema: object }>>;
+  readonly headers?: Readonly<Record<string, object>>;
+}
+
+interface Operation {
+  readonly responses: Readonly<Record<string, Response>>;
+  readonly 'x-aliases'?: readonly string[];
+}
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly responses: Readonly<Record<string, Response>> };
+}
+
+type Compile = (pointer: string) => ValidateFunction;
+
+/** Headers that describe an answer: each sent one must be in the document. */
+const told = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'location'];
+
+async function readDocument(name: string, bases: readonly string[]) {
+  const { createRouter } = await import('../../src/http/route/router.ts');
+  const url = new URL(`../../docs/${name}`, import.meta.url);
+  const document: Document = JSON.parse(readFileSync(url, 'utf8'));
+  const find = createRouter(
+    Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({
+        method: method as Method,
+        path,
+        operation,
+        pointer: `#/paths/${escaped(path)}/${method}/responses/`,
+        aliases: operation['x-aliases'] ?? [],
+      })),
+    ),
+  );
+  let compile: Promise<Compile> | undefined;
+  return { document, bases, find, compiler: () => (compile ??= compilerOf(document)) };
+}
+
+async function compilerOf(document: Document): Promise<Compile> {
+  const { Ajv2020 } = await import('ajv/dist/2020.js');
+  const ajv = new Ajv2020({
+    strict: false,
+    formats: { 'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/ },
+  });
+  ajv.addSchema({ $id: 'document', ...(closed(document) as object) });
+  const known = new Map<string, ValidateFunction>();
+  return pointer => {
+    const found = known.get(pointer) ?? ajv.compile({ $ref: `document${pointer}` });
+    known.set(pointer, found);
+    return found;
+  };
+}
+
+/** A published schema allows further fields, so that they can be added later; an answer must not have other fields. */
+function closed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(closed);
+  if (typeof value !== 'object' || value === null) return value;
+  const inner = Object.fromEntries(Object.entries(value).map(([key, one]) => [key, closed(one)]));
+  const isOpen = inner.type === 'object' && inner.additionalProperties === undefined;
+  return isOpen ? { ...inner, additionalProperties: false } : inner;
+}
+
+/** Read with the first answer, as the compiler is, so that starts do without. */
+let documents: Promise<Awaited<ReturnType<typeof readDocument>>[]> | undefined;
+const readDocuments = () =>
+  Promise.all([
+    readDocument('platform-openapi.json', ['/platform/api', '/platform']),
+    readDocument('openapi.json', ['']),
+  ]);
+
+async function misfitOf(request: IncomingMessage, response: ServerResponse, body: string) {
+  const [path = ''] = (request.url ?? '').split('?');
+  if (path.startsWith('/v2')) return undefined;
+  // A browser gets a page where a program gets an answer of the API.
+  const isPage = String(headerOf(response, 'content-type')).startsWith('text/html');
+  if (isPage && String(request.headers.accept).includes('text/html')) return undefined;
+  const { method = '' } = request;
+  documents ??= readDocuments();
+  for (const { document, bases, find, compiler } of await documents) {
+    const base = bases.find(one => path.startsWith(one));
+    if (base === undefined) continue;
+    const found = find(method, path.slice(base.length));
+    if (!found || !('route' in found)) return undefined;
+    const { operation, pointer } = found.route;
+    const status = String(response.statusCode);
+    const isError = response.statusCode >= 400;
+    const key = status in operation.responses ? status : isError ? 'default' : undefined;
+    if (key === undefined) return 'the status is not declared';
+    let [declared, at] = [operation.responses[key] ?? {}, `${pointer}${key}`];
+    const [, name] = /^#\/components\/responses\/(\w+)$/.exec(declared.$ref ?? '') ?? [];
+    if (name) [declared, at] = [document.components.responses[name] ?? {}, declared.$ref ?? ''];
+    const headers = Object.keys(declared.headers ?? {}).map(one => one.toLowerCase());
+    const undeclared = told.find(
+      one => headerOf(response, one) !== undefined && !headers.includes(one),
+    );
+    if (undeclared) return `the header ${undeclared} is not declared`;
+    if (body === '' || method === 'HEAD') return undefined;
+    const type = String(headerOf(response, 'content-type')).replace(/;.*/, '');
+    if (!declared.content?.[type]) return `${type} is not declared`;
+    if (type !== 'application/json') return undefined;
+    const validate = (await compiler())(`${at}/content/application~1json/schema`);
+    if (validate(JSON.parse(body))) return undefined;
+    const [error] = validate.errors ?? [];
+    return `${error?.instancePath || 'the body'} ${error?.message} ${JSON.stringify(error?.params)}`;
+  }
+  return undefined;
+}
+
+/** Node forgets headers that it writes from one object. */
+const writtenAtOnce = new WeakMap<ServerResponse, Readonly<Record<string, unknown>>>();
+
+function headerOf(response: ServerResponse, name: string): unknown {
+  return response.getHeader(name) ?? writtenAtOnce.get(response)?.[name];
+}
+
+function escaped(path: string): string {
+  return encodeURIComponent(path.replaceAll('~', '~0').replaceAll('/', '~1'));
+}
+
+/**
+ * Checks every answer of both JSON APIs against their published documents. A mismatch is a line on standard error,
+ * which fails the test, see `startSluice`.
+ */
+export function checkAnswers(): void {
+  const { end, writeHead } = ServerResponse.prototype;
+  ServerResponse.prototype.writeHead = function (this: ServerResponse, ...args: unknown[]) {
+    const headers = args.find(one => typeof one === 'object');
+    if (headers) writtenAtOnce.set(this, headers as Readonly<Record<string, unknown>>);
+    return Reflect.apply(writeHead, this, args);
+  };
+  ServerResponse.prototype.end = function (this: ServerResponse, ...args: unknown[]) {
+    const ended = Reflect.apply(end, this, args) as ServerResponse;
+    const [chunk] = args;
+    const isText = typeof chunk === 'string' || chunk instanceof Uint8Array;
+    const body = isText ? Buffer.from(chunk as string).toString('utf8') : '';
+    // The answer is already sent: a mismatch shows up without a delay.
+    misfitOf(this.req, this, body)
+      .catch(error => `the check failed: ${error}`)
+      .then(misfit => {
+        if (misfit === undefined) return;
+        const { method, url } = this.req;
+        process.stderr.write(`${misfitMark}${method} ${url} ${this.statusCode}: ${misfit}\n`);
+      });
+    return ended;
+  };
+}
