@@ -114,7 +114,13 @@ suite('PostgreSQL and the network', () => {
     const lateLock = Object.assign(new Error('why'), { code: '55P03' });
     assert.deepEqual([isConflict(lateLock), isBroken(lateLock)], [true, false]);
     assert.ok(is503(faultOf(Object.assign(new Error('why'), { code: 'EAI_AGAIN' })) as Fault));
-    for (const code of ['28P01', '28000', '3D000']) {
+    for (const code of [
+      '28P01',
+      '28000',
+      '3D000',
+      'CERT_HAS_EXPIRED',
+      'ERR_SSL_WRONG_VERSION_NUMBER',
+    ]) {
       assert.ok(is503(faultOf(Object.assign(new Error('why'), { code })) as Fault), code);
     }
   });

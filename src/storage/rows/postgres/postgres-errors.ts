@@ -23,9 +23,10 @@ const ofSystem = /^E(?:[A-Z]+|AI_AGAIN)$/;
 const endedConnection =
   /^(?:Connection terminated|timeout e|Query read timeout|Client (?:has encountered a connection error|was closed))/i;
 
-// Of Node and OpenSSL, for the certificate of the server.
+// Of Node, for the certificate of the server, and of OpenSSL.
 const ofCertificate =
-  /^(?:CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_|ERR_TLS_|ERR_SSL_)/;
+  /^(?:CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|ERR_TLS_)/;
+const ofTls = /^ERR_SSL_/;
 
 /** True when the change did nothing, because of another change. */
 export function isConflict(error: unknown): boolean {
@@ -72,7 +73,7 @@ export function faultOf(error: unknown): unknown {
     );
   }
   const isOfConnection =
-    [ofSystem, ofCertificate].some(codes => codes.test(code)) ||
+    [ofSystem, ofCertificate, ofTls].some(codes => codes.test(code)) ||
     lacksTls(error) ||
     (error instanceof Error && endedConnection.test(error.message));
   if (!isOfConnection && !unavailable.test(code)) return error;
@@ -114,6 +115,9 @@ function wrongSetting(cause: unknown, where: string): string | undefined {
   }
   if (ofCertificate.test(code)) {
     return `PostgreSQL in ${where} has a certificate that Sluice does not trust (${code}): name its authority in sslrootcert, and the host as the certificate does`;
+  }
+  if (ofTls.test(code)) {
+    return `PostgreSQL in ${where} and Sluice agree on no TLS (${code}): correct sslmode, sslcert and sslkey`;
   }
   if (code === '25006') {
     return `The PostgreSQL server in ${where} accepts no changes (25006): name the primary server`;
