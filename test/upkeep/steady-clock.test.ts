@@ -123,3 +123,20 @@ test('rows that move to a database with its own clock, and back, bring no jump',
     await eventually('the reading is stored', isStored);
   }
 });
+
+test('a clock that jumps together with that of a database on this machine is noticed', async () => {
+  const start = Date.UTC(2026, 0, 1);
+  let [jumped, up] = [0, 5 * day];
+  const wall = () => start + jumped + up;
+  const store = { read: async () => undefined, write: () => {} };
+  const clock = createSteadyClock(store, { wall, elapsed: async () => wall(), local: () => up });
+  await clock.look();
+  up += 60_000;
+  assert.equal((await clock.look()).isSteady, true);
+  jumped = 30 * day;
+  assert.deepEqual(await clock.look(), { isSteady: false, jumpMs: 30 * day });
+  up += day + 1;
+  assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: undefined });
+  jumped = 0;
+  assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: -30 * day });
+});

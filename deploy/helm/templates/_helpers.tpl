@@ -72,6 +72,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and (include "sluice.isShared" .) (gt (int (include "sluice.seconds" .Values.drainTime)) 25) }}
 {{- fail "drainTime is longer than 25s: with several replicas, requests would fail while the leader finishes its transfers" }}
 {{- end }}
+{{- if and .Values.service.externalTrafficPolicy (eq .Values.service.type "ClusterIP") }}
+{{- fail "service.externalTrafficPolicy requires service.type NodePort or LoadBalancer" }}
+{{- end }}
 {{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}
 {{- fail "autoscaling.minReplicas is larger than autoscaling.maxReplicas" }}
 {{- end }}

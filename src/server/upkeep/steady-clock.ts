@@ -24,6 +24,8 @@ export interface ClockSources {
    * the database that several machines share
    */
   readonly elapsed: () => number | Promise<number>;
+  /** ms since this machine started, where `elapsed` is a wall clock: that of a database here jumps with ours. */
+  readonly local?: () => number;
 }
 
 // Corrections of a correct clock are much smaller.
@@ -37,7 +39,7 @@ const longestUptimeMs = 10 * 365 * settleMs;
 
 /** Returns the clocks to compare. Servers of one database use its clock: each has another uptime. */
 export function clocksOf({ databaseTime }: Pick<Rows, 'databaseTime'>): Partial<ClockSources> {
-  return databaseTime ? { elapsed: databaseTime } : {};
+  return databaseTime ? { elapsed: databaseTime, local: sinceStart } : {};
 }
 
 /** Returns a function that checks whether the clock is reliable; each jump is logged once. */
@@ -61,8 +63,10 @@ function compareClocks(
   before: ClockReading | undefined,
   wallMs: number,
   elapsedMs: number,
+  localAheadMs: number,
 ): ClockState & { readonly reading: ClockReading } {
-  const aheadMs = before === undefined ? 0 : aheadOf(before, wallMs, elapsedMs);
+  const ahead = before === undefined ? 0 : aheadOf(before, wallMs, elapsedMs);
+  const aheadMs = Math.max(ahead, localAheadMs);
   const isJump = Math.abs(aheadMs) > jumpMs;
   const known = before?.steadyFromMs ?? 0;
   // Later than a day from now: a wrong clock set it, and has been set back since.
@@ -78,9 +82,10 @@ function compareClocks(
 /** @param clocks default: those of this machine */
 export function createSteadyClock(
   store: ClockReadingStore,
-  { wall = Date.now, elapsed = sinceStart }: Partial<ClockSources> = {},
+  { wall = Date.now, elapsed = sinceStart, local }: Partial<ClockSources> = {},
 ): SteadyClock {
   let last: ClockReading | undefined;
+  let lastLocalMs = 0;
   // All regular work looks at once when the server starts.
   let reading: ReturnType<ClockReadingStore['read']> | undefined;
   const readOnce = () => {
@@ -93,8 +98,12 @@ export function createSteadyClock(
     async look() {
       const [stored, passed] = await Promise.all([last ?? readOnce(), elapsed()]);
       // The reading of another look is newer than the stored one.
-      const { reading: now, ...state } = compareClocks(last ?? stored, wall(), passed);
+      const [wallMs, localMs] = [wall(), local?.() ?? 0];
+      const localAhead =
+        last && local ? wallMs - last.wallMs - (localMs - lastLocalMs) : Number.NEGATIVE_INFINITY;
+      const { reading: now, ...state } = compareClocks(last ?? stored, wallMs, passed, localAhead);
       last = now;
+      lastLocalMs = localMs;
       store.write(now);
       return state;
     },

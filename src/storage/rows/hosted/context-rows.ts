@@ -46,8 +46,12 @@ export function createContextStore(database: RowDatabase): ContextStore {
      WHERE m.repository = (SELECT id FROM repositories WHERE name = @repository) AND m.digest > @digest
      ORDER BY m.digest LIMIT @limit`,
   );
+  // A repository stays for days after its last context.
   const nextRepository = database
-    .sql('SELECT name FROM repositories WHERE name > ? AND name < ? ORDER BY name LIMIT 1')
+    .sql(
+      `SELECT name FROM repositories r WHERE name > ? AND name < ?
+       AND ${isThere('hosted_manifests WHERE repository = r.id')} ORDER BY name LIMIT 1`,
+    )
     .pluck<string>();
   const isOld = database
     .sql(

@@ -20,6 +20,7 @@ import {
   isBroken,
   isConflict,
   isFenced,
+  isLockTimeout,
   isUnavailable,
   startFaultOf,
 } from './postgres-errors.ts';
@@ -138,7 +139,8 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       } catch (error) {
         const fault = faultOf(error);
         const hasMet = isConflict(error);
-        if (hasMet) met += 1;
+        // Alone, it would let all others wait for the lock too.
+        if (hasMet && !isLockTimeout(error)) met += 1;
         const isRepeated = hasMet && performance.now() < deadline;
         // What must not be lost waits until the database is there again, or until this process ends.
         const isOutwaited =

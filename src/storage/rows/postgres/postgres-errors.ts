@@ -33,6 +33,11 @@ export function isConflict(error: unknown): boolean {
   return conflicts.has(codeOf(error));
 }
 
+/** True when somebody else held a lock on a table or row for too long, which no order of our changes would help. */
+export function isLockTimeout(error: unknown): boolean {
+  return codeOf(error) === '55P03';
+}
+
 /** True when the fence of the server, see `ServerLock`, ended the transaction. */
 export function isFenced(error: unknown): boolean {
   return codeOf(error) === ofFence;
