@@ -155,6 +155,10 @@ suite('the Helm chart', () => {
       [{ ...one, buildkit: { enabled: true } }, /buildkit\.tls\.server and .* are required/],
       [{ ...one, replicaCount: 3 }, /replicaCount/],
       [{ ...several, drainTime: '30s' }, /drainTime is longer than 25s/],
+      [
+        { ...one, service: { externalTrafficPolicy: 'Local' } },
+        /externalTrafficPolicy requires service\.type/,
+      ],
       [{ ...one, drainTime: '2m' }, /terminationGracePeriodSeconds is too short/],
       [
         { ...several, autoscaling: { enabled: true, minReplicas: 7 } },
