@@ -97,10 +97,10 @@ export function createSteadyClock(
   return {
     async look() {
       const [stored, passed] = await Promise.all([last ?? readOnce(), elapsed()]);
-      // The reading of another look is newer than the stored one.
       const [wallMs, localMs] = [wall(), local?.() ?? 0];
       const localAhead =
         last && local ? wallMs - last.wallMs - (localMs - lastLocalMs) : Number.NEGATIVE_INFINITY;
+      // The reading of another look is newer than the stored one.
       const { reading: now, ...state } = compareClocks(last ?? stored, wallMs, passed, localAhead);
       last = now;
       lastLocalMs = localMs;
