@@ -1,7 +1,7 @@
-/** A request with a body that reaches a replica whose lead has just ended. */
+/** A request with a body that reaches a replica whose lead has just ended, or that has just started. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, request as sendRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
@@ -14,23 +14,32 @@ import type { OrderedBlobs } from '../../src/server/replicas/ordered-blobs.ts';
 
 const proof = 'the replicas of a site know this';
 
-/** Listens with the entry of a replica. */
-async function listen(answer: RequestListener, refusesBody?: () => boolean) {
+/** Listens with entries that are not open yet. */
+async function listenStarting() {
   const server = createServer();
-  holdEntries(server, pino({ level: 'silent' })).open({
-    answer: async (request, response) => void answer(request, response),
-    handleUpgrade: () => false,
-    ...(refusesBody ? { refusesBody } : {}),
-  });
+  const entries = holdEntries(server, pino({ level: 'silent' }));
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   return {
+    server,
+    entries,
     url: new URL(`http://127.0.0.1:${port}`),
     [Symbol.dispose]() {
       server.closeAllConnections();
       server.close();
     },
   };
+}
+
+/** Listens with the entry of a replica. */
+async function listen(answer: RequestListener, refusesBody?: () => boolean) {
+  const starting = await listenStarting();
+  starting.entries.open({
+    answer: async (request, response) => void answer(request, response),
+    handleUpgrade: () => false,
+    ...(refusesBody ? { refusesBody } : {}),
+  });
+  return starting;
 }
 
 test('a body waits for the next leader when the former one does not lead any more', async () => {
@@ -59,4 +68,28 @@ test('a body waits for the next leader when the former one does not lead any mor
     [200, 'got what can be sent only once', 2],
   );
   handOn.close();
+});
+
+test('a replica that has just started asks for no body before it knows its role', async () => {
+  using replica = await listenStarting();
+  const arrived = once(replica.server, 'checkContinue');
+  const asking = sendRequest(replica.url, {
+    method: 'PUT',
+    headers: { expect: '100-continue', 'content-length': 5 },
+  });
+  let continues = 0;
+  asking.on('continue', () => {
+    continues += 1;
+    asking.end('bytes');
+  });
+  asking.flushHeaders();
+  const answered = once(asking, 'response');
+  await arrived;
+  replica.entries.open({
+    answer: async (_request, response) => void response.writeHead(503).end(),
+    handleUpgrade: () => false,
+    refusesBody: () => true,
+  });
+  const [answer] = await answered;
+  assert.deepEqual([answer.statusCode, continues], [503, 0]);
 });

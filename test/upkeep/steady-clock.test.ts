@@ -130,11 +130,13 @@ test('a clock that jumps together with that of a database on this machine is not
   const wall = () => start + jumped + up;
   const store = { read: async () => undefined, write: () => {} };
   const clock = createSteadyClock(store, { wall, elapsed: async () => wall(), local: () => up });
+  const waiting = createSteadyClock(store, { wall, elapsed: async () => wall(), local: () => up });
   await clock.look();
   up += 60_000;
   assert.equal((await clock.look()).isSteady, true);
   jumped = 30 * day;
   assert.deepEqual(await clock.look(), { isSteady: false, jumpMs: 30 * day });
+  assert.equal((await waiting.look()).isSteady, false, 'a replica that has not led so far');
   up += day + 1;
   assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: undefined });
   jumped = 0;

@@ -39,7 +39,12 @@ export function holdEntries(server: Server, log: Logger): Entries {
   server.on('request', give);
   // Without this, Node asks for every body at once.
   server.on('checkContinue', (request, response) => {
-    if (!entry?.refusesBody?.(request)) response.writeContinue();
+    const decide = () => {
+      if (!entry?.refusesBody?.(request)) response.writeContinue();
+    };
+    // Only an open entry knows whose the body is. Decided before the request is given, which waits for the same.
+    if (entry) decide();
+    else void opened.promise.then(decide);
     // As Node does: others count requests by this event, such as the stop of the server.
     server.emit('request', request, response);
   });

@@ -85,7 +85,9 @@ export function createSteadyClock(
   { wall = Date.now, elapsed = sinceStart, local }: Partial<ClockSources> = {},
 ): SteadyClock {
   let last: ClockReading | undefined;
-  let lastLocalMs = 0;
+  // Compared from the start on: a replica that leads later would not notice a jump before its first look.
+  const readOffset = (wallMs: number) => (local ? wallMs - local() : undefined);
+  let offsetMs = readOffset(wall());
   // All regular work looks at once when the server starts.
   let reading: ReturnType<ClockReadingStore['read']> | undefined;
   const readOnce = () => {
@@ -97,13 +99,16 @@ export function createSteadyClock(
   return {
     async look() {
       const [stored, passed] = await Promise.all([last ?? readOnce(), elapsed()]);
-      const [wallMs, localMs] = [wall(), local?.() ?? 0];
+      const wallMs = wall();
+      const offset = readOffset(wallMs);
       const localAhead =
-        last && local ? wallMs - last.wallMs - (localMs - lastLocalMs) : Number.NEGATIVE_INFINITY;
+        offset === undefined || offsetMs === undefined
+          ? Number.NEGATIVE_INFINITY
+          : offset - offsetMs;
       // The reading of another look is newer than the stored one.
       const { reading: now, ...state } = compareClocks(last ?? stored, wallMs, passed, localAhead);
       last = now;
-      lastLocalMs = localMs;
+      offsetMs = offset;
       store.write(now);
       return state;
     },
