@@ -74,6 +74,9 @@ test('Sluice builds Sluice, and the result is ready to serve, with its pages', a
   assertSuccess(await docker.docker(['stop', '--time', '60', container]));
   const state = ['inspect', '--format', '{{.State.ExitCode}}', container];
   assert.equal(assertSuccess(await docker.docker(state)), '0\n', await log());
+  const changes = assertSuccess(await docker.docker(['diff', container])).split('\n');
+  const compiled = changes.filter(line => line.startsWith('A /sluice/node_modules/.cache/'));
+  assert.ok(compiled.length < 100, `${compiled.length} modules were compiled by the container`);
 });
 
 async function untilReady(url: string): Promise<Response | undefined> {
