@@ -21,6 +21,7 @@ if (major >= 24) {
   );
   enableCompileCache();
   endWithStarter();
+  await import('./own-imports.js');
   await import('../src/cli/main.ts');
 } else {
   handOver();
