@@ -14,7 +14,7 @@ import { openRoot } from '../world/root.ts';
 import { shiftedClock } from '../world/shifted-clock.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
-import { suites } from '../world/tools.ts';
+import { outerSuites } from '../world/tools.ts';
 import { accounts, admin, reader } from './hosted.ts';
 import { assertSuccess } from './served.ts';
 
@@ -122,7 +122,7 @@ suite('a server that redirects to its object store', () => {
     assert.ok(!sluice.output().includes(store.env.AWS_SECRET_ACCESS_KEY ?? ''));
   });
 
-  for (const name of suites) {
+  for (const name of outerSuites) {
     for (const client of clientsOf(name)) {
       test(`${client} of ${name} follows`, async () => {
         await using root = await openRoot(name);

@@ -15,7 +15,7 @@ import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type ContainerAnswer, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
-import { suites } from '../world/tools.ts';
+import { outerSuites } from '../world/tools.ts';
 import { assertSuccess } from './served.ts';
 
 interface BuildAnswer extends ContainerAnswer {
@@ -133,7 +133,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
     for (const { status } of own) assert.equal(status, 400);
   };
 
-  for (const name of suites) {
+  for (const name of outerSuites) {
     for (const store of ['overlay2', 'containerd'] as const) {
       if (name === 'bookworm' && store === 'containerd') continue;
       test(`Docker of ${name} with ${store}`, async () => {

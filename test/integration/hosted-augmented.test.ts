@@ -8,7 +8,7 @@ import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { type ContainerAnswer, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
-import { suites } from '../world/tools.ts';
+import { outerSuites } from '../world/tools.ts';
 import { accounts, admin, reader } from './hosted.ts';
 import { assertSuccess, byDigest, fetchJson, plainRegistries } from './served.ts';
 
@@ -72,7 +72,7 @@ suite('container requests for hosted images', () => {
     }
   });
 
-  for (const name of suites) {
+  for (const name of outerSuites) {
     test(`podman and Docker of ${name} run the image, and the server sends no requests to itself`, async () => {
       await using podman = await openRoot(name);
       await using docker = await startDocker({ suite: name });

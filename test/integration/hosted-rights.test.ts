@@ -17,7 +17,7 @@ import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
-import { suites } from '../world/tools.ts';
+import { outerSuites } from '../world/tools.ts';
 import { accounts, admin, ci, inspectHosted, reader, stale } from './hosted.ts';
 import { assertSuccess } from './served.ts';
 
@@ -61,7 +61,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
     return { status: answer.status, challenge: answer.headers.get('www-authenticate'), text };
   };
 
-  for (const name of suites) {
+  for (const name of outerSuites) {
     for (const client of clientsOf(name)) {
       test(`${client} of ${name} has the rights of its account`, async () => {
         await using root = await openRoot(name);

@@ -18,7 +18,7 @@ import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
 import { labelOf, type Sluice, startSluice } from '../world/sluice.ts';
-import { suites } from '../world/tools.ts';
+import { outerSuites } from '../world/tools.ts';
 import { accounts, ci, stale } from './hosted.ts';
 import { assertSuccess, plainRegistries } from './served.ts';
 
@@ -91,7 +91,7 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
     await check(guarded, 'with a good login', name => pullName(name, ci));
   };
 
-  for (const name of suites) {
+  for (const name of outerSuites) {
     for (const store of ['overlay2', 'containerd'] as const) {
       // Docker 20.10 has only its own store.
       if (name === 'bookworm' && store === 'containerd') continue;

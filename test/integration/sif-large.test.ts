@@ -15,7 +15,8 @@ import { assertSuccess } from './served.ts';
 
 const mostMiB = 300;
 const mebibyte = 1024 * 1024;
-const largeSize = 3072 * mebibyte;
+// Above 2 GiB, where signed numbers of 32 bits end.
+const largeSize = 2200 * mebibyte;
 
 function* oneLargeFile(): Generator<Buffer> {
   yield tarOf([{ name: 'large', pax: { size: String(largeSize) } }], { end: false });
@@ -28,16 +29,18 @@ const cases = [
   {
     what: `${fileCount} files`,
     tar: manySmallFiles,
-    list: ['app/node_modules/package-6249', /package-6249\/lib\/module-number-31\.js$/m],
+    place: 'app',
+    isListed: (list: string) => list.match(/\.js$/gm)?.length === fileCount,
   },
   {
-    what: '3 GB',
+    what: '2.2 GiB',
     tar: oneLargeFile,
-    list: ['large', new RegExp(` ${largeSize} .*/large$`, 'm')],
+    place: 'large',
+    isListed: (list: string) => new RegExp(` ${largeSize} .*/large$`, 'm').test(list),
   },
 ] as const;
 
-for (const { what, tar, list } of cases) {
+for (const { what, tar, place, isListed } of cases) {
   test(`an image of ${what} is converted in less than ${mostMiB} MB of memory`, async () => {
     await using directory = await makeTempDir('large');
     await using registry = await startRegistry();
@@ -67,9 +70,8 @@ for (const { what, tar, list } of cases) {
     await using apptainer = await openApptainer();
     const file = apptainer.join('root', 'home', 'large.sif');
     assertSuccess(await apptainer.run(['pull', '--no-https', file, answer.targetImage]));
-    const [place, expected] = list;
     const lister = ['unsquashfs', '-offset', '36864', '-lln', file, place];
-    const listed = await apptainer.runProgram(lister);
-    assert.match(assertSuccess(listed), expected);
+    const list = assertSuccess(await apptainer.runProgram(lister));
+    assert.ok(isListed(list), list.slice(0, 2000));
   });
 }

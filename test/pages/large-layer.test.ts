@@ -71,7 +71,8 @@ function manyFiles(count: number, content: string, compression: 'gzip' | 'zstd' 
     tar.write(`${octal(0o644, 7)}\0${octal(number % 3, 7)}\0${octal(0, 7)}\0`, at + 100);
     tar.write(`${octal(body.length, 11)}\0${octal(0, 11)}\0        0`, at + 124);
     tar.write('ustar\x0000', at + 257);
-    const sum = tar.subarray(at, at + 512).reduce((total, byte) => total + byte, 0);
+    let sum = 0;
+    for (const byte of tar.subarray(at, at + 512)) sum += byte;
     tar.write(`${octal(sum, 6)}\0 `, at + 148);
     tar.write(body, at + 512);
     at += body === '' ? 512 : 1024;

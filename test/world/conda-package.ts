@@ -134,14 +134,13 @@ function pathsOf({ files = [], noLink = [], fileMode }: CondaPackage): object[] 
   });
 }
 
+// In wide characters, of two or four bytes.
+const widePlaceholders = [1, 3].map(zeros => [...placeholder].join('\0'.repeat(zeros)));
+
 /** Programs end their strings in a zero. */
 function modeOf(content: string | Uint8Array): 'text' | 'binary' | undefined {
   const bytes = Buffer.from(content);
-  // Or in wide characters.
-  const isPatched =
-    bytes.includes(placeholder) ||
-    Buffer.from(bytes.filter(byte => byte !== 0)).includes(placeholder);
-  if (!isPatched) return undefined;
+  if (![placeholder, ...widePlaceholders].some(one => bytes.includes(one))) return undefined;
   return bytes.includes(0) ? 'binary' : 'text';
 }
 

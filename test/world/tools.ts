@@ -8,6 +8,8 @@ import { findProgram, isExecutable } from '../../src/builds/builder/own/find-pro
 /** The Debian suites whose container programs the tests run, oldest first. */
 export const suites = ['bookworm', 'trixie', 'forky'] as const;
 export type Suite = (typeof suites)[number];
+/** The oldest and the newest: for what depends on clients less than plain pulls and pushes, which run with all. */
+export const outerSuites = ['bookworm', 'forky'] as const satisfies readonly Suite[];
 
 export type BusyboxArchitecture = 'amd64' | 'arm64';
 

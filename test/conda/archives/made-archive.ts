@@ -60,7 +60,8 @@ export function rawTar(
       block.write(link, 157);
       block.write('ustar\x0000', 257);
       block.fill(0x20, 148, 156);
-      const sum = block.reduce((total, byte) => total + byte, 0);
+      let sum = 0;
+      for (const byte of block) sum += byte;
       block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
       const content = Buffer.alloc(Math.ceil(body.length / 512) * 512);
       content.write(body);
