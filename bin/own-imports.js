@@ -1,6 +1,6 @@
 /**
  * Resolves the imports of this project's own files, which name files, without looking for them on the disk. Node would
- * for each of several thousand imports: a start takes a third less processor time. In effect once it is imported.
+ * for each of several thousand imports: a start takes a fifth less processor time. In effect once it is imported.
  */
 import { isBuiltin, registerHooks } from 'node:module';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createSteadyClock } from '../../src/server/upkeep/steady-clock.ts';
+import { clocksOf, createSteadyClock } from '../../src/server/upkeep/steady-clock.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import type {
   ClockReading,
@@ -129,16 +129,25 @@ test('a clock that jumps together with that of a database on this machine is not
   let [jumped, up] = [0, 5 * day];
   const wall = () => start + jumped + up;
   const store = { read: async () => undefined, write: () => {} };
-  const clock = createSteadyClock(store, { wall, elapsed: async () => wall(), local: () => up });
-  const waiting = createSteadyClock(store, { wall, elapsed: async () => wall(), local: () => up });
+  const local = { now: () => up, startOffsetMs: start };
+  const createClock = () => createSteadyClock(store, { wall, elapsed: async () => wall(), local });
+  const clock = createClock();
   await clock.look();
   up += 60_000;
   assert.equal((await clock.look()).isSteady, true);
   jumped = 30 * day;
   assert.deepEqual(await clock.look(), { isSteady: false, jumpMs: 30 * day });
-  assert.equal((await waiting.look()).isSteady, false, 'a replica that has not led so far');
+  const { isSteady } = await createClock().look();
+  assert.equal(isSteady, false, 'a replica that began to wait before the jump, and leads now');
   up += day + 1;
   assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: undefined });
   jumped = 0;
   assert.deepEqual(await clock.look(), { isSteady: true, jumpMs: -30 * day });
+});
+
+test('the difference of the clocks when a process started is known later', () => {
+  const { local } = clocksOf({ databaseTime: async () => Date.now() });
+  assert.ok(local);
+  const changeMs = Date.now() - local.now() - local.startOffsetMs;
+  assert.ok(Math.abs(changeMs) < 60_000, `${changeMs} ms`);
 });

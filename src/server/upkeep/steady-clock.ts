@@ -20,12 +20,20 @@ export interface ClockSources {
   /** ms since the epoch */
   readonly wall: () => number;
   /**
-   * ms of a clock that changes of the wall clock do not affect: since the machine started, including sleep; or since the epoch, by
-   * the database that several machines share
+   * ms of a clock that changes of the wall clock do not affect: since the machine started, including sleep; or since the
+   * epoch, by the database that several machines share
    */
   readonly elapsed: () => number | Promise<number>;
-  /** ms since this machine started, where `elapsed` is a wall clock: that of a database here jumps with ours. */
-  readonly local?: () => number;
+  /** Where `elapsed` is a wall clock: that of a database on this machine jumps with ours. */
+  readonly local?: LocalClock;
+}
+
+/** A clock of this machine that changes of the wall clock do not affect. */
+export interface LocalClock {
+  /** ms since this machine started, including sleep */
+  readonly now: () => number;
+  /** By how much the wall clock was ahead of it when this process started (ms): a replica may lead much later. */
+  readonly startOffsetMs: number;
 }
 
 // Corrections of a correct clock are much smaller.
@@ -39,7 +47,9 @@ const longestUptimeMs = 10 * 365 * settleMs;
 
 /** Returns the clocks to compare. Servers of one database use its clock: each has another uptime. */
 export function clocksOf({ databaseTime }: Pick<Rows, 'databaseTime'>): Partial<ClockSources> {
-  return databaseTime ? { elapsed: databaseTime, local: sinceStart } : {};
+  if (!databaseTime) return {};
+  const startOffsetMs = performance.timeOrigin - (sinceStart() - performance.now());
+  return { elapsed: databaseTime, local: { now: sinceStart, startOffsetMs } };
 }
 
 /** Returns a function that checks whether the clock is reliable; each jump is logged once. */
@@ -85,9 +95,7 @@ export function createSteadyClock(
   { wall = Date.now, elapsed = sinceStart, local }: Partial<ClockSources> = {},
 ): SteadyClock {
   let last: ClockReading | undefined;
-  // Compared from the start on: a replica that leads later would not notice a jump before its first look.
-  const readOffset = (wallMs: number) => (local ? wallMs - local() : undefined);
-  let offsetMs = readOffset(wall());
+  let offsetMs = local?.startOffsetMs ?? 0;
   // All regular work looks at once when the server starts.
   let reading: ReturnType<ClockReadingStore['read']> | undefined;
   const readOnce = () => {
@@ -100,15 +108,15 @@ export function createSteadyClock(
     async look() {
       const [stored, passed] = await Promise.all([last ?? readOnce(), elapsed()]);
       const wallMs = wall();
-      const offset = readOffset(wallMs);
-      const localAhead =
-        offset === undefined || offsetMs === undefined
-          ? Number.NEGATIVE_INFINITY
-          : offset - offsetMs;
+      let localAhead = Number.NEGATIVE_INFINITY;
+      if (local) {
+        const offset = wallMs - local.now();
+        localAhead = offset - offsetMs;
+        offsetMs = offset;
+      }
       // The reading of another look is newer than the stored one.
       const { reading: now, ...state } = compareClocks(last ?? stored, wallMs, passed, localAhead);
       last = now;
-      offsetMs = offset;
       store.write(now);
       return state;
     },
