@@ -8,51 +8,29 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { requireAccessible, startBrowser } from '../pages/browser-world.ts';
-import { startBuildkitd } from '../world/buildkitd.ts';
 import { startDocker } from '../world/docker.ts';
 import { freePort } from '../world/free-port.ts';
-import { pushNodeImage } from '../world/node-image.ts';
-import { startRegistry } from '../world/registry.ts';
-import { startSluice } from '../world/sluice.ts';
-import { sluiceCommand } from '../world/sluice-command.ts';
+import { sluiceImage, sluiceImageName } from '../world/own-image.ts';
 import { assertSuccess } from './served.ts';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const patienceMs = 120_000;
 
 test('Sluice builds Sluice, and the result is ready to serve, with its pages', async () => {
-  await using registry = await startRegistry();
-  await using buildkitd = await startBuildkitd();
-  const base = `${registry.host}/node:24-bookworm-slim`;
-  await pushNodeImage(buildkitd.address, base);
-  await using sluice = await startSluice({
-    config: {
-      buildkit: [buildkitd.address],
-      limits: { builds: { anonymous: 'off' } },
-      registries: { [registry.host]: { plainHttp: true } },
-    },
-  });
-  const built = await sluiceCommand(
-    [
-      ...['build', '-f', `${project}/Dockerfile`, project, '--await'],
-      ...['--build-context', `node:24-bookworm-slim=docker-image://${base}`],
-      ...['--platform', `linux/${process.arch === 'x64' ? 'amd64' : process.arch}`],
-    ],
-    { SLUICE_SERVER: sluice.url },
-  );
-  const image = assertSuccess(built).trim();
-  assert.match(built.stderr, /RUN npm ci/);
+  const { file, log: buildLog } = await sluiceImage();
+  assert.match(buildLog, /RUN npm ci/);
   assert.doesNotMatch(
-    built.stderr,
+    buildLog,
     /transferring context: (?:\d{2,}\.\d+M|[\d.]+G)B/,
     'no node_modules',
   );
 
   await using docker = await startDocker({ suite: 'trixie' });
+  await docker.load([file]);
   const port = await freePort();
   const listen = `127.0.0.1:${port}`;
   const variables = ['-e', `SLUICE_LISTEN=${listen}`, '-e', 'SLUICE_BUILDKIT=off'];
-  const run = ['run', '--detach', '--network', 'host', ...variables, image];
+  const run = ['run', '--detach', '--network', 'host', ...variables, sluiceImageName];
   const container = assertSuccess(await docker.docker(run)).trim();
   const answer = await untilReady(`http://${listen}/readyz`);
   const log = async () => JSON.stringify(await docker.docker(['logs', container]));
