@@ -1,4 +1,5 @@
 import { createCipheriv } from 'node:crypto';
+import { sumOf } from '../sif/tar-file.ts';
 import { mediaTypes, streamedContent } from './content.ts';
 import { type Family, type Image, imageOf } from './image.ts';
 
@@ -47,7 +48,7 @@ function tarHeader(name: string, size: number): Buffer {
   header.write(' '.repeat(8), 148);
   header.write('0', 156);
   header.write('ustar\x0000', 257);
-  const sum = header.reduce((total, byte) => total + byte, 0);
+  const sum = sumOf(header);
   header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
   return header;
 }

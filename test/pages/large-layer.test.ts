@@ -1,4 +1,5 @@
 /** A layer of many files, other viewers, full disks and killed servers. */
+
 import assert from 'node:assert/strict';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { type Content, contentOf, sha256 } from '../corpus/content.ts';
 import { imageOf } from '../corpus/image.ts';
 import { type Layer, layerOf } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
+import { sumOf } from '../sif/tar-file.ts';
 import { eventually } from '../world/eventually.ts';
 import { boundMs } from '../world/longest-block.ts';
 import { newAccessToken } from '../world/platform-user.ts';
@@ -71,8 +73,7 @@ function manyFiles(count: number, content: string, compression: 'gzip' | 'zstd' 
     tar.write(`${octal(0o644, 7)}\0${octal(number % 3, 7)}\0${octal(0, 7)}\0`, at + 100);
     tar.write(`${octal(body.length, 11)}\0${octal(0, 11)}\0        0`, at + 124);
     tar.write('ustar\x0000', at + 257);
-    let sum = 0;
-    for (const byte of tar.subarray(at, at + 512)) sum += byte;
+    const sum = sumOf(tar.subarray(at, at + 512));
     tar.write(`${octal(sum, 6)}\0 `, at + 148);
     tar.write(body, at + 512);
     at += body === '' ? 512 : 1024;

@@ -1,5 +1,6 @@
 import { zstdCompressSync } from 'node:zlib';
 import { type Entry, tarOf } from '../../corpus/layer.ts';
+import { sumOf } from '../../sif/tar-file.ts';
 import type { PackedPackage } from '../../world/conda-package.ts';
 import { zipOf } from '../../world/zip.ts';
 
@@ -60,8 +61,7 @@ export function rawTar(
       block.write(link, 157);
       block.write('ustar\x0000', 257);
       block.fill(0x20, 148, 156);
-      let sum = 0;
-      for (const byte of block) sum += byte;
+      const sum = sumOf(block);
       block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
       const content = Buffer.alloc(Math.ceil(body.length / 512) * 512);
       content.write(body);
