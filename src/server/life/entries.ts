@@ -24,27 +24,27 @@ export interface Entries {
 export function holdEntries(server: Server, log: Logger): Entries {
   const opened = Promise.withResolvers<void>();
   let entry: Entry | undefined;
-  const give = (request: IncomingMessage, response: ServerResponse): void => {
+  const pass = (response: ServerResponse, to: (entry: Entry) => Promise<void>): void => {
     const work = entry
-      ? entry.answer(request, response)
+      ? to(entry)
       : opened.promise.then(() =>
           // The steps of an answer count a request until its response closes. It does so only once.
-          response.closed ? undefined : entry?.answer(request, response),
+          response.closed || !entry ? undefined : to(entry),
         );
     work.catch(err => {
       log.error({ err }, 'cannot answer a request');
       response.destroy();
     });
   };
-  server.on('request', give);
+  server.on('request', (request, response) => {
+    pass(response, ({ answer }) => answer(request, response));
+  });
   // Without this, Node asks for every body at once.
   server.on('checkContinue', (request, response) => {
-    const decide = () => {
-      if (!entry?.refusesBody?.(request)) response.writeContinue();
-    };
-    // Only an open entry knows whose the body is. Decided before the request is given, which waits for the same.
-    if (entry) decide();
-    else void opened.promise.then(decide);
+    // Only an open entry knows whose the body is.
+    pass(response, async ({ refusesBody }) => {
+      if (!refusesBody?.(request)) response.writeContinue();
+    });
     // As Node does: others count requests by this event, such as the stop of the server.
     server.emit('request', request, response);
   });
