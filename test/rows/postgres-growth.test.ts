@@ -4,6 +4,7 @@ import { suite, test } from 'node:test';
 import pg from 'pg';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { openPostgresRows } from '../../src/storage/rows/rows.ts';
+import { eventually } from '../world/eventually.ts';
 import { fillDatabase, moveToPostgres } from '../world/many-rows.ts';
 import { startPostgres } from '../world/postgres.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -39,6 +40,40 @@ suite(`${scale / 2} million rows in PostgreSQL`, () => {
     } finally {
       await client.end();
       await rows.end();
+    }
+  });
+
+  test('a purge passes rows once that somebody with an older state still sees', async () => {
+    const ended = 6400;
+    await using directory = await makeTempDir('postgres-purge');
+    await using postgres = await startPostgres();
+    const path = directory.join('sluice.db');
+    const file = openDatabase(path, {});
+    fillDatabase(file, { endedRequests: ended });
+    await file.end();
+    const url = await postgres.createDatabase();
+    await moveToPostgres(path, url);
+    const client = new pg.Client(url);
+    await client.connect();
+    try {
+      await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+      await client.query('SELECT 1 FROM requests LIMIT 1');
+      const rows = await openPostgresRows(url);
+      assert.equal(await rows.requests.purge(Date.now()), ended);
+      await rows.end();
+      await client.query('ROLLBACK');
+      const passed = async () => {
+        const { rows } = await client.query(
+          "SELECT idx_tup_read AS passed FROM pg_stat_user_indexes WHERE indexrelname = 'requests_by_expiry'",
+        );
+        return Number(rows[0].passed);
+      };
+      await eventually('the connections that ended have given their counts', async () => {
+        return (await passed()) >= ended;
+      });
+      assert.ok((await passed()) < 2 * ended, `${await passed()} places were passed`);
+    } finally {
+      await client.end();
     }
   });
 });

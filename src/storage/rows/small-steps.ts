@@ -22,26 +22,55 @@ const stepsBetweenFlushes = 32;
  * @returns the sum of what the steps returned
  * @throws the reason of the signal, and what a step throws; a `Fault` (503) when the database stays locked
  */
-export async function inSmallSteps(
+export function inSmallSteps(
   database: Pick<RowDatabase, 'commit' | 'settle'>,
   step: (rows: number) => Call<number>,
   signal?: AbortSignal,
 ): Promise<number> {
+  const counted = function* (_from: undefined, rows: number) {
+    return { found: yield* step(rows), place: undefined };
+  };
+  return inOrder(database, undefined, counted, signal);
+}
+
+/** What a step in an order found: how many rows, and the place of the last one. */
+export interface OrderedStep<Place> {
+  readonly found: number;
+  readonly place: Place;
+}
+
+/**
+ * Does the same in an order of the rows: each step is given the place that the one before it reached. It does not pass
+ * again the rows that were removed before. PostgreSQL keeps them for as long as somebody, such as a backup, reads an
+ * older state.
+ *
+ * @param first a place before all rows
+ */
+export async function inOrder<Place>(
+  database: Pick<RowDatabase, 'commit' | 'settle'>,
+  first: Place,
+  step: (from: Place, rows: number) => Call<OrderedStep<Place>>,
+  signal?: AbortSignal,
+): Promise<number> {
   let sum = 0;
+  let from = first;
   for (let steps = 1; ; steps += 1) {
     signal?.throwIfAborted();
-    const { found, isDone, tookMs } = await database.commit(function* () {
+    const { found, place, isDone, tookMs } = await database.commit(function* () {
       const began = performance.now();
       let found = 0;
+      let place = from;
       for (;;) {
-        const count = yield* step(rowsAtOnce);
-        found += count;
+        const reached = yield* step(place, rowsAtOnce);
+        found += reached.found;
+        place = reached.place;
         const tookMs = performance.now() - began;
-        const isDone = count < rowsAtOnce;
-        if (isDone || tookMs >= stepMs) return { found, isDone, tookMs };
+        const isDone = reached.found < rowsAtOnce;
+        if (isDone || tookMs >= stepMs) return { found, place, isDone, tookMs };
       }
     });
     sum += found;
+    from = place;
     if (isDone) return sum;
     if (steps % stepsBetweenFlushes === 0) await database.settle();
     await sleep(Math.max(1, tookMs), undefined, signal ? { signal } : {});

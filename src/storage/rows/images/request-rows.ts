@@ -1,6 +1,6 @@
 import type { Call, RowDatabase } from '../driver/row-database.ts';
 import { atLast } from '../driver/together.ts';
-import { inSmallSteps } from '../small-steps.ts';
+import { inOrder, inSmallSteps } from '../small-steps.ts';
 import { allNetworks } from './anonymous-use.ts';
 
 /** A container request as it is stored: times in ms since the epoch, the rest as JSON text. */
@@ -44,6 +44,14 @@ export interface RequestPlace {
   readonly id: number;
 }
 
+const beforeAll: RequestPlace = { expiresAt: Number.MIN_SAFE_INTEGER, id: 0 };
+
+/** Returns the later of two places. */
+function later(one: RequestPlace, other: RequestPlace): RequestPlace {
+  const isLater = other.expiresAt - one.expiresAt || other.id - one.id;
+  return isLater > 0 ? other : one;
+}
+
 export interface EndingRequest extends RequestPlace {
   readonly body: string | null;
 }
@@ -84,9 +92,11 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     `SELECT id, expires_at AS expiresAt, CASE WHEN revoked_at IS NULL THEN body END AS body
      FROM requests WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
   );
-  const purge = database.sql(
+  const purge = database.sql<RequestPlace>(
     `DELETE FROM requests WHERE id IN
-     (SELECT id FROM requests WHERE expires_at < ? ORDER BY expires_at LIMIT ?)`,
+     (SELECT id FROM requests WHERE (expires_at, id) > (@expiresAt, @id) AND expires_at < @endedBefore
+      ORDER BY expires_at, id LIMIT @limit)
+     RETURNING expires_at AS expiresAt, id`,
   );
   // Starts at the last end: this finds the rows in question, and no other row again and again.
   const redate = database.sql(
@@ -136,7 +146,15 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     revoke: (tokenHash, at) => database.write(() => revoke.hasChanged(at, tokenHash)),
     endingAfter: ({ expiresAt, id }, limit) => database.read(endingAfter.all(expiresAt, id, limit)),
     purge: (endedBefore, signal) =>
-      inSmallSteps(database, rows => purge.changes(endedBefore, rows), signal),
+      inOrder(
+        database,
+        beforeAll,
+        function* (from: RequestPlace, limit) {
+          const removed = yield* purge.all({ ...from, endedBefore, limit });
+          return { found: removed.length, place: removed.reduce(later, from) };
+        },
+        signal,
+      ),
     redate: (at, endsAfter, signal) =>
       inSmallSteps(database, limit => redate.changes({ at, endsAfter, limit }), signal),
   };
