@@ -3,6 +3,7 @@ import { isThere } from '../driver/is-there.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { isHeldSql } from '../images/content-rows.ts';
 import type { HostedManifest, HostedReferrer } from './hosted-store.ts';
+import { isPartOfManifest } from './part-of-manifest.ts';
 
 const manifestColumns =
   'm.digest, m.media_type AS mediaType, m.size, m.subject, m.artifact_type AS artifactType, m.annotations';
@@ -29,7 +30,7 @@ export function createHostedQueries(database: RowDatabase) {
   const manifestsOf = sql<{ readonly digest: Digest; readonly isUntagged: number }>(
     `SELECT digest, subject IS NULL
        AND NOT (${isThere('hosted_tags t WHERE t.repository = m.repository AND t.digest = m.digest')})
-       AND NOT (${isThere('hosted_parts p WHERE p.repository = m.repository AND p.part = m.digest')})
+       AND NOT (${isPartOfManifest('m')})
        AS isUntagged
      FROM hosted_manifests m WHERE ${inRepository} AND digest > ? ORDER BY digest LIMIT ?`,
   );

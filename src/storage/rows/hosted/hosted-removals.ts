@@ -5,6 +5,7 @@ import { together } from '../driver/together.ts';
 import { eachRow, inSmallSteps } from '../small-steps.ts';
 import { type HostedQueries, inRepository } from './hosted-queries.ts';
 import type { BlobRemoval, HostedImage, HostedRemovals } from './hosted-store.ts';
+import { isPartOfManifest } from './part-of-manifest.ts';
 
 // Referrers of an image that is deleted: a lock file, and the user's attachments.
 const mostReferrers = 100;
@@ -40,7 +41,7 @@ export function createHostedRemovals(
   const removeBlob = sql(`DELETE FROM hosted_blobs WHERE ${inRepository} AND digest = ?`);
   const removeOrphan = sql(
     `DELETE FROM hosted_blobs AS b WHERE repository = ? AND digest = ? AND linked_at < ?
-     AND NOT EXISTS (SELECT 1 FROM hosted_parts p WHERE p.repository = b.repository AND p.part = b.digest)`,
+     AND NOT (${isPartOfManifest('b')})`,
   );
   const redate = sql('UPDATE hosted_blobs SET linked_at = ? WHERE repository = ? AND digest = ?');
 

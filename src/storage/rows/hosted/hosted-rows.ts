@@ -1,9 +1,9 @@
-import { isThere } from '../driver/is-there.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { createHostedPushes } from './hosted-pushes.ts';
 import { createHostedQueries } from './hosted-queries.ts';
 import { createHostedRemovals } from './hosted-removals.ts';
 import type { HostedPlace, HostedRow, HostedStore } from './hosted-store.ts';
+import { isPartOfManifest } from './part-of-manifest.ts';
 
 export function createHostedStore(database: RowDatabase): HostedStore {
   const queries = createHostedQueries(database);
@@ -19,7 +19,7 @@ export function createHostedStore(database: RowDatabase): HostedStore {
   const datedAfter = rowsAfter<DatedRow>(
     'hosted_blobs',
     `, c.linked_at AS linkedAt,
-       ${isThere('hosted_parts p WHERE p.repository = c.repository AND p.part = c.digest')} AS isPart`,
+       ${isPartOfManifest('c')} AS isPart`,
   );
 
   return {

@@ -8,6 +8,7 @@ import {
 import { isThere } from '../driver/is-there.ts';
 import type { RowDatabase, RowsWork } from '../driver/row-database.ts';
 import { together } from '../driver/together.ts';
+import { isPartOfManifest } from '../hosted/part-of-manifest.ts';
 
 /** Records which content is here and when it was used last, and answers the queries of a sweep. */
 export interface ContentRowStore extends ContentUses {
@@ -67,12 +68,11 @@ export function createContentRowStore(database: RowDatabase): ContentRowStore {
   );
   const forget = sql(`DELETE FROM contents WHERE digest = ? AND state = 'going'`);
   const forgetShare = sql('DELETE FROM anonymous_content WHERE digest = ?');
-  const isPart = isThere('hosted_parts p WHERE p.repository = b.repository AND p.part = b.digest');
   const after = sql<StoredRow>(
     `SELECT c.digest, c.size, c.used_at AS usedAt, c.state,
        ${isThere('cached_blobs WHERE digest = c.digest')} OR
        ${isThere('hosted_manifests WHERE digest = c.digest')} OR
-       ${isThere(`hosted_blobs b WHERE b.digest = c.digest AND (b.linked_at >= @linkedBefore OR ${isPart})`)}
+       ${isThere(`hosted_blobs b WHERE b.digest = c.digest AND (b.linked_at >= @linkedBefore OR ${isPartOfManifest('b')})`)}
        AS isReferred
      FROM contents c WHERE c.digest > @digest ORDER BY c.digest LIMIT @limit`,
   );
