@@ -1,9 +1,10 @@
 /** Archives of the command line are byte for byte those of tar-stream, which the server reads with. */
-import assert from 'node:assert/strict';
+
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { pack } from 'tar-stream';
 import { type TarEntry, tarEnd, tarHeaders, tarPadding } from '../../src/contexts/layer-tar.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 
 async function byTarStream(entry: TarEntry, content: Buffer | undefined): Promise<Buffer> {
   const tar = pack();
@@ -44,7 +45,7 @@ test('every entry has the same bytes as with tar-stream', async () => {
         tarPadding(content?.length ?? 0),
         tarEnd(),
       ]);
-      assert.deepEqual(bytes, await byTarStream(given, content));
+      assertBytes(bytes, await byTarStream(given, content));
     }),
     { numRuns: 500 },
   );

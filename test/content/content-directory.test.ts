@@ -8,6 +8,7 @@ import { type Slab, SlabPool } from '../../src/storage/content/buffers.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { contentSuite } from './content-suite.ts';
 
@@ -50,11 +51,11 @@ test('a document that was damaged on the disk counts as absent', async () => {
   const bytes = Buffer.from('{"a":1}');
   const digest = digestOf(bytes);
   await store.write(digest, bytes);
-  assert.deepEqual(await store.read(digest), bytes);
+  assertBytes(await store.read(digest), bytes);
   await writeFile(pathOf(directory, digest), '{"a":2}');
   assert.equal(await store.read(digest), undefined);
   await store.write(digest, bytes);
-  assert.deepEqual(await store.read(digest), bytes);
+  assertBytes(await store.read(digest), bytes);
 });
 
 test('damaged content that was set aside has no row', async () => {
@@ -97,7 +98,7 @@ test('damaged content that is sent again during its examination is not discarded
     slabs: new Replacing(),
   });
   assert.equal(await command.discardDamaged(digest), 'damaged');
-  assert.deepEqual(await server.read(digest), bytes);
+  assertBytes(await server.read(digest), bytes);
   assert.equal(await server.claim(digest), true);
 
   await writeFile(pathOf(directory, digest), 'brought wrong');

@@ -9,6 +9,7 @@ import { drain } from '../../src/storage/content/byte-source.ts';
 import { createContentPresence } from '../../src/storage/content/content-presence.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import type { ContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { type RestartedContent, testDrafts } from './draft-suite.ts';
 
 /** An empty store and its rows, until it is disposed of. */
@@ -46,7 +47,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
             assert.equal(await ingest.commit(), expected);
             await ingest.abort();
             assert.equal(await content.size(expected), whole.length);
-            assert.deepEqual(await content.read(expected), whole);
+            assertBytes(await content.read(expected), whole);
             if (whole.length < 3) return;
             assert.deepEqual(
               await rangeOf(content, expected, 1, whole.length - 2),
@@ -125,7 +126,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
           at % 2 === 0 ? content.write(digest, bytes) : ingested(content, bytes),
         ),
       );
-      assert.deepEqual(await content.read(digest), bytes);
+      assertBytes(await content.read(digest), bytes);
       assert.deepEqual(await listed(content), [digest]);
       assert.deepEqual(await statesOf(rows), [[digest, bytes.length, 'here']]);
     });
@@ -137,7 +138,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       const digest = await ingested(content, bytes);
       await using file = await content.lease(digest);
       assert.ok(file);
-      assert.deepEqual(await readFile(file.path), bytes);
+      assertBytes(await readFile(file.path), bytes);
       assert.equal(await content.lease(digestOf('absent')), undefined);
     });
 
@@ -209,7 +210,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       await content.remove(digest, async () => true);
       await Promise.all([comes, kept]);
       assert.equal(order[0], 'gone');
-      assert.deepEqual(await content.read(digest), bytes);
+      assertBytes(await content.read(digest), bytes);
       assert.deepEqual(await statesOf(rows), [[digest, bytes.length, 'here']]);
     });
 
@@ -304,10 +305,10 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       await opened.lose(digest);
       assert.equal(await content.claim(digest), false);
       await content.write(digest, bytes);
-      assert.deepEqual(await content.read(digest), bytes);
+      assertBytes(await content.read(digest), bytes);
       await opened.lose(digest);
       await ingested(content, bytes);
-      assert.deepEqual(await content.read(digest), bytes);
+      assertBytes(await content.read(digest), bytes);
     });
 
     test('claimed content is not removed, whatever happens at the same time', async () => {
@@ -331,7 +332,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
           const reference = Symbol();
           references.add(reference);
           if (await content.claim(digest)) {
-            assert.deepEqual(await content.read(digest), bytes, 'claimed content is here');
+            assertBytes(await content.read(digest), bytes, 'claimed content is here');
           }
           references.delete(reference);
           await new Promise(setImmediate);

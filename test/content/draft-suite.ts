@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import type { KeptDraft } from '../../src/storage/content/ingest.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 
 /** An empty store, until it is disposed of. */
@@ -40,7 +41,7 @@ export function testDrafts(open: () => Promise<RestartedContent>): void {
     assert.ok(last);
     const digest = digestOf('first, second, third', 'sha512');
     assert.equal(await last.commit(), digest);
-    assert.deepEqual(await later.read(digest), Buffer.from('first, second, third'));
+    assertBytes(await later.read(digest), Buffer.from('first, second, third'));
     await last.abort();
     assert.equal(await later.resume(again), undefined);
     for (const ended of [ingest, resumed]) await ended.abort();

@@ -1,4 +1,5 @@
 /** Two thousand clients of one blob: their cost, and their effect on other clients. */
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
@@ -8,6 +9,7 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../faults/scripted-upstream.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { type Sluice, startMeasuredSluice } from '../world/sluice.ts';
 import { startCrowd } from './crowd.ts';
 
@@ -129,6 +131,6 @@ test('a registry gets no more connections than the setting allows, and every cli
     }),
   );
   const replies = await Promise.all(urls.map(url => call(url)));
-  for (const [at, reply] of replies.entries()) assert.deepEqual(reply.body, blobs[at]);
+  for (const [at, reply] of replies.entries()) assertBytes(reply.body, blobs[at]);
   assert.ok(peak <= most, `${peak} connections`);
 });

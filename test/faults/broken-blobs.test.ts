@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 import { type FaultWorld, shortMs, startFaultWorld } from './fault-world.ts';
 import { pattern, rangeStart, type Script } from './scripted-upstream.ts';
@@ -48,7 +49,7 @@ for (const mode of ['relay', 'cache'] as const) {
     const reply = await pull(`blobs/${image.layers[0]?.digest}`);
     assert.equal(reply.status, 200);
     assert.ok(reply.isWhole);
-    assert.deepEqual(reply.body, big);
+    assertBytes(reply.body, big);
     const ranges = upstream.requests
       .filter(({ method, path: asked }) => method === 'GET' && asked === path)
       .map(({ headers }) => headers.range);
@@ -65,7 +66,7 @@ for (const mode of ['relay', 'cache'] as const) {
     const pull = await world.serve(image);
     const reply = await pull(`blobs/${image.layers[0]?.digest}`);
     assert.ok(reply.isWhole);
-    assert.deepEqual(reply.body, big);
+    assertBytes(reply.body, big);
     assert.equal(upstream.count('GET', '/v2/broken/rangeless/blobs/'), 4);
   });
 
@@ -85,7 +86,7 @@ for (const mode of ['relay', 'cache'] as const) {
     assert.equal(reply.headers['content-length'], String(big.length));
     assert.equal(reply.isWhole, false);
     assert.ok(reply.body.length <= 1_000_000);
-    assert.deepEqual(reply.body, big.subarray(0, reply.body.length));
+    assertBytes(reply.body, big.subarray(0, reply.body.length));
     assert.ok(upstream.count('GET', '/v2/broken/for-ever/blobs/') >= 4, 'three tries to go on');
   });
 
@@ -107,7 +108,7 @@ for (const mode of ['relay', 'cache'] as const) {
     const pull = await world.serve(image);
     const reply = await pull(`blobs/${image.layers[0]?.digest}`);
     assert.ok(reply.isWhole);
-    assert.deepEqual(reply.body, bytes);
+    assertBytes(reply.body, bytes);
     assert.ok(reply.ms > shortMs.idle, 'it took longer than the idle time-out as a whole');
     assert.equal(upstream.count('GET', '/v2/drip/fast/blobs/'), 1);
   });
@@ -148,7 +149,7 @@ test('a slow blob with little progress ends within the time limit', async () => 
     const pull = await world.serve(image);
     const reply = await pull(`blobs/${image.layers[0]?.digest}`);
     assert.equal(reply.isWhole, false);
-    assert.deepEqual(reply.body, big.subarray(0, reply.body.length));
+    assertBytes(reply.body, big.subarray(0, reply.body.length));
     const limit = shortMs.stall + shortMs.idle;
     assert.ok(reply.ms >= shortMs.stall && reply.ms < 3 * limit, `${reply.ms} ms`);
     await eventually('the connections are closed', () => upstream.connections() <= 1);
@@ -183,5 +184,5 @@ test('a stalled part is distinguished from the wrong part', async () => {
   });
   assert.equal(reply.status, 206);
   assert.equal(reply.isWhole, false);
-  assert.deepEqual(reply.body, big.subarray(1000, 1000 + reply.body.length));
+  assertBytes(reply.body, big.subarray(1000, 1000 + reply.body.length));
 });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { assertLogged, type FaultWorld, startFaultWorld } from './fault-world.ts';
 import { assertApiFault, assertRegistryFault, call } from './http-client.ts';
 import { type ScriptedUpstream, startScriptedUpstream } from './scripted-upstream.ts';
@@ -75,7 +76,7 @@ for (const mode of ['relay', 'cache'] as const) {
     const pull = await world.serve(image);
     const reply = await pull(`blobs/${layer?.digest}`);
     assert.equal(reply.status, 200);
-    assert.deepEqual(reply.body, layer?.bytes);
+    assertBytes(reply.body, layer?.bytes);
     const seen = elsewhere.requests.filter(({ path }) => path.includes(`storage/${mode}`));
     assert.equal(seen.length, 1);
     assert.equal(seen[0]?.headers.authorization, undefined);
@@ -97,7 +98,7 @@ test('credentials are kept for a redirect inside the registry, and do not return
     response.end();
   });
   const pull = await world.serve(image);
-  assert.deepEqual((await pull(`blobs/${layer?.digest}`)).body, layer?.bytes);
+  assertBytes((await pull(`blobs/${layer?.digest}`)).body, layer?.bytes);
   assert.deepEqual(seen, [basic]);
 
   elsewhere.on('/v2/ping-pong', (_request, response) => {
@@ -108,7 +109,7 @@ test('credentials are kept for a redirect inside the registry, and do not return
     response.writeHead(307, { location: `http://${elsewhere.host}/v2/ping-pong` });
     response.end();
   });
-  assert.deepEqual((await pull(`blobs/${layer?.digest}`)).body, layer?.bytes);
+  assertBytes((await pull(`blobs/${layer?.digest}`)).body, layer?.bytes);
   assert.equal(seen[1], undefined, 'a request outside the origin has no credentials');
 });
 
@@ -139,7 +140,7 @@ test('blobs: redirect streams blobs that the registry itself sends', async () =>
   const pull = await world.serve(image);
   const reply = await pull(`blobs/${image.layers[0]?.digest}`);
   assert.equal(reply.status, 200);
-  assert.deepEqual(reply.body, image.layers[0]?.bytes);
+  assertBytes(reply.body, image.layers[0]?.bytes);
 });
 
 const closed = { status: 403, code: 'DENIED' } as const;

@@ -1,10 +1,12 @@
 /** Stored content that the disk has changed: one bit of each file, with the same size and time. */
+
 import assert from 'node:assert/strict';
 import { open, readdir, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { expect, manifestOf, Repository } from '../hosted/push-client.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
@@ -83,7 +85,7 @@ test('a damaged hosted blob is never delivered completely, is unknown afterwards
     assert.match(unknown.body.toString(), /BLOB_UNKNOWN/);
     assert.equal((await repository.send('HEAD', route)).status, 404);
     expect(await repository.pushBlob(blob), 201);
-    assert.deepEqual(expect(await repository.get(route), 200).body, blob);
+    assertBytes(expect(await repository.get(route), 200).body, blob);
   }
   assert.equal((await setAside()).length, blobs.length);
   assert.match(sluice.output(), /content is damaged and was moved to damaged/);
@@ -128,8 +130,8 @@ test('intact content is read again after a restart, and delivered', async () => 
     repository.send('GET', route, undefined, range),
   ]);
   for (const { isWhole } of replies) assert.ok(isWhole);
-  assert.deepEqual(replies[0]?.body, blob);
-  assert.deepEqual(replies.at(-1)?.body, blob.subarray(5, 2_999_991));
+  assertBytes(replies[0]?.body, blob);
+  assertBytes(replies.at(-1)?.body, blob.subarray(5, 2_999_991));
 });
 
 test('a damaged copy of an upstream blob is fetched again', async () => {
@@ -138,14 +140,14 @@ test('a damaged copy of an upstream blob is fetched again', async () => {
   const route = `blobs/${digestOf(blob)}`;
   const { targetImage } = await sluice.request({ containerImage: image.name });
   const pull = () => call(sluice.at(targetImage, route));
-  assert.deepEqual(expect(await pull(), 200).body, blob);
+  assertBytes(expect(await pull(), 200).body, blob);
   await eventually('the copy is kept', () =>
     stat(fileOf(digestOf(blob))).then(Boolean, () => false),
   );
   await rotAll([digestOf(blob)]);
   assert.ok(!(await pull()).isWhole);
-  assert.deepEqual(expect(await pull(), 200).body, blob);
-  assert.deepEqual(expect(await pull(), 200).body, blob);
+  assertBytes(expect(await pull(), 200).body, blob);
+  assertBytes(expect(await pull(), 200).body, blob);
   assert.equal(upstream.count('GET', route), 2);
 });
 
@@ -161,5 +163,5 @@ test('a damaged hosted manifest is unknown, and a push repairs it', async () => 
     assert.equal(reply.status, 404, `${method}: ${reply.body}`);
   }
   expect(await later.pushManifest('latest', config), 201);
-  assert.deepEqual(expect(await later.get('manifests/latest'), 200).body, manifestOf(config, []));
+  assertBytes(expect(await later.get('manifests/latest'), 200).body, manifestOf(config, []));
 });

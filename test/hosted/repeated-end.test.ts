@@ -1,4 +1,5 @@
 /** An upload whose end failed because the store was away: how long it waits for the repeated request. */
+
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -11,6 +12,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import type { UploadStore } from '../../src/storage/rows/hosted/upload-rows.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -72,7 +74,7 @@ test('it goes on for 30 s, and then frees its place and its bytes', async t => {
   assert.equal(isGone(id), false);
   isAway = false;
   assert.equal(await end(id, bodyOf()), 'kept');
-  assert.deepEqual(await real.read(digest), bytes);
+  assertBytes(await real.read(digest), bytes);
   assert.equal(isGone(id), true);
 
   isAway = true;

@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { assertRegistryFault } from '../faults/http-client.ts';
 import { pattern } from '../faults/scripted-upstream.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { admin, administered, expect, Repository } from './push-client.ts';
@@ -62,7 +63,7 @@ test('a push continues after a lost connection', async () => {
   expect(await repository.send('PATCH', location, whole.subarray(part), range), 202);
   const digest = digestOf(whole);
   expect(await repository.send('PUT', `${location}?digest=${digest}`), 201);
-  assert.deepEqual((await repository.get(`blobs/${digest}`)).body, whole);
+  assertBytes((await repository.get(`blobs/${digest}`)).body, whole);
 });
 
 test('a new request takes over from one with a hanging connection', async () => {
@@ -81,7 +82,7 @@ test('a new request takes over from one with a hanging connection', async () => 
   const rest = whole.subarray(part);
   const digest = digestOf(whole);
   expect(await repository.send('PUT', `${location}?digest=${digest}`, rest), 201);
-  assert.deepEqual((await repository.get(`blobs/${digest}`)).body, whole);
+  assertBytes((await repository.get(`blobs/${digest}`)).body, whole);
 });
 
 test('chunks of unusual sizes, with sha256 and sha512', async () => {
@@ -96,7 +97,7 @@ test('chunks of unusual sizes, with sha256 and sha512', async () => {
     const digest = digestOf(whole, algorithm);
     const end = `${location}?digest=${digest}`;
     expect(await repository.send('PUT', end, whole.subarray(at)), 201);
-    assert.deepEqual((await repository.get(`blobs/${digest}`)).body, whole);
+    assertBytes((await repository.get(`blobs/${digest}`)).body, whole);
   }
 });
 

@@ -1,4 +1,5 @@
 /** A backup of a running server, restored on a new machine. */
+
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,6 +15,7 @@ import {
   startScriptedUpstream,
 } from '../faults/scripted-upstream.ts';
 import { expect, Repository } from '../hosted/push-client.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
@@ -98,7 +100,7 @@ test('content acknowledged before the backup is on the new machine', async () =>
     expect(await repository.get('manifests/1'), 200).headers['docker-content-digest'],
     manifest,
   );
-  assert.deepEqual(expect(await repository.get(`blobs/${digestOf(layer)}`), 200).body, layer);
+  assertBytes(expect(await repository.get(`blobs/${digestOf(layer)}`), 200).body, layer);
   const again = await call(other.at(served.targetImage, `manifests/${served.digest}`));
   assert.equal(again.status, 200, again.body.toString());
   assert.ok((await call(other.at(served.targetImage, place))).isWhole);
@@ -195,12 +197,12 @@ test('a damaged backup is restored as far as possible, from a read-only disk', a
   } finally {
     execFileSync(requireCommand('umount'), [readOnly]);
   }
-  assert.deepEqual(await readFile(path), bytes);
+  assertBytes(await readFile(path), bytes);
   const { report } = await backup('rots');
   assert.equal(report.copied, 0, 'its size is right');
   const { report: checked } = await backup('rots', '--check');
   assert.equal(checked.copied, 1);
-  assert.deepEqual(await readFile(path), blob);
+  assertBytes(await readFile(path), blob);
 });
 
 test('one backup at a time writes into a directory, and removes leftovers of an interrupted one', async () => {

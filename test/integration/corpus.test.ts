@@ -1,4 +1,5 @@
 /** Every shape of image passes through Sluice correctly, byte for byte. */
+
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,6 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { bytesOf, type Descriptor, mediaTypes, sha256 } from '../corpus/content.ts';
 import { corpusNames, type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
@@ -81,7 +83,7 @@ suite('corpus', () => {
       );
       for (const { digest, bytes } of seen.documents) {
         const original = originals.get(digest);
-        if (original) assert.deepEqual(bytes, bytesOf(original), digest);
+        if (original) assertBytes(bytes, bytesOf(original), digest);
       }
       const before = await walkOriginal(image);
       assert.equal(seen.images.length, before.length, 'the same images are there');

@@ -1,9 +1,11 @@
 /** A served name is pinned to a digest when it is requested. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bytesOf, sha256 } from '../corpus/content.ts';
 import { makeImage } from '../corpus/corpus.ts';
 import { Pusher } from '../corpus/push.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { pull } from '../world/clients.ts';
 import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -108,7 +110,7 @@ test('stored content is served while the registry is down', async () => {
         await base.arrayBuffer();
       }
       const layer = await fetch(sluice.at(answer.targetImage, `blobs/${injected.gzipDigest}`));
-      assert.deepEqual(Buffer.from(await layer.arrayBuffer()), injected.bytes);
+      assertBytes(Buffer.from(await layer.arrayBuffer()), injected.bytes);
     };
     await check();
     await sluice.stop();
@@ -127,6 +129,6 @@ test('the bytes of the base match those of the registry', async () => {
   const { blobs } = await makeImage('cfg:full');
   for (const blob of blobs.slice(1)) {
     const answer = await fetch(sluice.at(targetImage, `blobs/${blob.digest}`));
-    assert.deepEqual(Buffer.from(await answer.arrayBuffer()), bytesOf(blob));
+    assertBytes(Buffer.from(await answer.arrayBuffer()), bytesOf(blob));
   }
 });

@@ -1,4 +1,5 @@
 /** Connections through a real proxy: forwarded, tunnelled and direct ones. */
+
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -10,6 +11,7 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../faults/scripted-upstream.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { type Certificates, makeCertificates } from '../world/certificates.ts';
 import { freePort } from '../world/free-port.ts';
 import { startRegistry } from '../world/registry.ts';
@@ -68,10 +70,10 @@ for (const kind of ['https', 'http'] as const) {
     for (const { digest, bytes } of image.layers) {
       const reply = await call(sluice.at(targetImage, `blobs/${digest}`));
       assert.ok(reply.isWhole);
-      assert.deepEqual(reply.body, bytes);
+      assertBytes(reply.body, bytes);
       const range = { range: 'bytes=100-299' };
       const part = await call(sluice.at(targetImage, `blobs/${digest}`), { headers: range });
-      assert.deepEqual(part.body, bytes.subarray(100, 300));
+      assertBytes(part.body, bytes.subarray(100, 300));
     }
     const seen = proxy.requests.filter(request => request.includes(upstream.host));
     if (kind === 'https') {
@@ -109,7 +111,7 @@ test('an interrupted blob is resumed behind the proxy, and a slow client slows t
     parts.push(part);
     if (parts.length % 100 === 0) await new Promise(resolve => setTimeout(resolve, 5));
   }
-  assert.deepEqual(Buffer.concat(parts), big);
+  assertBytes(Buffer.concat(parts), big);
   assert.ok(asked > 1);
 });
 

@@ -1,4 +1,5 @@
 /** Replicas that do not lead send blobs of the object store themselves, with the rights that the leader checks. */
+
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -8,6 +9,7 @@ import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { keyOf } from '../../src/storage/objects/content-keys.ts';
 import { basic, Repository } from '../hosted/push-client.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
@@ -60,18 +62,18 @@ suite('blobs of the object store', () => {
     const whole = await blob(follows, digest);
     assert.equal(whole.headers.get('docker-content-digest'), digest);
     assert.equal(whole.headers.get('sluice-order'), null);
-    assert.deepEqual(await bytesOf(whole), layer);
+    assertBytes(await bytesOf(whole), layer);
     const part = await blob(follows, digest, { range: 'bytes=1000-1999' });
     assert.equal(part.status, 206);
     assert.equal(part.headers.get('content-range'), `bytes 1000-1999/${layer.length}`);
-    assert.deepEqual(await bytesOf(part), layer.subarray(1000, 2000));
+    assertBytes(await bytesOf(part), layer.subarray(1000, 2000));
     assert.equal(await storedBytes(leads), before);
     assert.equal(await storedBytes(follows), beforeHere + layer.length + 1000);
   });
 
   test('the leader answers all else: small blobs, unknown ones, and callers without a right', async () => {
     const before = await storedBytes(follows);
-    assert.deepEqual(await bytesOf(await blob(follows, digestOf(small))), small);
+    assertBytes(await bytesOf(await blob(follows, digestOf(small))), small);
     assert.equal((await blob(follows, digestOf('absent'))).status, 404);
     const stranger = await follows.fetch(`/v2/team/app/blobs/${digestOf(layer)}`, {
       headers: { 'sluice-order': 'yes' },
@@ -88,7 +90,7 @@ suite('blobs of the object store', () => {
     const invented = { 'sluice-order': 'yes', 'sluice-replica': 'x', 'sluice-peer': '10.0.0.1' };
     const answer = await blob(leads, digestOf(layer), invented);
     assert.equal(answer.headers.get('sluice-order'), null);
-    assert.deepEqual(await bytesOf(answer), layer);
+    assertBytes(await bytesOf(answer), layer);
   });
 
   test('a served name ends while its blob is sent', async () => {
@@ -131,7 +133,7 @@ suite('blobs of the object store', () => {
     await assert.rejects(blob(follows, digest).then(bytesOf));
     // The leader has a copy on its own disk.
     const before = await storedBytes(leads);
-    assert.deepEqual(await bytesOf(await blob(follows, digest)), spoilt);
+    assertBytes(await bytesOf(await blob(follows, digest)), spoilt);
     assert.equal(await storedBytes(leads), before + spoilt.length);
   });
 });

@@ -1,10 +1,12 @@
 /** Lists of a served name: its tags, and the referrers of its image. */
+
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
 import { assertRegistryFault, call } from '../faults/http-client.ts';
 import type { ScriptedImage } from '../faults/scripted-upstream.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 
 let world: FaultWorld;
 let image: ScriptedImage;
@@ -79,7 +81,7 @@ test('referrers are those of the registry, and their fallback tags are passed th
   assert.match(relay.requests.at(-1)?.path ?? '', /\?artifactType=a%2Fb$/);
   for (const tag of [`sha256-${hex}`, `sha256-${hex}.sig`]) {
     const reply = await call(at(`manifests/${tag}`));
-    assert.deepEqual(reply.body, index);
+    assertBytes(reply.body, index);
     assert.equal(reply.headers['docker-content-digest'], digestOf(index));
   }
   const missing = await call(at(`manifests/sha256-${hex}.att`));

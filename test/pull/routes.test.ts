@@ -4,6 +4,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { assertLogged, type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
 import { assertRegistryFault, call, type Reply, raw } from '../faults/http-client.ts';
 import { emptyLayer, pattern, type ScriptedImage } from '../faults/scripted-upstream.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 
 let world: FaultWorld;
 let image: ScriptedImage;
@@ -136,12 +137,12 @@ test('ranges of blobs, from every source', async () => {
       assert.equal(reply.headers['content-range'], `bytes ${start}-${end}/${size}`);
       assert.equal(reply.headers['content-length'], String(end - start + 1));
       assert.equal(reply.headers['docker-content-digest'], digest);
-      assert.deepEqual(reply.body, bytes.subarray(start, end + 1), range);
+      assertBytes(reply.body, bytes.subarray(start, end + 1), range);
     }
     for (const range of ['bytes=0-1,4-5', 'lines=1-2', 'bytes=', 'bytes=a-b', 'bytes=-', 'x']) {
       const reply = await call(at(`blobs/${digest}`), { headers: { range } });
       assert.equal(reply.status, 200, range);
-      assert.deepEqual(reply.body, bytes);
+      assertBytes(reply.body, bytes);
     }
     for (const range of [
       `bytes=${size}-`,
@@ -187,8 +188,8 @@ test('a range of a cached blob that is not stored yet', async () => {
     pull(route, { headers: { range: 'bytes=-10' } }),
     pull(route, { headers: { range: 'bytes=500000-500009' } }),
   ]);
-  assert.deepEqual(suffix.body, bytes.subarray(-10));
-  assert.deepEqual(middle.body, bytes.subarray(500_000, 500_010));
+  assertBytes(suffix.body, bytes.subarray(-10));
+  assertBytes(middle.body, bytes.subarray(500_000, 500_010));
 });
 
 test('the API root refers clients with a login to the token service; served names need no token', async () => {
@@ -282,10 +283,10 @@ test('escaped digests and query strings', async () => {
     `${digest}?ns=docker.io`,
   ]) {
     const reply = await call(at(`manifests/${reference}`));
-    assert.deepEqual(reply.body, manifest.body, reference);
+    assertBytes(reply.body, manifest.body, reference);
   }
   const blob = await call(at(`blobs/${digestOf(emptyLayer).replace(':', '%3A')}?x=/manifests/y`));
-  assert.deepEqual(blob.body, emptyLayer);
+  assertBytes(blob.body, emptyLayer);
 });
 
 test('invalid paths', async () => {

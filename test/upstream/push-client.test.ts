@@ -16,6 +16,7 @@ import { createPushClient, pushingTo } from '../../src/upstream/push-client.ts';
 import { createRegistryClient } from '../../src/upstream/registry-client.ts';
 import { defaultRegistrySettings, endpointOf } from '../../src/upstream/registry-settings.ts';
 import { createTransport } from '../../src/upstream/transport/transport.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 
 const retry = { attempts: 2, firstDelayMs: 10, longestDelayMs: 20 };
@@ -90,7 +91,7 @@ for (const auth of ['none', 'basic', 'bearer'] as const) {
     );
     await pusher.putManifest(target, 'v1', manifest);
     const found = await clients.registry.getManifest(accessTo(registry, 'team/app'), 'v1');
-    assert.deepEqual(found.bytes, manifest.bytes);
+    assertBytes(found.bytes, manifest.bytes);
     const mounting = pushingTo(accessTo(registry, 'other/app'), 'team/app');
     assert.equal(await pusher.putBlob(mounting, layer), 'mounted');
     assert.equal(layer.opened.length, 1);

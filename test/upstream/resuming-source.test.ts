@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { ByteSource } from '../../src/storage/content/byte-source.ts';
 import { resumingSource } from '../../src/upstream/content/resuming-source.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 
 const blob = Buffer.from(Array.from({ length: 200 }, (_, at) => at));
 
@@ -58,7 +59,7 @@ test('after any interruption, exactly the requested bytes arrive', async () => {
           end,
           reopen: async at => open(at),
         });
-        assert.deepEqual(await readAll(source), blob.subarray(start, end + 1));
+        assertBytes(await readAll(source), blob.subarray(start, end + 1));
       },
     ),
     { numRuns: 40 },
