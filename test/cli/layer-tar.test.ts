@@ -1,5 +1,4 @@
 /** Archives of the command line are byte for byte those of tar-stream, which the server reads with. */
-
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { pack } from 'tar-stream';

@@ -88,8 +88,8 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       await using opened = await open();
       const ingest = await opened.content.ingest();
       await ingest.write(Buffer.from('0123'));
-      const early = ingest.openToRead();
-      const unused = ingest.openToRead();
+      const early = await ingest.openToRead();
+      const unused = await ingest.openToRead();
       let closed = 0;
       const range = {
         start: 1,
@@ -108,7 +108,7 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
       assert.equal(Buffer.concat(rest).toString(), '456');
       assert.equal(closed, 1);
       unused.close();
-      const late = ingest.openToRead();
+      const late = await ingest.openToRead();
       const whole: Buffer[] = [];
       await drain(late.read({ ...range, start: 0, end: 9 }), bytes =>
         whole.push(Buffer.from(bytes)),

@@ -1,5 +1,4 @@
 /** Two thousand clients of one blob: their cost, and their effect on other clients. */
-
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, beforeEach, test } from 'node:test';

@@ -1,5 +1,4 @@
 /** Stored content that the disk has changed: one bit of each file, with the same size and time. */
-
 import assert from 'node:assert/strict';
 import { open, readdir, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';

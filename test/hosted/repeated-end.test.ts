@@ -1,5 +1,4 @@
 /** An upload whose end failed because the store was away: how long it waits for the repeated request. */
-
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';

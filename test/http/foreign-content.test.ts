@@ -1,5 +1,4 @@
 /** Content of registries and users is never a page of this server's origin. */
-
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';

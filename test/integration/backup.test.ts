@@ -1,5 +1,4 @@
 /** A backup of a running server, restored on a new machine. */
-
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,5 +1,4 @@
 /** A server with its content in an object store. */
-
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';

@@ -1,5 +1,4 @@
 /** Every shape of image passes through Sluice correctly, byte for byte. */
-
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

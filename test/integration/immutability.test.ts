@@ -1,5 +1,4 @@
 /** A served name is pinned to a digest when it is requested. */
-
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bytesOf, sha256 } from '../corpus/content.ts';

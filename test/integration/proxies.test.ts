@@ -1,5 +1,4 @@
 /** Connections through a real proxy: forwarded, tunnelled and direct ones. */
-
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';

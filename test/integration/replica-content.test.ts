@@ -1,11 +1,10 @@
 /** Replicas that do not lead send blobs of the object store themselves, with the rights that the leader checks. */
-
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { after, before, suite, test } from 'node:test';
-import { PutObjectCommand } from '@aws-sdk/client-s3';
+import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { keyOf } from '../../src/storage/objects/content-keys.ts';
 import { basic, Repository } from '../hosted/push-client.ts';
@@ -20,6 +19,7 @@ import { accounts, admin } from './hosted.ts';
 suite('blobs of the object store', () => {
   const login = basic(admin.username, admin.password);
   const [layer, spoilt, slow] = [randomBytes(3_000_000), randomBytes(2_000_000), randomBytes(64e6)];
+  const gone = randomBytes(1_000_000);
   const small = Buffer.from('{"architecture":"amd64","os":"linux"}');
   let postgres: Postgres;
   let store: ObjectStore;
@@ -36,7 +36,7 @@ suite('blobs of the object store', () => {
     const leader = await replicas.leader();
     [leads, follows] = [serverAt(leader), serverAt(1 - leader)];
     const repository = new Repository(follows, 'team/app', login);
-    for (const bytes of [layer, spoilt, slow, small]) {
+    for (const bytes of [layer, spoilt, slow, gone, small]) {
       assert.equal((await repository.pushBlob(bytes)).status, 201);
     }
     assert.equal((await repository.pushManifest('one', small, [layer, slow])).status, 201);
@@ -122,6 +122,16 @@ suite('blobs of the object store', () => {
     );
     transfer.destroy();
     await ended;
+  });
+
+  test('the leader sends what cannot be read, in the same answer', async () => {
+    const digest = digestOf(gone);
+    const Key = `site/${keyOf(digest)}`;
+    await store.client.send(new DeleteObjectCommand({ Bucket: 'bucket-1', Key }));
+    // The leader has a copy on its own disk.
+    const answer = await blob(follows, digest);
+    assert.equal(answer.status, 200);
+    assertBytes(await bytesOf(answer), gone);
   });
 
   test('damaged content never looks complete, and the leader serves the next attempt', async () => {

@@ -1,5 +1,4 @@
 /** Replicas that do not lead relay blobs of other registries themselves, with the rights that the leader checks. */
-
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';

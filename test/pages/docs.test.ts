@@ -1,5 +1,4 @@
 /** The pages of the APIs: a light first view, then Swagger UI in the clothes of the other pages. */
-
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';

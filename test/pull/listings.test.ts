@@ -1,5 +1,4 @@
 /** Lists of a served name: its tags, and the referrers of its image. */
-
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';

@@ -9,7 +9,8 @@ import type { OpenWhole, Transfers } from './transfers.ts';
 export interface BlobCache {
   /**
    * Joins the transfer of a blob, or begins it. Bytes are passed on as they arrive; the last ones only after the digest
-   * is verified. Rejects with an error for which `isUnwritable` is true when no copy can be kept.
+   * is verified. Rejects with an error for which `isUnwritable` is true when no copy can be kept, or it
+   * was removed again.
    */
   join(
     place: BlobPlace,
@@ -63,7 +64,8 @@ export function createBlobCache({
       const onKept = async (size: number) => {
         const places = [place.registry, nameOf(place)];
         await cachedBlobs.enter({ digest, size, places, at: Date.now(), wasHere });
-        await sweep();
+        // Nobody joins a transfer whose copy it may remove.
+        void sweep().catch(() => {});
       };
       return transfers.join(keyOf(place, digest), { digest, openWhole: open, onKept }, signal);
     },

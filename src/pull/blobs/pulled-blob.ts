@@ -1,6 +1,7 @@
 import { Fault, isUnwritable } from '../../foundation/fault.ts';
 import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { Digest } from '../../oci/digest.ts';
+import { begun } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import type { BlobMode } from '../../upstream/registry-settings.ts';
@@ -85,7 +86,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       if (!isUnwritable(error)) throw error;
       return undefined;
     });
-    // A pull continues if no copy can be kept.
+    // A pull continues if no copy can be kept, or it is gone again.
     if (!reader) return relayed.open(blob, rangeOf, 'follow', signal);
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
@@ -124,19 +125,22 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       const blob = { access: image.access, digest, size: member?.size };
       const mode = modeOf(image.access.registry);
       if (size !== undefined) {
-        noteKept(image, digest);
-        return keptBlob(content, digest, size, rangeOf);
+        const isOwn = image.access.registry === ownHost || image.owns(digest);
+        const found = await (isOwn ? keptBlob : copied)(content, digest, size, rangeOf);
+        if (found) {
+          noteKept(image, digest);
+          return found;
+        }
       }
       if (mode === 'cache') {
         if (!member) await registry.headBlob(image.access, digest, signal);
         const isKept = !member && (await cache.isFrom(digest, image.access));
         const kept = isKept ? await content.size(digest) : undefined;
-        tally.add('cached blobs', kept === undefined ? 'registry' : 'cache');
-        if (kept !== undefined) {
-          cache.used(digest);
-          return keptBlob(content, digest, kept, rangeOf);
-        }
-        return cached(blob, rangeOf, signal);
+        const copy = kept === undefined ? undefined : await copied(content, digest, kept, rangeOf);
+        tally.add('cached blobs', copy ? 'cache' : 'registry');
+        if (!copy) return cached(blob, rangeOf, signal);
+        cache.used(digest);
+        return copy;
       }
       const redirects = mode === 'redirect' ? 'handOn' : 'follow';
       return relayed.open(blob, rangeOf, redirects, signal);
@@ -165,4 +169,21 @@ export async function keptBlob(
   const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
   const source = content.open(digest, start, end);
   return { kind: 'stream', size, source, way: 'stored', isVerified: true };
+}
+
+/** Returns a copy; undefined when it was removed since it was found. Its registry has the blob. */
+async function copied(
+  content: Pick<ContentStore, 'link' | 'open' | 'size'>,
+  digest: Digest,
+  size: number,
+  rangeOf: RangeOf | undefined,
+): Promise<FoundBlob | undefined> {
+  const copy = await keptBlob(content, digest, size, rangeOf);
+  if (copy.kind !== 'stream') return copy;
+  try {
+    return { ...copy, source: await begun(copy.source) };
+  } catch (error) {
+    if ((await content.size(digest)) === undefined) return undefined;
+    throw error;
+  }
 }

@@ -80,7 +80,8 @@ export class Transfer {
     if (this.#readers === 0) this.#end();
   }
 
-  join(): TransferReader {
+  /** Rejects when its copy is removed by now: it had become content, or it failed. */
+  async join(): Promise<TransferReader> {
     this.#readers += 1;
     let isIn = true;
     const leave = () => {
@@ -91,7 +92,10 @@ export class Transfer {
       if (this.#isWhole) this.#end();
       else this.#options.onAbandoned();
     };
-    const reader = this.#options.ingest.openToRead();
+    const reader = await this.#options.ingest.openToRead().catch(error => {
+      leave();
+      throw this.#failure ?? error;
+    });
     return {
       size: this.#options.size,
       leave: () => {

@@ -8,7 +8,7 @@ export type OpenWhole = (signal: AbortSignal) => Promise<{ size: number; source:
 
 /** Transfers of blobs from their registries, each shared by all concurrent readers of the same blob. */
 export interface Transfers {
-  /** Joins the transfer with this key, or begins it. */
+  /** Joins the transfer with this key, or begins it. Rejects with a `Fault` (503) when its copy was removed meanwhile. */
   join(key: string, wanted: WantedBlob, signal: AbortSignal): Promise<TransferReader>;
   /** Returns true while a transfer with this key exists. */
   has(key: string): boolean;

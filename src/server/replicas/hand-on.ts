@@ -136,7 +136,13 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       if (answer.headers[handedOnHeaders.order] !== undefined) {
         const bytes = await readAtMost(answer, largestOrder).catch(() => undefined);
         if (!bytes) return 'ended';
-        await blobs.send(parseOrder(bytes), request, response, () => look(request));
+        try {
+          await blobs.send(parseOrder(bytes), request, response, () => look(request));
+        } catch (error) {
+          // The leader sends what this server cannot read.
+          if (takesOrder && !response.headersSent && !blobs.accepts(digest)) return 'ended';
+          throw error;
+        }
         return 'answered';
       }
       const isLast = !request.complete || response.getHeader('connection') === 'close';

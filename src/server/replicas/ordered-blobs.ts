@@ -13,7 +13,7 @@ import { createNamelessIngest } from '../../pull/blobs/nameless-ingest.ts';
 import { createRelayedBlobs } from '../../pull/blobs/relayed-blobs.ts';
 import { createTransfers } from '../../pull/blobs/transfers.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
-import type { ByteSource } from '../../storage/content/byte-source.ts';
+import { type ByteSource, begun } from '../../storage/content/byte-source.ts';
 import type { ContentReader } from '../../storage/objects/object-reads.ts';
 import { openContentReader } from '../../storage/site-content.ts';
 import { createUpstream, type UpstreamDeps } from '../assembly/upstream-clients.ts';
@@ -100,7 +100,10 @@ export function createOrderedBlobs(
       size: async () => size,
       async open(rangeOf) {
         const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
-        const source = notingFailures((await reader()).open(digest, start, end), digest);
+        // What cannot be read at all fails before the head of the answer.
+        const source = await begun(
+          notingFailures((await reader()).open(digest, start, end), digest),
+        );
         return { kind: 'stream', size, source, way: 'stored', isVerified: true };
       },
     };

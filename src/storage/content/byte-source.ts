@@ -22,6 +22,26 @@ export interface ByteSource {
   destroy(reason?: Error): void;
 }
 
+/** Returns the source when its first chunk is here. Rejects, and destroys it, when that chunk cannot be read. */
+export async function begun(source: ByteSource): Promise<ByteSource> {
+  let first: Chunk | null | undefined = await source.read().catch(error => {
+    source.destroy();
+    throw error;
+  });
+  return {
+    async read() {
+      const chunk = first === undefined ? await source.read() : first;
+      first = undefined;
+      return chunk;
+    },
+    destroy(reason) {
+      first?.release();
+      first = undefined;
+      source.destroy(reason);
+    },
+  };
+}
+
 /**
  * Reads a source to its end, and destroys it.
  *

@@ -5,15 +5,18 @@ import type { Digest, DigestAlgorithm } from '../../oci/digest.ts';
 import type { SpacePromise } from '../directory/disk-space.ts';
 import type { SlabPool } from './buffers.ts';
 import { type ByteSource, drain } from './byte-source.ts';
+import { removedMeanwhile } from './content-presence.ts';
 import { fileSource, wholeFile } from './file-source.ts';
 
 /** Content on its way in. It becomes visible only when it is complete. */
 export interface Ingest {
   /**
-   * Opens the written bytes for reading, up to `size` at any time. The reader stays valid during and after a commit,
-   * and after an abort.
+   * Opens the written bytes for reading, up to `size` at any time. The reader stays valid during and after a commit, and
+   * after an abort.
+   *
+   * @throws {@link Fault} (503) when the content was removed after its commit
    */
-  openToRead(): IngestReader;
+  openToRead(): Promise<IngestReader>;
   /** Bytes written so far. */
   readonly size: number;
   /** Appends; resolves when the bytes are written, so the caller may reuse the buffers. One call at a time. */
@@ -124,9 +127,12 @@ function ingestFrom({ path, file }: Draft, begun: Begun, home: Home): Ingest {
       return await open(path, 'r');
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-      // A commit has moved the file.
-      return await open(home.pathOf(digest()), 'r');
     }
+    // A commit has moved the file.
+    const name = digest();
+    return open(home.pathOf(name), 'r').catch(error => {
+      throw error.code === 'ENOENT' ? removedMeanwhile(name) : error;
+    });
   };
 
   const leave = async (): Promise<void> => {
@@ -137,13 +143,12 @@ function ingestFrom({ path, file }: Draft, begun: Begun, home: Home): Ingest {
   };
 
   return {
-    openToRead() {
-      // Opens the file at once: an abort removes its name.
-      const opened = reopen();
-      opened.catch(() => {});
+    async openToRead() {
+      // Not by the first read: an abort removes the name.
+      const handle = await reopen();
       return {
-        read: range => fileSource({ open: () => opened, slabs: home.slabs, ...range }),
-        close: () => void opened.then(handle => handle.close()).catch(() => {}),
+        read: range => fileSource({ open: async () => handle, slabs: home.slabs, ...range }),
+        close: () => void handle.close().catch(() => {}),
       };
     },
 

@@ -166,9 +166,10 @@ export async function openContentObjects(
         const { size } = draft;
         if (size > start) {
           const range = { start, end: size - 1, available: async () => size, onClose() {} };
-          await keeps.run(() =>
-            parts.add(name, start, size - start, draft.openToRead().read(range)),
-          );
+          await keeps.run(async () => {
+            const reader = await draft.openToRead();
+            await parts.add(name, start, size - start, reader.read(range));
+          });
         }
         kept = { draft: name, algorithm, size };
         return kept;
