@@ -1,7 +1,9 @@
 /** Logs of ended builds that several servers share. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { archivedLogs, type LogArchive } from '../../src/builds/logs/archive/archived-logs.ts';
+import { archivedLogs } from '../../src/builds/logs/archive/archived-logs.ts';
+import type { LogArchive } from '../../src/builds/logs/archive/log-archive.ts';
+import { sendUnsent, unsentIn } from '../../src/builds/logs/archive/unsent-logs.ts';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -120,4 +122,49 @@ test('a log that ends while the archive is away is copied when it is back', asyn
   assert.equal(await elsewhere.read(removed), undefined);
   // Another server may run this build again, because its end was not stored.
   assert.equal(await elsewhere.read(unsettled), undefined);
+});
+
+test('a log that the archive did not take before its server was killed is sent by the next process', async () => {
+  await using directory = await makeTempDir('archived-logs');
+  const archive = memoryArchive();
+  const away: LogArchive = { ...archive, put: () => Promise.reject(new Error('no object store')) };
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => void errors.push(error);
+  const own = directory.join('own');
+  const logs = archivedLogs(createBuildLogs(own), own, away, onError, 3_600_000);
+  const end = async (one: string, settles: boolean) => {
+    const writer = logs.begin(one);
+    writer.write('ended\n');
+    await writer.written();
+    await writer.share();
+    if (settles) writer.settle();
+    await writer.end();
+  };
+  const [kept, again, unsettled] = ['0a_1', '0a_2', '0a_3'];
+  for (const one of [kept, again]) await end(one, true);
+  await end(unsettled, false);
+  const other = directory.join('other');
+  const elsewhere = archivedLogs(createBuildLogs(other), other, archive, onError);
+  await assert.rejects(
+    elsewhere.read(kept, { isEnded: true }),
+    /has not sent it to the others yet/,
+  );
+  const following = elsewhere.follow(kept, new AbortController().signal, { isEnded: true });
+  await assert.rejects(following.next(), /has not sent it to the others yet/);
+  await archive.put(`${again}.log`, Buffer.from('of another server\n'));
+
+  let attempts = 0;
+  const back: LogArchive = {
+    ...archive,
+    put(name, bytes) {
+      attempts += 1;
+      return attempts > 2 ? archive.put(name, bytes) : away.put(name, bytes);
+    },
+  };
+  const { signal } = new AbortController();
+  await sendUnsent(own, back, onError, signal, 1);
+  assert.equal(archive.kept.get(`${kept}.log`)?.toString(), 'ended\n');
+  assert.equal(archive.kept.get(`${again}.log`)?.toString(), 'of another server\n');
+  assert.equal(archive.kept.has(`${unsettled}.log`), false);
+  assert.deepEqual(await unsentIn(own), []);
 });

@@ -8,6 +8,7 @@ import type { ReplicaSettings } from '../config/read/replica-settings.ts';
 import type { Entry } from '../life/entries.ts';
 import { createCurrentLeader } from './current-leader.ts';
 import { createFollower, type Follower } from './follower.ts';
+import { sendLeftLogs } from './left-logs.ts';
 import { readReplicaKeys } from './replica-keys.ts';
 
 /** One of several servers of a site: first it follows, then it leads. */
@@ -72,6 +73,9 @@ export async function startReplica(
     },
   });
   for (const promise of [lock, strange.promise]) promise.catch(() => {});
+  void sendLeftLogs(deps, closing.signal).catch(err =>
+    log.warn({ err }, 'logs of ended builds cannot be sent to the object store'),
+  );
 
   return {
     ...follower,

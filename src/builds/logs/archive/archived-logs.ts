@@ -1,20 +1,12 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { Fault } from '../../../foundation/fault.ts';
 import { type BuildLogs, type LogOptions, logFilesOf } from '../build-logs.ts';
 import { createLateLogs } from './late-logs.ts';
-
-/** Where logs of ended builds are kept for every server of a site. */
-export interface LogArchive {
-  put(name: string, bytes: Buffer): Promise<void>;
-  /** Returns undefined for a name that is not there. */
-  read(name: string): Promise<Buffer | undefined>;
-  remove(name: string): Promise<void>;
-  /** Yields all names. */
-  names(): AsyncIterable<string>;
-}
+import type { LogArchive } from './log-archive.ts';
+import { forgetUnsent, noteUnsent, sendLog } from './unsent-logs.ts';
 
 // A slow archive does not keep the build from ending.
 const sendMs = 5_000;
@@ -46,18 +38,11 @@ export function archivedLogs(
   /** Logs that this machine writes, and that have their end. */
   const shared = new Set<string>();
 
-  const send = async (id: string): Promise<boolean> => {
-    let isSent = false;
-    for (const name of logFilesOf(id)) {
-      const bytes = await unlessAbsent(readFile(join(directory, name)));
-      if (bytes) await archive.put(name, bytes);
-      isSent ||= bytes !== undefined;
-    }
-    return isSent;
-  };
+  const send = (id: string) => sendLog(directory, archive, id);
   const copy = async (id: string): Promise<void> => {
     await send(id);
     known.set(id, true);
+    await forgetUnsent(directory, id);
   };
   const late = createLateLogs(copy, lateMs);
   const bring = async (id: string): Promise<void> => {
@@ -99,6 +84,7 @@ export function archivedLogs(
       writing.add(id);
       const writer = logs.begin(id);
       let copied = Promise.resolve(true);
+      let isSettled = false;
       return {
         ...writer,
         async share() {
@@ -110,27 +96,37 @@ export function archivedLogs(
               return false;
             },
           );
-          await Promise.race([copied, sleep(sendMs, undefined, { ref: false })]);
+          const isCopied = await Promise.race([copied, sleep(sendMs, false, { ref: false })]);
+          if (!isCopied) await noteUnsent(directory, id).catch(onError);
         },
         settle() {
+          isSettled = true;
           void copied.then(isCopied => isCopied || late.add(id));
         },
         async end() {
           await writer.end();
           writing.delete(id);
-          shared.delete(id);
+          // Another server runs this build.
+          if (shared.delete(id) && !isSettled) await forgetUnsent(directory, id);
         },
       };
     },
     async read(id, options) {
       requireRight(id, options);
       await brought(id);
-      return logs.read(id, options);
+      const log = await logs.read(id, options);
+      if (log === undefined && options?.isEnded) throw notHere(id);
+      return log;
     },
     async *follow(id, signal, options) {
       requireRight(id, options);
       await brought(id);
-      yield* logs.follow(id, signal, options);
+      let isHere = false;
+      for await (const piece of logs.follow(id, signal, options)) {
+        isHere = true;
+        yield piece;
+      }
+      if (!isHere && options?.isEnded && !signal.aborted) throw notHere(id);
     },
     async steps(id) {
       await broughtIfPossible(id);
@@ -143,6 +139,7 @@ export function archivedLogs(
     async remove(id) {
       known.delete(id);
       late.remove(id);
+      await forgetUnsent(directory, id);
       await logs.remove(id);
       for (const name of logFilesOf(id)) await archive.remove(name).catch(onError);
     },
@@ -156,19 +153,18 @@ export function archivedLogs(
   };
 }
 
+function notHere(id: string): Fault {
+  return new Fault(
+    'not-found',
+    `The log of build ${id} is not here: the server that ran it has not sent it to the others yet, or its disk is lost`,
+    { phase: 'store' },
+  );
+}
+
 function ranElsewhere(): Fault {
   return new Fault(
     'unavailable',
     'Another server of this site has ended this build: try again in a moment',
     { phase: 'store', retryAfterSeconds: 1 },
   );
-}
-
-async function unlessAbsent<T>(work: Promise<T>): Promise<T | undefined> {
-  try {
-    return await work;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    return undefined;
-  }
 }
