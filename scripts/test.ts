@@ -27,8 +27,8 @@ const run = (args: readonly string[]): number =>
 
 const tools = neededTools(files);
 const installed = tools.length > 0 ? run(['scripts/tools.ts', ...tools]) : 0;
-// Tests wait for programs and pauses for about a quarter of their time: one more than there are processors fills it.
-const lanes = Math.min(4, availableParallelism() + 1);
+// Tests wait for programs and pauses: three lanes leave a sixth of two processors idle.
+const lanes = Math.min(4, availableParallelism() + 2);
 // A test that hangs fails, and the others still run. The longest takes two minutes.
 const options = [`--test-concurrency=${lanes}`, '--test-timeout=900000', '--test-reporter=spec'];
 const guard = ['--import', './bin/own-imports.js', '--import', './test/world/left-open.ts'];
