@@ -107,7 +107,7 @@ export function archivedLogs(
           await writer.end();
           writing.delete(id);
           // Another server runs this build.
-          if (shared.delete(id) && !isSettled) await forgetUnsent(directory, id);
+          if (shared.delete(id) && !isSettled) await forgetUnsent(directory, id).catch(onError);
         },
       };
     },

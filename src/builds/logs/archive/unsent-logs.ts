@@ -53,18 +53,19 @@ export async function sendUnsent(
   signal: AbortSignal,
   pauseMs = firstPauseMs,
 ): Promise<void> {
-  try {
-    for (const id of await unsentIn(directory)) {
-      if (signal.aborted) return;
-      const [log = ''] = logFilesOf(id);
-      if (!(await archive.read(log))) await sendLog(directory, archive, id);
-      await forgetUnsent(directory, id);
+  for (let nextMs = pauseMs; !signal.aborted; nextMs = Math.min(2 * nextMs, longestPauseMs)) {
+    try {
+      for (const id of await unsentIn(directory)) {
+        if (signal.aborted) return;
+        const [log = ''] = logFilesOf(id);
+        if (!(await archive.read(log))) await sendLog(directory, archive, id);
+        await forgetUnsent(directory, id);
+      }
+      return;
+    } catch (error) {
+      onError(error);
+      await sleep(nextMs, undefined, { ref: false, signal }).catch(() => {});
     }
-  } catch (error) {
-    onError(error);
-    await sleep(pauseMs, undefined, { ref: false, signal }).catch(() => {});
-    if (signal.aborted) return;
-    await sendUnsent(directory, archive, onError, signal, Math.min(2 * pauseMs, longestPauseMs));
   }
 }
 
