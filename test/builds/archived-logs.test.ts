@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { archivedLogs } from '../../src/builds/logs/archive/archived-logs.ts';
 import type { LogArchive } from '../../src/builds/logs/archive/log-archive.ts';
 import { sendUnsent, unsentIn } from '../../src/builds/logs/archive/unsent-logs.ts';
-import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
+import { type BuildLogs, createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -19,6 +19,16 @@ function memoryArchive(): LogArchive & { readonly kept: ReadonlyMap<string, Buff
       yield* kept.keys();
     },
   };
+}
+
+/** Writes the whole log of a build. @param isStored whether the end of the build is stored, too */
+async function endBuild(logs: BuildLogs, id: string, isStored: boolean): Promise<void> {
+  const writer = logs.begin(id);
+  writer.write('ended\n');
+  await writer.written();
+  await writer.share();
+  if (isStored) writer.settle();
+  await writer.end();
 }
 
 const id = '0a_1';
@@ -99,18 +109,10 @@ test('a log that ends while the archive is away is copied when it is back', asyn
   const own = directory.join('own');
   const onError = (error: unknown) => void errors.push(error);
   const logs = archivedLogs(createBuildLogs(own), own, sometimes, onError, 1);
-  const build = async (one: string, isStored: boolean) => {
-    const writer = logs.begin(one);
-    writer.write('ended\n');
-    await writer.written();
-    await writer.share();
-    if (isStored) writer.settle();
-    await writer.end();
-  };
   const [settled, removed, unsettled] = ['0a_1', '0a_2', '0a_3'];
-  await build(settled, true);
-  await build(removed, true);
-  await build(unsettled, false);
+  await endBuild(logs, settled, true);
+  await endBuild(logs, removed, true);
+  await endBuild(logs, unsettled, false);
   await eventually('it was tried again', () => refusals > 5);
   await logs.remove(removed);
   isAway = false;
@@ -132,17 +134,9 @@ test('a log that the archive did not take before its server was killed is sent b
   const onError = (error: unknown) => void errors.push(error);
   const own = directory.join('own');
   const logs = archivedLogs(createBuildLogs(own), own, away, onError, 3_600_000);
-  const end = async (one: string, settles: boolean) => {
-    const writer = logs.begin(one);
-    writer.write('ended\n');
-    await writer.written();
-    await writer.share();
-    if (settles) writer.settle();
-    await writer.end();
-  };
   const [kept, again, unsettled] = ['0a_1', '0a_2', '0a_3'];
-  for (const one of [kept, again]) await end(one, true);
-  await end(unsettled, false);
+  for (const one of [kept, again]) await endBuild(logs, one, true);
+  await endBuild(logs, unsettled, false);
   const other = directory.join('other');
   const elsewhere = archivedLogs(createBuildLogs(other), other, archive, onError);
   await assert.rejects(

@@ -9,8 +9,8 @@ export interface LateLogs {
 }
 
 const mostWaiting = 10_000;
-const firstPauseMs = 1000;
-const longestPauseMs = 60_000;
+/** Pauses between attempts to reach the archive. */
+export const [firstPauseMs, longestPauseMs] = [1000, 60_000];
 
 /**
  * @param copy rejects when the archive does not take the log now

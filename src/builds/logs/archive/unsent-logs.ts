@@ -2,11 +2,10 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { logFilesOf } from '../build-logs.ts';
+import { firstPauseMs, longestPauseMs } from './late-logs.ts';
 import type { LogArchive } from './log-archive.ts';
 
 const suffix = '.unsent';
-const firstPauseMs = 1000;
-const longestPauseMs = 60_000;
 
 /** Sends the files of a log to the archive; false when this machine has none. */
 export async function sendLog(

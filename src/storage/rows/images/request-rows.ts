@@ -44,14 +44,6 @@ export interface RequestPlace {
   readonly id: number;
 }
 
-const beforeAll: RequestPlace = { expiresAt: Number.MIN_SAFE_INTEGER, id: 0 };
-
-/** Returns the later of two places. */
-function later(one: RequestPlace, other: RequestPlace): RequestPlace {
-  const isLater = other.expiresAt - one.expiresAt || other.id - one.id;
-  return isLater > 0 ? other : one;
-}
-
 export interface EndingRequest extends RequestPlace {
   readonly body: string | null;
 }
@@ -73,6 +65,8 @@ const longestGroupMs = 50;
 // A group of this size takes some milliseconds to write.
 const mostInGroup = 500;
 const largestGroupBytes = 256 * 1024;
+
+const beforeAll: RequestPlace = { expiresAt: Number.MIN_SAFE_INTEGER, id: 0 };
 
 export function createRequestStore(database: RowDatabase): RequestStore {
   const addUse = useOfRequests(database);
@@ -158,6 +152,11 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     redate: (at, endsAfter, signal) =>
       inSmallSteps(database, limit => redate.changes({ at, endsAfter, limit }), signal),
   };
+}
+
+function later(one: RequestPlace, other: RequestPlace): RequestPlace {
+  const difference = other.expiresAt - one.expiresAt || other.id - one.id;
+  return difference > 0 ? other : one;
 }
 
 /**
