@@ -1,16 +1,23 @@
-/** A request with a body that reaches a replica whose lead has just ended, or that has just started. */
+/** Requests that a replica hands on, whatever clients send, and while the lead changes. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, type RequestListener, request as sendRequest } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type RequestListener,
+  request as sendRequest,
+} from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { pino } from 'pino';
 import { handedOnHeaders } from '../../src/http/callers/handed-on.ts';
 import { holdEntries } from '../../src/server/life/entries.ts';
 import { createCurrentLeader } from '../../src/server/replicas/current-leader.ts';
 import { createHandOn } from '../../src/server/replicas/hand-on.ts';
 import type { OrderedBlobs } from '../../src/server/replicas/ordered-blobs.ts';
+import { eventually } from '../world/eventually.ts';
 
 const proof = 'the replicas of a site know this';
 
@@ -92,4 +99,107 @@ test('a replica that has just started asks for no body before it knows its role'
   });
   const [answer] = await answered;
   assert.deepEqual([answer.statusCode, continues], [503, 0]);
+});
+
+/** What the leader has seen of a request. */
+interface Seen {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** Starts a leader and a replica that hands requests on to it, and answers `/asked` by asking the leader. */
+async function startPair(answerEarly = false) {
+  const leader = createCurrentLeader();
+  const handOn = createHandOn(leader, proof, { accepts: () => false } as unknown as OrderedBlobs);
+  const seen: Seen[] = [];
+  const leads = await listen(async (request, response) => {
+    const { method = '', url = '', headers } = request;
+    if (answerEarly) return void response.end('early');
+    seen.push({ method, url, headers, body: await text(request) });
+    response.end(url);
+  });
+  const front = await listen(async (request, response) => {
+    if (request.url !== '/asked') return handOn.answer(request, response);
+    const answer = await handOn.ask(request, 5000);
+    response.end(answer?.body);
+  });
+  leader.set(leads.url);
+  return {
+    seen,
+    leads,
+    front,
+    /** Sends a request, and after its answer another one on the same connection. Returns the second answer. */
+    async exchange(one: string, other: string): Promise<string> {
+      const socket = connect(Number(front.url.port), '127.0.0.1');
+      socket.write(one);
+      await once(socket, 'data');
+      socket.write(other);
+      return text(socket);
+    },
+    [Symbol.dispose]() {
+      handOn.close();
+      front[Symbol.dispose]();
+      leads[Symbol.dispose]();
+    },
+  };
+}
+
+const next = 'GET /next HTTP/1.1\r\nhost: front\r\nconnection: close\r\n\r\n';
+const hidden = 'PUT /hidden HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n';
+
+for (const method of ['GET', 'HEAD', 'DELETE', 'OPTIONS', 'POST']) {
+  for (const named of [
+    'content-length',
+    'transfer-encoding',
+    'x-forwarded-for, host, content-length',
+  ]) {
+    test(`the body of ${method} with "Connection: ${named}" is not a request of its own`, async () => {
+      using pair = await startPair();
+      const isChunked = named === 'transfer-encoding';
+      const frame = isChunked ? 'transfer-encoding: chunked' : `content-length: ${hidden.length}`;
+      const body = isChunked ? `${hidden.length.toString(16)}\r\n${hidden}\r\n0\r\n\r\n` : hidden;
+      const head = `${method} /shown HTTP/1.1\r\nhost: front\r\nx-forwarded-for: 192.0.2.1`;
+      const shown = `${head}\r\nconnection: ${named}\r\n${frame}\r\n\r\n${body}`;
+      assert.match(await pair.exchange(shown, next), /\/next$/);
+      assert.deepEqual(
+        pair.seen.map(({ url, body }) => [url, body]),
+        [
+          ['/shown', method === 'GET' || method === 'HEAD' ? '' : hidden],
+          ['/next', ''],
+        ],
+      );
+      const [{ headers } = assert.fail()] = pair.seen;
+      assert.deepEqual([headers.host, headers['x-forwarded-for']], ['front', '192.0.2.1']);
+    });
+  }
+}
+
+test('a question to the leader takes nothing from the next request', async () => {
+  using pair = await startPair();
+  const asking = `GET /asked HTTP/1.1\r\nhost: front\r\ncontent-length: 5\r\n\r\nbytes`;
+  assert.match(await pair.exchange(asking, next), /\/next$/);
+  assert.deepEqual(
+    pair.seen.map(({ url }) => url),
+    ['/asked', '/next'],
+  );
+});
+
+test('no header of an ordinary request makes its connection to the leader a tunnel', async () => {
+  using pair = await startPair();
+  const shown = 'GET /shown HTTP/1.1\r\nhost: front\r\nupgrade: websocket\r\n\r\n';
+  assert.match(await pair.exchange(shown, next), /\/next$/);
+  assert.equal(pair.seen[0]?.headers.upgrade, undefined);
+});
+
+test('an answer before the body leaves no connection to the leader behind', async () => {
+  using pair = await startPair(true);
+  const asking = 'POST /shown HTTP/1.1\r\nhost: front\r\ncontent-length: 10\r\n\r\n';
+  const { port } = pair.front.url;
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.write(asking);
+  assert.match(await text(socket), /early$/);
+  const connections = promisify(pair.leads.server.getConnections.bind(pair.leads.server));
+  await eventually('the connection has ended', async () => (await connections()) === 0);
 });

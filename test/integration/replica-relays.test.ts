@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { after, before, suite, test } from 'node:test';
+import pg from 'pg';
 import { digestOf } from '../../src/oci/digest.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { basic } from '../hosted/push-client.ts';
@@ -15,6 +16,8 @@ import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
 import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
 import { accounts, admin } from './hosted.ts';
+
+const perAddress = 10;
 
 suite('blobs of other registries', () => {
   let postgres: Postgres;
@@ -41,6 +44,7 @@ suite('blobs of other registries', () => {
       config: {
         accounts,
         rightLife: '1s',
+        limits: { connections: { perAddress } },
         registries: {
           [registry.host]: { plainHttp: true, username, password, anonymous: true },
         },
@@ -75,15 +79,16 @@ suite('blobs of other registries', () => {
     registry.requests.filter(({ method, path }) => method === 'GET' && path.endsWith(digest));
 
   /** Begins to read a blob, and stops after its first bytes. */
-  const beginSlowly = async (at: Sluice, image: ContainerAnswer) => {
-    const [transfer] = (await once(get(blob(at, image), { agent: false }), 'response')) as [
-      IncomingMessage,
-    ];
+  const beginSlowly = async (at: Sluice, image: ContainerAnswer, client = '192.0.2.1') => {
+    const options = { agent: false, headers: { 'x-forwarded-for': client } };
+    const [transfer] = (await once(get(blob(at, image), options), 'response')) as [IncomingMessage];
+    assert.equal(transfer.statusCode, 200);
     const hash = createHash('sha256');
     const [head] = await once(transfer, 'data');
     transfer.pause();
     hash.update(head);
     return {
+      end: () => transfer.destroy(),
       async digest() {
         for await (const chunk of transfer) hash.update(chunk);
         return `sha256:${hash.digest('hex')}`;
@@ -159,6 +164,45 @@ suite('blobs of other registries', () => {
     );
     await assert.rejects(transfer.digest());
     assert.equal((await fetch(blob(follows, ended))).status, 404);
+  });
+
+  test('a transfer outlives its container token, as at the leader', async () => {
+    const leader = await replicas.leader();
+    const [leads, follows] = [server(leader), server(1 - leader)];
+    const expiring = await request('expiring');
+    const client = new pg.Client(replicas.database);
+    await client.connect();
+    const { rowCount } = await client.query(
+      'UPDATE requests SET expires_at = $1 WHERE token_hash = sha256($2)',
+      [Date.now() + 3000, expiring.containerToken],
+    );
+    await client.end();
+    assert.equal(rowCount, 1);
+    const transfer = await beginSlowly(follows, expiring);
+    await eventually('the token has expired', async () => {
+      const manifest = leads.at(expiring.targetImage, 'manifests/64m');
+      return (await fetch(manifest)).status === 404;
+    });
+    const looks = async () =>
+      (await leads.requests()).filter(({ path }) => path.endsWith(digest)).length;
+    const before = await looks();
+    await eventually('the right was checked since then', async () => (await looks()) > before + 1);
+    assert.equal(await transfer.digest(), digest);
+    assert.equal((await fetch(blob(follows, expiring))).status, 404);
+  });
+
+  test('the transfers of one client are limited where it gets them', async () => {
+    const follows = server(1 - (await replicas.leader()));
+    const client = '192.0.2.9';
+    const transfers = await Promise.all(
+      Array.from({ length: perAddress }, () => beginSlowly(follows, answer, client)),
+    );
+    const ask = (from: string) =>
+      fetch(`${follows.url}/service-info`, { headers: { 'x-forwarded-for': from } });
+    assert.equal((await ask(client)).status, 429);
+    assert.equal((await ask('192.0.2.10')).status, 200);
+    for (const transfer of transfers) transfer.end();
+    await eventually('there is room again', async () => (await ask(client)).status === 200);
   });
 
   test('a transfer outlives the leader, and is right', async () => {

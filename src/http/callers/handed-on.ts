@@ -8,7 +8,10 @@ export const handedOnHeaders = {
   proof: 'sluice-replica',
   /** Address of the client, or of its proxy, that connected to that replica. */
   peer: 'sluice-peer',
-  /** The replica can send a blob itself. In the answer: the body says which one. */
+  /**
+   * The replica can send a blob itself; `look`: it sends the blob, and asks whether the right still holds. In the answer: the
+   * body says which one.
+   */
   order: 'sluice-order',
 } as const;
 
@@ -28,17 +31,27 @@ export function takesOrders(request: IncomingMessage): boolean {
   return ordering.has(request);
 }
 
+/** Requests whose replica sends the blob already. */
+const looking = new WeakSet<IncomingMessage>();
+
+/** Returns true for a request of a replica that sends the blob, and asks whether it may continue. */
+export function looksAgain(request: IncomingMessage): boolean {
+  return looking.has(request);
+}
+
 /**
  * Returns true for a request that another replica has handed on. Its peer is then the one that connected to that
  * replica. Anybody can invent the headers, except for the proof.
  */
 export function admitHandedOn(request: IncomingMessage, proof: string): boolean {
   const { [handedOnHeaders.proof]: given, [handedOnHeaders.peer]: peer } = request.headers;
+  const order = request.headers[handedOnHeaders.order];
   if (typeof given !== 'string' || typeof peer !== 'string') return false;
   const [one, other] = [Buffer.from(given), Buffer.from(proof)];
   if (one.length !== other.length || !timingSafeEqual(one, other)) return false;
   notePeer(request, peer);
   handedOn.add(request);
-  if (request.headers[handedOnHeaders.order] !== undefined) ordering.add(request);
+  if (order !== undefined) ordering.add(request);
+  if (order === 'look') looking.add(request);
   return true;
 }

@@ -12,10 +12,11 @@ import type { PulledImage } from '../../pull/pulled-image.ts';
 import { listingOf } from '../../pull/pulled-listing.ts';
 import type { ManifestFinder } from '../../pull/pulled-manifest.ts';
 import type { ContainerRequest } from '../../request/container-request.ts';
+import type { ContainerToken } from '../../request/tokens/container-token.ts';
 import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import { callerAddress } from '../callers/client-address.ts';
-import { takesOrders } from '../callers/handed-on.ts';
+import { looksAgain, takesOrders } from '../callers/handed-on.ts';
 import type { PullGuard } from '../gates/pull-guard.ts';
 import type { RequestState } from '../request-state.ts';
 import { sendBlob } from './blobs/send-blob.ts';
@@ -61,7 +62,8 @@ export async function sendServed(
   }
   const pull = parsePullPath(path);
   await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
-  const request = await deps.tokens.get(pull.token);
+  const find = looksAgain(req) ? deps.tokens.unrevoked : deps.tokens.get;
+  const request = await find(pull.token);
   state.token = request.label;
   if (request.isFrozen) {
     throw new Fault('not-found', `This image is frozen: pull it as ${request.targetImage}`, {
@@ -127,12 +129,8 @@ function send(
 }
 
 /** Throws a {@link Fault} when a transfer may not continue. One that began before its token expired may. */
-async function requireRight(deps: ServedDeps, request: ContainerRequest): Promise<void> {
-  const { expiresAt } = await deps.tokens.describe(request.token);
-  const isRevoked = expiresAt < request.expiresAt;
-  // Throws with the reason.
-  if (isRevoked) await deps.tokens.get(request.token);
-  await deps.findImage(request);
+async function requireRight(deps: ServedDeps, token: ContainerToken): Promise<void> {
+  await deps.findImage(await deps.tokens.unrevoked(token));
 }
 
 async function sendManifest(
@@ -161,7 +159,7 @@ async function sendBlobOf(
   const { blobs, noteBlob } = deps;
   const order = takesOrders(req) ? await blobs.order(image, digest) : undefined;
   if (order) return sendOrder(order, res);
-  watchRight(res, deps.rightLifeMs, () => requireRight(deps, request));
+  watchRight(res, deps.rightLifeMs, () => requireRight(deps, request.token));
   const answer = {
     isKnown: async () => (await image.member(digest)) !== undefined,
     size: (signal: AbortSignal) => blobs.head(image, digest, signal),

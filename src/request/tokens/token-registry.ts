@@ -21,6 +21,11 @@ export interface TokenRegistry {
   get(token: string): Promise<ContainerRequest>;
   /** Returns the request of a token, live or ended, while it is remembered. */
   describe(token: string): Promise<ContainerRequest>;
+  /**
+   * Returns the request of a token for a transfer that began before the token expired. Throws a {@link Fault}: the token is
+   * unknown or revoked.
+   */
+  unrevoked(token: string): Promise<ContainerRequest>;
   /** Ends the request now; throws if it does not exist. */
   revoke(token: string): Promise<void>;
   /** Deletes requests that ended long ago, and corrects dates from a wrong clock. */
@@ -137,6 +142,12 @@ export function createTokenRegistry(
       const { request, revokedAt } = await find(token);
       const expiresAt = Math.min(request.expiresAt, revokedAt ?? Number.POSITIVE_INFINITY);
       return { ...request, expiresAt };
+    },
+
+    async unrevoked(token) {
+      const { request, revokedAt } = await find(token);
+      if (revokedAt !== null && revokedAt < request.expiresAt) throw revoked(revokedAt);
+      return request;
     },
 
     async revoke(token) {

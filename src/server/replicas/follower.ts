@@ -10,6 +10,7 @@ import { traceRequests } from '../../http/callers/trace-requests.ts';
 import { requireHost } from '../../http/errors/broken-requests.ts';
 import { outermost } from '../../http/errors/error-answers.ts';
 import { gate } from '../../http/gates/gate.ts';
+import { limitRequestsAtOnce } from '../../http/limits/requests-at-once.ts';
 import { createObserver } from '../../http/observe.ts';
 import type { RequestState } from '../../http/request-state.ts';
 import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
@@ -55,7 +56,8 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
       tally: withMetrics(noTally, metrics),
     }),
   );
-  koa.use(gate(requireHost));
+  const { perAddress } = config.limits.connections;
+  koa.use(gate(requireHost, limitRequestsAtOnce(perAddress, config.trustedProxies)));
   koa.use(async ctx => {
     const { req, res, path, method } = ctx;
     if (admitHandedOn(req, proof)) throw notLeading();

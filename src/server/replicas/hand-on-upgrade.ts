@@ -20,7 +20,8 @@ export function handOnUpgrade(
     refuse();
     return;
   }
-  const { out } = handOn.send(request, address);
+  const { upgrade = '' } = request.headers;
+  const { out } = handOn.send(request, address, ['connection', 'upgrade', 'upgrade', upgrade]);
   const end = () => {
     out.destroy();
     socket.destroy();

@@ -24,7 +24,8 @@ export interface HandOn {
    */
   answer(request: IncomingMessage, response: ServerResponse): Promise<void>;
   /**
-   * Sends the head of a request to a leader. The connection is made when `connected` resolves.
+   * Sends the head of a request to a leader, as one without a body unless `more` frames one. The connection is made when
+   * `connected` resolves.
    *
    * @param more names and values of further headers in turn
    */
@@ -56,7 +57,8 @@ const connectMs = 3000;
 const probeMs = 15_000;
 const retryAfterSeconds = 1;
 
-// They belong to one connection. Source: RFC 9110, section 7.6.1.
+// They belong to one connection. Others that a client names in `Connection` stay: the leader reads no other header of a
+// connection, and a client could hide its address or the length of its body. Source: RFC 9110, section 7.6.1.
 const ofConnection = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding'],
   ...['upgrade', 'expect'],
@@ -103,10 +105,14 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<Outcome> => {
-    const hasBody = mayHaveBody(request);
+    const framing = framingOf(request);
+    const hasBody = framing !== undefined;
     const digest = orderableDigest(request);
     const takesOrder = digest !== undefined && blobs.accepts(digest);
-    const { out, connected } = send(request, address, takesOrder ? takesOrders : []);
+    const { out, connected } = send(request, address, [
+      ...(framing ?? emptyFraming(request)),
+      ...(takesOrder ? takesOrders : []),
+    ]);
     const end = () => void out.destroy();
     const { signal } = leader;
     response.once('close', end);
@@ -149,7 +155,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       // Those of this server would stand beside those of the leader.
       for (const name of response.getHeaderNames()) response.removeHeader(name);
       response.writeHead(answer.statusCode ?? 0, answer.statusMessage ?? '', [
-        ...withoutConnection(answer.rawHeaders),
+        ...without(ofConnection, answer.rawHeaders),
         // The leader did not want the rest of the body, or this server stops.
         ...(isLast ? ['connection', 'close'] : []),
       ]);
@@ -168,7 +174,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   const look = (request: IncomingMessage): Promise<void> =>
     leader.reach(
       async address => {
-        const { out } = send(request, address, takesOrders);
+        const { out } = send(request, address, looks);
         out.end();
         const answer = await answerOf(out).catch(() => undefined);
         if (!answer || !isOfLeader(answer)) return 'ended';
@@ -241,8 +247,23 @@ function isAwaited(out: ClientRequest): Promise<boolean> {
   });
 }
 
-function mayHaveBody({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+/**
+ * Returns the headers that frame the body of a request for the leader; undefined without a body. A body of GET or HEAD means
+ * nothing, and such a request may be sent twice. Only the parsed headers count: without a frame, the leader would take the
+ * body for another request.
+ */
+function framingOf({ method, headers }: IncomingMessage): string[] | undefined {
+  if (method === 'GET' || method === 'HEAD') return undefined;
+  const length = headers['content-length'] ?? '0';
+  const isChunked = headers['transfer-encoding'] !== undefined;
+  if (!isChunked && Number(length) === 0) return undefined;
+  const frame = isChunked ? ['transfer-encoding', 'chunked'] : ['content-length', length];
+  return [...frame, 'expect', '100-continue'];
+}
+
+/** Source: RFC 9110, section 8.6. */
+function emptyFraming({ method = '' }: IncomingMessage): string[] {
+  return emptyBodies.has(method) ? ['content-length', '0'] : [];
 }
 
 function mayRepeat({ method = '' }: IncomingMessage): boolean {
@@ -251,47 +272,30 @@ function mayRepeat({ method = '' }: IncomingMessage): boolean {
 
 /** Returns names and values in turn, as Node takes them. */
 function headersOf(request: IncomingMessage, leader: URL, proof: string): string[] {
-  const { rawHeaders, headers, method = '', socket } = request;
-  const framing =
-    headers['transfer-encoding'] !== undefined
-      ? ['transfer-encoding', 'chunked']
-      : headers['content-length'] === undefined && emptyBodies.has(method)
-        ? ['content-length', '0']
-        : [];
-  const wish = mayHaveBody(request) ? ['expect', '100-continue'] : [];
-  const upgrade = headers.upgrade ? ['connection', 'upgrade', 'upgrade', headers.upgrade] : [];
+  const { rawHeaders, headers, socket } = request;
   const trace = traceHeaders();
-  const replaced = new Set([...ofReplicas, ...Object.keys(trace)]);
+  const replaced = new Set([
+    ...ofConnection,
+    'content-length',
+    ...ofReplicas,
+    ...Object.keys(trace),
+  ]);
   return [
-    ...withoutConnection(rawHeaders, replaced),
+    ...without(replaced, rawHeaders),
     ...Object.entries(trace).flat(),
     // HTTP/1.0 does not require it.
     ...(headers.host === undefined ? ['host', leader.host] : []),
-    ...framing,
-    ...wish,
-    ...upgrade,
     ...[handedOnHeaders.proof, proof],
     ...[handedOnHeaders.peer, socket.remoteAddress ?? 'unknown'],
   ];
 }
 
-function withoutConnection(
-  raw: readonly string[],
-  others: ReadonlySet<string> = new Set(),
-): string[] {
-  const named = new Set(
-    raw
-      .filter((_, at) => at % 2 === 1 && raw[at - 1]?.toLowerCase() === 'connection')
-      .flatMap(value => value.toLowerCase().split(','))
-      .map(option => option.trim()),
-  );
-  return raw.filter((_, at) => {
-    const name = (raw[at - (at % 2)] ?? '').toLowerCase();
-    return !ofConnection.has(name) && !others.has(name) && !named.has(name);
-  });
+function without(names: ReadonlySet<string>, raw: readonly string[]): string[] {
+  return raw.filter((_, at) => !names.has((raw[at - (at % 2)] ?? '').toLowerCase()));
 }
 
 const takesOrders = [handedOnHeaders.order, 'yes'];
+const looks = [handedOnHeaders.order, 'look'];
 // A token of a client ends before a long transfer, and is checked at its begin only. The second one is a limit.
 const rightStays = new Set([401, 429]);
 
