@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import type { Call, RowDatabase } from './driver/row-database.ts';
+import type { Call, RowDatabase, Statement, Value } from './driver/row-database.ts';
 
 // A step holds the event loop, and SQLite's only write lock, for about this time.
 const stepMs = 8;
@@ -75,6 +75,35 @@ export async function inOrder<Place>(
     if (steps % stepsBetweenFlushes === 0) await database.settle();
     await sleep(Math.max(1, tookMs), undefined, signal ? { signal } : {});
   }
+}
+
+/** How {@link removeInOrder} removes rows. */
+export interface OrderedRemoval<Place> {
+  /**
+   * Removes up to `@limit` rows, the first ones after a place, and returns the places of the removed. Its values are
+   * the columns of a place and those of the removal.
+   */
+  readonly statement: Statement<Place>;
+  readonly values: Readonly<Record<string, Value>>;
+  /** A place before all rows. */
+  readonly first: Place;
+  /** Orders places as the statement does. */
+  readonly order: (one: Place, other: Place) => number;
+}
+
+/** Removes rows in an order, as {@link inOrder} does; returns how many. */
+export function removeInOrder<Place>(
+  database: Pick<RowDatabase, 'commit' | 'settle'>,
+  { statement, values, first, order }: OrderedRemoval<Place>,
+  signal?: AbortSignal,
+): Promise<number> {
+  const later = (one: Place, other: Place) => (order(one, other) < 0 ? other : one);
+  const step = function* (from: Place, limit: number) {
+    // A statement returns what it removed in no order.
+    const removed = yield* statement.all({ ...values, ...from, limit });
+    return { found: removed.length, place: removed.reduce(later, from) };
+  };
+  return inOrder(database, first, step, signal);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { dayMs, dayOf } from '../../../foundation/telemetry/utc-day.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
-import { inSmallSteps } from '../small-steps.ts';
+import { removeInOrder } from '../small-steps.ts';
 import { gatherCounts } from './gathered-counts.ts';
 
 /** What is pulled: one of the names that `pull/pull-subject.ts` makes. */
@@ -35,6 +35,12 @@ export interface PullStore {
   purge(before: string, signal?: AbortSignal): Promise<number>;
 }
 
+/** A row: in the order of days for a purge, and in that of subjects for a removal. */
+interface PullPlace {
+  readonly subject: PullSubject;
+  readonly day: string;
+}
+
 interface Count extends DayPulls {
   readonly subject: PullSubject;
   readonly lastAt: number;
@@ -42,6 +48,7 @@ interface Count extends DayPulls {
 
 // A disk that refuses writes for long must not fill the memory.
 const mostWaiting = 50_000;
+const beforeAll: PullPlace = { subject: '' as PullSubject, day: '' };
 
 export function createPullStore(database: RowDatabase, now: () => number = Date.now): PullStore {
   const insert = database.sql(
@@ -59,15 +66,15 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
   const last = database
     .sql('SELECT last_at FROM pulls WHERE subject = ? ORDER BY day DESC LIMIT 1')
     .pluck<number>();
-  const purge = database.sql(
-    `DELETE FROM pulls WHERE (subject, day) IN
-     (SELECT subject, day FROM pulls WHERE day < ? ORDER BY day LIMIT ?)`,
-  );
-  const remove = database.sql(
-    `DELETE FROM pulls WHERE (subject, day) IN
-     (SELECT subject, day FROM pulls WHERE subject >= ? AND subject <= ? ORDER BY subject LIMIT ?)`,
-  );
-  const keyOf = ({ subject, day }: Pick<Count, 'subject' | 'day'>) => `${day} ${subject}`;
+  const removal = (condition: string, order: string) =>
+    database.sql<PullPlace>(
+      `DELETE FROM pulls WHERE (subject, day) IN
+       (SELECT subject, day FROM pulls WHERE ${condition} ORDER BY ${order} LIMIT @limit)
+       RETURNING subject, day`,
+    );
+  const purge = removal('(day, subject) > (@day, @subject) AND day < @before', 'day, subject');
+  const remove = removal('(subject, day) > (@subject, @day) AND subject <= @to', 'subject, day');
+  const keyOf = ({ subject, day }: PullPlace) => `${day} ${subject}`;
   const gathered = gatherCounts<Count>(database, {
     keyOf,
     merge: (one, other) => ({
@@ -105,7 +112,7 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
           for (const { day, count } of [...rows, ...unwritten(subject, from)]) {
             days.set(day, (days.get(day) ?? 0) + count);
           }
-          return [...days].map(([day, count]) => ({ day, count })).sort(inOrder);
+          return [...days].map(([day, count]) => ({ day, count })).sort(byDate);
         },
       ),
 
@@ -122,10 +129,16 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
 
     async remove(from, to) {
       await gathered.flush();
-      await inSmallSteps(database, rows => remove.changes(from, to, rows));
+      const first = { subject: from, day: '' };
+      await removeInOrder(database, { statement: remove, values: { to }, first, order: bySubject });
     },
 
-    purge: (before, signal) => inSmallSteps(database, rows => purge.changes(before, rows), signal),
+    purge: (before, signal) =>
+      removeInOrder(
+        database,
+        { statement: purge, values: { before }, first: beforeAll, order: byDateAndSubject },
+        signal,
+      ),
   };
 }
 
@@ -133,6 +146,20 @@ function joined({ count, lastAt }: RecentPulls, other: Count): RecentPulls {
   return { count: count + other.count, lastAt: Math.max(lastAt ?? other.lastAt, other.lastAt) };
 }
 
-function inOrder(one: DayPulls, other: DayPulls): number {
-  return one.day < other.day ? -1 : 1;
+function byDate(one: { readonly day: string }, other: { readonly day: string }): number {
+  return compare(one.day, other.day);
+}
+
+function bySubject(one: PullPlace, other: PullPlace): number {
+  return compare(one.subject, other.subject) || byDate(one, other);
+}
+
+function byDateAndSubject(one: PullPlace, other: PullPlace): number {
+  return byDate(one, other) || compare(one.subject, other.subject);
+}
+
+/** Subjects and days are ASCII: their order is that of the database. */
+function compare(one: string, other: string): number {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
 }

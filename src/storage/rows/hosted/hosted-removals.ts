@@ -2,7 +2,7 @@ import type { Digest } from '../../../oci/digest.ts';
 import { isThere } from '../driver/is-there.ts';
 import type { Call, RowDatabase, RowsWork } from '../driver/row-database.ts';
 import { together } from '../driver/together.ts';
-import { eachRow, inSmallSteps } from '../small-steps.ts';
+import { eachRow, inOrder } from '../small-steps.ts';
 import { type HostedQueries, inRepository } from './hosted-queries.ts';
 import type { BlobRemoval, HostedImage, HostedRemovals } from './hosted-store.ts';
 import { isPartOfManifest } from './part-of-manifest.ts';
@@ -20,6 +20,12 @@ interface FoundRepository {
   readonly isUsed: number;
 }
 
+/** The last tag and the last manifest that a removal of a repository has reached. */
+interface RemovalPlace {
+  readonly tag: string;
+  readonly digest: string;
+}
+
 export function createHostedRemovals(
   database: RowDatabase,
   queries: HostedQueries,
@@ -28,10 +34,11 @@ export function createHostedRemovals(
   const { removeManifest, removeTag } = createImageRemoval(database, queries);
   const removeTags = sql(
     `DELETE FROM hosted_tags WHERE repository = @id AND name IN
-     (SELECT name FROM hosted_tags WHERE repository = @id LIMIT @limit)`,
-  );
+     (SELECT name FROM hosted_tags WHERE repository = @id AND name > @after ORDER BY name LIMIT @limit)
+     RETURNING name`,
+  ).pluck<string>();
   const someManifests = sql(
-    `SELECT digest FROM hosted_manifests WHERE ${inRepository} LIMIT ?`,
+    'SELECT digest FROM hosted_manifests WHERE repository = @id AND digest > @after ORDER BY digest LIMIT @limit',
   ).pluck<Digest>();
   const removeIfEmpty = sql(`DELETE FROM repositories AS r WHERE id = ? AND NOT (${isUsedSql})`);
   const someRepositories = database.sql<FoundRepository>(
@@ -52,15 +59,19 @@ export function createHostedRemovals(
     return { kind: removed > 0 ? 'removed' : 'unknown' };
   }
 
-  function* removeSome(repository: string, limit: number) {
+  /** Removes tags, then manifests, after a place. */
+  function* removeSome(repository: string, { tag, digest }: RemovalPlace, limit: number) {
     const id = (yield* queries.repositoryId(repository)) ?? 0;
-    let removed = yield* removeTags.changes({ id, limit });
-    if (removed === limit) return removed;
-    const digests = yield* someManifests.all(repository, limit - removed);
+    const tags = yield* removeTags.all({ id, after: tag, limit });
+    const rest = limit - tags.length;
+    // Tags are ASCII: their order is that of the database.
+    const place = { tag: tags.reduce((one, other) => (other > one ? other : one), tag), digest };
+    if (rest === 0) return { found: limit, place };
+    const digests = yield* someManifests.all({ id, after: digest, limit: rest });
     yield* together(digests.map(digest => removeManifest(repository, digest)));
-    removed += digests.length;
-    if (removed < limit) yield* removeIfEmpty.run(id);
-    return removed;
+    if (digests.length < rest) yield* removeIfEmpty.run(id);
+    place.digest = digests.at(-1) ?? digest;
+    return { found: tags.length + digests.length, place };
   }
 
   return {
@@ -70,7 +81,11 @@ export function createHostedRemovals(
     removeBlob: (repository, digest) =>
       database.write(() => removeUnneededBlob(repository, digest)),
     async removeManifests(repository) {
-      await inSmallSteps(database, limit => removeSome(repository, limit));
+      const first: RemovalPlace = { tag: '', digest: '' };
+      const pass = () =>
+        inOrder(database, first, (from, limit) => removeSome(repository, from, limit));
+      // An index that was pushed meanwhile to a place that was passed would stay without its images.
+      while ((await pass()) > 0);
     },
     removeOrphans: (orphans, linkedBefore) =>
       database.commit(function* () {

@@ -1,6 +1,6 @@
 import type { Call, RowDatabase } from '../driver/row-database.ts';
 import { atLast } from '../driver/together.ts';
-import { inOrder, inSmallSteps } from '../small-steps.ts';
+import { inSmallSteps, removeInOrder } from '../small-steps.ts';
 import { allNetworks } from './anonymous-use.ts';
 
 /** A container request as it is stored: times in ms since the epoch, the rest as JSON text. */
@@ -66,7 +66,7 @@ const longestGroupMs = 50;
 const mostInGroup = 500;
 const largestGroupBytes = 256 * 1024;
 
-const beforeAll: RequestPlace = { expiresAt: Number.MIN_SAFE_INTEGER, id: 0 };
+const first: RequestPlace = { expiresAt: Number.MIN_SAFE_INTEGER, id: 0 };
 
 export function createRequestStore(database: RowDatabase): RequestStore {
   const addUse = useOfRequests(database);
@@ -140,13 +140,9 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     revoke: (tokenHash, at) => database.write(() => revoke.hasChanged(at, tokenHash)),
     endingAfter: ({ expiresAt, id }, limit) => database.read(endingAfter.all(expiresAt, id, limit)),
     purge: (endedBefore, signal) =>
-      inOrder(
+      removeInOrder(
         database,
-        beforeAll,
-        function* (from: RequestPlace, limit) {
-          const removed = yield* purge.all({ ...from, endedBefore, limit });
-          return { found: removed.length, place: removed.reduce(later, from) };
-        },
+        { statement: purge, values: { endedBefore }, first, order: byEnd },
         signal,
       ),
     redate: (at, endsAfter, signal) =>
@@ -154,9 +150,8 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   };
 }
 
-function later(one: RequestPlace, other: RequestPlace): RequestPlace {
-  const difference = other.expiresAt - one.expiresAt || other.id - one.id;
-  return difference > 0 ? other : one;
+function byEnd(one: RequestPlace, other: RequestPlace): number {
+  return one.expiresAt - other.expiresAt || one.id - other.id;
 }
 
 /**

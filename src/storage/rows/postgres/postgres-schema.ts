@@ -375,4 +375,9 @@ export const postgresMigrations: readonly string[] = [
   DROP INDEX requests_by_expiry;
   CREATE INDEX requests_by_expiry ON requests (expires_at, id);
   `,
+  // A purge of pulls goes on after one of many on the same day. In SQLite, an index has the primary key of this table.
+  `
+  DROP INDEX pulls_by_day;
+  CREATE INDEX pulls_by_day ON pulls (day, subject);
+  `,
 ];
