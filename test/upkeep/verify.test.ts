@@ -2,20 +2,32 @@ import assert from 'node:assert/strict';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { digestOf } from '../../src/oci/digest.ts';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { verify as verifyContent } from '../../src/server/upkeep/verify.ts';
+import type { Proof } from '../../src/storage/content/checks.ts';
+import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
+import { openBucket } from '../../src/storage/objects/bucket.ts';
+import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
+import { openDatabase } from '../../src/storage/rows/database.ts';
 import type { HostedStore } from '../../src/storage/rows/hosted/hosted-store.ts';
+import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { assertRegistryFault } from '../faults/http-client.ts';
 import { pattern } from '../faults/scripted-upstream.ts';
 import { administered, expect, Repository } from '../hosted/push-client.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
+import { startObjectStore } from '../world/object-store.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 
 function fileOf(sluice: Sluice, digest: string): string {
   const [algorithm = '', hex = ''] = digest.split(':');
   return join(sluice.data, 'content/blobs', algorithm, hex.slice(0, 2), hex);
 }
+
+const empty = async () => [];
+const hosted = { blobsAfter: empty, manifestsAfter: empty } as unknown as HostedStore;
 
 async function verify(sluice: Sluice, ...args: readonly string[]) {
   const { code, stdout } = await sluiceCommand([
@@ -91,8 +103,74 @@ test('content is not damaged because the process has no descriptor left', async 
       discarded += 1;
     },
   } as unknown as ContentStore;
-  const hosted = {} as HostedStore;
   await assert.rejects(verifyContent(content, hosted), { code: 'EMFILE' });
   await assert.rejects(verifyContent(content, hosted, true), { code: 'EMFILE' });
   assert.equal(discarded, 0);
+});
+
+test('content is not damaged because the disk of another machine cannot be reached', async () => {
+  const digest = digestOf('content');
+  let discarded = 0;
+  const contentOf = (failure: object) => {
+    const fail = async () => {
+      throw Object.assign(new Error('cannot read'), failure);
+    };
+    return {
+      async *list() {
+        yield { digest, size: 7 };
+      },
+      ...{ examine: fail, discardDamaged: fail, size: async () => undefined },
+      async discard() {
+        discarded += 1;
+      },
+    } as unknown as ContentStore;
+  };
+  for (const failure of [
+    { code: 'ESTALE', errno: -116 },
+    { code: 'ETIMEDOUT', errno: -110 },
+  ]) {
+    await assert.rejects(verifyContent(contentOf(failure), hosted), failure);
+    await assert.rejects(verifyContent(contentOf(failure), hosted, true), failure);
+  }
+  assert.equal(discarded, 0);
+  const unreadable = contentOf({ code: 'EIO', errno: -5 });
+  assert.deepEqual((await verifyContent(unreadable, hosted)).damaged, [digest]);
+  assert.deepEqual((await verifyContent(unreadable, hosted, true)).damaged, [digest]);
+  assert.equal(discarded, 1);
+});
+
+test('content is not damaged because its object store restarts', async () => {
+  await using store = await startObjectStore();
+  await using directory = await makeTempDir('verify');
+  Object.assign(process.env, store.env);
+  const address = `s3://${await store.createBucket()}`;
+  const bucket = await openBucket({ address, endpoint: store.url, pathStyle: true });
+  const database = openDatabase(':memory:');
+  const uses = createContentRowStore(database);
+  const local = await openContentDirectory(directory.join('local'));
+  const content = await openContentObjects(bucket, { local, uses });
+  const bytes = Buffer.from('content');
+  const digest = digestOf(bytes);
+  await content.write(digest, bytes);
+
+  const duringOutage =
+    (read: (of: Digest) => Promise<Proof>) =>
+    async (of: Digest): Promise<Proof> => {
+      await store.kill();
+      return read(of).finally(store.start);
+    };
+  const restarted: ContentStore = {
+    ...content,
+    examine: duringOutage(content.examine),
+    discardDamaged: duringOutage(content.discardDamaged),
+  };
+  const outage = { name: 'Fault', kind: 'unavailable', message: /object store .* try again/ };
+  await assert.rejects(verifyContent(restarted, hosted), outage);
+  await assert.rejects(verifyContent(restarted, hosted, true), outage);
+  assert.equal(await uses.isHere(digest), true);
+  const found = await content.read(digest);
+  assert.ok(found);
+  assertBytes(found, bytes);
+  await content.close();
+  await database.end();
 });

@@ -7,7 +7,7 @@ import { lockData } from '../../storage/directory/data-lock.ts';
 import { syncDirectory } from '../../storage/directory/sync-directory.ts';
 import { syncFile } from '../../storage/rows/file/copy-rows.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
-import { examined } from './verify.ts';
+import { examined, isUnreadable } from './verify.ts';
 
 /** The parts of a data directory that a copy needs. */
 export interface CopiedState {
@@ -163,7 +163,7 @@ async function copyOne(
   } catch (error) {
     if ((error as Error).name === 'DamagedContent') return false;
     // The disk has damaged a file that it cannot read.
-    if (isReading && (error as NodeJS.ErrnoException).code === 'EIO') return false;
+    if (isReading && isUnreadable(error)) return false;
     if ((await content.size(digest)) === undefined) return undefined;
     throw error;
   } finally {

@@ -22,7 +22,8 @@ export interface VerifyReport {
 
 /**
  * Reads all content and compares it with its digest. With `removeDamaged`, removes damaged content, so that the next
- * push or pull stores it again. Otherwise changes nothing.
+ * push or pull stores it again. Otherwise changes nothing. Ends with the error of a read that says nothing about the
+ * bytes, such as that of an object store that is unavailable.
  */
 export async function verify(
   content: ContentStore,
@@ -76,25 +77,32 @@ async function discarded(content: ContentStore, digest: Digest): Promise<Proof> 
   try {
     return await content.discardDamaged(digest);
   } catch (error) {
-    if (isNotOfDisk(error)) throw error;
+    if (!isUnreadable(error)) throw error;
     await content.discard(digest);
     return 'damaged';
   }
 }
 
-/** What was swept since it was listed is absent; what the disk cannot read is damaged. */
+/**
+ * Reads content and changes nothing. Content that was swept since it was listed is absent; content that the disk cannot
+ * read is damaged. Throws the error of an object store that is unavailable.
+ */
 export async function examined(content: ContentStore, digest: Digest): Promise<Proof> {
   try {
     return await content.examine(digest);
   } catch (error) {
-    if (isNotOfDisk(error)) throw error;
+    if (!isUnreadable(error)) throw error;
     return 'damaged';
   }
 }
 
-// The process lacks descriptors, memory or rights. The content may be right.
-const notOfDisk = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EACCES', 'EPERM']);
+// EIO, EBADMSG and EUCLEAN of Linux: the disk, or a checksum of the file system. Node has no names for the last two.
+const diskErrors = new Set<unknown>([-5, -74, -117]);
 
-function isNotOfDisk(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && notOfDisk.has(String(error.code));
+/**
+ * Returns true for an error of a disk that cannot read a file. After all others, such as those of an object store that
+ * is unavailable or of a process without descriptors, the content may be right.
+ */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof Error && 'errno' in error && diskErrors.has(error.errno);
 }
