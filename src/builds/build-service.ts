@@ -212,9 +212,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       failed: limits.keepFailed,
       anonymous: limits.keepAnonymous,
     },
-    remove: async (build, at) => {
-      await store.remove(build.id, at, targets.removedWith(build));
-    },
+    remove: (build, at) => store.remove(build.id, at, targets.removedWith(build)),
     waiting: { inAll: limits.maxWaiting, ofOne: limits.maxWaitingPerCaller },
   });
 

@@ -88,8 +88,8 @@ export interface BuildsDeps extends BuildRunsDeps {
   readonly admit: (plan: BuildPlan, asker: Pick<Asker, 'grant' | 'isTrusted'>) => Promise<void>;
   /** How long a failure is the answer to the same request (ms). */
   readonly retryAfterMs: number;
-  /** Removes an expired build, and the content that no other build needs. */
-  readonly remove: (build: ExpiredBuild, at: number) => Promise<void>;
+  /** Removes an expired build, and the content that no other build needs. Returns false for a build that stays. */
+  readonly remove: (build: ExpiredBuild, at: number) => Promise<boolean>;
   /** Maximum number of running and waiting builds, in total and per asker. */
   readonly waiting: { readonly inAll: number; readonly ofOne: number };
 }
@@ -320,8 +320,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
       const read = () => store.expired(now(), purgedAtOnce);
       for (let found = await read(); found.length > 0; found = await read()) {
         for (const build of found) {
-          await deps.remove(build, now());
-          await logs.remove(build.id);
+          // A request for the build may have come since it was listed.
+          if (await deps.remove(build, now())) await logs.remove(build.id);
           signal?.throwIfAborted();
         }
       }

@@ -82,7 +82,7 @@ function bench(directory: TempDir, database: Database, deps: Partial<BuildsDeps>
     timeLimits: { usual: 60_000, trusted: 60_000 },
     retryAfterMs: 60_000,
     keep: { usual: 60_000, failed: 60_000, anonymous: 60_000 },
-    remove: async ({ id }, at) => void store.remove(id, at),
+    remove: ({ id }, at) => store.remove(id, at),
     waiting: { inAll: 100, ofOne: 50 },
     ...deps,
   });
