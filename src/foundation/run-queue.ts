@@ -66,3 +66,33 @@ export class RunQueue {
     next();
   }
 }
+
+/**
+ * Works on each item, on at most so many at once, and takes the next item only when one of them may begin. Rejects with
+ * the first failure once the begun work has ended; no work begins after a failure.
+ */
+export async function workOnEach<T>(
+  items: AsyncIterable<T> | Iterable<T>,
+  atOnce: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const running = new Set<Promise<void>>();
+  let failure: { readonly error: unknown } | undefined;
+  try {
+    for await (const item of items) {
+      // It may have come while the items were awaited.
+      if (failure) break;
+      const one = work(item)
+        .catch(error => {
+          failure ??= { error };
+        })
+        .finally(() => running.delete(one));
+      running.add(one);
+      if (running.size >= atOnce) await Promise.race(running);
+      if (failure) break;
+    }
+  } finally {
+    await Promise.all(running);
+  }
+  if (failure) throw failure.error;
+}

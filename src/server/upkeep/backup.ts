@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { workOnEach } from '../../foundation/run-queue.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import type { ContentStore, KeptContent } from '../../storage/content/content-store.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';
@@ -126,14 +127,7 @@ export async function copyContent(
       damaged.push(digest);
     }
   };
-  const running = new Set<Promise<void>>();
-  for await (const found of content.list()) {
-    const copying = copyMissing(found).finally(() => running.delete(copying));
-    copying.catch(() => {});
-    running.add(copying);
-    if (running.size >= atOnce) await Promise.race(running);
-  }
-  await Promise.all(running);
+  await workOnEach(content.list(), atOnce, copyMissing);
   return { copied, copiedBytes, kept, damaged };
 }
 

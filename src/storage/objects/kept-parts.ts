@@ -1,4 +1,4 @@
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { workOnEach } from '../../foundation/run-queue.ts';
 import type { ByteSource } from '../content/byte-source.ts';
 import type { KeptDraft } from '../content/ingest.ts';
 import type { Bucket } from './bucket.ts';
@@ -52,11 +52,12 @@ export function keptParts(bucket: Bucket): KeptParts {
     return parts;
   };
   const removeAll = async (parts: AsyncIterable<string> | Iterable<string>): Promise<number> => {
-    const queue = new RunQueue(removalsAtOnce);
-    const removals: Promise<void>[] = [];
-    for await (const key of parts) removals.push(queue.run(() => bucket.remove(key)));
-    await Promise.all(removals);
-    return removals.length;
+    let removed = 0;
+    await workOnEach(parts, removalsAtOnce, async key => {
+      await bucket.remove(key);
+      removed += 1;
+    });
+    return removed;
   };
 
   return {
