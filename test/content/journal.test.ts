@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import {
   appendFile,
   open,
@@ -6,6 +7,7 @@ import {
   readlink,
   rm,
   stat,
+  statfs,
   truncate,
   writeFile,
 } from 'node:fs/promises';
@@ -16,6 +18,7 @@ import { openContentDirectory } from '../../src/storage/content/content-director
 import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
+import { requireCommand } from '../world/tools.ts';
 
 const documents = Array.from({ length: 20 }, (_, at) => Buffer.from(`document ${at}`));
 
@@ -154,4 +157,37 @@ test('a document is also safe without the journal', async () => {
   assert.equal(await store.claim(digestOf(document)), true);
   await rm(journal);
   await store.close();
+});
+
+test('documents that come after a full disk are restored', async () => {
+  await using directory = await makeTempDir('journal');
+  const mebibyte = 1024 * 1024;
+  const options = ['-t', 'tmpfs', '-o', `size=${8 * mebibyte}`];
+  execFileSync(requireCommand('mount'), [...options, 'tmpfs', directory.path]);
+  try {
+    const root = directory.join('content');
+    const store = await openContentDirectory(root, { isOwner: true });
+    const write = (bytes: Buffer) => store.write(digestOf(bytes), bytes);
+    const [before, during, after] = ['before', 'd'.repeat(mebibyte), 'after'].map(text =>
+      Buffer.from(text),
+    );
+    assert.ok(before && during && after);
+    await write(before);
+    // There is space for a part of the document.
+    const ballast = directory.join('ballast');
+    const { bavail, bsize } = await statfs(directory.path);
+    await writeFile(ballast, Buffer.alloc(bavail * bsize - mebibyte / 2));
+    await assert.rejects(write(during), { code: 'ENOSPC' });
+    await rm(ballast);
+    await write(after);
+    await store.close();
+    await rm(fileOf(root, before));
+    await rm(fileOf(root, after));
+    const again = await openContentDirectory(root, { isOwner: true });
+    for (const bytes of [before, after]) assertBytes(await again.read(digestOf(bytes)), bytes);
+    assert.equal(await again.size(digestOf(during)), undefined);
+    await again.close();
+  } finally {
+    execFileSync(requireCommand('umount'), ['--lazy', directory.path]);
+  }
 });

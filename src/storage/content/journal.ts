@@ -125,7 +125,8 @@ export async function openJournal(
 
   const openSegment = async (): Promise<Segment> => {
     const path = join(directory, `${Date.now()}-${++count}`);
-    const file = await open(path, 'wx', 0o600);
+    // Each record begins at the end, also after a truncation, which does not change the position in the file.
+    const file = await open(path, 'ax', 0o600);
     try {
       await syncDirectory(directory);
     } catch (error) {
