@@ -31,7 +31,7 @@ function detailed(message: string, details: Readonly<Record<string, object>>): S
 }
 
 /** A journal in which one step failed. */
-function journalOf(name: string, error: string): Journal {
+function journalOf(name: string, error: string, text = 'the last word\n'): Journal {
   const journal = new Journal();
   journal.add({
     vertices: [
@@ -40,7 +40,7 @@ function journalOf(name: string, error: string): Journal {
         ...{ startedMs: 1, completedMs: 2, group: undefined },
       },
     ],
-    logs: [{ vertex: 'sha256:1', stream: 'stderr', timeMs: 1, text: 'the last word\n' }],
+    logs: [{ vertex: 'sha256:1', stream: 'stderr', timeMs: 1, text }],
     ...{ statuses: [], warnings: [] },
   });
   return journal;
@@ -148,5 +148,21 @@ suite('kinds of failures', () => {
     const error = explain(serviceError('no sesame, no line-of-key, but abc'), journal, mask);
     assert.equal(error.message, 'no ***, no ***, but abc');
     assert.equal(error.step, '[2/2] RUN echo ***');
+  });
+
+  test('the last lines look as on a terminal', () => {
+    const text = '\x1b[31mred\x1b[0m\x07\n10 %\r50 %\r100 %\na\tb\r\n';
+    const { lastLogLines } = explain(serviceError('no'), journalOf('[2/2] RUN x', 'x', text));
+    assert.deepEqual(lastLogLines, ['red', '100 %', 'a b']);
+  });
+
+  test('secrets with control characters inside are masked', () => {
+    const mask = new SecretMask();
+    mask.add('sesame');
+    mask.add('with\ttab');
+    const text = 'se\x1b[31msa\x1b[0mme\nse\x07same\nwith\ttab\nwith\t\x1b[1mtab\n';
+    const journal = journalOf('[2/2] RUN x', 'x', text);
+    const { lastLogLines } = explain(serviceError('no'), journal, mask);
+    assert.deepEqual(lastLogLines, ['***', '***', '***', '***']);
   });
 });

@@ -114,6 +114,13 @@ suite('failures', { concurrency: 2 }, () => {
     assert.match(error.message, /secret nope: not found/);
   });
 
+  test('a secret with a colour inside does not appear in an error', async () => {
+    const show = `s=$(cat /run/secrets/s); printf '%s\\033[31m%s\\n' "\${s%-open}" -open`;
+    const dockerfile = `FROM ${world.base}\nRUN --mount=type=secret,id=s ${show}; exit 1\n`;
+    const error = await failureOf(world.build({ dockerfile, secrets: { s: 'sesame-open' } }));
+    assert.deepEqual(error.lastLogLines, ['***']);
+  });
+
   test('a secret does not appear in any part of an error', async () => {
     const dockerfile = `FROM ${world.base}\nRUN --mount=type=secret,id=s cat /run/secrets/s; echo; : sesame-open; exit 1\n`;
     const secrets = { s: 'sesame-open\nsecond-line' };

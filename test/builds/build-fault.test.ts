@@ -41,11 +41,6 @@ suite('why a step failed', () => {
     );
   });
 
-  test('lines look as on a terminal', () => {
-    const lines = ['\x1b[31mred\x1b[0m\x07', '10 %\r50 %\r100 %', 'a\tb\r'];
-    assert.match(ofStep('[2/2] RUN make', lines), /:\nred\n100 %\na b$/);
-  });
-
   test('a long step or long lines do not make a long message', () => {
     const message = ofStep(`[2/2] RUN ${'x'.repeat(5000)}`, Array(20).fill('y'.repeat(2000)));
     assert.ok(message.length < 3000, `${message.length}`);

@@ -34,7 +34,7 @@ export class BuildError extends Error {
   /** Name of the step that failed, such as `[2/3] RUN make`. */
   readonly step: string | undefined;
   readonly source: SourceLine | undefined;
-  /** The last lines that the failed step wrote, oldest first; empty if it wrote none. */
+  /** The last lines that the failed step wrote, as a terminal shows them, oldest first; empty if it wrote none. */
   readonly lastLogLines: readonly string[];
 
   constructor(kind: BuildErrorKind, message: string, options: BuildErrorOptions = {}) {

@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import type { SecretMask } from '../progress/secret-mask.ts';
 import type { Journal } from '../progress/step-journal.ts';
@@ -36,8 +37,19 @@ export function failureOfBuild(
     exitCode: kind === 'exec' ? (details.exitCode ?? exitCodeIn(told)) : undefined,
     step,
     source: source && { ...source, ...(source.text ? { text: mask.apply(source.text) } : {}) },
-    lastLogLines: vertex ? journal.lastLines(vertex.digest).map(line => mask.apply(line)) : [],
+    lastLogLines: vertex ? journal.lastLines(vertex.digest).map(line => shownLine(line, mask)) : [],
   });
+}
+
+/**
+ * Returns a line as a terminal shows it: without colours, and with only the last text of an overwritten line. Masks it
+ * before and after that: a colour within a secret hides the secret from the mask.
+ */
+function shownLine(line: string, mask: SecretMask): string {
+  const shown = stripVTControlCharacters(mask.apply(line))
+    .replace(/^.*\r(?=.)/s, '')
+    .replace(/[^\P{Cc}\t]/gu, '');
+  return mask.apply(shown).replace(/\t/g, ' ');
 }
 
 /** Characters of a message, which may contain a whole script of the Dockerfile. */

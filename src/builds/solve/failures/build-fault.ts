@@ -1,4 +1,3 @@
-import { stripVTControlCharacters } from 'node:util';
 import type { BuildError } from '../../../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../../../foundation/fault.ts';
 import { BuilderLost } from '../../builder/builders.ts';
@@ -85,7 +84,7 @@ function failedStep(error: BuildError, place: string, recipe: FailedRecipe): str
   const reason = likelyReason(lastLogLines);
   const why = reason === undefined ? '' : `; most likely ${reason}`;
   if (lastLogLines.length === 0) return end + why;
-  const lines = lastLogLines.slice(-lastLines).map(line => cut(asShown(line), maxLineChars));
+  const lines = lastLogLines.slice(-lastLines).map(line => cut(line, maxLineChars));
   return `${end}${why}${lastLinesFollow}\n${lines.join('\n')}`;
 }
 
@@ -112,14 +111,6 @@ function endOf({ exitCode, message, lastLogLines }: BuildError): string {
     return 'was killed (exit code 137), most likely out of memory: use less memory, or ask the operator to raise builds.each.memory';
   }
   return `ended with exit code ${exitCode ?? 'unknown'}`;
-}
-
-/** Returns a line as a terminal shows it: without colours, and with only the last text of an overwritten line. */
-function asShown(line: string): string {
-  return stripVTControlCharacters(line)
-    .replace(/^.*\r(?=.)/s, '')
-    .replace(/\t/g, ' ')
-    .replace(/\p{Cc}/gu, '');
 }
 
 function cut(text: string, most: number): string {
