@@ -205,6 +205,43 @@ test('an upload that failed while the store was away is ended later, and those o
   );
 });
 
+test('a removal of many objects stops between two of them', async () => {
+  await using opened = await openFaulty();
+  const put = (Key: string) =>
+    store.client.send(new PutObjectCommand({ Bucket: opened.name, Key, Body: 'bytes' }));
+  const names = Array.from({ length: 30 }, (_, at) => `${at}`.padStart(2, '0'));
+  for (const name of names) {
+    const upload = { Bucket: opened.name, Key: `blobs/${name}` };
+    await store.client.send(new CreateMultipartUploadCommand(upload));
+    await put(`uploads/${name}/0-5`);
+    await put(`damaged/${name}`);
+  }
+  const forever = Number.POSITIVE_INFINITY;
+  const { content } = opened;
+  for (const remove of [
+    (signal: AbortSignal) => content.endTransfers(forever, signal),
+    (signal: AbortSignal) => content.removeStrayDrafts(forever, [], signal),
+    (signal: AbortSignal) => content.removeDamaged(forever, signal),
+  ]) {
+    const stopping = new AbortController();
+    let removals = 0;
+    opened.relay.fail(
+      ({ method }) => method === 'DELETE',
+      async (_req, res, pass) => {
+        removals += 1;
+        await pass();
+        stopping.abort(new Error('the server stops'));
+        res.writeHead(204).end();
+      },
+    );
+    await assert.rejects(remove(stopping.signal), /the server stops/);
+    assert.ok(removals > 0 && removals < names.length, `${removals} removals`);
+    opened.relay.heal();
+    const resumed = new AbortController();
+    assert.equal(await remove(resumed.signal), names.length - removals);
+  }
+});
+
 test('content that the store did not take can be committed again without its bytes', async () => {
   await using opened = await openFaulty();
   for (const size of [1000, 20 * mebibyte]) {

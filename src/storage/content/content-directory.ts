@@ -308,11 +308,11 @@ export async function openContentDirectory(
     },
 
     removeLeftovers: (since, kept = []) =>
-      removeOlder(temporary, since, new Set(kept.map(({ draft }) => draft))),
+      removeOlder(temporary, since, { kept: new Set(kept.map(({ draft }) => draft)) }),
     endTransfers: async () => 0,
     // Those of a directory are leftovers of a start.
     removeStrayDrafts: async () => 0,
-    removeDamaged: before => removeOlder(damaged, before),
+    removeDamaged: (before, signal) => removeOlder(damaged, before, { signal }),
   };
 }
 
@@ -320,11 +320,13 @@ export async function openContentDirectory(
 async function removeOlder(
   folder: string,
   moment: number,
-  kept: ReadonlySet<string> = new Set(),
+  options: { readonly kept?: ReadonlySet<string>; readonly signal?: AbortSignal | undefined } = {},
 ): Promise<number> {
+  const { kept, signal } = options;
   let removed = 0;
   for (const name of (await readdir(folder).catch(absent)) ?? []) {
-    if (kept.has(name)) continue;
+    signal?.throwIfAborted();
+    if (kept?.has(name)) continue;
     const path = join(folder, name);
     const found = await stat(path).catch(absent);
     if (!found || found.mtimeMs >= moment) continue;

@@ -90,15 +90,24 @@ export interface ContentStore {
   /**
    * Ends transfers to another store that failed and that nobody ended, except those that began since the moment or are
    * under way here; returns their number.
+   * @param signal ends the work between two transfers, and rejects with its reason
    */
-  endTransfers(before: number): Promise<number>;
+  endTransfers(before: number, signal?: AbortSignal): Promise<number>;
   /**
    * Removes what {@link Ingest.keep} has put into another store before the moment, except for the drafts that can still be
    * resumed; returns the number of objects.
+   * @param signal ends the work between two objects, and rejects with its reason
    */
-  removeStrayDrafts(before: number, kept: readonly KeptDraft[]): Promise<number>;
-  /** Removes damaged content that was set aside before the moment; returns the number of files removed. */
-  removeDamaged(before: number): Promise<number>;
+  removeStrayDrafts(
+    before: number,
+    kept: readonly KeptDraft[],
+    signal?: AbortSignal,
+  ): Promise<number>;
+  /**
+   * Removes damaged content that was set aside before the moment; returns the number of files removed.
+   * @param signal ends the work between two files, and rejects with its reason
+   */
+  removeDamaged(before: number, signal?: AbortSignal): Promise<number>;
 }
 
 export interface KeptContent {

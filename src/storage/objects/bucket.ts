@@ -50,8 +50,11 @@ export interface Bucket {
   remove(key: string): Promise<void>;
   /** Lists objects in the order of their keys, a page at a time. */
   list(prefix: string, after?: string): AsyncIterable<ListedObject>;
-  /** Ends uploads of content that began before the moment, except those under way here; returns their number. */
-  endUploads(before: number): Promise<number>;
+  /**
+   * Ends uploads of content that began before the moment, except those under way here; returns their number.
+   * @param signal ends the work between two uploads, and rejects with its reason
+   */
+  endUploads(before: number, signal?: AbortSignal): Promise<number>;
   close(): void;
 }
 
@@ -253,7 +256,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       } while (ContinuationToken !== undefined);
     },
 
-    async endUploads(before) {
+    async endUploads(before, signal) {
       let ended = 0;
       let from: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } = {};
       for (;;) {
@@ -263,6 +266,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
         });
         const page = await client.send(command, inTime()).catch(orRefusal);
         for (const { Key, UploadId = '', Initiated } of page.Uploads ?? []) {
+          signal?.throwIfAborted();
           if (underWay.has(UploadId) || (Initiated?.getTime() ?? 0) >= before) continue;
           const abort = new sdk.AbortMultipartUploadCommand({ Bucket, Key, UploadId });
           await client
@@ -271,6 +275,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
           ended += 1;
         }
         if (!page.IsTruncated) return ended;
+        signal?.throwIfAborted();
         from = { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker };
       }
     },

@@ -300,12 +300,13 @@ export async function openContentObjects(
     removeLeftovers: async since =>
       (await local.removeLeftovers(since)) + (await bucket.endUploads(since)),
 
-    endTransfers: before => bucket.endUploads(before),
+    endTransfers: bucket.endUploads,
     removeStrayDrafts: parts.removeOthers,
 
-    async removeDamaged(before) {
-      let removed = await local.removeDamaged(before);
+    async removeDamaged(before, signal) {
+      let removed = await local.removeDamaged(before, signal);
       for await (const { key, modified } of bucket.list('damaged/')) {
+        signal?.throwIfAborted();
         if (modified >= before) continue;
         await bucket.remove(key);
         removed += 1;

@@ -18,8 +18,11 @@ export interface KeptParts {
   read(kept: KeptDraft): AsyncIterable<Buffer>;
   /** Removes all bytes of a draft. */
   remove(draft: string): Promise<void>;
-  /** Removes the bytes of all drafts but these that were put there before the moment; returns the number of objects. */
-  removeOthers(before: number, kept: readonly KeptDraft[]): Promise<number>;
+  /**
+   * Removes the bytes of all drafts but these that were put there before the moment; returns the number of objects.
+   * @param signal ends the work between two objects, and rejects with its reason
+   */
+  removeOthers(before: number, kept: readonly KeptDraft[], signal?: AbortSignal): Promise<number>;
 }
 
 /** An object with the bytes from `start` to `end` (excluded). */
@@ -94,10 +97,11 @@ export function keptParts(bucket: Bucket): KeptParts {
       await removeAll((await partsOf(draft)).map(({ key }) => key));
     },
 
-    removeOthers(before, kept) {
+    removeOthers(before, kept, signal) {
       const known = new Set(kept.map(({ draft }) => draft));
       const strangers = async function* () {
         for await (const { key, modified } of bucket.list(folder)) {
+          signal?.throwIfAborted();
           const [draft = ''] = key.slice(folder.length).split('/');
           if (!known.has(draft) && modified < before) yield key;
         }

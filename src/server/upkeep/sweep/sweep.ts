@@ -122,9 +122,9 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   await removeWaiting();
   if (!isDryRun) {
     await forgetGone(deps, signal);
-    await content.endTransfers(now - transferMs);
-    await content.removeStrayDrafts(since, await deps.uploads.latest(mostOpen));
-    await content.removeDamaged(now - damagedKeptMs);
+    await content.endTransfers(now - transferMs, signal);
+    await content.removeStrayDrafts(since, await deps.uploads.latest(mostOpen), signal);
+    await content.removeDamaged(now - damagedKeptMs, signal);
   }
   return { unlinkedCount, removedCount, removedBytes, keptCount };
 }
