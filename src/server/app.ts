@@ -210,10 +210,12 @@ export async function createApp(deps: AppDeps): Promise<App> {
       if (why === 'lost') void building.builds.close();
     },
     async close() {
+      const workEnds = work.stop();
       await closeInTurn(
         [
-          ['regular work', work.stop],
+          // They stop while the regular work does: either may wait for a slow object store.
           ['builds', building.close],
+          ['regular work', () => workEnds],
           ['listings of layers', containers.layerListings.close],
           ['conda', conda.close],
           ['usage', usage.flush],

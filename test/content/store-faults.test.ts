@@ -1,9 +1,7 @@
 /** Content in a bucket whose store slows down, answers something else, or loses its answers. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import { after, before, test } from 'node:test';
 import {
   CreateMultipartUploadCommand,
@@ -19,6 +17,7 @@ import { openContentObjects } from '../../src/storage/objects/content-objects.ts
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
+import { type StoreFault, startStoreRelay } from '../world/store-relay.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 let store: ObjectStore;
@@ -34,69 +33,12 @@ after(async () => {
   await store?.[Symbol.asyncDispose]();
 });
 
-/** Answers a request instead of the store, or passes it on and does something with the answer. */
-type Fault = (req: IncomingMessage, res: ServerResponse, pass: () => Promise<void>) => void;
-
-/** Passes requests on to the store, as long as no fault takes them. */
-async function startRelay() {
-  const to = new URL(store.url);
-  let fault: { isFor: (req: IncomingMessage) => boolean; run: Fault } | undefined;
-  let connections = 0;
-  const requests: string[] = [];
-  const server = createServer((req, res) => {
-    requests.push(`${req.method} ${req.url}`);
-    const options = { host: to.hostname, port: to.port, path: req.url, headers: req.headers };
-    const upstream = () => {
-      const asked = request({ ...options, method: req.method ?? 'GET' });
-      asked.on('error', () => res.destroy());
-      req.pipe(asked);
-      return once(asked, 'response') as Promise<[IncomingMessage]>;
-    };
-    const pass = async () => {
-      const [answer] = await upstream();
-      res.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(res);
-    };
-    if (fault?.isFor(req)) {
-      fault.run(req, res, async () => {
-        const [answer] = await upstream();
-        await answer.toArray();
-      });
-    } else pass().catch(() => res.destroy());
-  });
-  server.on('connection', () => {
-    connections += 1;
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    fail(isFor: (req: IncomingMessage) => boolean, run: Fault) {
-      fault = { isFor, run };
-    },
-    heal() {
-      fault = undefined;
-    },
-    /** Returns what came since the last call. */
-    taken() {
-      const taken = { connections, requests: requests.splice(0) };
-      connections = 0;
-      return taken;
-    },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
-  };
-}
-
 async function openFaulty() {
   const name = await store.createBucket();
   const directory = await makeTempDir('faulty-store');
   const database = openDatabase(':memory:');
   const rows = createContentRowStore(database);
-  const relay = await startRelay();
+  const relay = await startStoreRelay(store.url);
   const open = async (): Promise<ContentStore> => {
     const bucket = await openBucket({
       ...{ address: `s3://${name}`, endpoint: relay.url },
@@ -126,7 +68,7 @@ async function openFaulty() {
   };
 }
 
-const slowDown: Fault = (req, res) => {
+const slowDown: StoreFault = (req, res) => {
   req.resume().on('end', () => {
     res.writeHead(503, { 'content-type': 'application/xml' });
     res.end('<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>slower</Message></Error>');

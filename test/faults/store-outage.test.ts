@@ -1,5 +1,6 @@
 /** Builds and pushes whose object store is away for a while. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -9,14 +10,15 @@ import { eventually } from '../world/eventually.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { startRegistry } from '../world/registry.ts';
 import { startSluice } from '../world/sluice.ts';
+import { startStoreRelay } from '../world/store-relay.ts';
 import { pattern } from './scripted-upstream.ts';
 
-/** Returns the variables of a server whose content is in a new bucket. */
-async function variablesOf(store: ObjectStore): Promise<Record<string, string>> {
+/** Returns the variables of a server whose content is in a new bucket, and that reaches the store at the address. */
+async function variablesOf(store: ObjectStore, url = store.url): Promise<Record<string, string>> {
   return {
     ...store.env,
     SLUICE_CONTENT: `s3://${await store.createBucket()}/site`,
-    SLUICE_S3_ENDPOINT: store.url,
+    SLUICE_S3_ENDPOINT: url,
     SLUICE_S3_REGION: 'us-east-1',
     SLUICE_S3_PATH_STYLE: 'true',
   };
@@ -71,4 +73,25 @@ test('a chunk is not acknowledged while the store is away, and the push continue
   const end = `${location}?digest=${digestOf(bytes)}`;
   expect(await repository.send('PUT', end, bytes.subarray(2_500_000)), 201);
   assert.ok((await repository.get(`blobs/${digestOf(bytes)}`)).body.equals(bytes));
+});
+
+test('a server stops while its sweep waits for the store', { timeout: 300_000 }, async () => {
+  await using store = await startObjectStore();
+  await using relay = await startStoreRelay(store.url);
+  const held = Promise.withResolvers<void>();
+  relay.fail(
+    ({ url = '' }) => /prefix=site%2Fuploads/.test(url),
+    () => held.resolve(),
+  );
+  await using sluice = await startSluice({
+    config: { sweep: { interval: '1s' } },
+    env: await variablesOf(store, relay.url),
+  });
+  await held.promise;
+  const ended = once(sluice.process, 'exit');
+  sluice.process.kill('SIGINT');
+  assert.deepEqual(await ended, [0, null]);
+  // Without a limit the server waits until the request to the store fails.
+  assert.match(sluice.output(), /regular work still waits for its storage.*"msg":"stopped"/s);
+  assert.doesNotMatch(sluice.output(), /could not be closed|the server failed/);
 });

@@ -1,4 +1,5 @@
-import { closeInTurn } from '../../foundation/closing.ts';
+import { atMost } from '../../foundation/bounded-wait.ts';
+import { type ClosingPart, closeInTurn } from '../../foundation/closing.ts';
 import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import { createWorkMetrics } from '../../foundation/telemetry/work-metrics.ts';
 import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
@@ -25,11 +26,16 @@ const lookMs = 1000;
 const accountsMs = 1000;
 const purgeMs = 3_600_000;
 const longestExpireMs = 60_000;
+// A request to an object store may take 30 s. The next leader and the supervisor of the server wait for this stop.
+const stopMs = 5000;
 const layersKeptMs = 7 * dayMs;
 // A use dated further in the future comes from a wrong clock.
 const futureMs = 3_600_000;
 
-/** Starts regular work. `stop` ends the running work, which continues after the next start. */
+/**
+ * Starts regular work. `stop` ends the running work, which continues after the next start. It resolves when all work has
+ * ended, or after a few seconds: each piece of work is safe when its process dies.
+ */
 export function startRegularWork(
   { config, log }: AppDeps,
   state: State,
@@ -127,14 +133,22 @@ export function startRegularWork(
       : startScrub(content, { intervalMs, bytesPerSecond }, log);
   return {
     async stop() {
-      await closeInTurn(
-        [
-          ['chores', chores.stop],
-          ['scrub', () => scrubbing?.stop()],
-          ['sweep', sweeping.stop],
-        ],
-        log,
-      );
+      const parts: ClosingPart[] = [
+        ['chores', chores.stop],
+        ['scrub', () => scrubbing?.stop()],
+        ['sweep', sweeping.stop],
+      ];
+      let hasEnded = false;
+      const ending = Promise.all(parts.map(part => closeInTurn([part], log))).then(() => {
+        hasEnded = true;
+      });
+      await atMost(stopMs, ending);
+      if (!hasEnded) {
+        log.warn(
+          { ms: stopMs },
+          'regular work still waits for its storage: the server stops without it',
+        );
+      }
     },
   };
 }

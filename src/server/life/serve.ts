@@ -108,6 +108,8 @@ export async function serve(
     await replica?.close();
     await closeTracing();
     await destination.close(logMs);
+    // Nor must regular work that waits for an object store. The caller has set the exit code by then.
+    setTimeout(() => process.exit(), endMs).unref();
   }
 }
 
