@@ -77,10 +77,12 @@ test('cached blobs: the least recently used one is the oldest', async () => {
   store.touch(a, 4);
   await database.commit(() => database.sql('SELECT 1').get());
   assert.equal(await store.total(), 60);
-  assert.deepEqual(await store.oldest(), { digest: b, size: 20 });
+  assert.deepEqual(await store.oldest(), { digest: b, size: 20, usedAt: 2 });
+  assert.deepEqual(await store.oldest(3), { digest: c, size: 30, usedAt: 3 });
+  assert.equal(await store.oldest(5), undefined);
   assert.equal(await store.drop(b), true);
   assert.deepEqual([await store.has(b), await store.has(a)], [false, true]);
-  assert.deepEqual(await store.oldest(), { digest: c, size: 30 });
+  assert.deepEqual(await store.oldest(), { digest: c, size: 30, usedAt: 3 });
   assert.equal(await store.total(), 40);
 });
 

@@ -37,16 +37,35 @@ export interface BlobCacheDeps {
   readonly maxBytes: number;
 }
 
+// Copies that a wrong clock dates before the last removed one are found after this time at the latest.
+const roundMs = 60_000;
+
 export function createBlobCache({
   content,
   cachedBlobs,
   transfers,
   maxBytes,
 }: BlobCacheDeps): BlobCache {
+  /** Time of use of the last victim, in ms since the epoch. */
+  let reached = 0;
+  let roundBegan = performance.now();
+  /**
+   * Returns the least recently used copy. Continues where the last call ended: from the beginning, a database whose older
+   * state somebody reads passes all rows that were removed since.
+   */
+  const nextVictim = async () => {
+    if (performance.now() - roundBegan > roundMs) {
+      roundBegan = performance.now();
+      reached = 0;
+    }
+    const victim = (await cachedBlobs.oldest(reached)) ?? (await cachedBlobs.oldest());
+    reached = victim?.usedAt ?? 0;
+    return victim;
+  };
   const sweep = async (): Promise<void> => {
     let total = await cachedBlobs.total();
     while (total > maxBytes) {
-      const victim = await cachedBlobs.oldest();
+      const victim = await nextVictim();
       if (!victim) return;
       await content.remove(victim.digest, () => cachedBlobs.drop(victim.digest));
       total -= victim.size;

@@ -23,8 +23,12 @@ export interface CachedBlobStore {
   addSource(digest: Digest, place: string): void;
   /** Returns the bytes of all cached blobs; kept as a sum. */
   total(): Promise<number>;
-  /** Returns the least recently used blob. */
-  oldest(): Promise<{ digest: Digest; size: number } | undefined>;
+  /**
+   * Returns the least recently used blob among those that were used at the moment or later.
+   *
+   * @param from ms since the epoch. Default: all blobs
+   */
+  oldest(from?: number): Promise<UsedCopy | undefined>;
   /**
    * Forgets a copy. Returns true when nothing else here may need its content, which is then marked as `going`.
    * Content that something else may need is left to the sweep, which knows whether it is needed.
@@ -40,6 +44,14 @@ export interface CachedBlobStore {
    * number.
    */
   redate(at: number, signal?: AbortSignal): Promise<number>;
+}
+
+export interface UsedCopy {
+  readonly digest: Digest;
+  /** Bytes. */
+  readonly size: number;
+  /** ms since the epoch */
+  readonly usedAt: number;
 }
 
 export interface CachedCopy {
@@ -82,8 +94,8 @@ export function createCachedBlobStore(database: RowDatabase): CachedBlobStore {
     .sql('SELECT 1 FROM blob_sources WHERE digest = ? AND registry = ?')
     .pluck<number>();
   const total = database.sql("SELECT value FROM sums WHERE name = 'cached bytes'").pluck<number>();
-  const oldest = database.sql<{ digest: Digest; size: number }>(
-    'SELECT digest, size FROM cached_blobs ORDER BY used_at LIMIT 1',
+  const oldest = database.sql<UsedCopy>(
+    'SELECT digest, size, used_at AS usedAt FROM cached_blobs WHERE used_at >= ? ORDER BY used_at LIMIT 1',
   );
   const redate = database.sql(
     `UPDATE cached_blobs SET used_at = @at WHERE digest IN
@@ -109,7 +121,7 @@ export function createCachedBlobStore(database: RowDatabase): CachedBlobStore {
     isFrom: async (digest, place) => (await database.read(isFrom.get(digest, place))) !== undefined,
     addSource: (digest, place) => note(() => addSource.run({ place, digest })),
     total: async () => Number(await database.read(total.get())),
-    oldest: () => database.read(oldest.get()),
+    oldest: (from = 0) => database.read(oldest.get(from)),
     drop: digest =>
       database.commit(function* () {
         const isMere = (yield* isMereCopy.get(digest)) !== undefined;
