@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
@@ -78,6 +78,24 @@ test('damage is found, can be removed, and a push repairs it', async () => {
   }
   assert.equal((await verify(sluice)).code, 0);
   expect(await repository.get(`manifests/${manifest}`), 200);
+});
+
+test('what was removed before the command failed is printed and in the audit log', async () => {
+  await using sluice = await startSluice({ config: administered });
+  const repository = new Repository(sluice, 'team/app');
+  const layer = pattern(1000, 'rotten');
+  await repository.pushImage('1', [layer]);
+  await writeFile(fileOf(sluice, digestOf(layer)), 'rotten');
+  const place = ['--data', sluice.data];
+  // The command reads this folder last, and cannot read what is in it.
+  await mkdir(join(sluice.data, 'content/blobs/sha512'), { recursive: true });
+  await writeFile(join(sluice.data, 'content/blobs/sha512/00'), '');
+  const failed = await sluiceCommand(['verify', ...place, '--remove-damaged']);
+  assert.equal(failed.code, 1);
+  assert.match(failed.stderr, /ENOTDIR/);
+  assert.match(failed.stdout, new RegExp(`^damaged: ${digestOf(layer)}$`, 'm'));
+  const { stdout } = await sluiceCommand(['audit', ...place]);
+  assert.match(stdout, /content\.remove-damaged\W+1 contents/);
 });
 
 test('a directory without data is reported', async () => {

@@ -1,3 +1,4 @@
+import type { Digest } from '../../oci/digest.ts';
 import { verify } from '../../server/upkeep/verify.ts';
 import type { Values } from '../command/command.ts';
 import { withLocalData } from './data.ts';
@@ -9,11 +10,19 @@ export async function runVerify(values: Values): Promise<number> {
   const report = await withLocalData(
     values,
     async ({ content, rows }) => {
-      const found = await verify(content, rows.hosted, removes);
-      if (removes && found.damaged.length > 0) {
-        await noteLocally(rows, 'content.remove-damaged', `${found.damaged.length} contents`);
+      let count = 0;
+      const onDamaged = (digest: Digest): void => {
+        count += 1;
+        if (!values.json) console.log(`damaged: ${digest}`);
+      };
+      try {
+        return await verify(content, rows.hosted, removes, onDamaged);
+      } finally {
+        // Also when the command fails: what was removed stays removed.
+        if (removes && count > 0) {
+          await noteLocally(rows, 'content.remove-damaged', `${count} contents`);
+        }
       }
-      return found;
     },
     { adoptContent: values['adopt-content'] === true },
   );
@@ -22,7 +31,6 @@ export async function runVerify(values: Values): Promise<number> {
   if (values.json) {
     console.log(JSON.stringify(report, null, 2));
   } else {
-    for (const digest of damaged) console.log(`damaged: ${digest}`);
     for (const { repository, digest } of missing) console.log(`missing: ${repository} ${digest}`);
     console.log(
       `${checked} checked, ${checkedBytes} bytes; ${damaged.length} damaged, ${missing.length} missing`,

@@ -24,11 +24,14 @@ export interface VerifyReport {
  * Reads all content and compares it with its digest. With `removeDamaged`, removes damaged content, so that the next
  * push or pull stores it again. Otherwise changes nothing. Ends with the error of a read that says nothing about the
  * bytes, such as that of an object store that is unavailable.
+ *
+ * @param onDamaged called for each damaged content, once it is removed
  */
 export async function verify(
   content: ContentStore,
   hosted: HostedStore,
   removeDamaged = false,
+  onDamaged: (digest: Digest) => void = () => {},
 ): Promise<VerifyReport> {
   const damaged: Digest[] = [];
   let checked = 0;
@@ -37,7 +40,9 @@ export async function verify(
     checked += 1;
     checkedBytes += size;
     const proof = await (removeDamaged ? discarded(content, digest) : examined(content, digest));
-    if (proof === 'damaged') damaged.push(digest);
+    if (proof !== 'damaged') continue;
+    damaged.push(digest);
+    onDamaged(digest);
   }
   const missing = await missingContent(content, hosted);
   return { checked, checkedBytes, damaged, missing };
