@@ -69,8 +69,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const { config, publicUrl, log, version } = deps;
   const places = configuredPlaces(config, publicUrl);
   const metrics = createMetricsRegistry();
-  addLeadMetric(metrics, true);
   const state = await openState(deps, metrics);
+  addLeadMetric(metrics, state.rows.isCurrent);
   const registries = createRegistries(deps, state);
   const people = createPeople(deps, state, registries, places);
   const conda = createConda(deps, state, registries);

@@ -44,6 +44,9 @@ suite('a server on PostgreSQL', () => {
     return sluice.fetch(`/v2/${path}/manifests/${tag}`, { headers: { accept: '*/*' } });
   };
 
+  const leads = async () =>
+    /^sluice_replica_leads (\d)$/m.exec(await (await sluice.fetch('/metrics')).text())?.[1];
+
   before(async () => {
     registry = await startRegistry();
     await pushCorpus(registry, [image]);
@@ -95,7 +98,10 @@ suite('a server on PostgreSQL', () => {
 
   test('says 503 while the database is away, and goes on when it is back', async () => {
     const served = await request();
+    assert.equal(await leads(), '1');
     await postgres.stop();
+    // The alert for a site without a leader reads it.
+    await eventually('the server says that it does not lead', async () => (await leads()) === '0');
     const answer = await manifest(served);
     assert.equal(answer.status, 503, await answer.text());
     assert.ok(Number(answer.headers.get('retry-after')) > 0);
@@ -108,6 +114,7 @@ suite('a server on PostgreSQL', () => {
     const again = await manifest(served);
     assert.equal(again.headers.get('docker-content-digest'), served.digest, await again.text());
     await request();
+    assert.equal(await leads(), '1');
     await eventually('the log says so', () =>
       /lock of the database is lost[\s\S]*is held again/.test(sluice.output()),
     );
@@ -130,6 +137,7 @@ suite('a server on PostgreSQL', () => {
       await eventually('the log says so', () =>
         sluice.output().includes('another server has taken the database'),
       );
+      assert.equal(await leads(), '0');
       assert.equal((await sluice.fetch('/readyz?for=pulls')).status, 200);
     } finally {
       await client.end();

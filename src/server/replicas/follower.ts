@@ -38,7 +38,7 @@ const alive = { status: 'ok' };
 export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof: string): Follower {
   const { config, log } = deps;
   const metrics = createMetricsRegistry();
-  addLeadMetric(metrics, false);
+  addLeadMetric(metrics, () => false);
   const orderedBlobs = createOrderedBlobs(deps, metrics);
   const handOn = createHandOn(leader, proof, orderedBlobs);
   const readiness = createFollowerReadiness(handOn);
