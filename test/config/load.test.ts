@@ -52,6 +52,43 @@ test('nested settings, lists and accounts can be set in the environment', () => 
   assert.equal(config.upstream.connectTimeout, 250);
 });
 
+test('a file in which off and on are booleans, as in YAML 1.1, means these words', async () => {
+  const file = `
+    access: {requests: false, builds: false, pulls: false}
+    limits: {pulls: {anonymous: false}, logins: false}
+    hosted: {maxContextBytes: false}
+    scrub: {bytesPerSecond: false}
+    anonymous: {maxBytes: false, maxBuildBytes: false}
+    buildkit: false
+    pages: false`;
+  await withFile(file, path => {
+    const { config } = loadConfig({ SLUICE_CONFIG: path });
+    assert.deepEqual(config.access, { requests: 'off', builds: 'off', pulls: 'off' });
+    assert.equal(config.limits.pulls.anonymous, undefined);
+    assert.equal(config.limits.logins, undefined);
+    assert.equal(config.hosted.maxContextBytes, undefined);
+    assert.equal(config.scrub.bytesPerSecond, undefined);
+    assert.equal(config.anonymous.maxBytes, undefined);
+    assert.deepEqual(config.buildkit, ['off']);
+    assert.equal(config.pages, 'off');
+  });
+  await withFile('pages: true\nbuildkit: [false]', path => {
+    const { config } = loadConfig({ SLUICE_CONFIG: path });
+    assert.deepEqual([config.pages, config.buildkit], ['on', ['off']]);
+  });
+  for (const [wrong, message] of [
+    ['access: {builds: true}', /expected open, login or off/],
+    ['limits: {pulls: {anonymous: true}}', /expected a rate/],
+    ['hosted: {maxContextBytes: true}', /hosted\.maxContextBytes/],
+    ['anonymous: {maxFiles: true}', /anonymous\.maxFiles/],
+    ['prefix: false', /prefix/],
+  ] as const) {
+    await withFile(wrong, path =>
+      assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), message),
+    );
+  }
+});
+
 test('an account in the file may have rights to repositories only', async () => {
   const file = 'accounts: {ci: {password: word, repositories: {"team/*": push}}, ada: lovelace}\n';
   await withFile(file, path => {

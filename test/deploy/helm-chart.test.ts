@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { parse, stringify } from 'yaml';
+import { loadConfig } from '../../src/server/config/load.ts';
 import { assertSuccess } from '../integration/served.ts';
 import { startObjectStore } from '../world/object-store.ts';
 import { startPostgres } from '../world/postgres.ts';
@@ -264,6 +265,27 @@ suite('the Helm chart', () => {
       const needed = seconds.reduce((sum, each) => sum + each, 20);
       assert.ok(spec.terminationGracePeriodSeconds >= needed, `${needed}`);
     }
+  });
+
+  test('a bare off in the values means what it means in the configuration file', async () => {
+    await using directory = await makeTempDir('helm-words');
+    const config = {
+      access: { requests: 'off', builds: 'off', pulls: 'off' },
+      limits: { pulls: { anonymous: 'off' } },
+      anonymous: { maxBytes: 'off', maxFiles: 'off' },
+      buildkit: 'off',
+      pages: 'off',
+    };
+    assert.match(stringify(config), /builds: off\n/);
+    const text = configOf(await rendered({ ...one, config }));
+    assert.match(text, /builds: false\n/, 'Helm reads YAML 1.1');
+    const file = directory.join('sluice.yaml');
+    await writeFile(file, text);
+    const { config: read } = loadConfig({ SLUICE_CONFIG: file });
+    assert.deepEqual(read.access, config.access);
+    assert.deepEqual([read.buildkit, read.pages], [['off'], 'off']);
+    const { maxBytes, maxFiles } = read.anonymous;
+    assert.deepEqual([read.limits.pulls.anonymous, maxBytes, maxFiles], Array(3).fill(undefined));
   });
 
   test('its version is that of Sluice', () => {

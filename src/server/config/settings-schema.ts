@@ -14,7 +14,7 @@ import { platform } from './sections/platform-schema.ts';
 import { sif } from './sections/sif-schema.ts';
 import { content, replica, s3 } from './sections/site-schema.ts';
 import { upstream } from './sections/upstream-schema.ts';
-import { duration, limit, list, positiveRate, rate, size } from './units.ts';
+import { duration, limit, list, positiveRate, rate, size, withWords } from './units.ts';
 import { count, flag, registryHost } from './values.ts';
 
 const repository = z.string().refine(text => {
@@ -283,8 +283,7 @@ export const configSchema = z.strictObject({
     .describe(
       'Number of your own proxies in front of this server. Their `X-Forwarded-For` header then names the client address, and their `X-Request-Id` is in the log',
     ),
-  pages: z
-    .enum(['on', 'off'])
+  pages: withWords(z.enum(['on', 'off']))
     .default('on')
     .describe(
       'Pages for people, at `/`, `/docs` and below `/view/`. `off`: browsers get the same answers as programs',
@@ -332,8 +331,7 @@ export const configSchema = z.strictObject({
   sweep: sweep.prefault({}),
   scrub: scrub.prefault({}),
   anonymous: anonymous.prefault({}),
-  buildkit: list
-    .pipe(z.array(builder))
+  buildkit: withWords(list.pipe(z.array(builder)))
     .default([])
     .describe(
       'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `dns+tcp://name:port` for one builder at each address of a name, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: the BuildKit or Docker engine on this machine',

@@ -20,6 +20,19 @@ const rateSeconds: Readonly<Record<string, number>> = {
   day: 86_400,
 };
 
+/**
+ * A setting that takes the word `off` (or `on`) takes `false` (or `true`) as well. Helm reads values as YAML 1.1, in which a
+ * bare `off` is a boolean.
+ */
+export function withWords<T extends z.ZodType>(schema: T) {
+  return z.preprocess(wordOf, schema);
+}
+
+function wordOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(wordOf);
+  return typeof value === 'boolean' ? (value ? 'on' : 'off') : value;
+}
+
 /** Bytes, written as a number or as `10 MiB`, `1.5 GB`. */
 export const size = z.union([z.number(), z.string()]).transform((value, context) =>
   expected(
@@ -30,16 +43,18 @@ export const size = z.union([z.number(), z.string()]).transform((value, context)
 );
 
 /** Bytes like {@link size}; `off` for no limit. */
-export const limit = z.union([z.literal('off').transform(() => undefined), size]);
+export const limit = withWords(z.union([z.literal('off').transform(() => undefined), size]));
 
 /** A count; `off` for no limit. */
-export const countLimit = z.union([
-  z.literal('off').transform(() => undefined),
-  z.coerce
-    .number('expected a whole number, or off')
-    .int('expected a whole number, or off')
-    .positive(),
-]);
+export const countLimit = withWords(
+  z.union([
+    z.literal('off').transform(() => undefined),
+    z.coerce
+      .number('expected a whole number, or off')
+      .int('expected a whole number, or off')
+      .positive(),
+  ]),
+);
 
 /** Milliseconds, written as `30s`, `500ms`, `36h`. */
 export const duration = z
@@ -58,17 +73,19 @@ export const timer = duration.refine(
 );
 
 /** Events per time, written as `250/hour`; `0` for none at all, `off` for no limit. */
-export const rate = z.union([z.literal(0), z.string()]).transform((value, context) => {
-  if (value === 'off') return undefined;
-  if (value === 0 || value === '0') return { count: 0, seconds: rateSeconds.day as number };
-  const match = /^(\d{1,9})\s*\/\s*(second|minute|hour|day)$/.exec(value);
-  const seconds = rateSeconds[match?.[2] ?? ''];
-  if (seconds !== undefined) return { count: Number(match?.[1]), seconds };
-  context.addIssue(
-    'expected a rate such as 250/hour (second, minute, hour, day), 0 for none, or off for no limit',
-  );
-  return z.NEVER;
-});
+export const rate = withWords(
+  z.union([z.literal(0), z.string()]).transform((value, context) => {
+    if (value === 'off') return undefined;
+    if (value === 0 || value === '0') return { count: 0, seconds: rateSeconds.day as number };
+    const match = /^(\d{1,9})\s*\/\s*(second|minute|hour|day)$/.exec(value);
+    const seconds = rateSeconds[match?.[2] ?? ''];
+    if (seconds !== undefined) return { count: Number(match?.[1]), seconds };
+    context.addIssue(
+      'expected a rate such as 250/hour (second, minute, hour, day), 0 for none, or off for no limit',
+    );
+    return z.NEVER;
+  }),
+);
 
 /** A rate like {@link rate}, of at least one event. */
 export const positiveRate = rate.refine(

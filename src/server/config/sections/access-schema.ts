@@ -1,8 +1,10 @@
 import { z } from 'zod';
-import { duration } from '../units.ts';
+import { duration, withWords } from '../units.ts';
 import { count } from '../values.ts';
 
-const openness = z.enum(['open', 'login', 'off'], 'expected open, login or off').optional();
+const openness = withWords(
+  z.enum(['open', 'login', 'off'], 'expected open, login or off'),
+).optional();
 
 /** Who may use the server. */
 export const access = z.strictObject({
