@@ -13,6 +13,21 @@ import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { conformance, helm, type KubernetesObject, type Labels, rendered } from './helm-world.ts';
 
+/** Returns the values of the example in a page that has a text. */
+function exampleOf(page: string, text: RegExp) {
+  const examples = [...readFileSync(page, 'utf8').matchAll(/^```yaml\n(.*?)^```/gms)];
+  const [found, ...more] = examples.map(([, body = '']) => body).filter(body => text.test(body));
+  assert.ok(found && more.length === 0, String(text));
+  return parse(found) as Values;
+}
+interface Values {
+  readonly buildkit: {
+    readonly env: readonly object[];
+    readonly extraVolumes: readonly { readonly name: string }[];
+    readonly extraVolumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+  };
+}
+
 const one = {
   image: { repository: 'registry.example.org/sluice' },
   url: 'https://containers.example.org',
@@ -67,6 +82,7 @@ const whole = {
       { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'ingress-nginx' } } },
     ],
     podAnnotations: { 'example.org/note': 'two' },
+    ...exampleOf('docs/kubernetes.md', /extraVolumes/).buildkit,
   },
 };
 const sites = { one, several, whole };
@@ -249,6 +265,20 @@ suite('the Helm chart', () => {
       );
     }
     assert.equal(worker?.securityContext.runAsNonRoot, true);
+  });
+
+  test('a worker has the file of a private authority that its configuration names, and its variables', async () => {
+    const objects = await rendered(whole);
+    const { volumes, containers } = only(objects, 'StatefulSet').spec.template.spec;
+    const texts = ofKind(objects, 'ConfigMap').map(({ data }) => data?.['buildkitd.toml'] ?? '');
+    const [, folder, file] = /ca = \["(\/.*)\/(.*?)"\]/.exec(texts.join('')) ?? [];
+    assert.equal(file, 'ca.pem');
+    const mount = containers[0]?.volumeMounts.find(({ mountPath }) => mountPath === folder);
+    assert.deepEqual(
+      volumes.find(({ name }) => name === mount?.name),
+      whole.buildkit.extraVolumes[0],
+    );
+    assert.deepEqual(containers[0]?.env, whole.buildkit.env);
   });
 
   test('Kubernetes waits for the end of a server, and its settings exist', async () => {
