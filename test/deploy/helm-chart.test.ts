@@ -256,6 +256,25 @@ suite('the Helm chart', () => {
     assert.ok(Number(kept) > 0.7 * 20 * 1074 && Number(kept) < 0.9 * 20 * 1074, kept);
   });
 
+  test('a long name of a release leaves room for what Kubernetes adds', async () => {
+    for (const release of ['r'.repeat(50), `${'r'.repeat(42)}-${'s'.repeat(9)}`]) {
+      const objects = await rendered(whole, release);
+      const workers = only(objects, 'StatefulSet').metadata.name;
+      assert.ok(workers.length <= 52, workers);
+      assert.match(workers, /[a-z]-buildkit$/);
+      for (const { kind, metadata } of objects) {
+        assert.ok(metadata.name.length <= 63, `${kind} ${metadata.name}`);
+      }
+      const config = parse(configOf(objects)) as { buildkit: string[] };
+      assert.deepEqual(config.buildkit, [`dns+tcp://${workers}.tools.svc:1234`]);
+    }
+  });
+
+  test('the volumes of workers have the fields that Kubernetes would add', async () => {
+    const [claim] = only(await rendered(whole), 'StatefulSet').spec.volumeClaimTemplates ?? [];
+    assert.deepEqual([claim?.apiVersion, claim?.kind], ['v1', 'PersistentVolumeClaim']);
+  });
+
   test('a worker takes orders from certificates only', async () => {
     const [worker] = only(await rendered(whole), 'StatefulSet').spec.template.spec.containers;
     for (const file of ['tlscacert', 'tlscert', 'tlskey']) {

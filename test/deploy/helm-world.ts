@@ -22,6 +22,10 @@ export interface KubernetesObject {
     readonly jobLabel?: string;
     readonly strategy?: { readonly type: string };
     readonly template: { readonly metadata: { readonly labels: Labels }; readonly spec: PodSpec };
+    readonly volumeClaimTemplates?: readonly {
+      readonly apiVersion: string;
+      readonly kind: string;
+    }[];
   };
 }
 export type Labels = Readonly<Record<string, string>>;
@@ -54,10 +58,10 @@ export async function helm(command: readonly string[], values: object): Promise<
   });
 }
 
-/** Returns the documents that the chart makes of values, for a release named `team` in the namespace `tools`. */
-export async function rendered(values: object): Promise<KubernetesObject[]> {
+/** Returns the documents that the chart makes of values, for a release in the namespace `tools`. */
+export async function rendered(values: object, release = 'team'): Promise<KubernetesObject[]> {
   const { code, stdout, stderr } = await helm(
-    ['template', 'team', '--namespace', 'tools', '--kube-version', '1.37.0'],
+    ['template', release, '--namespace', 'tools', '--kube-version', '1.37.0'],
     values,
   );
   if (code !== 0) throw new Error(stderr);

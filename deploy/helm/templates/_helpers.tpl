@@ -91,8 +91,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{/* At most 52 characters: Kubernetes adds 11 to the name of a StatefulSet in a label of its pods, which may have 63. */}}
 {{- define "sluice.workers" -}}
-{{ include "sluice.name" . }}-buildkit
+{{ include "sluice.name" . | trunc 43 | trimSuffix "-" }}-buildkit
 {{- end }}
 
 {{/* The configuration file: that of the values, and what follows from the rest of the chart. */}}
