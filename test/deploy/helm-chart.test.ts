@@ -1,13 +1,15 @@
 /** The Helm chart: what Helm and Kubernetes say of it, and that a real server takes what it makes. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { readFileSync, statSync } from 'node:fs';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/server/config/load.ts';
 import { assertSuccess } from '../integration/served.ts';
 import { startObjectStore } from '../world/object-store.ts';
 import { startPostgres } from '../world/postgres.ts';
+import { runProgram } from '../world/program.ts';
 import { startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -254,6 +256,33 @@ suite('the Helm chart', () => {
     const texts = ofKind(objects, 'ConfigMap').map(({ data }) => data?.['buildkitd.toml'] ?? '');
     const [, kept] = /maxUsedSpace = "(\d+)MB"/.exec(texts.join('')) ?? [];
     assert.ok(Number(kept) > 0.7 * 20 * 1074 && Number(kept) < 0.9 * 20 * 1074, kept);
+  });
+
+  test('the directory of a worker does not hand the setgid bit of its volume on to images', async () => {
+    const { spec } = only(await rendered(whole), 'StatefulSet').spec.template;
+    const [[prepares, ...more], [worker]] = [spec.initContainers ?? [], spec.containers];
+    assert.ok(prepares && worker && more.length === 0);
+    const root = worker.args?.find(arg => arg.startsWith('--root='))?.replace('--root=', '') ?? '';
+    const volume = dirname(root);
+    for (const { image, volumeMounts, securityContext } of [prepares, worker]) {
+      assert.equal(image, worker.image);
+      assert.equal(volumeMounts.find(({ name }) => name === 'cache')?.mountPath, volume);
+      const { runAsUser, runAsGroup, runAsNonRoot } = securityContext;
+      assert.deepEqual([runAsUser, runAsGroup, runAsNonRoot], [1000, 1000, true]);
+    }
+    await using directory = await makeTempDir('setgid');
+    await chmod(directory.path, 0o2775);
+    const own = (path: string) => path.replace(volume, directory.path);
+    const command = prepares.command.map(own);
+    // As often as the pod starts.
+    for (let start = 0; start < 2; start += 1) {
+      assertSuccess(await runProgram(command, { env: { PATH: process.env.PATH } }));
+      await mkdir(join(own(root), `made-${start}`));
+    }
+    const modes = [directory.path, own(root), join(own(root), 'made-1')].map(
+      path => statSync(path).mode & 0o2000,
+    );
+    assert.deepEqual(modes, [0o2000, 0, 0]);
   });
 
   test('a long name of a release leaves room for what Kubernetes adds', async () => {

@@ -37,15 +37,20 @@ interface PodSpec {
   readonly enableServiceLinks: boolean;
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly volumes: readonly Readonly<Record<string, unknown>>[];
-  readonly containers: readonly {
+  readonly initContainers?: readonly (PodContainer & { readonly command: readonly string[] })[];
+  readonly containers: readonly (PodContainer & {
     readonly args?: readonly string[];
     readonly env: readonly { readonly name: string; readonly value?: string }[];
     readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
-    readonly securityContext: Readonly<Record<string, unknown>>;
-    readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
     readonly readinessProbe: { readonly httpGet?: { readonly path: string } };
     readonly livenessProbe: { readonly httpGet?: { readonly path: string } };
-  }[];
+  })[];
+}
+
+interface PodContainer {
+  readonly image: string;
+  readonly securityContext: Readonly<Record<string, unknown>>;
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
 }
 
 /** Runs Helm with a file of values. */

@@ -199,11 +199,13 @@ suite('the Helm chart on a cluster', () => {
     release = { ...release, values };
     await helmRelease(cluster, 'upgrade', release);
     await settled();
-    const recipe = `FROM ${base}\nRUN id -u > /built\nCMD ["cat", "/built"]\n`;
+    const shows = 'cat /built && ls -ld /app | cut -c1-10';
+    const recipe = `FROM ${base}\nRUN mkdir /app && id -u > /built\nCMD ["sh", "-c", "${shows}"]\n`;
     const { targetImage } = await pods.request<{ targetImage: string }>('/v1alpha2/container', {
       containerFile: Buffer.from(recipe).toString('base64'),
     });
-    assert.equal(await run('built', targetImage), '0\n');
+    // Without the setgid bit of the volume.
+    assert.equal(await run('built', targetImage), '0\ndrwxr-xr-x\n');
   });
 
   test('one server keeps everything on its volume', async () => {
