@@ -43,7 +43,9 @@ ${settings
 ## Proxies
 
 The environment variables \`HTTPS_PROXY\`, \`HTTP_PROXY\` and \`NO_PROXY\` (upper or lower case) apply to every connection
-of the server to another host. A proxy is an \`http://\` or \`https://\` URL, with a name and password if it requires
+of the server to another host, also to the object store and to the service that gives it the credentials of a role (STS).
+These are reached directly: PostgreSQL, builders, other replicas, the collector of traces, and the services that a cloud has inside its
+machines and pods. A proxy is an \`http://\` or \`https://\` URL, with a name and password if it requires
 them. \`NO_PROXY\` lists the hosts that are connected to directly, separated by commas: host names (with their subdomains),
 addresses, networks such as \`10.0.0.0/8\`, each name or address with a port if needed, or \`*\`. List \`127.0.0.1\` and
 \`localhost\` for registries on the same machine. Private addresses stay forbidden behind a proxy

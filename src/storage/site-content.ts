@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { type ContentDirectoryOptions, openContentDirectory } from './content/content-directory.ts';
 import type { ContentStore } from './content/content-store.ts';
-import { type Bucket, openBucket } from './objects/bucket.ts';
+import { type Bucket, openBucket } from './objects/bucket/bucket.ts';
+import type { StoreProxyFor } from './objects/bucket/store-requests.ts';
 import { openContentObjects } from './objects/content-objects.ts';
 import { type NamedObjects, namedObjects } from './objects/named-objects.ts';
 import { type ContentReader, createContentReader } from './objects/object-reads.ts';
@@ -22,6 +23,8 @@ export interface SiteContentPlace {
     readonly redirect: boolean;
     readonly publicEndpoint?: string | undefined;
   };
+  /** The proxy on the way to the bucket. Default: none. */
+  readonly proxyFor?: StoreProxyFor | undefined;
 }
 
 /** Options of a directory, which are those of a bucket as well. */
@@ -116,9 +119,9 @@ export async function openNamedObjects(
   return namedObjects(await openBucketOf(place), folder);
 }
 
-function openBucketOf({ content: address, s3 }: SiteContentPlace): Promise<Bucket> {
+function openBucketOf({ content: address, s3, proxyFor }: SiteContentPlace): Promise<Bucket> {
   const { endpoint, region, pathStyle, publicEndpoint } = s3;
-  return openBucket({ address, endpoint, region, pathStyle, publicEndpoint });
+  return openBucket({ address, endpoint, region, pathStyle, publicEndpoint, proxyFor });
 }
 
 function contentOfBucket(name: string, bucket: Bucket): ContentPlace {

@@ -56,7 +56,7 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
   ],
   'request/layers/layer-check.ts': [[/[\0 ]+$/, 'eight bytes']],
   'server/config/effective.ts': [[/(?<=:\/\/)[^/@\s]+@/g, "a setting of the operator's"]],
-  'storage/objects/bucket.ts': [[/^\/+|\/+$/g, "a setting of the operator's"]],
+  'storage/objects/bucket/bucket.ts': [[/^\/+|\/+$/g, "a setting of the operator's"]],
   'storage/rows/postgres/postgres-text.ts': [
     [/'(?:[^']|'')*'|"[^"]*"|@\w+|\?|\b[a-z]+[A-Z]\w*\b/g, 'a statement of Sluice'],
   ],

@@ -35,7 +35,7 @@ export async function withLocalData<T>(
   work: (data: LocalData) => Promise<T>,
   { create = false, adoptContent = false, isAlone = false } = {},
 ): Promise<T> {
-  return withoutData(values, async (config, { originOf }) => {
+  return withoutData(values, async (config, { originOf, proxyFor }) => {
     if (isSqlite(config)) await requireDatabase(config.data);
     // A new ./data in the current directory would not be the one that the server uses.
     const mayCreate = create && originOf(['data']).kind !== 'default';
@@ -43,7 +43,7 @@ export async function withLocalData<T>(
     const asServer = isAlone && !isSqlite(config);
     return withRows(config, asServer ? {} : undefined, async rows => {
       await requireSecretsKey(keyDirectory(config), rows);
-      const content = await openSiteContent(config, rows, { adopt: adoptContent });
+      const content = await openSiteContent({ ...config, proxyFor }, rows, { adopt: adoptContent });
       try {
         return await work({ config, content, rows });
       } finally {

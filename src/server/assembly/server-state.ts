@@ -35,7 +35,7 @@ export type State = Awaited<ReturnType<typeof openState>>;
 
 /** Opens the data directory. Waits while another server uses it. */
 export async function openState(
-  { config, log, lock: held }: Pick<AppDeps, 'config' | 'log' | 'lock'>,
+  { config, log, lock: held, proxyFor }: Pick<AppDeps, 'config' | 'log' | 'lock' | 'proxyFor'>,
   metrics: ReturnType<typeof createMetricsRegistry>,
 ) {
   const pathOf = (name: string) => join(config.data, name);
@@ -62,7 +62,7 @@ export async function openState(
   });
   await requireSecretsKey(keyDirectory(config), rows);
   const slabs = new SlabPool();
-  content = await openSiteContent(config, rows, {
+  content = await openSiteContent({ ...config, proxyFor }, rows, {
     isOwner: true,
     wasKilled,
     space,
@@ -75,7 +75,9 @@ export async function openState(
       ),
   });
   const opened = content;
-  const buildLogs = isDirectory(config) ? undefined : await openNamedObjects(config, 'logs/builds');
+  const buildLogs = isDirectory(config)
+    ? undefined
+    : await openNamedObjects({ ...config, proxyFor }, 'logs/builds');
   const diskUse = createDiskUseWatch({ directory: config.data, content, rows });
   addDiskMetrics(metrics, diskUse.latest);
   addDatabaseMetrics(metrics, () => rows.connections?.());

@@ -8,12 +8,12 @@ import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
  * killed: nobody else has them, whoever leads now.
  */
 export async function sendLeftLogs(
-  { config, log }: UpstreamDeps,
+  { config, log, proxyFor }: UpstreamDeps,
   signal: AbortSignal,
 ): Promise<void> {
   const directory = join(config.data, 'logs/builds');
   if (isDirectory(config) || (await unsentIn(directory)).length === 0) return;
-  const archive = await openNamedObjects(config, 'logs/builds');
+  const archive = await openNamedObjects({ ...config, proxyFor }, 'logs/builds');
   try {
     const onError = (err: unknown) =>
       log.warn({ err }, 'logs of ended builds cannot be sent to the object store: trying again');

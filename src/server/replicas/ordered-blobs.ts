@@ -58,11 +58,13 @@ export function createOrderedBlobs(
   const failed = boundedCache<string, true>(mostFailed, { ttl: failedMs });
   let opening: Promise<ContentReader> | undefined;
   const reader = () => {
-    opening ??= openContentReader(config, config.scrub.trust).catch(error => {
-      // The next order tries again.
-      opening = undefined;
-      throw error;
-    });
+    opening ??= openContentReader({ ...config, proxyFor: deps.proxyFor }, config.scrub.trust).catch(
+      error => {
+        // The next order tries again.
+        opening = undefined;
+        throw error;
+      },
+    );
     return opening;
   };
 

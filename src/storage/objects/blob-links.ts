@@ -1,6 +1,6 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { Bucket } from './bucket.ts';
+import type { Bucket } from './bucket/bucket.ts';
 import { keyOf } from './content-keys.ts';
 
 /** Addresses at which clients read content from the store themselves. */

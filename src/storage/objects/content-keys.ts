@@ -1,5 +1,5 @@
 import { type Digest, parseDigest, splitDigest } from '../../oci/digest.ts';
-import type { Bucket, ListedObject } from './bucket.ts';
+import type { Bucket, ListedObject } from './bucket/bucket.ts';
 
 /** Returns the key of content below the prefix. */
 export function keyOf(digest: Digest): string {

@@ -10,14 +10,14 @@ import { type ContentUses, longestRemovalMs, withoutRows } from '../content/cont
 import type { Ingest, KeptDraft } from '../content/ingest.ts';
 import type { LocalFile } from '../content/scratch-file.ts';
 import { createBlobLinks } from './blob-links.ts';
-import type { Bucket } from './bucket.ts';
+import type { Bucket } from './bucket/bucket.ts';
+import { isAbsent } from './bucket/store-faults.ts';
 import { digestOfKey, keyOf, listFrom } from './content-keys.ts';
 import { keptParts } from './kept-parts.ts';
 import { knownSizes } from './known-sizes.ts';
 import { createLocalCopies, pinnedSource } from './local-copies.ts';
 import { readsOf } from './object-reads.ts';
 import { sendFile } from './send-file.ts';
-import { isAbsent } from './store-faults.ts';
 
 export interface ContentObjectsOptions {
   /** A store on this machine, without rows: for content on its way in, and for programs that need files. */

@@ -1,7 +1,7 @@
 import { workOnEach } from '../../foundation/run-queue.ts';
 import type { ByteSource } from '../content/byte-source.ts';
 import type { KeptDraft } from '../content/ingest.ts';
-import type { Bucket } from './bucket.ts';
+import type { Bucket } from './bucket/bucket.ts';
 
 /** The bytes of unfinished content that another server can continue: small objects, in folders by draft. */
 export interface KeptParts {

@@ -1,6 +1,6 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { Bucket, FoundObject } from './bucket.ts';
+import type { Bucket, FoundObject } from './bucket/bucket.ts';
 import { keyOf } from './content-keys.ts';
 
 /** Sizes of content, so that a pull of content that is often pulled asks the store nothing. */

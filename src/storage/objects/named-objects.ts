@@ -1,4 +1,4 @@
-import type { Bucket } from './bucket.ts';
+import type { Bucket } from './bucket/bucket.ts';
 
 /** Small files in a folder of a bucket, by their names. */
 export interface NamedObjects {

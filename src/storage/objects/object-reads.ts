@@ -1,11 +1,11 @@
 import type { Digest } from '../../oci/digest.ts';
 import type { ByteSource } from '../content/byte-source.ts';
 import { type Checks, type ChecksOptions, createChecks } from '../content/checks.ts';
-import type { Bucket } from './bucket.ts';
+import type { Bucket } from './bucket/bucket.ts';
+import { isAbsent } from './bucket/store-faults.ts';
 import { keyOf } from './content-keys.ts';
 import { type KnownSizes, knownSizes } from './known-sizes.ts';
 import { objectSource } from './object-source.ts';
-import { isAbsent } from './store-faults.ts';
 
 /** How {@link Checks} read a bucket. The version of an object is its ETag. */
 export function readsOf(

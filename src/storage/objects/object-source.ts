@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ByteSource, Chunk } from '../content/byte-source.ts';
-import { faultOf, isAbsent } from './store-faults.ts';
+import { faultOf, isAbsent } from './bucket/store-faults.ts';
 
 /** Begins to read an object at a position, up to and including the last byte wanted. */
 export type Fetch = (start: number, end: number, signal: AbortSignal) => Promise<Readable>;

@@ -3,7 +3,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
-import type { Bucket } from './bucket.ts';
+import type { Bucket } from './bucket/bucket.ts';
 
 const partBytes = 8 * 1024 ** 2;
 // S3 takes no more of them.

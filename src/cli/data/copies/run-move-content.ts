@@ -14,7 +14,7 @@ import { requireData, withoutData } from '../data.ts';
 export async function runMoveContent(values: Values, to: string): Promise<number> {
   const { error } = contentSetting.safeParse(to);
   if (error) throw new UsageError(`--content-to is not a place: ${error.issues[0]?.message}`);
-  const report = await withoutData(values, async config => {
+  const report = await withoutData(values, async (config, { proxyFor }) => {
     if (config.content === to) {
       throw new UsageError(`The content is in ${to} already, as SLUICE_CONTENT says`);
     }
@@ -25,8 +25,8 @@ export async function runMoveContent(values: Values, to: string): Promise<number
     });
     const rows = await openSiteRows(config);
     try {
-      await using from = closing(await openForMove(config));
-      await using target = closing(await openForMove({ ...config, content: to }));
+      await using from = closing(await openForMove({ ...config, proxyFor }));
+      await using target = closing(await openForMove({ ...config, proxyFor, content: to }));
       return await moveContent(from, target, rows);
     } finally {
       await rows.end();

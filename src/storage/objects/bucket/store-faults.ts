@@ -1,4 +1,4 @@
-import { Fault } from '../../foundation/fault.ts';
+import { Fault } from '../../../foundation/fault.ts';
 
 const retryAfterSeconds = 5;
 
@@ -61,6 +61,6 @@ function wrongSetting(error: unknown): string | undefined {
 
 function nameOf(error: unknown): string {
   const { code, name } = error as SdkError;
-  if (typeof code === 'string' && /^E[A-Z]+$/.test(code)) return code;
+  if (typeof code === 'string' && /^E[A-Z_]+$/.test(code)) return code;
   return typeof name === 'string' ? name : 'unknown';
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { CompletedPart, S3Client } from '@aws-sdk/client-s3';
 import { faultOf, isAbsent, isEndedUpload, startFaultOf, WrongRange } from './store-faults.ts';
+import { type StoreProxyFor, storeRequests } from './store-requests.ts';
 
 /** Where content is: `s3://bucket/prefix`, and how it is reached. */
 export interface BucketPlace {
@@ -14,6 +15,8 @@ export interface BucketPlace {
   readonly pathStyle: boolean;
   /** The endpoint as clients reach it. Default: `endpoint`. */
   readonly publicEndpoint?: string | undefined;
+  /** Default: connections are direct. */
+  readonly proxyFor?: StoreProxyFor | undefined;
 }
 
 export interface FoundObject {
@@ -86,6 +89,14 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
   const own = (key: string) => ({ Bucket, Key: pathOf(key) });
   const agent = { keepAlive: true, maxSockets: connections };
   const region = regionOf(place);
+  const handlerOf = (proxyEnv?: NodeJS.ProcessEnv) => {
+    const through = proxyEnv === undefined ? agent : { ...agent, proxyEnv };
+    return { connectionTimeout: connectMs, httpAgent: through, httpsAgent: through };
+  };
+  const { proxyFor } = place;
+  // Only the SDK has the class of such a handler.
+  const proxied = (proxyEnv?: NodeJS.ProcessEnv) =>
+    new sdk.S3Client({ requestHandler: handlerOf(proxyEnv) }).config.requestHandler;
   const clientOf = (endpoint: string | undefined): S3Client =>
     new sdk.S3Client({
       ...(endpoint === undefined ? {} : { endpoint }),
@@ -97,7 +108,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       responseChecksumValidation: 'WHEN_REQUIRED',
       // Asking before each part costs a round trip, and saves the bytes of a part that the store refuses.
       expectContinueHeader: false,
-      requestHandler: { connectionTimeout: connectMs, httpAgent: agent, httpsAgent: agent },
+      requestHandler: proxyFor ? storeRequests(proxied, proxyFor) : handlerOf(),
     });
   const client = clientOf(place.endpoint);
   // The signature of an address covers its host.
