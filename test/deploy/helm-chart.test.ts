@@ -1,106 +1,21 @@
 /** The Helm chart: what Helm and Kubernetes say of it, and that a real server takes what it makes. */
 import assert from 'node:assert/strict';
-import { readFileSync, statSync } from 'node:fs';
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/server/config/load.ts';
 import { assertSuccess } from '../integration/served.ts';
 import { startObjectStore } from '../world/object-store.ts';
 import { startPostgres } from '../world/postgres.ts';
-import { runProgram } from '../world/program.ts';
 import { startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
+import { configOf, ofKind, one, only, several, sites, whole } from './helm-values.ts';
 import { conformance, helm, type KubernetesObject, type Labels, rendered } from './helm-world.ts';
 
-/** Returns the values of the example in a page that has a text. */
-function exampleOf(page: string, text: RegExp) {
-  const examples = [...readFileSync(page, 'utf8').matchAll(/^```yaml\n(.*?)^```/gms)];
-  const [found, ...more] = examples.map(([, body = '']) => body).filter(body => text.test(body));
-  assert.ok(found && more.length === 0, String(text));
-  return parse(found) as Values;
-}
-interface Values {
-  readonly buildkit: {
-    readonly env: readonly object[];
-    readonly extraVolumes: readonly { readonly name: string }[];
-    readonly extraVolumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
-  };
-}
-
-const one = {
-  image: { repository: 'registry.example.org/sluice' },
-  url: 'https://containers.example.org',
-};
-const several = {
-  ...one,
-  replicas: 3,
-  database: { existingSecret: 'sluice-database' },
-  content: 's3://bucket/site',
-  keys: { existingSecret: 'sluice-keys' },
-  env: [
-    { name: 'SLUICE_S3_REGION', value: 'eu-central-1' },
-    {
-      name: 'SLUICE_ACCOUNTS',
-      valueFrom: { secretKeyRef: { name: 'sluice-accounts', key: 'accounts' } },
-    },
-  ],
-};
-const whole = {
-  ...several,
-  config: { access: { requests: 'open' }, conda: { packages: { maxCount: 300 } } },
-  ingress: { enabled: true, className: 'nginx', tlsSecret: 'containers-tls' },
-  autoscaling: { enabled: true },
-  networkPolicy: {
-    from: [
-      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'ingress-nginx' } } },
-    ],
-  },
-  serviceMonitor: { enabled: true, hostsSecret: 'sluice-admin', labels: { release: 'prometheus' } },
-  service: { type: 'LoadBalancer', externalTrafficPolicy: 'Local' },
-  serviceAccount: { create: true, annotations: { 'eks.amazonaws.com/role-arn': 'arn' } },
-  annotations: { 'reloader.stakater.com/auto': 'true' },
-  podAnnotations: { 'example.org/note': 'one' },
-  podLabels: { 'azure.workload.identity/use': 'true' },
-  extraVolumes: [{ name: 'authority', configMap: { name: 'authority' } }],
-  extraVolumeMounts: [{ name: 'authority', mountPath: '/etc/authority' }],
-  data: { size: '50Gi', storageClass: 'fast' },
-  nodeSelector: { 'kubernetes.io/arch': 'amd64' },
-  tolerations: [{ key: 'dedicated', operator: 'Exists' }],
-  imagePullSecrets: [{ name: 'registry' }],
-  buildkit: {
-    enabled: true,
-    workers: 2,
-    builds: 3,
-    tls: {
-      ...{ server: 'buildkit-server', client: 'buildkit-client' },
-      keys: { ca: 'ca.crt', certificate: 'tls.crt', key: 'tls.key' },
-    },
-    cache: { size: '20Gi' },
-    allowedNetworks: ['10.20.0.10/32'],
-    allowedPeers: [
-      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'ingress-nginx' } } },
-    ],
-    podAnnotations: { 'example.org/note': 'two' },
-    ...exampleOf('docs/kubernetes.md', /extraVolumes/).buildkit,
-  },
-};
-const sites = { one, several, whole };
-
-const ofKind = (objects: readonly KubernetesObject[], kind: string) =>
-  objects.filter(object => object.kind === kind);
-const only = (objects: readonly KubernetesObject[], kind: string): KubernetesObject => {
-  const [found, ...more] = ofKind(objects, kind);
-  assert.ok(found && more.length === 0, kind);
-  return found;
-};
 const includes = (labels: Labels, selector: Labels) =>
   Object.entries(selector).every(([name, value]) => labels[name] === value);
-const configOf = (objects: readonly KubernetesObject[]) =>
-  ofKind(objects, 'ConfigMap').find(({ data }) => data?.['sluice.yaml'])?.data?.['sluice.yaml'] ??
-  '';
 const serverOf = (objects: readonly KubernetesObject[]) => {
   const { spec } = only(objects, 'Deployment').spec.template;
   const [container] = spec.containers;
@@ -256,77 +171,6 @@ suite('the Helm chart', () => {
     const texts = ofKind(objects, 'ConfigMap').map(({ data }) => data?.['buildkitd.toml'] ?? '');
     const [, kept] = /maxUsedSpace = "(\d+)MB"/.exec(texts.join('')) ?? [];
     assert.ok(Number(kept) > 0.7 * 20 * 1074 && Number(kept) < 0.9 * 20 * 1074, kept);
-  });
-
-  test('the directory of a worker does not hand the setgid bit of its volume on to images', async () => {
-    const { spec } = only(await rendered(whole), 'StatefulSet').spec.template;
-    const [[prepares, ...more], [worker]] = [spec.initContainers ?? [], spec.containers];
-    assert.ok(prepares && worker && more.length === 0);
-    const root = worker.args?.find(arg => arg.startsWith('--root='))?.replace('--root=', '') ?? '';
-    const volume = dirname(root);
-    for (const { image, volumeMounts, securityContext } of [prepares, worker]) {
-      assert.equal(image, worker.image);
-      assert.equal(volumeMounts.find(({ name }) => name === 'cache')?.mountPath, volume);
-      const { runAsUser, runAsGroup, runAsNonRoot } = securityContext;
-      assert.deepEqual([runAsUser, runAsGroup, runAsNonRoot], [1000, 1000, true]);
-    }
-    await using directory = await makeTempDir('setgid');
-    await chmod(directory.path, 0o2775);
-    const own = (path: string) => path.replace(volume, directory.path);
-    const command = prepares.command.map(own);
-    // As often as the pod starts.
-    for (let start = 0; start < 2; start += 1) {
-      assertSuccess(await runProgram(command, { env: { PATH: process.env.PATH } }));
-      await mkdir(join(own(root), `made-${start}`));
-    }
-    const modes = [directory.path, own(root), join(own(root), 'made-1')].map(
-      path => statSync(path).mode & 0o2000,
-    );
-    assert.deepEqual(modes, [0o2000, 0, 0]);
-  });
-
-  test('a long name of a release leaves room for what Kubernetes adds', async () => {
-    for (const release of ['r'.repeat(50), `${'r'.repeat(42)}-${'s'.repeat(9)}`]) {
-      const objects = await rendered(whole, release);
-      const workers = only(objects, 'StatefulSet').metadata.name;
-      assert.ok(workers.length <= 52, workers);
-      assert.match(workers, /[a-z]-buildkit$/);
-      for (const { kind, metadata } of objects) {
-        assert.ok(metadata.name.length <= 63, `${kind} ${metadata.name}`);
-      }
-      const config = parse(configOf(objects)) as { buildkit: string[] };
-      assert.deepEqual(config.buildkit, [`dns+tcp://${workers}.tools.svc:1234`]);
-    }
-  });
-
-  test('the volumes of workers have the fields that Kubernetes would add', async () => {
-    const [claim] = only(await rendered(whole), 'StatefulSet').spec.volumeClaimTemplates ?? [];
-    assert.deepEqual([claim?.apiVersion, claim?.kind], ['v1', 'PersistentVolumeClaim']);
-  });
-
-  test('a worker takes orders from certificates only', async () => {
-    const [worker] = only(await rendered(whole), 'StatefulSet').spec.template.spec.containers;
-    for (const file of ['tlscacert', 'tlscert', 'tlskey']) {
-      assert.ok(
-        worker?.args?.some(arg => arg.startsWith(`--${file}=/certificates/`)),
-        file,
-      );
-    }
-    assert.equal(worker?.securityContext.runAsNonRoot, true);
-  });
-
-  test('a worker has the file of a private authority that its configuration names, and its variables', async () => {
-    const objects = await rendered(whole);
-    const { volumes, containers } = only(objects, 'StatefulSet').spec.template.spec;
-    const texts = ofKind(objects, 'ConfigMap').map(({ data }) => data?.['buildkitd.toml'] ?? '');
-    const [, folder, file] = /ca = \["(\/.*)\/(.*?)"\]/.exec(texts.join('')) ?? [];
-    assert.equal(file, 'ca.pem');
-    const mount = containers[0]?.volumeMounts.find(({ mountPath }) => mountPath === folder);
-    assert.deepEqual(
-      volumes.find(({ name }) => name === mount?.name),
-      whole.buildkit.extraVolumes[0],
-    );
-    assert.deepEqual(containers[0]?.env, whole.buildkit.env);
   });
 
   test('Kubernetes waits for the end of a server, and its settings exist', async () => {
