@@ -1,6 +1,7 @@
 /** Several servers of one site: any of them answers, one leads, and another one takes its place. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -69,6 +70,19 @@ suite('three replicas', () => {
     fetch(at.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`), {
       headers: { accept: '*/*' },
     });
+
+  test('the dashboard lists each of them', async () => {
+    const dashboard = readFileSync('deploy/grafana/sluice.json', 'utf8');
+    const [, metric = ''] = /label_values\((\w+), instance\)/.exec(dashboard) ?? [];
+    const pages = await Promise.all(
+      replicas.servers.map(async at => (await at.fetch('/metrics')).text()),
+    );
+    assert.deepEqual(
+      pages.map(page => page.split('\n').filter(line => line.startsWith(`${metric} `)).length),
+      [1, 1, 1],
+      metric,
+    );
+  });
 
   test('a request to one of them is pulled from another', async () => {
     const answer = await request(server(1), 'one');
