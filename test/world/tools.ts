@@ -67,6 +67,7 @@ export const hostPackages: Readonly<Record<string, string>> = {
   promtool: 'prometheus',
   // Checks units, also where systemd does not run.
   'systemd-analyze': 'systemd',
+  'systemd-sysusers': 'systemd',
   // For the completion scripts.
   zsh: 'zsh',
   fish: 'fish',
