@@ -18,6 +18,11 @@ export interface RegistryToken {
   readonly mayList?: boolean;
 }
 
+export interface IssuedToken extends RegistryToken {
+  /** ms since the epoch */
+  readonly expiresAt: number;
+}
+
 /** The entry of a token that may list repositories. Source: distribution's token scopes, resource type `registry`. */
 const catalogAccess = { type: 'registry', name: 'catalog', actions: ['*'] } as const;
 
@@ -30,7 +35,12 @@ export interface RegistryTokens {
   /** Signs a token that is valid for the given time (ms). */
   issue(token: RegistryToken, lifeMs: number): Promise<string>;
   /** Returns the content of a token; undefined when another service issued it, it was changed, or it has expired. */
-  read(text: string): Promise<RegistryToken | undefined>;
+  read(text: string): Promise<IssuedToken | undefined>;
+}
+
+/** Returns true for a token that allows its holder to pull from a repository, hosted or served. */
+export function allowsPull({ access }: RegistryToken, repository: string): boolean {
+  return access.some(({ name, actions }) => name === repository && actions.includes('pull'));
 }
 
 const algorithm = 'HS256';
@@ -40,7 +50,7 @@ const algorithm = 'HS256';
  * @param service host that names begin with
  */
 export function createRegistryTokens(key: Uint8Array, service: string): RegistryTokens {
-  const known = boundedCache<string, { token: RegistryToken; expiresAt: number }>(1000);
+  const known = boundedCache<string, IssuedToken>(1000);
   return {
     service,
 
@@ -59,7 +69,7 @@ export function createRegistryTokens(key: Uint8Array, service: string): Registry
 
     async read(text) {
       const before = known.get(text);
-      if (before) return before.expiresAt > Date.now() ? before.token : undefined;
+      if (before) return before.expiresAt > Date.now() ? before : undefined;
       try {
         const { payload } = await jwtVerify(text, key, {
           algorithms: [algorithm],
@@ -67,12 +77,13 @@ export function createRegistryTokens(key: Uint8Array, service: string): Registry
           audience: service,
         });
         const access = payload.access as Access[];
-        const token: RegistryToken = {
+        const token: IssuedToken = {
           ...(payload.sub ? { account: payload.sub } : {}),
           access: access.filter(entry => entry.type === 'repository'),
           ...(access.some(({ type }) => type === 'registry') ? { mayList: true } : {}),
+          expiresAt: (payload.exp ?? 0) * 1000,
         };
-        known.set(text, { token, expiresAt: (payload.exp ?? 0) * 1000 });
+        known.set(text, token);
         return token;
       } catch {
         return undefined;

@@ -92,6 +92,24 @@ test('the answer has both names of the token, its lifetime and its time', async 
   assert.equal(reply.headers['content-type'], 'application/json');
 });
 
+test('a token that is exchanged keeps its account, its rights and its end', async () => {
+  const first = grantedIn(await get(['repository:team/app:pull'], ci)).answer.token;
+  const scopes = [
+    'repository:team/app:pull,push',
+    'repository:team/other:pull',
+    'registry:catalog:*',
+  ];
+  const claimsOf = (token: string) =>
+    JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
+  const { exp, sub } = claimsOf(first);
+  const { answer, access } = grantedIn(await get(scopes, basic('token', first)));
+  assert.deepEqual(access, [{ type: 'repository', name: 'team/app', actions: ['pull'] }]);
+  const second = claimsOf(answer.token);
+  assert.deepEqual([second.sub, sub], ['ci', 'ci']);
+  assert.ok(second.exp <= exp, `${second.exp} is later than ${exp}`);
+  assert.ok(answer.expires_in <= 300 && answer.expires_in > 0, String(answer.expires_in));
+});
+
 test('the token gives access to its repository', async () => {
   const { headers } = grantedIn(await get(['repository:team/app:pull,push'], ci));
   const repository = new Repository(sluice, 'team/app', headers);

@@ -168,6 +168,29 @@ suite('access', { concurrency: 4 }, () => {
       const challenge = String(reply.headers['www-authenticate']);
       assert.match(challenge, /^Bearer realm="[^"]+\/v2\/token",.*scope="repository:ct\/.*:pull"/);
     }
+    // Anybody gets a token, which is no login, and gives no right to get another one.
+    const scope = `repository:${targetImage.slice(sluice.host.length + 1).replace(/:[^:]*$/, '')}:pull`;
+    const issued = async (headers = {}) => {
+      const url = `${sluice.url}/v2/token?scope=${encodeURIComponent(scope)}`;
+      return JSON.parse((await call(url, { headers })).body.toString()).token as string;
+    };
+    const anonymous = await issued();
+    const exchanged = await issued({ authorization: basic('token', anonymous) });
+    const held = await issued({ authorization: basic('ci', 'word') });
+    const renewed = await issued({ authorization: basic('token', held) });
+    for (const [text, status] of [
+      ...[[anonymous, 401] as const, [exchanged, 401] as const],
+      ...[[held, 200] as const, [renewed, 200] as const],
+    ]) {
+      for (const authorization of [basic('token', text), `Bearer ${text}`]) {
+        const url = sluice.at(targetImage, 'manifests/oci');
+        assert.equal(
+          (await call(url, { headers: { authorization } })).status,
+          status,
+          authorization,
+        );
+      }
+    }
     await using root = await openRoot('bookworm');
     assert.notEqual((await pull(root, 'skopeo', targetImage)).code, 0, 'without a login');
     const wrong = { username: 'token', password: 'sluice_0123456789abcdef' };

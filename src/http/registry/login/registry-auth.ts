@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
-import type { Keeper } from '../../../hosted/keeper.ts';
-import type { RegistryTokens } from '../../../hosted/registry-tokens.ts';
+import { type Keeper, tokenName } from '../../../hosted/keeper.ts';
+import { allowsPull, type RegistryTokens } from '../../../hosted/registry-tokens.ts';
 import type { Action, Rights } from '../../../hosted/rights.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
 import type { Callers } from '../../callers/callers.ts';
@@ -134,18 +134,17 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       const basic = readBasic(request.headers.authorization);
       const bearer = readBearer(request.headers.authorization);
       const details = { scope: `repository:${name}:pull` };
-      if (basic) {
+      // A token that is sent as a password is no login: anybody gets one.
+      const text = bearer ?? (basic?.name === tokenName ? basic.password : undefined);
+      const token = text === undefined ? undefined : await noteHolder(request, text);
+      if (basic && !token) {
         if (await logIn(request, basic)) return;
         throw wrong({ kind: 'account', rights: undefined }, details);
       }
-      const token = bearer === undefined ? undefined : await noteHolder(request, bearer);
       if (bearer !== undefined && !token)
         throw wrong({ kind: 'token', rights: undefined }, details);
-      const isForName = token?.access.some(
-        ({ name: own, actions }) => own === name && actions.includes('pull'),
-      );
       const hasHolder = token?.account === undefined || keeper.knows(token.account);
-      if (isForName && hasHolder) return;
+      if (token && allowsPull(token, name) && hasHolder) return;
       throw challenge(
         `This server requires a login for pulls: docker login ${service}, with an account, or as the user 'token' with a platform access token as the password`,
         token ? { ...details, error: 'insufficient_scope' } : details,

@@ -1,7 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
 import { type Keeper, tokenName } from '../../../hosted/keeper.ts';
-import type { RegistryTokens, RepositoryAccess } from '../../../hosted/registry-tokens.ts';
+import {
+  allowsPull,
+  type RegistryTokens,
+  type RepositoryAccess,
+} from '../../../hosted/registry-tokens.ts';
 import type { Action, Rights } from '../../../hosted/rights.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
@@ -32,7 +36,8 @@ const maxFormBytes = 64 * 1024;
 
 /**
  * Answers a token request: GET with Basic credentials or none, POST with a form. Anybody gets a
- * token. It allows those of the requested actions that its owner may do.
+ * token. It allows those of the requested actions that its owner may do. A token that is sent as a password is exchanged
+ * for one with the same account, at most the same rights, and the same end at the latest.
  * Source: distribution's token authentication and OAuth2 token authentication specifications.
  */
 export async function sendToken(
@@ -55,17 +60,27 @@ export async function sendToken(
     });
   }
   const rights: Rights = own ?? keeper.anybody;
-  const servedActions = pulls === 'login' && !own ? [] : pullOnly;
+  const former = own && login?.name === tokenName ? await tokens.read(login.password) : undefined;
+  const servedActions = ({ name }: RepositoryAccess): readonly Action[] => {
+    if (pulls !== 'login') return pullOnly;
+    if (former) return allowsPull(former, name) ? pullOnly : [];
+    return own ? pullOnly : [];
+  };
   const access = wanted
-    .map(entry => ({ ...entry, actions: isServed(entry) ? servedActions : allowed(entry, rights) }))
+    .map(entry => ({
+      ...entry,
+      actions: isServed(entry) ? servedActions(entry) : allowed(entry, rights),
+    }))
     .filter(({ actions }) => actions.length > 0);
-  const account = own && login && login.name !== tokenName ? login.name : undefined;
-  const mayList = scopes.some(isCatalogScope);
-  const token = await tokens.issue({ account, access, mayList }, lifeMs);
+  const named = own && login && login.name !== tokenName ? login.name : undefined;
+  const account = former ? former.account : named;
+  const mayList = scopes.some(isCatalogScope) && (!former || former.mayList === true);
+  const life = former ? Math.min(lifeMs, former.expiresAt - Date.now()) : lifeMs;
+  const token = await tokens.issue({ account, access, mayList }, life);
   sendJson(response, 200, {
     token,
     access_token: token,
-    expires_in: lifeMs / 1000,
+    expires_in: Math.ceil(life / 1000),
     issued_at: new Date().toISOString(),
   });
 }
