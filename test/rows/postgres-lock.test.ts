@@ -259,7 +259,7 @@ suite('the lock of the server', () => {
     await using watcher = await connected(url);
     await client.query(forgetLastStep);
     // The last step changes an index of this table.
-    await client.query('BEGIN; LOCK TABLE requests IN ACCESS SHARE MODE');
+    await client.query('BEGIN; LOCK TABLE pulls IN ACCESS SHARE MODE');
     const statementMs = 500;
     const opening = openPostgres(url, { isServer: true, statementMs });
     await eventually('the change has waited for longer', async () => {
