@@ -62,6 +62,7 @@ export async function runBuild(
   } catch (error) {
     await watch.drained();
     if (!isServiceError(error)) throw error;
+    await mask.prepare();
     const explained = failureOfBuild(error, client.address, journal, mask);
     const failure = session.failure();
     const isOurs = failure !== undefined && !['exec', 'unavailable'].includes(explained.kind);
