@@ -75,17 +75,20 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       const layers = environment.layers.map(layer => ({ ...layer, architecture }));
       made.push({ ...environment, subdir, layers });
     }
-    const path = await pathIn(documents, source, base.images);
     const bases = native.channels.flatMap(deps.channels.channelsOf);
-    const variables = Object.assign({}, ...made.map(one => one.variables));
+    const packageVariables = Object.assign({}, ...made.map(one => one.variables));
+    const variables = [
+      ...Object.entries(packageVariables).map(([name, value]) => `${name}=${value}`),
+      ...(native.wanted.form === 'environment' ? native.wanted.variables : []),
+    ];
+    const path = lastPath(variables) ?? (await pathIn(documents, source, base.images));
     return {
       source,
       base: base.root,
       change: {
         layers: made.flatMap(({ layers }) => layers),
         env: [
-          ...Object.entries(variables).map(([name, value]) => `${name}=${value}`),
-          ...(native.wanted.form === 'environment' ? native.wanted.variables : []),
+          ...variables,
           `CONDA_PREFIX=${environmentPrefix}`,
           `PATH=${environmentPrefix}/bin:${path}`,
         ],
@@ -116,6 +119,12 @@ function requireNoScripts(
     names.map(name => `the link script of ${name}`),
     solution,
   );
+}
+
+/** Returns the last PATH of variables, as an image has it. */
+function lastPath(variables: readonly string[]): string | undefined {
+  const start = 'PATH=';
+  return variables.findLast(variable => variable.startsWith(start))?.slice(start.length);
 }
 
 // What container programs use for an image without a PATH.
