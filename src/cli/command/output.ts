@@ -1,9 +1,10 @@
 import type { Values } from './command.ts';
+import { terminalLine, terminalLines } from './terminal-text.ts';
 
 /** Prints the answer as JSON with `--json`, else the lines. */
 export function print(values: Values, answer: object, lines: string | readonly string[]): void {
   if (values.json) console.log(JSON.stringify(answer, null, 2));
-  else for (const line of [lines].flat()) console.log(line);
+  else for (const line of [lines].flat()) console.log(terminalLines(line));
 }
 
 /** Returns a header row and rows, in columns. */
@@ -11,7 +12,7 @@ export function table(
   header: readonly string[],
   rows: readonly (readonly string[])[],
 ): readonly string[] {
-  const all = [header.map(name => name.toUpperCase()), ...rows];
+  const all = [header.map(name => name.toUpperCase()), ...rows.map(row => row.map(terminalLine))];
   const widths = header.map((_, at) => Math.max(...all.map(row => row[at]?.length ?? 0)));
   return all.map(row =>
     row

@@ -6,6 +6,7 @@ import {
   tokenVariable,
 } from '../command/common-options.ts';
 import { print, table } from '../command/output.ts';
+import { terminalLine } from '../command/terminal-text.ts';
 import { post } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 
@@ -111,7 +112,7 @@ function cells({ change = '-', mode = '-', uid, gid, bytes, ...file }: LayerFile
   const owner = uid === undefined ? '-' : `${uid}:${gid}`;
   const path = file.kind === 'directory' ? `${file.path}/` : file.path;
   const target = file.target === undefined ? '' : ` -> ${file.target}`;
-  return [change, mode, owner, String(bytes), shown(path + target)];
+  return [change, mode, owner, String(bytes), path + target];
 }
 
 function summary(answer: FilesAnswer): string[] {
@@ -123,11 +124,6 @@ function summary(answer: FilesAnswer): string[] {
     ...(waste
       ? [`The image wastes ${waste.image.wastedBytes} of its ${waste.image.bytes} bytes`]
       : []),
-    ...(reason === undefined ? [] : [shown(reason)]),
+    ...(reason === undefined ? [] : [terminalLine(reason)]),
   ];
-}
-
-/** Strangers choose names of files, and a terminal obeys what is in them. */
-function shown(name: string): string {
-  return name.replace(/\p{C}/gu, '?');
 }

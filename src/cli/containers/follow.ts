@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandError, type Option, type Values } from '../command/command.ts';
+import { terminalLines } from '../command/terminal-text.ts';
 import { type ProgressDisplay, progressDisplay } from '../progress/display.ts';
 import { get, RefusedError, stream } from '../server/server-client.ts';
 import { cancelBuild } from './cancel-command.ts';
@@ -78,7 +79,7 @@ async function isToBeCancelled(): Promise<boolean> {
 async function tryToCancel(values: Values, id: string): Promise<boolean> {
   try {
     const { cancelled, message } = await cancelBuild(values, id);
-    console.error(message);
+    console.error(terminalLines(message));
     return cancelled;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;

@@ -1,5 +1,6 @@
 import type { Option, Values } from '../command/command.ts';
 import { jsonOption } from '../command/common-options.ts';
+import { terminalLines } from '../command/terminal-text.ts';
 import { exitCodeOf, followBuild, plainOption } from './follow.ts';
 
 /** The parts of a server's answer to a container request that commands use. */
@@ -42,7 +43,7 @@ export const answerOptions: Readonly<Record<string, Option>> = {
 /** Prints the name, or the answer as JSON; with `--await` after the build. Returns the exit code. */
 export async function printImage(values: Values, answer: ImageAnswer): Promise<number> {
   const { buildId, freeze, succeeded, reason, warnings = [] } = answer;
-  for (const warning of warnings) console.error(`Warning: ${warning}`);
+  for (const warning of warnings) console.error(`Warning: ${terminalLines(warning)}`);
   if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
     // A build that failed earlier is followed too: its log shows the reason.
     const end = await followBuild(values, buildId, process.stderr);
@@ -69,16 +70,16 @@ export async function printImage(values: Values, answer: ImageAnswer): Promise<n
 /** Reports images that cannot be pulled, pushed or built. */
 function dryRunCode({ succeeded, reason, registries = [] }: ImageAnswer): number {
   if (succeeded !== false) return 0;
-  if (reason !== undefined) console.error(`The build cannot start: ${reason}`);
+  if (reason !== undefined) console.error(terminalLines(`The build cannot start: ${reason}`));
   for (const { repository, canPull, canPush, problems } of registries) {
     if (canPush ?? canPull) continue;
     const action = canPush === undefined ? 'pull from' : 'push to';
-    console.error(`Cannot ${action} ${repository}: ${problems.join('; ')}`);
+    console.error(terminalLines(`Cannot ${action} ${repository}: ${problems.join('; ')}`));
   }
   return 1;
 }
 
 function print(values: Values, answer: ImageAnswer): void {
   const isWhole = values.json || values['dry-run'];
-  console.log(isWhole ? JSON.stringify(answer, null, 2) : answer.targetImage);
+  console.log(isWhole ? JSON.stringify(answer, null, 2) : terminalLines(answer.targetImage));
 }

@@ -5,6 +5,7 @@ import {
   serverVariables,
   tokenVariable,
 } from '../command/common-options.ts';
+import { terminalLine } from '../command/terminal-text.ts';
 import { post } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 
@@ -89,7 +90,7 @@ function summary(container: NonNullable<InspectAnswer['container']>): string {
     .filter(([, value]) => value !== undefined)
     .map(
       ([name, value]) =>
-        `${name.padEnd(12)} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
+        `${name.padEnd(12)} ${terminalLine(typeof value === 'string' ? value : JSON.stringify(value))}`,
     )
     .join('\n');
 }

@@ -1,5 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 import { styleText } from 'node:util';
+import { terminalLines } from '../command/terminal-text.ts';
 import { BuildSteps } from './build-steps.ts';
 import { type FrameOptions, frameOf, type Look, lastFrameOf } from './frame.ts';
 
@@ -59,7 +60,7 @@ function liveDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
       clearInterval(timer);
       if (rest !== '') build.take(rest, Date.now());
       if (succeeded === undefined) return redraw();
-      const { messages } = build;
+      const messages = build.messages.flatMap(text => terminalLines(text).split('\n'));
       draw([...lastFrameOf(build, succeeded, options()), ...(succeeded ? [] : ['', ...messages])]);
     },
   };

@@ -1,3 +1,4 @@
+import { terminalLine } from '../command/terminal-text.ts';
 import { barLine, type PartProgress } from './bars.ts';
 import type { BuildStep, BuildSteps } from './build-steps.ts';
 
@@ -75,7 +76,7 @@ export function lastFrameOf(
   return [
     heading,
     ...steps.map(step => stepLine(step, options)),
-    ...warnings.map(text => `Warning: ${text}`),
+    ...warnings.map(text => `Warning: ${terminalLine(text)}`),
   ];
 }
 

@@ -1,14 +1,15 @@
 import { CommandError, text, type Values } from '../command/command.ts';
+import { terminalLines } from '../command/terminal-text.ts';
 import { trustOwnAuthority } from './authority.ts';
 import { useProxies } from './use-proxies.ts';
 
-/** The server refused the request; the message is the server's. */
+/** The server refused the request; the message is the server's, and safe to print. */
 export class RefusedError extends CommandError {
   /** Status code of the answer. */
   readonly status: number;
 
   constructor(message: string, status: number) {
-    super(message);
+    super(terminalLines(message));
     this.status = status;
   }
 }
