@@ -52,7 +52,7 @@ JSON. Lists are tables with a header row.
 
 | exit code | meaning |
 |---|---|
-${Object.entries({ ...exitCodes, 130: followExits[130] })
+${Object.entries({ ...exitCodes, 130: followExits[130], 141: followExits[141] })
   .map(([code, meaning]) => `| ${code} | ${meaning} |`)
   .join('\n')}
 

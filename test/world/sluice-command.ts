@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Result } from './program.ts';
 
-const program = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url));
+export const sluiceProgram = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url));
 
 /** Runs `sluice <args>` with only PATH and the given variables in its environment, and with the input on stdin. */
 export function sluiceCommand(
@@ -15,7 +15,7 @@ export function sluiceCommand(
     const env = { PATH: process.env.PATH, ...environment };
     const child = execFile(
       process.execPath,
-      [program, ...args],
+      [sluiceProgram, ...args],
       { env, cwd: directory },
       (error, stdout, stderr) => {
         resolve({ code: error ? Number(error.code ?? -1) : 0, stdout, stderr });
