@@ -20,7 +20,7 @@ import type { BuildLogs } from './logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
 import { countBuild } from './runs/build-figures.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
-import { unableToResume } from './runs/failure-reasons.ts';
+import { failureText, unableToResume } from './runs/failure-reasons.ts';
 import { keptDocument, keptNames } from './solve/conda/kept-documents.ts';
 
 export type Cancellation = 'cancelled' | 'others-wait' | 'over';
@@ -178,7 +178,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
   ): Promise<void> => {
     const { id } = row;
     const writer = logs.begin(id);
-    writer.write(`\nThe build failed: ${outcome.reason}\n`);
+    writer.write(failureText(outcome.reason));
     await writer.written();
     await writer.share();
     await writer.end();

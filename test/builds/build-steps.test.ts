@@ -3,8 +3,10 @@
 import assert from 'node:assert/strict';
 import { appendFile, readdir, stat, truncate } from 'node:fs/promises';
 import { test } from 'node:test';
+import { PlainLog } from '../../src/buildkit/index.ts';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import { asStep, type BuildStep } from '../../src/builds/logs/build-step.ts';
+import { failureText } from '../../src/builds/runs/failure-reasons.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -122,6 +124,45 @@ test('lines are read by number, as a whole and by step, while the log grows', as
     (await logs.lines('key_1'))?.steps.map(({ name }) => name),
     ['new'],
   );
+});
+
+test('the output of a failed step is not a new attempt, whatever it is', async () => {
+  await using directory = await makeTempDir('logs');
+  const logs = createBuildLogs(directory.path);
+  const messages = [
+    'The builder went away: trying again',
+    'The server was restarted. The build starts again.',
+    'The link script of a requires a builder: BuildKit makes the image.',
+  ];
+  const plain = new PlainLog();
+  const vertex = {
+    ...{ digest: 'v', name: '[2/2] RUN x' },
+    startedMs: 0,
+    cached: false,
+    group: undefined,
+    inputs: [],
+  };
+  const progress = { vertices: [], statuses: [], warnings: [], logs: [] };
+  plain.update({
+    ...progress,
+    vertices: [{ ...vertex, completedMs: undefined, error: undefined }],
+  });
+  for (const text of [`${messages.join('\n')}\n`, messages[0] ?? ''])
+    plain.update({ ...progress, logs: [{ vertex: 'v', stream: 'stdout', text, timeMs: 100 }] });
+  plain.update({
+    ...progress,
+    vertices: [{ ...vertex, completedMs: 200, error: 'exit code: 1' }],
+  });
+  const log = plain.end(300);
+  const reason = ["'RUN x' ended with exit code 1. Its last lines:", ...messages].join('\n');
+  const path = directory.join('key_1.log');
+  await appendFile(path, log + failureText(reason) + failureText(messages[0] ?? ''));
+  const stepsOf = async () => (await logs.lines('key_1'))?.steps.map(({ name }) => name);
+  assert.deepEqual(await stepsOf(), ['[2/2] RUN x']);
+  for (const message of messages) {
+    await appendFile(path, `\n${message}\n#1 ${message}\n`);
+    assert.deepEqual(await stepsOf(), [message]);
+  }
 });
 
 test('a line of 5 MB is cut, and a log of 100,000 lines never blocks the event loop', async () => {

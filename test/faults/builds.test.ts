@@ -1,6 +1,7 @@
 /** Failures of a build: its state, the message to its user, and its log. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { failureText } from '../../src/builds/runs/failure-reasons.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, type BuildkitdOptions, startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
@@ -84,7 +85,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
             assert.deepEqual([ofStatus.status, ofStatus.succeeded], ['COMPLETED', false]);
             assert.ok(errors[0]?.message.includes(reason), errors[0]?.message);
             const log = await text(`${path}/logs`);
-            assert.ok(log.includes(`The build failed: ${reason}`), log);
+            assert.ok(log.includes(failureText(reason)), log);
             assert.doesNotMatch(reason, /\/tmp\/|\/var\/lib|buildkitd\.sock/);
             return reason;
           },

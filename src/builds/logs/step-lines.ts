@@ -136,6 +136,7 @@ function setEnd(step: FoundStep, text: string): void {
 function isNewAttempt(bytes: Buffer): boolean {
   if (bytes.length > maxMessage || !endsAttempt.some(end => bytes.includes(end))) return false;
   const text = bytes.toString();
+  if (outputStart.test(text)) return false;
   return (
     text === 'The server was restarted. The build starts again.' ||
     text.endsWith(trying) ||
@@ -143,6 +144,9 @@ function isNewAttempt(bytes: Buffer): boolean {
   );
 }
 
+// The last lines of a failed step begin with its seconds, those in the reason of a failed build are indented, and a reason
+// may name anything.
+const outputStart = /^(?:\s|-?\d+\.\d+ |The build failed: )/;
 // Longer lines are output.
 const maxMessage = 4000;
 const trying = ': trying again';

@@ -15,7 +15,7 @@ import type { BuildLogs, LogWriter } from '../logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
 import type { Solve } from '../solve/build-run.ts';
 import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
-import { isOwnFailure, reasonOf } from './failure-reasons.ts';
+import { failureText, isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
 import { untilStored } from './until-stored.ts';
 
@@ -175,7 +175,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       if (!isAborted && isOwnFailure(error)) run.undo();
       const cause = isAborted ? abortReason : error;
       const reason = maskAddresses(reasonOf(cause));
-      writer.write(`\nThe build failed: ${reason}\n`);
+      writer.write(failureText(reason));
       return { outcome: { succeeded: false, reason }, result: resultOf(cause) };
     }
   };

@@ -36,6 +36,14 @@ export function reasonOf(cause: unknown): string {
 }
 
 /**
+ * Returns the end of the log of a failed build. The last lines of its output are indented: they would read like messages
+ * of the service otherwise, also to what finds the steps of a log.
+ */
+export function failureText(reason: string): string {
+  return `\nThe build failed: ${reason.replaceAll('\n', '\n  ')}\n`;
+}
+
+/**
  * Returns true if neither the recipe nor an upstream is the reason. The build itself may have ended a builder that was
  * lost during the build.
  */
