@@ -15,12 +15,24 @@ export function readPipRequirement(field: string, text: string): string {
       `'${field}' contains credentials in an address: recipes and logs are not secret, so remove them`,
     );
   }
-  if (/^(?:-r|-c|--requirement|--constraint)\b/.test(line) || /^(?:\.|\/|-e *[./])/.test(line)) {
+  if (requiresFile(line)) {
     refuse(
       `'${field}': ${shown(line)} requires a file that is not in the image: list the packages themselves`,
     );
   }
   return line;
+}
+
+// A short option may have its value without a space.
+const listOption = /^(?:-[rc]|--requirement\b|--constraint\b)/;
+const editableOption = /^(?:-e|--editable\b)[ =]*["']?/;
+
+function requiresFile(line: string): boolean {
+  if (listOption.test(line)) return true;
+  const editable = line.replace(editableOption, '');
+  const isEditable = editable !== line;
+  // What pip can edit is a directory, or a repository that a URL specifies.
+  return /^[./]/.test(editable) || (isEditable && !editable.includes(':'));
 }
 
 /** Returns the name and the pinned version of a requirement; undefined for options, URLs and paths. */

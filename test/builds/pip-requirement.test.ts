@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readPipRequirement } from '../../src/builds/recipe/conda/pip-requirement.ts';
+
+for (const line of [
+  ...['-r requirements.txt', '-rrequirements.txt', '-c limits.txt', '-climits.txt'],
+  ...['--requirement requirements.txt', '--constraint=limits.txt'],
+  ...['./here', '-e ./here', '-e.', '-e here', '-ehere', '-e "./here[a]"'],
+  ...['--editable ./here', '--editable=here'],
+]) {
+  test(`a line for pip that requires a file is refused: ${line}`, () => {
+    assert.throws(
+      () => readPipRequirement('pip', line),
+      /requires a file that is not in the image: list the packages themselves/,
+    );
+  });
+}
+
+test('a line for pip may have a repository to edit, and other options', () => {
+  const url = 'git+https://git.example.com/a.git#egg=a';
+  const options = ['--require-hashes', '--pre', '--extra-index-url https://pypi.example.com'];
+  for (const line of [`-e ${url}`, `-e${url}`, `--editable=${url}`, ...options, 'a-e.b', 'r==1'])
+    assert.equal(readPipRequirement('pip', line), line);
+});
