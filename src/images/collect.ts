@@ -7,9 +7,12 @@ import { isImage, parseManifest } from '../oci/manifest.ts';
 import { mayBeImage } from '../oci/manifest-parts.ts';
 import type { Access } from '../upstream/access.ts';
 
-const deepestIndex = 4;
-const mostManifests = 500;
-const mostBytes = 16 * 1024 * 1024;
+/** Levels of manifests below the root of an image. */
+export const deepestIndex = 4;
+/** Manifests and indexes of one image. */
+export const mostManifests = 500;
+/** Bytes of all documents of one image. */
+export const mostBytes = 16 * 1024 * 1024;
 const atOnce = 16;
 
 /** Source of the documents of an image. */

@@ -1,3 +1,5 @@
+import { pauseTurn } from '../foundation/pause-turn.ts';
+import { deepestIndex, mostBytes, mostManifests } from '../images/collect.ts';
 import type { Documents } from '../images/documents.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
@@ -73,16 +75,34 @@ export function createPulledImage({
     return manifest.manifests;
   };
 
-  const search = async (entries: readonly Descriptor[]): Promise<void> => {
-    for (const entry of entries) {
-      const child = await documents.local(entry.digest, entry.mediaType);
-      if (child) await search(learn(child));
+  /** Learns the stored manifests below the root, within the limits of a collected image. */
+  const search = async (): Promise<void> => {
+    // Level by level, and each digest once: indexes that share children would multiply the work.
+    const named = new Set([root.digest]);
+    let found = 0;
+    let foundBytes = 0;
+    let entries = rootEntries;
+    for (let depth = 0; depth < deepestIndex && entries.length > 0; depth += 1) {
+      const below: Descriptor[] = [];
+      for (const entry of entries) {
+        if (named.has(entry.digest)) continue;
+        named.add(entry.digest);
+        // Documents in memory arrive without a turn of the event loop.
+        await pauseTurn();
+        const child = await documents.local(entry.digest, entry.mediaType);
+        if (!child) continue;
+        found += 1;
+        foundBytes += child.bytes.length;
+        if (found > mostManifests || foundBytes > mostBytes) return;
+        for (const next of learn(child)) below.push(next);
+      }
+      entries = below;
     }
   };
 
   const { digest, bytes } = root;
   add({ digest, mediaType: manifestType(root), size: bytes.length }, false);
-  const entries = learn(root);
+  const rootEntries = learn(root);
 
   return {
     root,
@@ -98,7 +118,7 @@ export function createPulledImage({
       const found = members.get(digest);
       if (found) return found;
       // Every caller waits for the search: otherwise content of the image would seem foreign.
-      searched ??= search(entries)
+      searched ??= search()
         .then(onGrow)
         .catch(error => {
           // The next caller searches again.

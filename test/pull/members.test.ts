@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { deepestIndex, mostManifests } from '../../src/images/collect.ts';
 import type { Documents } from '../../src/images/documents.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/document.ts';
@@ -30,8 +31,13 @@ function nestedImage(read: (all: ReadonlyMap<string, Document>) => Documents['lo
   const nested = document(indexType, { manifests: [entry(child)] });
   const root = document(indexType, { manifests: [entry(nested)] });
   const all = new Map([child, nested, root].map(one => [one.digest, one]));
+  return { child, ...imageOf(root, read(all)) };
+}
+
+/** What finds an unchanged image, and its request. `local` returns stored documents. */
+function imageOf(root: Document, local: Documents['local']) {
   const find = createImageFinder({
-    documents: { local: read(all) } as unknown as Documents,
+    documents: { local } as unknown as Documents,
     makeImage: () => assert.fail('it is here'),
     lookAtRight: async ({ image: { registry, repository } }) => ({
       access: { registry, repository, credentials: undefined },
@@ -46,7 +52,7 @@ function nestedImage(read: (all: ReadonlyMap<string, Document>) => Documents['lo
     change: {},
     caller: { address: '192.0.2.1' },
   } as unknown as ContainerRequest;
-  return { child, find, request };
+  return { find, request };
 }
 
 test('simultaneous requests for parts of an image below an index all succeed', async () => {
@@ -72,4 +78,79 @@ test('a search that a disk interrupts is repeated for the next request', async (
   const image = await find(request);
   await assert.rejects(image.member(digestOf('one')), /EMFILE/);
   assert.ok(await image.member(digestOf('one')));
+});
+
+test('a search reads a document once, although a thousand entries of each of its indexes name it', async () => {
+  const leaf = document(manifestType, { config: part('deep'), layers: [] });
+  const repeat = (below: Document) =>
+    document(indexType, { manifests: Array.from({ length: 1000 }, () => entry(below)) });
+  const c = repeat(leaf);
+  const b = repeat(c);
+  const a = repeat(b);
+  const root = repeat(a);
+  const all = new Map([leaf, c, b, a, root].map(one => [one.digest, one]));
+  const reads: string[] = [];
+  const { find, request } = imageOf(root, async digest => {
+    reads.push(digest);
+    // Without this limit, the search would not end for hours.
+    if (reads.length > 100) throw new Error('too many reads');
+    return all.get(digest);
+  });
+  const image = await find(request);
+  const before = reads.length;
+  // The client has pulled them before: the search must pass through them, and once.
+  for (const one of [a, b, c]) image.learn(one);
+  assert.equal(await image.member(digestOf('foreign')), undefined);
+  assert.deepEqual(
+    reads.slice(before),
+    [a, b, c, leaf].map(({ digest }) => digest),
+  );
+  assert.ok(await image.member(digestOf('deep')));
+});
+
+test('a search ends at the limits of a collected image', async () => {
+  const leaves = Array.from({ length: mostManifests + 100 }, (_, at) =>
+    document(manifestType, { config: part(`wide ${at}`), layers: [] }),
+  );
+  const chain = [document(manifestType, { config: part('below'), layers: [] })];
+  for (let depth = 0; depth <= deepestIndex; depth += 1) {
+    chain.unshift(document(indexType, { manifests: chain.slice(0, 1).map(entry) }));
+  }
+  for (const [root, children] of [
+    [document(indexType, { manifests: leaves.map(entry) }), leaves],
+    [chain[0], chain.slice(1)],
+  ] as const) {
+    assert.ok(root);
+    const all = new Map([root, ...children].map(one => [one.digest, one]));
+    const reads: string[] = [];
+    const { find, request } = imageOf(root, async digest => {
+      reads.push(digest);
+      return all.get(digest);
+    });
+    const image = await find(request);
+    const before = reads.length;
+    assert.equal(await image.member(digestOf('foreign')), undefined);
+    const expected = children === leaves ? mostManifests + 1 : deepestIndex;
+    assert.equal(reads.length - before, expected);
+  }
+});
+
+test('a search of indexes in memory yields to the event loop', async () => {
+  const leaves = Array.from({ length: mostManifests }, (_, at) =>
+    document(manifestType, {
+      config: part(`of ${at}`),
+      layers: Array.from({ length: 60 }, (_, layer) => part(`${at} ${layer}`)),
+    }),
+  );
+  const root = document(indexType, { manifests: leaves.map(entry) });
+  const all = new Map([root, ...leaves].map(one => [one.digest, one]));
+  const { find, request } = imageOf(root, async digest => all.get(digest));
+  const image = await find(request);
+  let turns = 0;
+  const watch = setInterval(() => {
+    turns += 1;
+  }, 1);
+  await image.member(digestOf('foreign'));
+  clearInterval(watch);
+  assert.ok(turns > 0, 'timers ran during the search');
 });
