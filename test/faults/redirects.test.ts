@@ -3,11 +3,14 @@ import { after, before, test } from 'node:test';
 import { assertBytes } from '../world/assert-bytes.ts';
 import { assertLogged, type FaultWorld, startFaultWorld } from './fault-world.ts';
 import { assertApiFault, assertRegistryFault, call } from './http-client.ts';
-import { type ScriptedUpstream, startScriptedUpstream } from './scripted-upstream.ts';
+import { pattern, type ScriptedUpstream, startScriptedUpstream } from './scripted-upstream.ts';
 
 const password = 'the-password-of-the-registry';
 let world: FaultWorld;
 let elsewhere: ScriptedUpstream;
+/** A registry that no closed address is allowed for. Only a proxy knows its name, so that it can run here. */
+let stranger: ScriptedUpstream;
+let strangersWorld: FaultWorld;
 const faultIds: string[] = [];
 
 before(async () => {
@@ -15,6 +18,25 @@ before(async () => {
   world = await startFaultWorld(
     { registries: { [elsewhere.host]: { plainHttp: true } } },
     { anonymous: true, username: 'robot', password },
+  );
+  stranger = await startScriptedUpstream();
+  // It is the proxy itself.
+  stranger.on('http://', (request, _response, serve) => {
+    request.url = new URL(request.url ?? '').pathname;
+    serve();
+  });
+  const settings = { plainHttp: true, allowPrivateAddress: false };
+  strangersWorld = await startFaultWorld(
+    {
+      upstream: { proxyNames: true },
+      registries: {
+        [elsewhere.host]: { plainHttp: true },
+        'stranger.test': { ...settings, blobs: 'redirect' },
+        'relayed.test': { ...settings, blobs: 'relay' },
+      },
+    },
+    {},
+    { env: { HTTP_PROXY: `http://${stranger.host}`, NO_PROXY: '127.0.0.1' } },
   );
   for (const upstream of Object.values(world.upstreams)) {
     // Requires Basic credentials for everything.
@@ -30,7 +52,8 @@ after(async () => {
   assertLogged(await world.log(), faultIds);
   const text = world.sluice.output();
   assert.ok(!text.includes(password) && !text.includes(basic.slice(6)), 'no password in the log');
-  await Promise.all([world[Symbol.asyncDispose](), elsewhere.stop()]);
+  await Promise.all([world[Symbol.asyncDispose](), strangersWorld[Symbol.asyncDispose]()]);
+  await Promise.all([elsewhere.stop(), stranger.stop()]);
 });
 
 const basic = `Basic ${Buffer.from(`robot:${password}`).toString('base64')}`;
@@ -202,4 +225,73 @@ test('a layer URL that redirects to a closed address', async () => {
   faultIds.push(
     assertApiFault(reply, 403, /layers\[0\] could not be fetched .* redirects to '169\.254/),
   );
+});
+
+/** Serves an image of a registry that is not listed. */
+const serveStranger = (host: string, repository: string, layer?: Buffer) => {
+  const image = stranger.image(repository, layer && [layer]);
+  const name = `${host}/${repository}:latest`;
+  return { image, pulling: strangersWorld.serve({ ...image, name }) };
+};
+
+const bothHosts = /redirects to '127\.0\.0\.1:\d+', a loopback.* by listing both hosts/;
+
+test('a registry that is not listed cannot redirect to a listed one at a closed address: manifests', async () => {
+  const secret = Buffer.from('{"password":"of the intranet"}');
+  elsewhere.put('any/path', 'application/json', secret);
+  const { image, pulling } = serveStranger('stranger.test', 'lures/manifest');
+  const pull = await pulling;
+  stranger.on('lures/manifest/manifests/sha256-', (_request, response) => {
+    response.writeHead(307, { location: `http://${elsewhere.host}/v2/any/path` }).end();
+  });
+  const reply = await pull(`manifests/${image.digest.replace(':', '-')}`);
+  assertRegistryFault(reply, { ...closed, message: bothHosts });
+  assert.equal(elsewhere.count('GET', 'any/path'), 0);
+});
+
+test('a registry that is not listed cannot redirect to a listed one at a closed address: a blob for a client', async () => {
+  const { image, pulling } = serveStranger('stranger.test', 'lures/blob');
+  const pull = await pulling;
+  stranger.on('lures/blob/blobs/', (_request, response) => {
+    response.writeHead(307, { location: `http://${elsewhere.host}/v2/blob/path` }).end();
+  });
+  const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+  assertRegistryFault(reply, { ...closed, message: bothHosts });
+  assert.equal(reply.headers.location, undefined, 'no client is sent there');
+});
+
+test('a registry that is not listed cannot redirect to a listed one at a closed address: the rest of a blob', async () => {
+  const layer = pattern(2_000_000, 'lures/rest');
+  elsewhere.put('rest/path', 'application/octet-stream', layer);
+  const { image, pulling } = serveStranger('relayed.test', 'lures/rest', layer);
+  const pull = await pulling;
+  stranger.on('lures/rest/blobs/', (request, response) => {
+    if (request.headers.range) {
+      response.writeHead(307, { location: `http://${elsewhere.host}/v2/rest/path` }).end();
+      return;
+    }
+    response.writeHead(200, { 'content-length': layer.length });
+    response.write(layer.subarray(0, 1_000_000), () => response.destroy());
+  });
+  const reply = await pull(`blobs/${image.layers[0]?.digest}`);
+  assert.equal(reply.isWhole, false);
+  assert.ok(
+    stranger.requests.some(({ headers }) => headers.range),
+    'the transfer was resumed',
+  );
+  assert.equal(elsewhere.count('GET', 'rest/path'), 0);
+});
+
+test('a registry that is not listed may redirect to itself and to another public host', async () => {
+  const { image, pulling } = serveStranger('relayed.test', 'open/blob');
+  const [layer] = image.layers;
+  assert.ok(layer);
+  const pull = await pulling;
+  stranger.put('kept/blob', 'application/octet-stream', layer.bytes);
+  for (const host of ['relayed.test', 'storage.test', 'stranger.test']) {
+    stranger.on('open/blob/blobs/', (_request, response) => {
+      response.writeHead(307, { location: `http://${host}/v2/kept/blob` }).end();
+    });
+    assertBytes((await pull(`blobs/${layer.digest}`)).body, layer.bytes);
+  }
 });

@@ -69,6 +69,8 @@ test("token services on the registry's host are asked", async () => {
   ]) {
     const { token, hop } = await ask(asked);
     assert.equal(token.token, 't');
+    const registry = asked.registry ?? 'registry.example.com';
+    assert.equal(hop?.from?.host, new URL(`https://${registry}`).host, 'judged as named by it');
     assert.equal(hop?.url.searchParams.get('scope'), 'repository:team/app:pull');
     assert.equal(hop?.url.searchParams.get('service'), 'it & that');
     assert.equal(hop?.headers.authorization, `Basic ${btoa('robot:secret')}`);

@@ -15,7 +15,11 @@ import { createExchange } from '../../src/upstream/exchange/exchange.ts';
 import { createPushClient, pushingTo } from '../../src/upstream/push-client.ts';
 import { createRegistryClient } from '../../src/upstream/registry-client.ts';
 import { defaultRegistrySettings, endpointOf } from '../../src/upstream/registry-settings.ts';
-import { createTransport } from '../../src/upstream/transport/transport.ts';
+import {
+  createTransport,
+  type Hop,
+  type Transport,
+} from '../../src/upstream/transport/transport.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 
@@ -294,4 +298,27 @@ test('the message of a registry that refuses a push is passed on', async () => {
       error.status === 400 &&
       /refuses the push \(412\)\. It said: "The tag .*v1.* immutable\."$/.test(error.message),
   );
+});
+
+test('the place of an upload is judged as an address that the registry names', async () => {
+  const hops: Hop[] = [];
+  const location = 'https://storage.example.com/upload/1';
+  const send: Transport['send'] = async hop => {
+    hops.push(hop);
+    const headers = new Map([['location', location]]);
+    return { status: 202, headers, contentLength: 0, body: sourceOfBytes(Buffer.alloc(0)) };
+  };
+  const exchange = createExchange({
+    ...{ health: noRemoteHealth, registries: new Map(), retry, onMirrorFailure: () => {} },
+    transport: { send, sendBlob: send, checkReach: async () => {}, close: async () => {} },
+    authorizer: { known: async () => undefined, answer: async () => undefined },
+    mirrorCredentials: async () => undefined,
+  });
+  const pusher = createPushClient(exchange, registry => endpointOf(new Map(), registry));
+  const registry = 'registry.example.com';
+  await pusher.check(pushingTo({ registry, repository: 'team/app', credentials: undefined }));
+  const [first, second] = hops;
+  assert.equal(first?.from, undefined);
+  assert.equal(second?.url.href, location);
+  assert.equal(second?.from?.origin, `https://${registry}`);
 });

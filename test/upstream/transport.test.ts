@@ -6,6 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { type Answer, readAll } from '../../src/upstream/exchange/answer.ts';
 import { readErrorWords } from '../../src/upstream/exchange/error-words.ts';
+import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
+import { closedAddressIn } from '../../src/upstream/transport/address-guard.ts';
 import { createTransport } from '../../src/upstream/transport/transport.ts';
 
 const connections = 2;
@@ -73,4 +75,41 @@ test('the connection of a short body is used again', async () => {
     (await server.get('/')).body.destroy();
   }
   assert.ok(ports.size <= connections, `${ports.size} connections`);
+});
+
+test('a listed host is exempt from the address guard for itself and for other listed hosts only', async () => {
+  const server = createServer((_request, response) => response.end('here')).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const settings = { ...defaultRegistrySettings, plainHttp: true, allowPrivateAddress: true };
+  const hosts = [`127.0.0.1:${port}`, `localhost:${port}`];
+  const registries = new Map([...hosts, 'listed.test', 'docker.io'].map(host => [host, settings]));
+  const timeouts = { connectMs: 5000, headersMs: 5000, idleMs: 5000 };
+  const transport = createTransport(registries, timeouts);
+  try {
+    for (const host of hosts) {
+      const url = new URL(`http://${host}/path`);
+      const hopFrom = (from?: string) => ({
+        ...({ url, method: 'GET', headers: {} } as const),
+        from: from === undefined ? undefined : new URL(from),
+      });
+      // These keep their connections open, and the ones after them must not use them.
+      const welcome = [undefined, url.origin, 'http://listed.test', 'https://registry-1.docker.io'];
+      for (const from of welcome) {
+        const hop = hopFrom(from);
+        for (const send of [transport.send, transport.sendBlob]) {
+          assert.equal((await readAll((await send(hop)).body, 100, 'It')).toString(), 'here');
+        }
+        await transport.checkReach(hop);
+      }
+      const strange = hopFrom('https://evil.example');
+      for (const send of [transport.send, transport.sendBlob, transport.checkReach]) {
+        await assert.rejects(send(strange), error => closedAddressIn(error) !== undefined);
+      }
+    }
+  } finally {
+    await transport.close();
+    server.closeAllConnections();
+    server.close();
+  }
 });

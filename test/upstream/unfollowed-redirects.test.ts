@@ -29,7 +29,7 @@ function clientOf(status: number, headers: Readonly<Record<string, string>>, tok
   const exchange = createExchange({
     transport: {
       ...{ send, sendBlob: send },
-      checkReach: async ({ href }) => void checked.push(href),
+      checkReach: async ({ url }) => void checked.push(url.href),
       close: async () => {},
     },
     authorizer: {

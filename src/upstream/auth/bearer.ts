@@ -86,8 +86,7 @@ export async function fetchBearer(
 }
 
 function tokenHop(realm: URL, request: TokenRequest): Hop {
-  const { credentials, signal } = request;
-  const { scopes } = request;
+  const { credentials, signal, scopes, endpoint: from } = request;
   const { service } = request.challenge.parameters;
   if (credentials?.kind === 'identity-token') {
     const form = new URLSearchParams({
@@ -98,7 +97,7 @@ function tokenHop(realm: URL, request: TokenRequest): Hop {
       ...(service === undefined ? {} : { service }),
     });
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
-    return { url: realm, method: 'POST', headers, body: form.toString(), signal };
+    return { url: realm, from, method: 'POST', headers, body: form.toString(), signal };
   }
   const url = new URL(realm);
   if (service !== undefined) url.searchParams.set('service', service);
@@ -106,7 +105,7 @@ function tokenHop(realm: URL, request: TokenRequest): Hop {
   const headers = credentials
     ? { authorization: basicHeader(credentials.username, credentials.password) }
     : ({} as Record<string, string>);
-  return { url, method: 'GET', headers, signal };
+  return { url, from, method: 'GET', headers, signal };
 }
 
 /**

@@ -29,6 +29,8 @@ export interface ExchangeDeps {
 }
 
 const maxRedirects = 5;
+// A registry that is not listed itself reaches no closed address of a listed one.
+const bothHosts = 'both hosts';
 // The meaning of these is clear without the registry's message, and a registry that limits requests is spared another.
 const selfEvident = new Set([404, 410, 429]);
 
@@ -43,7 +45,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     let hop = first;
     for (let redirects = 0; ; redirects += 1) {
       const answer = await send(hop, question).catch(error => {
-        throw hop === first ? error : redirected(error, first.url, hop.url);
+        throw hop === first ? error : redirected(error, first.url, hop.url, bothHosts);
       });
       // The request body is used up, so its sender handles the response.
       const next = question.body ? undefined : nextHop(hop, answer);
@@ -52,8 +54,8 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       const leaves = next.url.origin !== first.url.origin;
       if (question.redirects === 'handOn' && leaves) {
         // A client in the same network could reach an address that callers may not send this server to.
-        await transport.checkReach(next.url).catch(error => {
-          throw redirected(error, first.url, next.url);
+        await transport.checkReach(next).catch(error => {
+          throw redirected(error, first.url, next.url, bothHosts);
         });
         return { ...answer, redirect: next.url };
       }
@@ -79,6 +81,8 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       follow(
         {
           url,
+          // A registry that is not listed could name a private path of a listed one, as the place of an upload.
+          from: isOwn ? undefined : endpoint,
           method,
           headers: authorization && isOwn ? { ...headers, authorization } : headers,
           body: await question.body?.(),

@@ -26,7 +26,8 @@ export function nextHop(hop: Hop, answer: Answer): Hop | undefined {
   }
   const { authorization, ...others } = hop.headers;
   const stays = url.origin === hop.url.origin && authorization !== undefined;
-  return { ...hop, url, headers: stays ? { ...others, authorization } : others };
+  const from = hop.from ?? hop.url;
+  return { ...hop, url, from, headers: stays ? { ...others, authorization } : others };
 }
 
 function refused(hop: Hop, where: string): Fault {
@@ -40,12 +41,14 @@ function refused(hop: Hop, where: string): Fault {
 
 /**
  * A closed address in an image name is the caller's mistake. One in a registry's redirect is denied, with the reason.
+ *
+ * @param listing what the operator can list to allow it
  */
-export function redirected(error: unknown, from: URL, to: URL): unknown {
+export function redirected(error: unknown, from: URL, to: URL, listing = 'it'): unknown {
   if (!closedAddressIn(error)) return error;
   return new Fault(
     'denied',
-    `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused: the operator can allow it by listing it in the configuration`,
+    `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused: the operator can allow it by listing ${listing} in the configuration`,
     { phase: 'upstream', cause: error },
   );
 }

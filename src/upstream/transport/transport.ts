@@ -10,7 +10,7 @@ import { type Answer, sourceOfStream } from '../exchange/answer.ts';
 import { privateHostsOf, type Registries, settingsOf } from '../registry-settings.ts';
 import { WirePool } from '../wire/pool.ts';
 import { openWire } from '../wire/wire.ts';
-import { checkAddress, checkName, guardedLookup } from './address-guard.ts';
+import { checkAddress, checkName, guardedLookup, type PrivateHosts } from './address-guard.ts';
 import type { ProxyFor } from './proxy.ts';
 import { connectThrough, refused } from './proxy-tunnel.ts';
 import { createWayTo, type Way, type WayTo } from './way.ts';
@@ -42,6 +42,12 @@ type Forwarded = Omit<Dispatcher.RequestOptions, 'origin' | 'path' | 'headers'> 
 /** One request to one address. Redirects are not followed here. */
 export interface Hop {
   readonly url: URL;
+  /**
+   * The server that named the address: in a redirect (the first of several), as a token service or as the place of an
+   * upload. Absent for an address of Sluice itself. A listed host is exempt from the address guard only for itself and
+   * for listed servers: another server must not send Sluice to its private paths.
+   */
+  readonly from?: URL | undefined;
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   /** A stream needs a `content-length` among the headers. */
@@ -52,8 +58,8 @@ export interface Hop {
 }
 
 export interface Transport {
-  /** Rejects with a `Fault` when the URL leads to a closed address; resolves for a name without an address. */
-  checkReach(url: URL): Promise<void>;
+  /** Rejects with a `Fault` when the hop leads to a closed address; resolves for a name without an address. */
+  checkReach(hop: Pick<Hop, 'url' | 'from'>): Promise<void>;
   /** For documents: small bodies, pooled connections. */
   send(hop: Hop): Promise<Answer>;
   /** For blobs: GET only, the fastest path for bytes. */
@@ -63,6 +69,12 @@ export interface Transport {
 
 // Compressed bodies would not match the sizes and digests that the registry specifies.
 const commonHeaders = { 'accept-encoding': 'identity', 'user-agent': 'sluice' };
+
+/** What a request may reach without the address guard, and its route. */
+interface Reach {
+  readonly isAllowed: PrivateHosts;
+  readonly wayTo: WayTo;
+}
 
 // More than a registry writes into an error or a redirect; a larger body costs the connection.
 const drainedBytes = 64 * 1024;
@@ -85,8 +97,20 @@ export function createTransport(
   }: TransportLimits = {},
 ): Transport {
   const listed = privateHostsOf(registries);
-  const isAllowed = (host: string) => listed(host) || privateHosts.includes(host);
-  const wayTo = createWayTo(proxyFor, isAllowed, proxyNames);
+  const reachWith = (isAllowed: PrivateHosts): Reach => ({
+    isAllowed,
+    wayTo: createWayTo(proxyFor, isAllowed, proxyNames),
+  });
+  const ownReach = reachWith(host => listed(host) || privateHosts.includes(host));
+  // Layer URLs may name the private hosts themselves, with any path.
+  const strangersReach = reachWith(host => privateHosts.includes(host));
+  // Docker Hub is listed by a name that is not the host of its API.
+  const isListed = (host: string) =>
+    ownReach.isAllowed(host) || settingsOf(registries, host).allowPrivateAddress;
+  const reachOf = ({ url, from }: Pick<Hop, 'url' | 'from'>): Reach =>
+    from === undefined || from.origin === url.origin || isListed(from.host)
+      ? ownReach
+      : strangersReach;
   const agents = new Map<string, Agent>();
 
   // One function for each host: requests share kept connections only if they use the same function.
@@ -124,7 +148,7 @@ export function createTransport(
     }
     return agent;
   };
-  const agentFor = (host: string): Agent => {
+  const agentFor = (host: string, { isAllowed, wayTo }: Reach): Agent => {
     const { ca } = settingsOf(registries, host);
     return agent(`${isAllowed(host) ? host : '*'} ${ca ?? ''}`, () => {
       const direct = guardedConnector(isAllowed(host), timeouts.connectMs, trustIn(host));
@@ -154,8 +178,10 @@ export function createTransport(
     1000,
   );
 
-  const sendNow: Transport['send'] = async ({ url, method, headers, body, signal, headersMs }) => {
-    checkAddress(url, isAllowed);
+  const sendNow: Transport['send'] = async hop => {
+    const { url, method, headers, body, signal, headersMs } = hop;
+    const reach = reachOf(hop);
+    checkAddress(url, reach.isAllowed);
     const options = {
       method,
       headers: { ...commonHeaders, ...headers },
@@ -165,11 +191,11 @@ export function createTransport(
       ...(headersMs === undefined ? {} : { headersTimeout: headersMs }),
       ...(signal ? { signal } : {}),
     };
-    const way = await wayTo(url);
+    const way = await reach.wayTo(url);
     const answer =
       way?.kind === 'forward'
         ? await forward({ ...options, url }, way)
-        : await request(url, { ...options, dispatcher: agentFor(url.host) });
+        : await request(url, { ...options, dispatcher: agentFor(url.host, reach) });
     return {
       status: answer.statusCode,
       headers: flatten(answer.headers),
@@ -178,7 +204,9 @@ export function createTransport(
     };
   };
 
-  const sendBlobNow: Transport['sendBlob'] = async ({ url, headers, signal }) => {
+  const sendBlobNow: Transport['sendBlob'] = async hop => {
+    const { url, headers, signal } = hop;
+    const { isAllowed, wayTo } = reachOf(hop);
     checkAddress(url, isAllowed);
     const way = await wayTo(url);
     const answer = await openWire(
@@ -199,7 +227,9 @@ export function createTransport(
   };
 
   return {
-    async checkReach(url) {
+    async checkReach(hop) {
+      const { url } = hop;
+      const { isAllowed } = reachOf(hop);
       checkAddress(url, isAllowed);
       if (isAllowed(url.host)) return;
       const known = checks.get(url.host);
