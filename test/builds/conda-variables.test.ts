@@ -1,42 +1,66 @@
-/** The environment variables of an image that is made without a builder. */
+/** The environment variables of images that are made without a builder. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NativeOrigin } from '../../src/builds/solve/conda/find-solution.ts';
 import { createMakeCondaImage } from '../../src/builds/solve/conda/make-conda-image.ts';
-import { digestOf } from '../../src/oci/digest.ts';
+import { augment } from '../../src/images/augment/augment.ts';
+import { environmentIn } from '../../src/images/augment/image-config.ts';
+import type { Descriptor } from '../../src/oci/descriptor.ts';
+import type { Digest } from '../../src/oci/digest.ts';
+import { type Document, documentOf } from '../../src/oci/document.ts';
+import { parseManifest } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 
-const config = Buffer.from(JSON.stringify({ config: { Env: ['PATH=/base/bin'] } }));
-const descriptor = {
-  mediaType: mediaTypes.ociConfig,
-  ...{ digest: digestOf(config), size: config.length },
-};
-const manifest = {
-  schemaVersion: 2,
-  mediaType: mediaTypes.ociManifest,
-  config: descriptor,
-  layers: [],
-};
-const bytes = Buffer.from(JSON.stringify(manifest));
-const base = { mediaType: mediaTypes.ociManifest, digest: digestOf(bytes), bytes };
+/** The image of a platform: what its packages set, and the environment of its base image. */
+interface Platform {
+  readonly variables?: Readonly<Record<string, string>>;
+  readonly env?: readonly string[];
+}
 
-/** Returns the variables that an image gets: those of its environment file, and those of its packages. */
-async function variablesOf(wanted: readonly string[], ofPackages: Record<string, string> = {}) {
+function jsonOf(value: object, mediaType: string): Document {
+  return documentOf(Buffer.from(JSON.stringify(value)), mediaType);
+}
+
+function descriptorOf({ mediaType, digest, bytes }: Document) {
+  return { mediaType, digest, size: bytes.length };
+}
+
+/** Returns the environments of the images that are made for amd64 and arm64. */
+async function environments(wanted: readonly string[], of: readonly Platform[]) {
+  const documents = new Map<Digest, Document>();
+  const known = (document: Document) => {
+    documents.set(document.digest, document);
+    return document;
+  };
+  const platforms = of.map((one, at) => ({
+    ...one,
+    platform: { os: 'linux', architecture: ['amd64', 'arm64'][at] ?? '' },
+  }));
+  const images = platforms.map(({ platform, env = ['PATH=/base/bin'] }) => {
+    const config = known(jsonOf({ ...platform, config: { Env: env } }, mediaTypes.ociConfig));
+    const manifest = { schemaVersion: 2, config: descriptorOf(config), layers: [] };
+    return known(jsonOf(manifest, mediaTypes.ociManifest));
+  });
+  const manifests = images.map(descriptorOf);
+  const root = jsonOf({ schemaVersion: 2, manifests }, mediaTypes.ociIndex);
+  let at = 0;
   const make = createMakeCondaImage({
     findSolution: async () => ({
       source: {} as never,
-      base: { root: base, images: [base] } as never,
-      platforms: [
-        {
-          ...{ platform: { os: 'linux', architecture: 'amd64' }, subdir: 'linux-64' },
-          ...{ packages: [], isReplaced: false },
-        },
-      ],
+      base: { root, images },
+      platforms: platforms.map(({ platform }) => ({
+        ...{ platform, subdir: `linux-${platform.architecture}`, packages: [], isReplaced: false },
+      })),
     }),
     layers: {
-      make: async () => ({ layers: [], packages: [], variables: ofPackages }),
+      async make() {
+        at += 1;
+        return { layers: [], packages: [], variables: of[at - 1]?.variables ?? {} };
+      },
     } as never,
-    documents: { config: async () => ({ ...descriptor, bytes: config }) } as never,
+    documents: {
+      config: async (_access: unknown, { digest }: Descriptor) => documents.get(digest),
+    } as never,
     channels: { channelsOf: () => [] },
   });
   const native = {
@@ -51,20 +75,44 @@ async function variablesOf(wanted: readonly string[], ofPackages: Record<string,
     {} as never,
     { native } as unknown as NativeOrigin,
   );
-  return change.env;
+  const made = augment(root, documents, change);
+  const index = parseManifest(made.root);
+  assert.ok(index.kind === 'index');
+  return index.manifests.map(({ digest }) => {
+    const manifest = parseManifest(made.generated.get(digest) ?? assert.fail(digest));
+    assert.ok(manifest.kind === 'manifest');
+    const config = made.generated.get(manifest.config.digest) ?? assert.fail();
+    return Object.fromEntries(environmentIn(config.bytes));
+  });
 }
 
-const prefix = 'CONDA_PREFIX=/opt/conda';
+const common = { CONDA_PREFIX: '/opt/conda', PATH: '/opt/conda/bin:/base/bin' };
 
 test('the environment comes before the PATH of the base image', async () => {
-  const path = 'PATH=/opt/conda/bin:/base/bin';
-  assert.deepEqual(await variablesOf(['A=b'], { C: 'd' }), ['C=d', 'A=b', prefix, path]);
+  const variables = { C: 'd' };
+  const image = { ...common, A: 'b', C: 'd' };
+  assert.deepEqual(await environments(['A=b'], [{ variables }]), [image]);
+  assert.deepEqual(await environments(['A=b'], [{ variables }, { variables }]), [image, image]);
 });
 
 test('a PATH of the environment file or of a package replaces that of the base image', async () => {
-  const last = async (...given: Parameters<typeof variablesOf>) =>
-    (await variablesOf(...given))?.at(-1);
-  assert.equal(await last(['PATH=/tools:/bin']), 'PATH=/opt/conda/bin:/tools:/bin');
-  assert.equal(await last([], { PATH: '/package' }), 'PATH=/opt/conda/bin:/package');
-  assert.equal(await last(['PATH=/file'], { PATH: '/package' }), 'PATH=/opt/conda/bin:/file');
+  const pathOf = async (wanted: readonly string[], variables = {}) =>
+    (await environments(wanted, [{ variables }]))[0]?.PATH;
+  assert.equal(await pathOf(['PATH=/tools:/bin']), '/opt/conda/bin:/tools:/bin');
+  assert.equal(await pathOf([], { PATH: '/package' }), '/opt/conda/bin:/package');
+  assert.equal(await pathOf(['PATH=/file'], { PATH: '/package' }), '/opt/conda/bin:/file');
+});
+
+test('the image of each platform has the variables of its own packages and base image', async () => {
+  const both = await environments(
+    ['A=b'],
+    [
+      { variables: { HOST: 'x86', ONLY: 'here' } },
+      { variables: { HOST: 'arm' }, env: ['PATH=/arm', 'OWN=1'] },
+    ],
+  );
+  assert.deepEqual(both, [
+    { ...common, A: 'b', HOST: 'x86', ONLY: 'here' },
+    { ...common, A: 'b', HOST: 'arm', OWN: '1', PATH: '/opt/conda/bin:/arm' },
+  ]);
 });

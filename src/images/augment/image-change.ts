@@ -22,6 +22,8 @@ export interface LayeredConfig<Layer> extends ContainerConfig {
 export interface ImageChange extends LayeredConfig<InjectedLayer> {
   /** The change to make first, when the image was changed before. */
   readonly onTopOf?: ImageChange;
+  /** When set, only images of this architecture get the change. */
+  readonly architecture?: string;
 }
 
 /** Returns the changes in the order in which they apply. */

@@ -16,7 +16,7 @@ export interface ChangedImage {
 /**
  * Returns the image with the change applied. Keeps the family of media types, appends the layers to those of the
  * base, and points the config descriptor to the new config. Every other member of the manifest keeps its value.
- * Returns undefined if the change does not affect this image, because it only has layers of another architecture.
+ * Returns undefined if the change does not affect this image, because it or its layers are of another architecture.
  */
 export function changeImage(
   base: Document,
@@ -25,6 +25,7 @@ export function changeImage(
   change: ImageChange,
 ): ChangedImage | undefined {
   const architecture = architectureOf(config);
+  if (change.architecture !== undefined && change.architecture !== architecture) return undefined;
   const layers = (change.layers ?? []).filter(
     layer => layer.architecture === undefined || layer.architecture === architecture,
   );

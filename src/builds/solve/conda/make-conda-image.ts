@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type {
   DocumentedSolution,
   PlatformSolution,
@@ -61,7 +62,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
     onSolved?.();
     const requested = specsOf(native);
     const made: Made[] = [];
-    for (const { platform, subdir, packages, isReplaced } of platforms) {
+    for (const [at, { platform, subdir, packages, isReplaced }] of platforms.entries()) {
       const { architecture } = platform;
       const name = `Fetch ${packages.length} packages and make their layers`;
       const title = platforms.length > 1 ? `${name} (${formatPlatform(platform)})` : name;
@@ -73,26 +74,14 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       );
       requireNoScripts(environment.packages, platforms);
       const layers = environment.layers.map(layer => ({ ...layer, architecture }));
-      made.push({ ...environment, subdir, layers });
+      const basePath = await pathIn(documents, source, base.images[at]);
+      made.push({ ...environment, subdir, architecture, basePath, layers });
     }
     const bases = native.channels.flatMap(deps.channels.channelsOf);
-    const packageVariables = Object.assign({}, ...made.map(one => one.variables));
-    const variables = [
-      ...Object.entries(packageVariables).map(([name, value]) => `${name}=${value}`),
-      ...(native.wanted.form === 'environment' ? native.wanted.variables : []),
-    ];
-    const path = lastPath(variables) ?? (await pathIn(documents, source, base.images));
     return {
       source,
       base: base.root,
-      change: {
-        layers: made.flatMap(({ layers }) => layers),
-        env: [
-          ...variables,
-          `CONDA_PREFIX=${environmentPrefix}`,
-          `PATH=${environmentPrefix}/bin:${path}`,
-        ],
-      },
+      change: changeOf(made, native.wanted.form === 'environment' ? native.wanted.variables : []),
       solution: {
         platforms: made.map(({ subdir, packages }) => ({ subdir, packages })),
         channels: [...new Set(bases.map(({ url }) => url))],
@@ -103,6 +92,9 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
 }
 
 interface Made extends PlatformSolution {
+  readonly architecture: string;
+  /** The PATH of the base image. */
+  readonly basePath: string;
   readonly layers: readonly InjectedLayer[];
   readonly variables: Readonly<Record<string, string>>;
 }
@@ -121,6 +113,34 @@ function requireNoScripts(
   );
 }
 
+/** @param wanted variables of all platforms */
+function changeOf(made: readonly Made[], wanted: readonly string[]): ImageChange {
+  const [first] = made;
+  const isSame = made.every(
+    ({ variables, basePath }) =>
+      basePath === first?.basePath && isDeepStrictEqual(variables, first.variables),
+  );
+  if (first && isSame) {
+    return { layers: made.flatMap(({ layers }) => layers), env: entriesOf(first, wanted) };
+  }
+  // Packages of one platform may have other variables than those of another one.
+  return made.reduce<ImageChange>(
+    (onTopOf, one) => ({
+      ...{ layers: one.layers, env: entriesOf(one, wanted) },
+      ...{ architecture: one.architecture, onTopOf },
+    }),
+    {},
+  );
+}
+
+/** Returns the environment variables of an image. */
+function entriesOf({ variables, basePath }: Made, wanted: readonly string[]): string[] {
+  const ofPackages = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
+  const given = [...ofPackages, ...wanted];
+  const path = lastPath(given) ?? basePath;
+  return [...given, `CONDA_PREFIX=${environmentPrefix}`, `PATH=${environmentPrefix}/bin:${path}`];
+}
+
 /** Returns the last PATH of variables, as an image has it. */
 function lastPath(variables: readonly string[]): string | undefined {
   const start = 'PATH=';
@@ -130,13 +150,13 @@ function lastPath(variables: readonly string[]): string | undefined {
 // What container programs use for an image without a PATH.
 const usualPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** Returns the PATH of the base image: that of its first platform, since one change applies to all of them. */
+/** Returns the PATH of a base image. */
 async function pathIn(
   documents: Documents,
   access: Access,
-  [first]: readonly Document[],
+  image: Document | undefined,
 ): Promise<string> {
-  const manifest = first && parseManifest(first);
+  const manifest = image && parseManifest(image);
   if (manifest?.kind !== 'manifest') return usualPath;
   const config = await documents.config(access, manifest.config);
   return environmentIn(config.bytes).get('PATH') ?? usualPath;
