@@ -3,12 +3,14 @@ import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { FoundBlob } from './found-blob.ts';
 import type { Transfers, WantedBlob } from './transfers.ts';
+import { withoutCopy } from './without-copy.ts';
 
 /**
  * Relays whole blobs that are not kept. The first client receives the bytes as they arrive. Other clients of the same
  * blob meanwhile share one more transfer, through a file that is removed with the last of them. So a blob has at most
  * two upstream transfers, and only one of them ever waits for a slow client. Where the registry redirects the first
- * client, each of the others gets its own redirect.
+ * client, each of the others gets its own redirect. When the disk fills up meanwhile,
+ * each client gets its own transfer.
  */
 export interface BlobRelays {
   /**
@@ -72,7 +74,11 @@ export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRe
       const joining = transfers.join(key, wanted, signal);
       sharedBytes.set(key, size);
       const reader = await joining;
-      const source = reader.read(0, reader.size - 1);
+      const { digest, openWhole } = wanted;
+      const source = withoutCopy(reader.read(0, reader.size - 1), {
+        ...{ digest, size: reader.size },
+        openWhole: () => openWhole(signal),
+      });
       return { kind: 'stream', size: reader.size, source, way: 'stored', isVerified: true };
     } catch (error) {
       if (isNoRoom(error)) return open();

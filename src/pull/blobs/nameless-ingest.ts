@@ -28,14 +28,14 @@ export function createNamelessIngest(
     throw new Error('the bytes of this file never become content');
   };
   return {
-    async ingest(algorithm = 'sha256', expected = 0) {
+    async ingest(algorithm = 'sha256', expected = 0, isReserved = true) {
       opening ??= openSpace();
       const space = await opening.catch(error => {
         opening = undefined;
         throw error;
       });
       await space.look();
-      const promise = space.promise(expected);
+      const promise = space.promise(expected, isReserved);
       try {
         const name = join(directory, randomUUID());
         const file = await open(name, 'wx', 0o600);

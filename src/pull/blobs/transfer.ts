@@ -13,6 +13,20 @@ export interface TransferReader {
   leave(): void;
 }
 
+/** Why a transfer ended: the disk has no room for the rest of its copy. */
+export class HaltedCopy extends Fault {
+  /** Bytes that the copy had. Readers have them, or can still read them. */
+  readonly size: number;
+  /** Digest of these bytes. */
+  readonly digest: Digest;
+
+  constructor(cause: Fault, { size, digest }: { size: number; digest: Digest }) {
+    super(cause.kind, cause.message, { phase: 'store', cause });
+    this.size = size;
+    this.digest = digest;
+  }
+}
+
 export interface TransferOptions {
   readonly ingest: Ingest;
   readonly digest: Digest;
@@ -68,7 +82,11 @@ export class Transfer {
       this.#isWhole = true;
     } catch (error) {
       source.destroy();
-      this.#failure = error instanceof Error ? error : new Error(String(error));
+      // Only a check before a write leaves the hash with the bytes of the file.
+      const isHalted = error instanceof Fault && error.kind === 'storage-full';
+      if (isHalted) {
+        this.#failure = new HaltedCopy(error, { size: ingest.size, digest: ingest.digest() });
+      } else this.#failure = error instanceof Error ? error : new Error(String(error));
       onOver();
       await ingest.abort();
       throw error;

@@ -30,17 +30,20 @@ export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfer
     forget: () => void,
   ): Promise<Transfer> => {
     const { size, source } = await openWhole(stop.signal);
-    const ingest = await content.ingest(splitDigest(digest).algorithm, size).catch(error => {
-      source.destroy();
-      throw error;
-    });
+    const isKept = onKept !== undefined;
+    // Anybody's manifest may name any size. A slow transfer that reserved it would stop all writes of others.
+    const ingest = await content
+      .ingest(splitDigest(digest).algorithm, size, isKept)
+      .catch(error => {
+        source.destroy();
+        throw error;
+      });
     const onAbandoned = () => {
       // Frees the upstream connection; the next reader begins another transfer.
       forget();
       stop.abort();
       source.destroy(new Error('no reader is left'));
     };
-    const isKept = onKept !== undefined;
     const transfer = new Transfer({
       ...{ ingest, digest, size, isKept },
       ...{ onAbandoned, onOver: forget },

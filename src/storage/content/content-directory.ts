@@ -239,8 +239,8 @@ export async function openContentDirectory(
       await journal?.close();
     },
 
-    async ingest(algorithm = 'sha256', expected = 0) {
-      const promise = space.promise(expected);
+    async ingest(algorithm = 'sha256', expected = 0, isReserved = true) {
+      const promise = space.promise(expected, isReserved);
       try {
         return startIngest(await openDraft(), algorithm, homeWith(promise));
       } catch (error) {

@@ -47,8 +47,9 @@ export interface ContentStore {
    * Begins to take in content.
    *
    * @param expected bytes, if known; rejects when there is no space for them
+   * @param isReserved false to leave the space to others until the bytes arrive. Default: true.
    */
-  ingest(algorithm?: DigestAlgorithm, expected?: number): Promise<Ingest>;
+  ingest(algorithm?: DigestAlgorithm, expected?: number, isReserved?: boolean): Promise<Ingest>;
   /** Continues what {@link Ingest.keep} has kept, in this process or a former one; undefined when it is no longer here. */
   resume(kept: KeptDraft): Promise<Ingest | undefined>;
   /** Removes what {@link Ingest.keep} has kept. */

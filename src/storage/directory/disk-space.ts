@@ -9,8 +9,12 @@ export interface DiskSpace {
    * it checks whether anything at all may be written.
    */
   take(bytes: number): void;
-  /** Reserves space for bytes that are written later. Throws as `take` does. */
-  promise(bytes: number): SpacePromise;
+  /**
+   * Reserves space for bytes that are written later. Throws as `take` does.
+   *
+   * @param isReserved false to check only that there is space now. Default: true.
+   */
+  promise(bytes: number, isReserved?: boolean): SpacePromise;
   /** Reads the free space of the disk. Bytes written before the call are on the disk by then, or never will be. */
   look(): Promise<void>;
   /** True when the directory is on this disk. */
@@ -121,7 +125,7 @@ export async function createDiskSpace(
   const check = (bytes: number): void => {
     if (isLow || (bytes > 0 && bytes > found - written - promised)) throw full();
   };
-  const promise = (bytes: number): SpacePromise => {
+  const promise = (bytes: number, isReserved = true): SpacePromise => {
     let open = 0;
     let underWay = 0;
     let isOver = false;
@@ -136,7 +140,8 @@ export async function createDiskSpace(
       written += underWay;
       underWay = 0;
     };
-    add(bytes);
+    if (isReserved) add(bytes);
+    else check(bytes);
     return {
       add,
       spend(next) {

@@ -265,8 +265,8 @@ export async function openContentObjects(
       bucket.close();
     },
 
-    ingest: async (algorithm = 'sha256', expected = 0) =>
-      objectIngest(await local.ingest(algorithm, expected), algorithm),
+    ingest: async (algorithm = 'sha256', expected = 0, isReserved = true) =>
+      objectIngest(await local.ingest(algorithm, expected, isReserved), algorithm),
 
     resume: kept =>
       resumes.run(async () => {
