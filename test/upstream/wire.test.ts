@@ -10,6 +10,7 @@ import type { ByteSource } from '../../src/storage/content/byte-source.ts';
 import { WirePool } from '../../src/upstream/wire/pool.ts';
 import { openWire, type WireRequest } from '../../src/upstream/wire/wire.ts';
 import { largeSlabsPerBody } from '../../src/upstream/wire/wire-source.ts';
+import { assertBytes } from '../world/assert-bytes.ts';
 import { makeCertificates } from '../world/certificates.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -106,6 +107,30 @@ test('a body with a length arrives complete, for any size of the pieces', async 
   assert.ok((await readAll(answer.body)).equals(body));
   assert.match(heads[0] ?? '', /^GET \/v2\/a\/blobs\/x\?y=z HTTP\/1\.1\r\nhost: 127/);
   assert.match(heads[0] ?? '', /range: bytes=0-\r\naccept-encoding: identity$/);
+});
+
+test('tiny chunks of a chunked body arrive as few pieces', async t => {
+  const size = 300_000;
+  const bytes = Buffer.from(Array.from({ length: size }, (_, at) => at % 251));
+  const coded = Buffer.concat(
+    Array.from(bytes, byte => Buffer.from([0x31, 0x0d, 0x0a, byte, 0x0d, 0x0a])),
+  );
+  // Some larger ones between them stay where they are.
+  const large = Buffer.alloc(6000, 'large');
+  const largeChunk = Buffer.concat([Buffer.from('1770\r\n'), large, Buffer.from('\r\n')]);
+  const { get } = await upstream(t, socket => {
+    socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
+    socket.write(Buffer.concat([coded, largeChunk, coded, largeChunk, Buffer.from('0\r\n\r\n')]));
+  });
+  const { body } = await get();
+  const pieces: Buffer[] = [];
+  for (let chunk = await body.read(); chunk !== null; chunk = await body.read()) {
+    pieces.push(Buffer.from(chunk.bytes));
+    chunk.release();
+  }
+  assertBytes(Buffer.concat(pieces), Buffer.concat([bytes, large, bytes, large]));
+  // A read of the connection brings some ten thousand chunks.
+  assert.ok(pieces.length < 3000, `${pieces.length} pieces`);
 });
 
 test('a chunked body is decoded, with extensions and trailer, also one byte at a time', async t => {

@@ -18,6 +18,12 @@ const slowFillMs = 250;
 /** A reader that keeps a chunk for this long is slow: large buffers would only wait with it. */
 const slowReaderMs = 250;
 
+/**
+ * A smaller piece of a chunked body moves up to the piece before it. Otherwise an upstream that sends tiny chunks would
+ * cost a chunk, a write and a hash of this server for each byte.
+ */
+const movedBytes = 4 * 1024;
+
 /** A run of body bytes inside a buffer. */
 interface Run {
   readonly slab: Slab;
@@ -164,6 +170,10 @@ export class WireBody implements ByteSource {
     const last = this.#runs.at(-1);
     if (last?.slab === slab && last.end === start) {
       last.end = end;
+    } else if (last?.slab === slab && end - start < movedBytes) {
+      // Only framing is between them, and the decoder has read it.
+      slab.bytes.copyWithin(last.end, start, end);
+      last.end += end - start;
     } else {
       slab.users += 1;
       this.#runs.push({ slab, start, end });
