@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext, createServer as createTlsServer } from 'node:tls';
 import { SlabPool } from '../../src/storage/content/buffers.ts';
 import type { ByteSource } from '../../src/storage/content/byte-source.ts';
+import { bodyDecoder } from '../../src/upstream/wire/body.ts';
 import { WirePool } from '../../src/upstream/wire/pool.ts';
 import { openWire, type WireRequest } from '../../src/upstream/wire/wire.ts';
 import { largeSlabsPerBody } from '../../src/upstream/wire/wire-source.ts';
@@ -107,6 +108,28 @@ test('a body with a length arrives complete, for any size of the pieces', async 
   assert.ok((await readAll(answer.body)).equals(body));
   assert.match(heads[0] ?? '', /^GET \/v2\/a\/blobs\/x\?y=z HTTP\/1\.1\r\nhost: 127/);
   assert.match(heads[0] ?? '', /range: bytes=0-\r\naccept-encoding: identity$/);
+});
+
+test('a chunked body is the same, wherever its reads are split', () => {
+  const coded = Buffer.from(
+    '1\r\nX\r\n00000000000a\r\n0123456789\r\nA;x=1\r\nabcdefghij\r\n0\r\na: b\r\n\r\n',
+  );
+  for (let split = 0; split <= coded.length; split += 1) {
+    const decoder = bodyDecoder({ kind: 'chunked' });
+    let text = '';
+    for (const part of [coded.subarray(0, split), coded.subarray(split)]) {
+      decoder.feed(part, piece => {
+        text += Buffer.from(piece).toString();
+      });
+    }
+    assert.equal(text, 'X0123456789abcdefghij', `split at ${split}`);
+    assert.ok(decoder.done);
+  }
+  for (const size of ['000000000000a', '', 'g', '-1', '0x1']) {
+    const decoder = bodyDecoder({ kind: 'chunked' });
+    const feed = () => decoder.feed(Buffer.from(`${size}\r\n0123456789\r\n`), () => {});
+    assert.throws(feed, /malformed chunked body: size/, size);
+  }
 });
 
 test('tiny chunks of a chunked body arrive as few pieces', async t => {

@@ -53,6 +53,8 @@ class CloseBody implements BodyDecoder {
 /** Maximum bytes of one size line with its extensions, and of all trailer fields together. */
 const lineLimit = 4 * 1024;
 const trailerLimit = 64 * 1024;
+/** Maximum digits of a size: so many keep it an exact number. */
+const sizeDigits = 12;
 
 /** Chunked transfer coding (RFC 9112, 7.1). Extensions and trailer fields are read and dropped. */
 class ChunkedBody implements BodyDecoder {
@@ -77,10 +79,37 @@ class ChunkedBody implements BodyDecoder {
         this.#left -= count;
         if (this.#left === 0) this.#state = 'data-end';
       } else {
-        at += this.#feedLine(bytes, at);
+        at += this.#feedUsual(bytes, at) || this.#feedLine(bytes, at);
       }
     }
     return at;
+  }
+
+  /**
+   * Reads a complete line between chunks without making a text of it: tiny chunks have two such lines for each byte.
+   * Returns its length, or 0 for any other line.
+   */
+  #feedUsual(bytes: Uint8Array, from: number): number {
+    if (this.#line !== '' || this.#state === 'trailer') return 0;
+    let size = 0;
+    let at = from;
+    if (this.#state === 'size') {
+      for (; at < from + sizeDigits; at += 1) {
+        const digit = hexDigit(bytes[at]);
+        if (digit < 0) break;
+        size = size * 16 + digit;
+      }
+      if (at === from) return 0;
+    }
+    if (bytes[at] !== 13 || bytes[at + 1] !== 10) return 0;
+    if (this.#state === 'size') this.#begin(size);
+    else this.#state = 'size';
+    return at + 2 - from;
+  }
+
+  #begin(size: number): void {
+    this.#left = size;
+    this.#state = size === 0 ? 'trailer' : 'data';
   }
 
   #feedLine(bytes: Uint8Array, from: number): number {
@@ -102,17 +131,23 @@ class ChunkedBody implements BodyDecoder {
       if (line !== '') throw broken('chunk longer than its size');
       this.#state = 'size';
     } else if (this.#state === 'size') {
-      // Twelve digits keep the size an exact number; blanks before an extension are BWS.
+      // Blanks before an extension are BWS.
       const size = /^([0-9a-fA-F]{1,12})(?:[ \t]*;[^\r]*)?$/.exec(line)?.[1];
       if (size === undefined) throw broken('size');
-      this.#left = Number.parseInt(size, 16);
-      this.#state = this.#left === 0 ? 'trailer' : 'data';
+      this.#begin(Number.parseInt(size, 16));
     } else {
       this.#trailer += line.length + 2;
       if (this.#trailer > trailerLimit) throw broken('trailer that is too long');
       if (line === '') this.#state = 'done';
     }
   }
+}
+
+/** Returns the value of a hexadecimal digit; -1 for any other byte. */
+function hexDigit(byte = 0): number {
+  if (byte >= 48 && byte <= 57) return byte - 48;
+  const lower = byte | 32;
+  return lower >= 97 && lower <= 102 ? lower - 87 : -1;
 }
 
 function broken(what: string): WireError {
