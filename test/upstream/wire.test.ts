@@ -7,11 +7,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext, createServer as createTlsServer } from 'node:tls';
 import { SlabPool } from '../../src/storage/content/buffers.ts';
 import type { ByteSource } from '../../src/storage/content/byte-source.ts';
-import { bodyDecoder } from '../../src/upstream/wire/body.ts';
 import { WirePool } from '../../src/upstream/wire/pool.ts';
 import { openWire, type WireRequest } from '../../src/upstream/wire/wire.ts';
 import { largeSlabsPerBody } from '../../src/upstream/wire/wire-source.ts';
-import { assertBytes } from '../world/assert-bytes.ts';
 import { makeCertificates } from '../world/certificates.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
@@ -108,52 +106,6 @@ test('a body with a length arrives complete, for any size of the pieces', async 
   assert.ok((await readAll(answer.body)).equals(body));
   assert.match(heads[0] ?? '', /^GET \/v2\/a\/blobs\/x\?y=z HTTP\/1\.1\r\nhost: 127/);
   assert.match(heads[0] ?? '', /range: bytes=0-\r\naccept-encoding: identity$/);
-});
-
-test('a chunked body is the same, wherever its reads are split', () => {
-  const coded = Buffer.from(
-    '1\r\nX\r\n00000000000a\r\n0123456789\r\nA;x=1\r\nabcdefghij\r\n0\r\na: b\r\n\r\n',
-  );
-  for (let split = 0; split <= coded.length; split += 1) {
-    const decoder = bodyDecoder({ kind: 'chunked' });
-    let text = '';
-    for (const part of [coded.subarray(0, split), coded.subarray(split)]) {
-      decoder.feed(part, piece => {
-        text += Buffer.from(piece).toString();
-      });
-    }
-    assert.equal(text, 'X0123456789abcdefghij', `split at ${split}`);
-    assert.ok(decoder.done);
-  }
-  for (const size of ['000000000000a', '', 'g', '-1', '0x1']) {
-    const decoder = bodyDecoder({ kind: 'chunked' });
-    const feed = () => decoder.feed(Buffer.from(`${size}\r\n0123456789\r\n`), () => {});
-    assert.throws(feed, /malformed chunked body: size/, size);
-  }
-});
-
-test('tiny chunks of a chunked body arrive as few pieces', async t => {
-  const size = 300_000;
-  const bytes = Buffer.from(Array.from({ length: size }, (_, at) => at % 251));
-  const coded = Buffer.concat(
-    Array.from(bytes, byte => Buffer.from([0x31, 0x0d, 0x0a, byte, 0x0d, 0x0a])),
-  );
-  // Some larger ones between them stay where they are.
-  const large = Buffer.alloc(6000, 'large');
-  const largeChunk = Buffer.concat([Buffer.from('1770\r\n'), large, Buffer.from('\r\n')]);
-  const { get } = await upstream(t, socket => {
-    socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
-    socket.write(Buffer.concat([coded, largeChunk, coded, largeChunk, Buffer.from('0\r\n\r\n')]));
-  });
-  const { body } = await get();
-  const pieces: Buffer[] = [];
-  for (let chunk = await body.read(); chunk !== null; chunk = await body.read()) {
-    pieces.push(Buffer.from(chunk.bytes));
-    chunk.release();
-  }
-  assertBytes(Buffer.concat(pieces), Buffer.concat([bytes, large, bytes, large]));
-  // A read of the connection brings some ten thousand chunks.
-  assert.ok(pieces.length < 3000, `${pieces.length} pieces`);
 });
 
 test('a chunked body is decoded, with extensions and trailer, also one byte at a time', async t => {
