@@ -1,4 +1,5 @@
 import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
@@ -54,6 +55,8 @@ export function createPublish(deps: PublishDeps): Publish {
       log(`${digest} (${size} bytes): ${done}\n`);
     };
 
+    // Indexes that share children would multiply the work.
+    const done = new Set<Digest>();
     const putDocument = async (document: Document, reference: string): Promise<void> => {
       const { blobs, manifests } = partsOf(document);
       await eachOf(
@@ -63,10 +66,12 @@ export function createPublish(deps: PublishDeps): Publish {
         putBlob,
       );
       for (const entry of manifests) {
+        if (done.has(entry.digest)) continue;
         const child =
           image.generated.get(entry.digest) ??
           (await documents.manifest(source, entry.digest, entry.mediaType));
         await putDocument(child, entry.digest);
+        done.add(entry.digest);
       }
       signal.throwIfAborted();
       await pusher.putManifest(

@@ -57,3 +57,39 @@ test('one failed upload ends the others, and none starts after it', async () => 
     others,
   );
 });
+
+test('an entry that several indexes name is pushed once', async () => {
+  const indexOf = (document: typeof root, count: number) =>
+    documentOf(
+      Buffer.from(
+        JSON.stringify({
+          schemaVersion: 2,
+          mediaType: mediaTypes.ociIndex,
+          manifests: Array.from({ length: count }, () => ({
+            mediaType: document.mediaType,
+            digest: document.digest,
+            size: document.bytes.length,
+          })),
+        }),
+      ),
+      mediaTypes.ociIndex,
+    );
+  const inner = indexOf(root, 100);
+  const outer = indexOf(inner, 100);
+  const pushed: string[] = [];
+  const pusher: Partial<PushClient> = {
+    putBlob: async () => 'mounted',
+    putManifest: async (_, reference) => {
+      pushed.push(reference);
+      return {} as never;
+    },
+  };
+  const publish = createPublish({ pusher, ownHost: 'own.example.com' } as never);
+  const generated = new Map([inner, root].map(document => [document.digest, document]));
+  await publish(
+    { image: { root: outer, generated }, added: [], source: place, target: place, tag: '1' },
+    () => {},
+    new AbortController().signal,
+  );
+  assert.deepEqual(pushed, [root.digest, inner.digest, '1']);
+});

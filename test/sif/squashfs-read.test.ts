@@ -180,7 +180,7 @@ test('owners and attributes are kept, except those that file systems act on', as
 });
 
 test('names of attributes are short, and count for the limit of a file', () => {
-  const attributesWith = (count: number, nameLength: number) => {
+  const attributesWith = (count: number, nameLength: number, blockBytes = 8192) => {
     const block = (bytes: Buffer) => {
       const head = Buffer.alloc(2);
       head.writeUInt16LE(0x8000 + bytes.length);
@@ -191,8 +191,8 @@ test('names of attributes are short, and count for the limit of a file', () => {
     attribute.writeUInt16LE(nameLength, 2);
     attribute.fill(0, 4 + nameLength);
     const all = Buffer.concat(Array.from({ length: count }, () => attribute));
-    const values = Array.from({ length: Math.ceil(all.length / 8192) }, (_, index) =>
-      block(all.subarray(index * 8192, (index + 1) * 8192)),
+    const values = Array.from({ length: Math.ceil(all.length / blockBytes) }, (_, index) =>
+      block(all.subarray(index * blockBytes, (index + 1) * blockBytes)),
     );
     const record = Buffer.alloc(16);
     record.writeUInt32LE(count, 8);
@@ -206,6 +206,8 @@ test('names of attributes are short, and count for the limit of a file', () => {
   assert.equal(attributesWith(1000, 255).length, 1000);
   assert.throws(() => attributesWith(1, 256), /attribute with too long a name/);
   assert.throws(() => attributesWith(1000, 65_000), /attribute with too long a name/);
+  // Each block costs a call of its decompressor.
+  assert.throws(() => attributesWith(1000, 255, 1), /a short block/);
 });
 
 test('limits stop the reading', async () => {

@@ -10,22 +10,33 @@ const contextDirectory: readonly [string, string] = ['wave_context_dir', '.'];
 /**
  * Returns the lines of a stage with each `{{ NAME }}` replaced: by the given value, otherwise by the value in
  * `%arguments`. A value may contain further names, but these may not. Text after a `#` stays unchanged. Throws a
- * `Fault` with the line for a name without a value, and if the result is longer than 256 KiB.
+ * `Fault` with the line for a name without a value.
+ *
+ * @param grow counts the characters of the result
  */
 export function substituteArguments(
   lines: readonly Line[],
-  given: Readonly<Record<string, string>> = {},
+  given: Readonly<Record<string, string>>,
+  grow: Grow,
 ): readonly Line[] {
   const values = new Map([...readArguments(lines), ...Object.entries(given)]);
-  let length = 0;
   return lines.map(({ text, number }) => {
-    const grow = (by: number) => {
-      length += by;
-      if (length > maxLength) refuseLine(number, 'its arguments make it longer than 256 KiB');
-    };
-    grow(text.length);
-    return { text: substituteLine(text, values, number, grow), number };
+    const growHere = (by: number) => grow(by, number);
+    growHere(text.length);
+    return { text: substituteLine(text, values, number, growHere), number };
   });
+}
+
+/** Counts more characters, which come from a line. */
+export type Grow = (by: number, line: number) => void;
+
+/** Limits the characters of a whole definition file, with all of its stages. Throws a `Fault` with the line above 256 KiB. */
+export function limitGrowth(): Grow {
+  let length = 0;
+  return (by, line) => {
+    length += by;
+    if (length > maxLength) refuseLine(line, 'its arguments make it longer than 256 KiB');
+  };
 }
 
 function readArguments(lines: readonly Line[]): ReadonlyMap<string, string> {

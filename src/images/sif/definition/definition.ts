@@ -1,4 +1,4 @@
-import { namesReferredTo, substituteArguments } from './arguments.ts';
+import { limitGrowth, namesReferredTo, substituteArguments } from './arguments.ts';
 import { refuseLine } from './definition-error.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
 import { hasBootstrap, type Line, parseStage, splitStages } from './parser.ts';
@@ -51,7 +51,8 @@ export function translateDefinition(
 ): TranslatedDefinition {
   const parts = splitStages(text);
   if (parts.length > maxStages) refuseLine(1, `it has more than ${maxStages} stages`);
-  const lines = parts.map(part => substituteArguments(part, buildArgs));
+  const grow = limitGrowth();
+  const lines = parts.map(part => substituteArguments(part, buildArgs, grow));
   const stages = lines.map(parseStage);
   const files = stages
     .flatMap(({ sections }) => sections)

@@ -84,10 +84,13 @@ function readFrom(
 }
 
 /** Words are separated by blanks; quotes keep a word with blanks together. */
-function splitPaths({ text, number }: Line): readonly [string, string | undefined] {
+function splitPaths(line: Line): readonly [string, string | undefined] {
+  const { number } = line;
+  const text = line.text.trimEnd();
   const words: string[] = [];
   const word = /\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))(?=\s|$)/y;
-  while (text.slice(word.lastIndex).trim() !== '') {
+  // Two paths at most: a long line is not read to its end.
+  while (word.lastIndex < text.length && words.length <= 2) {
     const match = word.exec(text);
     if (match === null) refuseLine(number, `${shownText(text)} has quotes within a name`);
     const [, double, single, plain] = match;

@@ -10,6 +10,8 @@ const maxName = 255;
 /** Bytes of all names and values of a file: readers of tar files accept at most 1 MiB. */
 const maxBytes = 512 * 1024;
 const maxCount = 1000;
+/** Values at other places, each of which may be in a block of its own. */
+const maxElsewhere = 100;
 const elsewhere = 0x100;
 
 /** The extended attributes of a squashfs, by the index that an inode contains. */
@@ -34,6 +36,7 @@ export function readAttributes(metadata: Metadata, at: number | undefined): Attr
       if (count > maxCount) brokenSif('a file of it has too many attributes');
       const cursor = cursorAt(record.readBigUInt64LE());
       let bytes = 0;
+      let elsewhereCount = 0;
       const takeValue = (from: typeof cursor) => {
         const size = from.take(4).readUInt32LE();
         bytes += size;
@@ -52,6 +55,8 @@ export function readAttributes(metadata: Metadata, at: number | undefined): Attr
         const stored = takeValue(cursor);
         const isElsewhere = (type & elsewhere) !== 0;
         if (isElsewhere && stored.length !== 8) brokenSif('a file of it has a broken attribute');
+        if (isElsewhere) elsewhereCount += 1;
+        if (elsewhereCount > maxElsewhere) brokenSif('a file of it has too many attributes');
         const value = isElsewhere ? takeValue(cursorAt(stored.readBigUInt64LE())) : stored;
         return [`${prefixes[type & 0xff] ?? 'unknown.'}${name}`, value.toString('latin1')];
       });
