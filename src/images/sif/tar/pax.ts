@@ -1,13 +1,24 @@
 import { TarError } from './tar-error.ts';
 
 /**
+ * A header of 1 MiB has room for 175,000 records, which take as long as a thousand ordinary headers. A real one has a
+ * few dozen; only the oldest format for sparse files, which tar stopped using in 2006, has two for each part.
+ */
+const maxPaxRecords = 10_000;
+
+/**
  * Reads the records of a PAX extended header. Values have one character per byte. An empty value deletes a
  * record. Throws {@link TarError} for a damaged header. Source: POSIX.1-2017, pax, pax Extended Header.
  */
 export function readPaxRecords(body: Buffer): Map<string, string> {
   const records = new Map<string, string>();
   const parts: string[] = [];
+  let count = 0;
   for (let start = 0; start < body.length; ) {
+    count += 1;
+    if (count > maxPaxRecords) {
+      throw new TarError(`has a PAX header of more than ${maxPaxRecords} records`);
+    }
     const blank = body.indexOf(0x20, start);
     const digits = blank < 0 ? '' : body.toString('latin1', start, Math.min(blank, start + 16));
     const length = /^\d+$/.test(digits) ? Number(digits) : 0;
