@@ -1,5 +1,5 @@
 import { applyEntry } from '../../src/images/sif/layers/apply.ts';
-import { allNodes, ImageTree, pathOf, type TreeNode } from '../../src/images/sif/layers/tree.ts';
+import { ImageTree, pathOf, type TreeNode } from '../../src/images/sif/layers/tree.ts';
 import { TarReader } from '../../src/images/sif/tar/tar-reader.ts';
 import { type TarPart, tarOf } from './tar-file.ts';
 
@@ -21,8 +21,12 @@ export function flatten(layers: readonly (readonly TarPart[])[], maxEntries = 10
     reader.write(tarOf(parts));
     reader.end();
   }
-  const nodes = [...allNodes(tree)].filter(node => node !== tree.root);
+  const nodes = nodesBelow(tree.root);
   return Object.fromEntries(nodes.map(node => [pathOf(node), about(node)]));
+}
+
+function nodesBelow({ children }: TreeNode): TreeNode[] {
+  return [...(children?.values() ?? [])].flatMap(child => [child, ...nodesBelow(child)]);
 }
 
 function about({ inode }: TreeNode): string {

@@ -73,10 +73,16 @@ function clear(node: TreeNode | undefined, layer: number): void {
   // All below belongs to this layer after the first time. A layer may name a directory with many files very often.
   if (!node?.children || node.clearedBy === layer) return;
   node.clearedBy = layer;
-  for (const child of node.children.values()) {
-    if (child.touchedBy === layer) clear(child, layer);
-    else node.children.delete(child.name);
+  const { children } = node;
+  const kept: TreeNode[] = [];
+  if (node.touchedBy === layer) {
+    for (const child of children.values()) if (child.touchedBy === layer) kept.push(child);
   }
+  for (const child of kept) clear(child, layer);
+  if (kept.length === children.size) return;
+  // Removing the others one by one takes ten times as long for a directory with very many files.
+  children.clear();
+  for (const child of kept) children.set(child.name, child);
 }
 
 function targetOf(tree: ImageTree, { path, link }: TarEntry): Inode {

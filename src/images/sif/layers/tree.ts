@@ -1,3 +1,4 @@
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { imageTooLarge } from '../limits.ts';
 import { type Attributes, showName, type TarKind } from '../tar/tar-entry.ts';
 import { TarError } from '../tar/tar-error.ts';
@@ -152,13 +153,29 @@ export function partsOf(path: string): string[] {
   return parts;
 }
 
-/** Yields every node, each directory before its children. The order depends only on the tree. */
-export function* allNodes({ root }: ImageTree): Generator<TreeNode> {
+const groupSize = 500;
+
+/**
+ * Yields every node, in groups of up to 500, each directory before its children. The order depends only on the tree.
+ * Other work gets its turn in between: an image may have millions of files.
+ */
+export async function* allNodes({ root }: ImageTree): AsyncGenerator<readonly TreeNode[]> {
   const rest = [root];
+  let group: TreeNode[] = [];
   for (let node = rest.pop(); node !== undefined; node = rest.pop()) {
-    yield node;
-    for (const child of node.children?.values() ?? []) rest.push(child);
+    group.push(node);
+    let added = 0;
+    for (const child of node.children?.values() ?? []) {
+      rest.push(child);
+      added += 1;
+      if (added % groupSize === 0) await pauseTurn();
+    }
+    if (group.length < groupSize) continue;
+    yield group;
+    await pauseTurn();
+    group = [];
   }
+  yield group;
 }
 
 /** Returns the path from the root, without a leading slash. */

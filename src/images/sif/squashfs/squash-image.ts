@@ -42,7 +42,7 @@ export async function squashImage(
   options: SquashImageOptions,
 ): Promise<number> {
   const { directory, output, offset, stallMs, compression, space, log, signal } = options;
-  const { entries, bytes, tarBytes, newest, hasAttributes } = measure(tree);
+  const { entries, bytes, tarBytes, newest, hasAttributes } = await measure(tree);
   log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
   const path = join(directory, output);
   signal.throwIfAborted();
@@ -101,15 +101,17 @@ interface Measure {
   readonly hasAttributes: boolean;
 }
 
-function measure(tree: ImageTree): Measure {
+async function measure(tree: ImageTree): Promise<Measure> {
   const now = Date.now() / 1000;
   const total = { entries: 0, bytes: 0, tarBytes: 0, newest: 0, hasAttributes: false };
-  for (const { inode } of allNodes(tree)) {
-    total.entries += 1;
-    total.bytes += inode.size;
-    total.hasAttributes ||= (inode.attributes?.length ?? 0) > 0;
-    total.tarBytes += tarBlockSize + paddedSize(inode.size);
-    if (inode.mtime <= now) total.newest = Math.max(total.newest, inode.mtime);
+  for await (const nodes of allNodes(tree)) {
+    for (const { inode } of nodes) {
+      total.entries += 1;
+      total.bytes += inode.size;
+      total.hasAttributes ||= (inode.attributes?.length ?? 0) > 0;
+      total.tarBytes += tarBlockSize + paddedSize(inode.size);
+      if (inode.mtime <= now) total.newest = Math.max(total.newest, inode.mtime);
+    }
   }
   return total;
 }

@@ -1,18 +1,15 @@
-import { setImmediate } from 'node:timers/promises';
 import { type LayerFile, layerFault } from '../layers/file.ts';
 import { readLayer } from '../layers/read.ts';
 import { allNodes, type ImageTree, pathOf, type TreeNode } from '../layers/tree.ts';
 import { paddedSize, type TarEntry } from '../tar/tar-entry.ts';
 import { tarEnd, tarHeader } from '../tar/tar-writer.ts';
+import { inEntryOrder } from './entry-order.ts';
 
 /** Receives the tar file of a tree. */
 export interface TarSink {
   /** Resolves when the sink is ready for more. */
   write(parts: readonly Buffer[]): Promise<void>;
 }
-
-/** Entries to write before other work on the event loop gets its turn. */
-const batchSize = 500;
 
 /**
  * Writes the complete tree as one tar file: first the entries without content in a layer, then the
@@ -29,19 +26,17 @@ export async function writeTree(
   doneWith: (layer: LayerFile) => Promise<void>,
 ): Promise<void> {
   const files = layers.map((): TreeNode[] => []);
-  let parts: Buffer[] = [];
-  for (const node of allNodes(tree)) {
-    if (hasContentInLayer(node)) files[node.inode.layer]?.push(node);
-    else if (node !== tree.root) parts.push(...entryOf(node));
-    if (parts.length < batchSize) continue;
-    await sink.write(parts);
-    await setImmediate(undefined, { signal });
-    parts = [];
+  for await (const nodes of allNodes(tree)) {
+    signal.throwIfAborted();
+    const parts: Buffer[] = [];
+    for (const node of nodes) {
+      if (hasContentInLayer(node)) files[node.inode.layer]?.push(node);
+      else if (node !== tree.root) parts.push(...entryOf(node));
+    }
+    if (parts.length > 0) await sink.write(parts);
   }
-  await sink.write(parts);
   for (const [index, layer] of layers.entries()) {
-    const nodes = files[index] ?? [];
-    nodes.sort((one, other) => one.inode.entry - other.inode.entry);
+    const nodes = await inEntryOrder(files[index] ?? []);
     if (nodes.length > 0) await writeFiles(layer, nodes, sink, signal);
     await doneWith(layer);
   }

@@ -1,0 +1,97 @@
+/** An image of very many files, only in memory: how long its conversion holds the event loop. */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { before, test } from 'node:test';
+import { applyEntry } from '../../src/images/sif/layers/apply.ts';
+import type { LayerFile } from '../../src/images/sif/layers/file.ts';
+import { ImageTree, type TreeNode } from '../../src/images/sif/layers/tree.ts';
+import { createScratchSpace } from '../../src/images/sif/scratch-space.ts';
+import { usualCompression } from '../../src/images/sif/squashfs/compression.ts';
+import { inEntryOrder } from '../../src/images/sif/squashfs/entry-order.ts';
+import { squashImage } from '../../src/images/sif/squashfs/squash-image.ts';
+import { writeTree } from '../../src/images/sif/squashfs/write-tree.ts';
+import { unlimitedSpace } from '../../src/storage/directory/disk-space.ts';
+import { boundMs, longestBlock } from '../world/longest-block.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+const count = 300_000;
+/** Has no common factor with the count: the entries are in another order than the names. */
+const step = 7919;
+const tree = new ImageTree(2 * count);
+
+function fileOf(entry: number): TreeNode['inode'] {
+  return {
+    ...{ kind: 'file', mode: 0o644, mtime: 0, size: 1, layer: 0, entry, bytes: undefined },
+    ...{ target: '', device: undefined },
+  };
+}
+
+before(() => {
+  const directory = tree.make(['many'], 0, 0);
+  for (let at = 0; at < count; at += 1) {
+    tree.put(directory, `file-${at}`, fileOf((at * step) % count), 0);
+  }
+});
+
+async function assertNeverHeld(work: () => Promise<unknown>): Promise<void> {
+  const { cpuMs } = await longestBlock(work);
+  const bound = boundMs(50);
+  assert.ok(cpuMs < bound, `the event loop was held for ${cpuMs} ms, ${bound} are allowed`);
+}
+
+test('the files of an image are counted in turns', async () => {
+  const limits = { maxEntries: count, maxUnpackedBytes: count, maxScratchBytes: count };
+  const stopped = AbortSignal.abort(new Error('stopped after the count'));
+  const lines: string[] = [];
+  const options = {
+    ...{ mksquashfs: 'false', directory: '/', output: 'never', offset: 0, stallMs: 1000 },
+    ...{
+      compression: usualCompression,
+      space: createScratchSpace(limits, unlimitedSpace.promise(0)),
+    },
+    ...{ log: (line: string) => void lines.push(line), signal: stopped },
+  };
+  await assertNeverHeld(() =>
+    assert.rejects(squashImage({ layers: [], tree }, options), /stopped after the count/),
+  );
+  assert.match(lines.join(), new RegExp(`${count + 2} entries`));
+});
+
+test('the files of a layer are put in order in turns', async () => {
+  await using directory = await makeTempDir('many-nodes');
+  const path = directory.join('layer');
+  await writeFile(path, '');
+  const layer: LayerFile = { name: 'layer 1 of 1', path, size: 0, isScratch: false };
+  const sink = { write: async () => {} };
+  const { signal } = new AbortController();
+  // The layer is empty: the conversion ends where it would read the first file.
+  await assertNeverHeld(() =>
+    assert.rejects(
+      writeTree(tree, [layer], sink, signal, async () => {}),
+      /changed while/,
+    ),
+  );
+});
+
+test('files are in the order of their entries, and the names of one entry keep their order', async () => {
+  const nodes = [...(tree.find(['many'])?.children?.values() ?? [])].slice(0, 20_000);
+  const twice = nodes.flatMap(node => [node, { ...node, name: `${node.name}-link` }]);
+  const expected = twice.toSorted((one, other) => one.inode.entry - other.inode.entry);
+  const sorted = await inEntryOrder(twice);
+  assert.deepEqual(
+    sorted.map(({ name }) => name),
+    expected.map(({ name }) => name),
+  );
+});
+
+test('an opaque directory of very many files is cleared quickly, and keeps the order of the rest', async () => {
+  const own = new ImageTree(2 * count);
+  const directory = own.make(['many'], 0, 0);
+  for (let at = 0; at < count; at += 1) own.put(directory, `file-${at}`, fileOf(at), 0);
+  for (const name of ['z', 'file-7', 'a']) own.put(directory, name, fileOf(0), 1);
+  const whiteout = { kind: 'file', mode: 0, mtime: 0, size: 0, link: '' } as const;
+  await assertNeverHeld(async () =>
+    applyEntry(own, { ...whiteout, path: 'many/.wh..wh..opq' }, 1, 3),
+  );
+  assert.deepEqual([...(directory.children?.keys() ?? [])], ['file-7', 'z', 'a']);
+});
