@@ -199,8 +199,14 @@ function testPeople(withRows: WithRows): void {
       assert.equal(await credentials.insert({ ...credential, id: 'two' }, 10), 'taken');
       for (const owner of [credential.owner, undefined]) {
         const { entries, total } = await credentials.list(owner, { limit: 10, offset: 0 });
-        assert.deepEqual([entries.map(({ id }) => id), total], [['one'], 1]);
+        const { sealed: _, ...shown } = credential;
+        assert.deepEqual(
+          [entries, total],
+          [[{ ...shown, usedDay: null }], 1],
+          'without the secret',
+        );
       }
+      assert.deepEqual(await credentials.find('one'), { ...credential, usedDay: null });
       assert.equal(await users.remove(user), true);
       assert.equal(await credentials.find('one'), undefined);
       assert.equal(await accessTokens.findByHash(Buffer.from('hash')), undefined);

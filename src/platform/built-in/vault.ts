@@ -4,6 +4,7 @@ import type {
   CredentialOwner,
   CredentialRow,
   CredentialStore,
+  ListedCredentialRow,
 } from '../../storage/rows/people/credential-rows.ts';
 import type { Listed, NotAdded, Page } from '../../storage/rows/people/page.ts';
 import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
@@ -24,7 +25,7 @@ export interface ShownKeys {
 }
 
 /** Credentials as lists show them. */
-export interface KeptCredentials extends Omit<CredentialRow, 'shown' | 'sealed'> {
+export interface KeptCredentials extends Omit<ListedCredentialRow, 'shown'> {
   readonly shown: ShownKeys;
 }
 
@@ -57,6 +58,10 @@ export interface Vault {
 const idBytes = 12;
 const maxOfOwner = 500;
 const longestSecret = 32_768;
+// Every list reads these members. The longest real ones: an ARN of a role has 2048 characters at most.
+const longestShown: Readonly<Record<string, number>> = {
+  ...{ userName: 300, accessKey: 300, clientId: 300, assumeRoleArn: 2048 },
+};
 const shownMembers = ['userName', 'accessKey', 'assumeRoleArn', 'clientId'] as const;
 
 export function createVault(store: CredentialStore, box: SecretBox, now: () => number): Vault {
@@ -80,6 +85,7 @@ export function createVault(store: CredentialStore, box: SecretBox, now: () => n
         description: description ?? null,
         provider: keys.kind,
         shown,
+        // A secret can be decrypted only for its own row and owner, even if the rest of the database was changed.
         sealed: box.seal(JSON.stringify(document), credentialsPlace(id, owner)),
         createdAt: now(),
         usedDay: null,
@@ -138,8 +144,9 @@ export function unknownCredentials(id: string): Fault {
   });
 }
 
-/** A secret can be decrypted only for its own row and owner, even if the rest of the database was changed. */
-function kept({ sealed, shown, ...entry }: CredentialRow): KeptCredentials {
+/** Returns the part of a stored row that is not secret. */
+function kept(row: ListedCredentialRow & Partial<CredentialRow>): KeptCredentials {
+  const { sealed: _, shown, ...entry } = row;
   return { ...entry, shown: JSON.parse(shown) };
 }
 
@@ -148,8 +155,11 @@ function checkKeys(keys: CredentialKeys): CredentialKeys {
   for (const [name, value] of Object.entries(keysDocument(keys))) {
     const isSecretFile = name === 'data';
     if (value === undefined) continue;
-    if (value.length > longestSecret || (!isSecretFile && /\p{Cc}/u.test(value))) {
-      throw refused(`'${name}' is too long, or contains an unprintable character`);
+    const longest = longestShown[name] ?? longestSecret;
+    if (value.length > longest || (!isSecretFile && /\p{Cc}/u.test(value))) {
+      throw refused(
+        `'${name}' has more than ${longest} characters, or contains an unprintable character`,
+      );
     }
   }
   switch (keys.kind) {

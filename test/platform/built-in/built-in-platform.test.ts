@@ -261,6 +261,12 @@ suite('credentials', () => {
       { ...aws, accessKey: undefined, assumeRoleArn: 'arn', secretKey: 's3cret' },
       { kind: 'google', data: '' },
       { kind: 'azure', clientId: 'c', clientSecret: '' },
+      // Every list reads the members that are not secret.
+      { ...login, registry, username: 'a'.repeat(301) },
+      { kind: 'github', username: 'a'.repeat(301), password: 's3cret' },
+      { ...aws, accessKey: 'A'.repeat(301), secretKey: 's3cret' },
+      { ...aws, accessKey: undefined, assumeRoleArn: 'a'.repeat(2049) },
+      { kind: 'azure', clientId: 'c'.repeat(301), clientSecret: 's3cret' },
       { kind: 'other', discriminator: 'ssh' },
       { kind: 'gitea', username: 'ada', password: 's3cret' },
       { kind: 'bitbucket', username: 'ada', password: 's3cret' },
@@ -272,6 +278,8 @@ suite('credentials', () => {
         JSON.stringify(keys),
       );
     }
+    const longest = { accessKey: undefined, assumeRoleArn: 'a'.repeat(2048) };
+    await platform.vault.add({ owner, keys: { ...aws, ...longest } });
     await platform.vault.add({ owner, keys: { ...login, registry } });
     await assert.rejects(
       () => platform.vault.add({ owner, keys: { ...login, registry } }),

@@ -25,6 +25,9 @@ export interface CredentialRow {
   readonly usedDay: string | null;
 }
 
+/** Credentials in a list: without the secret, of which a list does not need the many bytes. */
+export type ListedCredentialRow = Omit<CredentialRow, 'sealed'>;
+
 export interface CredentialStore {
   /**
    * Adds credentials. Returns the reason when it adds nothing: the owner does not exist, has credentials of this
@@ -33,25 +36,28 @@ export interface CredentialStore {
   insert(row: Omit<CredentialRow, 'usedDay'>, most: number): Promise<'added' | NotAdded>;
   find(id: string): Promise<CredentialRow | undefined>;
   /** Returns the credentials of one owner, or of all; oldest first. */
-  list(owner: CredentialOwner | undefined, page: Page): Promise<Listed<CredentialRow>>;
+  list(owner: CredentialOwner | undefined, page: Page): Promise<Listed<ListedCredentialRow>>;
   /** Notes the day of use when it has changed; a note that cannot be written is dropped. */
   touch(id: string, day: string): Promise<void>;
   /** Removes credentials; true when they existed. */
   remove(id: string): Promise<boolean>;
 }
 
-type Stored = Omit<CredentialRow, 'owner'> & {
+interface OwnerColumns {
   readonly user: number | null;
   readonly workspace: number | null;
-};
+}
 
-const columns = `id, "user", workspace, name, description, provider, shown, sealed,
+type StoredListed = Omit<ListedCredentialRow, 'owner'> & OwnerColumns;
+type Stored = Omit<CredentialRow, 'owner'> & OwnerColumns;
+
+const listedColumns = `id, "user", workspace, name, description, provider, shown,
   created_at AS createdAt, used_day AS usedDay`;
 
 export function createCredentialStore(database: RowDatabase): CredentialStore {
   const listOf = (which: string, count = `SELECT COUNT(*) FROM credentials ${which}`) => ({
-    page: database.sql<Stored>(
-      `SELECT ${columns} FROM credentials ${which} ORDER BY rowid LIMIT @limit OFFSET @offset`,
+    page: database.sql<StoredListed>(
+      `SELECT ${listedColumns} FROM credentials ${which} ORDER BY rowid LIMIT @limit OFFSET @offset`,
     ),
     count: database.sql(count).pluck<number>(),
   });
@@ -60,7 +66,9 @@ export function createCredentialStore(database: RowDatabase): CredentialStore {
      VALUES (@id, @user, @workspace, @name, @description, @provider, @shown, @sealed, @createdAt)
      ON CONFLICT DO NOTHING`,
   );
-  const find = database.sql<Stored>(`SELECT ${columns} FROM credentials WHERE id = ?`);
+  const find = database.sql<Stored>(
+    `SELECT ${listedColumns}, sealed FROM credentials WHERE id = ?`,
+  );
   const lists = {
     user: listOf('WHERE "user" = @id'),
     workspace: listOf('WHERE workspace = @id'),
@@ -93,7 +101,7 @@ export function createCredentialStore(database: RowDatabase): CredentialStore {
       const which = owner ? { id: owner.id } : {};
       const calls = [rowsOf.all({ ...which, ...page }), count.get(which)] as const;
       const [rows, total] = await database.read(together(calls));
-      return { entries: rows.map(rowOf), total: Number(total) };
+      return { entries: rows.map(row => rowOf(row)), total: Number(total) };
     },
     touch: (id, day) =>
       database.commit(() => touch.run({ id, day }), { patienceMs: 0 }).catch(() => {}),
@@ -101,14 +109,14 @@ export function createCredentialStore(database: RowDatabase): CredentialStore {
   };
 }
 
-function ownerColumns(owner: CredentialOwner | undefined) {
+function ownerColumns(owner: CredentialOwner): OwnerColumns {
   return {
-    user: owner?.kind === 'user' ? owner.id : null,
-    workspace: owner?.kind === 'workspace' ? owner.id : null,
+    user: owner.kind === 'user' ? owner.id : null,
+    workspace: owner.kind === 'workspace' ? owner.id : null,
   };
 }
 
-function rowOf({ user, workspace, ...row }: Stored): CredentialRow {
+function rowOf<Row extends OwnerColumns>({ user, workspace, ...row }: Row) {
   const owner: CredentialOwner =
     user === null ? { kind: 'workspace', id: Number(workspace) } : { kind: 'user', id: user };
   return { ...row, owner };
