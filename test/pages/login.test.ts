@@ -162,6 +162,38 @@ test('a wrong login sets no cookie, and counts', async () => {
   assert.equal(statuses.at(-1), 429);
 });
 
+test('wrong logins of others from the same address do not keep a person from logging out', async () => {
+  await using other = await startSluice({ config: { ...config, limits: { logins: '3/hour' } } });
+  const send = (path: string, fields: Readonly<Record<string, string>>, cookie = '') =>
+    other.fetch(path, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { ...page, cookie, 'sec-fetch-site': 'same-origin' },
+      body: new URLSearchParams(fields),
+    });
+  const cookie = cookieOf(await send('/view/login', admin));
+  const show = (path: string) =>
+    other.fetch(path, { redirect: 'manual', headers: { ...page, cookie } });
+  let status = 0;
+  for (let attempt = 0; attempt < 10 && status !== 429; attempt += 1) {
+    ({ status } = await send('/view/login', { name: 'admin', password: 'wrong' }));
+  }
+  assert.equal((await show('/view/account')).status, 429);
+  assert.equal((await show('/view/login')).status, 200);
+  const incomplete = await send('/view/login', {}, cookie);
+  assert.equal(incomplete.status, 400, 'the form is read');
+  const foreign = await other.fetch('/view/logout', {
+    method: 'POST',
+    headers: { ...page, cookie, 'sec-fetch-site': 'cross-site' },
+  });
+  assert.equal(foreign.status, 403);
+  assert.equal((await show('/view/account')).status, 429, 'the session goes on');
+  const ended = await send('/view/logout', {}, cookie);
+  assert.equal(ended.status, 303);
+  assert.equal(cookieOf(ended), '');
+  assert.equal((await show('/view/account')).status, 303, 'the session has ended');
+});
+
 test('the APIs do not accept the cookie', async () => {
   const cookie = await logIn(admin);
   const token = 'a'.repeat(12);

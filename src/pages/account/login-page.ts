@@ -4,7 +4,7 @@ import { faultHeaders } from '../../http/errors/fault-of.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import { type PageBasis, pageRoute } from '../frame/page-route.ts';
+import { type PageBasis, uncheckedPageRoute } from '../frame/page-route.ts';
 import { localAddress } from './local-address.ts';
 import type { SessionCookie } from './session-cookie.ts';
 import type { BrowserLogin, Sessions } from './sessions.ts';
@@ -19,17 +19,15 @@ const toQuery = z.object({ to: z.string().max(2000).optional() });
 
 /** Pages where a person logs in and out. */
 export const loginRoutes = [
-  pageRoute({
+  uncheckedPageRoute({
     method: 'get',
     path: '/view/login',
-    access: 'anybody',
     query: toQuery,
     run: ({ query }, _: object) => loginPage(localAddress(query.to)),
   }),
-  pageRoute({
+  uncheckedPageRoute({
     method: 'post',
     path: '/view/login',
-    access: 'anybody',
     async run({ ctx }, { sessions, cookie, viewerOf }: LoginDeps) {
       const form = await readFormBody(ctx.req);
       const to = localAddress(form.get('to') ?? undefined);
@@ -62,10 +60,9 @@ export const loginRoutes = [
       }
     },
   }),
-  pageRoute({
+  uncheckedPageRoute({
     method: 'post',
     path: '/view/logout',
-    access: 'anybody',
     async run({ ctx }, { sessions, cookie }: LoginDeps) {
       const value = cookie.read(ctx.req);
       if (value !== undefined) await sessions.end(value);

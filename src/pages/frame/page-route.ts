@@ -94,10 +94,8 @@ export function pageRoute<
       // A failure after this shows the same person.
       ctx.state.person = viewer;
       if (access === 'administrator') await deps.requireAdministrator(ctx.req);
-      const declaration = { ...definition, id: path, tag: 'Pages', summary: '', answers: {} };
-      const params = parseParams(declaration, rawParams) as ParamsOf<Path, P>;
-      const given = Object.fromEntries([...queryOf(ctx.req)].reverse());
-      const query = parseQuery(declaration, given) as z.output<Q>;
+      const params = parseParams(definition, rawParams) as ParamsOf<Path, P>;
+      const query = givenQuery(ctx, definition) as z.output<Q>;
       const { caller } = viewer;
       if (access === 'requests') deps.gate.request(caller);
       const rate = limit ? rateFor(deps.rates, caller, caller.address) : undefined;
@@ -110,4 +108,31 @@ export function pageRoute<
       return { answer, viewer };
     },
   };
+}
+
+/**
+ * Creates the route of a page that does not check who looks at it. People must be able to log in and out also while
+ * their login cannot be checked: after wrong logins of others from the same address, or without the remote platform.
+ */
+export function uncheckedPageRoute<D, Q extends z.ZodObject = z.ZodObject<Record<never, never>>>(
+  definition: Pick<Definition<string, ParamSchemas, Q, D>, 'method' | 'path' | 'query'> & {
+    run(
+      call: { readonly ctx: Context; readonly query: z.output<Q> },
+      deps: D,
+    ): PageAnswer | Promise<PageAnswer>;
+  },
+): PageRoute<D> {
+  const { method, path, run } = definition;
+  return {
+    ...{ method, path },
+    async answer(ctx, _, deps) {
+      const query = givenQuery(ctx, definition) as z.output<Q>;
+      return { answer: await run({ ctx, query }, deps) };
+    },
+  };
+}
+
+/** Returns the query of a request as the schema reads it. Throws a `Fault` (400). */
+function givenQuery({ req }: Context, definition: { readonly query?: z.ZodObject }): unknown {
+  return parseQuery(definition, Object.fromEntries([...queryOf(req)].reverse()));
 }
