@@ -87,6 +87,18 @@ test('a name that is taken is refused on the page', async () => {
   tab.expectProblem(/409/);
 });
 
+test('a form with a life that is not a whole number of days creates no token', async () => {
+  for (const days of ['0.3', '1e3', '-1', ' 30', '100000', 'soon', 'NaN']) {
+    const answer = await sluice.fetch('/view/account/tokens', {
+      method: 'POST',
+      headers: { accept: 'text/html', authorization: `Bearer ${token}` },
+      body: new URLSearchParams({ name: `life ${days}`, days }),
+    });
+    assert.equal(answer.status, 400, days);
+    assert.match(await answer.text(), /Enter a whole number of days/);
+  }
+});
+
 test('no token outlives the one that created it, and the page offers no such life', async () => {
   const send = (path: string, as: string, body: object | URLSearchParams) =>
     sluice.fetch(path, {

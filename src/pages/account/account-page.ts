@@ -41,8 +41,7 @@ export const accountRoutes = [
       const { user, token: used } = await requireHolder(ctx, deps.platform);
       const form = await readFormBody(ctx.req);
       return attempt({ ctx, viewer }, deps, async () => {
-        const days = Number(form.get('days')) || undefined;
-        const expiresAt = days === undefined ? undefined : Date.now() + days * dayMs;
+        const expiresAt = expirationIn(form);
         const { value, token } = await deps.platform.tokens.create(
           ...([user.id, form.get('name') ?? '', expiresAt, used.expiresAt ?? undefined] as const),
         );
@@ -118,6 +117,14 @@ async function show(
     now: Date.now(),
   };
   return accountPage(view, status);
+}
+
+/** Returns when the token of a form expires; undefined for the default. Throws a {@link Fault} (400). */
+function expirationIn(form: URLSearchParams): number | undefined {
+  const days = form.get('days') ?? '';
+  if (days === '') return undefined;
+  if (/^\d{1,5}$/.test(days)) return Date.now() + Number(days) * dayMs;
+  throw new Fault('bad-request', 'Enter a whole number of days until the token expires');
 }
 
 /** Returns the owner that a form names: the user, or a workspace of which the user is a member. */

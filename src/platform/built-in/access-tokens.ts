@@ -57,6 +57,12 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       const name = checkName(text);
       const at = now();
       const expiresAt = wanted ?? until;
+      // SQLite stores a fraction also in a column of whole numbers, and PostgreSQL rejects it.
+      if (expiresAt !== undefined && !Number.isSafeInteger(expiresAt)) {
+        throw new Fault('bad-request', 'The expiration of a token must be a whole number of ms', {
+          phase: 'request',
+        });
+      }
       if (expiresAt !== undefined && !(expiresAt > at)) {
         throw new Fault('bad-request', 'A token must expire in the future', { phase: 'request' });
       }

@@ -49,6 +49,15 @@ suite('users and tokens', () => {
     await assert.rejects(platform.user(other.grant), kind('denied'));
   });
 
+  test('a token expires at a whole number of ms', async () => {
+    const { platform, clock, makeUser } = makePlatform();
+    const { user } = await makeUser('ada@example.org');
+    for (const expiresAt of [clock.now + 1000.5, Number.POSITIVE_INFINITY, Number.NaN]) {
+      const create = () => platform.tokens.create(user.id, 'odd', expiresAt);
+      await assert.rejects(create, kind('bad-request'), `${expiresAt}`);
+    }
+  });
+
   test("the day of a token's last use is recorded, with one write a day", async () => {
     const { platform, database, clock, makeUser } = makePlatform();
     const { user, grant } = await makeUser('ada@example.org');
