@@ -241,6 +241,25 @@ test('an administrator makes a workspace with members, who share credentials', a
   await own.page.getByLabel('Who may use them').selectOption('members of genomics');
   await own.page.getByRole('button', { name: 'Check and add' }).click();
   await own.page.getByRole('row', { name: new RegExp(`${registry.host}.*genomics`) }).waitFor();
+  await own.page.getByRole('button', { name: `Remove ${registry.host}` }).click();
+  await own.page
+    .getByRole('row', { name: /genomics/ })
+    .filter({ hasText: registry.host })
+    .waitFor({
+      state: 'detached',
+    });
+  const audit = await sluice.fetch('/platform/audit', {
+    headers: basic(admin.name, admin.password),
+  });
+  const { entries } = (await audit.json()) as { entries: Record<string, string>[] };
+  assert.deepEqual(
+    entries.slice(0, 2).map(({ actor, action, target }) => [actor, action, target]),
+    ['credentials.remove', 'credentials.add'].map(action => [
+      'user ada@example.org',
+      action,
+      `'${registry.host}' for ${registry.host} of workspace genomics`,
+    ]),
+  );
   for (const path of ['/view/account/workspaces/1', '/view/account/workspaces/999']) {
     const answer = await sluice.fetch(path, {
       headers: { accept: 'text/html', authorization: `Bearer ${token}` },

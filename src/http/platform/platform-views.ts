@@ -64,6 +64,16 @@ export async function credentialsView(
   };
 }
 
+/** Describes credentials for the audit log: their name, registry and owner. */
+export async function describeCredentials(
+  kept: KeptCredentials,
+  platform: BuiltInPlatform,
+): Promise<string> {
+  const view = await credentialsView(kept, platform);
+  const owner = 'user' in view ? view.user : `workspace ${view.workspace}`;
+  return `'${view.name}' for ${view.keys.registry ?? view.provider} of ${owner}`;
+}
+
 /** Returns an entry of the audit log as answers show it. */
 export function auditView({ id, at, actor, client, action, target }: AuditEntry) {
   return {

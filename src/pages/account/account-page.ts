@@ -5,6 +5,7 @@ import type { Accounts } from '../../hosted/accounts/accounts.ts';
 import { isAccepted, type ValidateDeps } from '../../http/api/validate-credentials.ts';
 import type { NoteDeed } from '../../http/callers/audit-notes.ts';
 import { readBasic } from '../../http/callers/basic-auth.ts';
+import { describeCredentials } from '../../http/platform/platform-views.ts';
 import { pathNumber } from '../../http/route/declaration.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import { unknownCredentials } from '../../platform/built-in/vault.ts';
@@ -78,7 +79,8 @@ export const accountRoutes = [
         }
         const keys = { kind: 'container-reg', username: userName, password, registry } as const;
         const kept = await deps.platform.vault.add({ owner, keys });
-        deps.noteDeed(ctx.req, 'credentials.add', `'${kept.name}' of ${user.email}`);
+        const about = await describeCredentials(kept, deps.platform);
+        deps.noteDeed(ctx.req, 'credentials.add', about);
         return back;
       });
     },
@@ -87,14 +89,16 @@ export const accountRoutes = [
     ...{ method: 'post', path: `${path}/credentials/{credentialsId}/remove`, access: 'anybody' },
     async run({ ctx, params: { credentialsId } }, { platform, noteDeed }: AccountDeps) {
       const { user } = await requireHolder(ctx, platform);
-      const { owner, name } = await platform.vault.find(credentialsId);
+      const kept = await platform.vault.find(credentialsId);
+      const { owner } = kept;
       const mayRemove =
         owner.kind === 'user'
           ? owner.id === user.id
           : await platform.workspaces.hasMember(owner.id, user.id);
       if (!mayRemove) throw unknownCredentials(credentialsId);
+      const about = await describeCredentials(kept, platform);
       await platform.vault.remove(credentialsId);
-      noteDeed(ctx.req, 'credentials.remove', `'${name}' of ${user.email}`);
+      noteDeed(ctx.req, 'credentials.remove', about);
       return back;
     },
   }),

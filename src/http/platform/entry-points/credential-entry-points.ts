@@ -1,5 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { type KeptCredentials, unknownCredentials } from '../../../platform/built-in/vault.ts';
+import { unknownCredentials } from '../../../platform/built-in/vault.ts';
 import { keysDocument, readKeys } from '../../../platform/credentials/keys-document.ts';
 import type { CredentialOwner } from '../../../storage/rows/people/credential-rows.ts';
 import { noContent, ok } from '../../route/declaration.ts';
@@ -13,7 +13,7 @@ import {
   newCredentialsSchema,
   workspaceQuery,
 } from '../platform-schemas.ts';
-import { credentialsView } from '../platform-views.ts';
+import { credentialsView, describeCredentials } from '../platform-views.ts';
 
 /** Entry points of registry credentials. Only users can read the secrets; administrators can replace them. */
 export const credentialEntryPoints = [
@@ -68,7 +68,7 @@ export const credentialEntryPoints = [
       if (!keys) throw new Error('The schema accepted keys that cannot be read');
       const { registry } = given;
       const kept = await backend.platform.vault.add({ owner, name, description, keys, registry });
-      note('credentials.add', await described(kept, backend));
+      note('credentials.add', await describeCredentials(kept, backend.platform));
       return { credentialsId: kept.id, credentials: await credentialsView(kept, backend.platform) };
     },
   }),
@@ -100,20 +100,13 @@ export const credentialEntryPoints = [
       const { platform } = backend;
       const kept = await platform.vault.find(credentialsId);
       if (!(await mayManage(actor, kept.owner, platform))) throw unknownCredentials(credentialsId);
-      const about = await described(kept, backend);
+      const about = await describeCredentials(kept, backend.platform);
       await platform.vault.remove(credentialsId);
       note('credentials.remove', about);
       return undefined;
     },
   }),
 ];
-
-/** Describes credentials for the audit log: their name, registry and owner. */
-async function described(kept: KeptCredentials, { platform }: Backend): Promise<string> {
-  const view = await credentialsView(kept, platform);
-  const owner = 'user' in view ? view.user : `workspace ${view.workspace}`;
-  return `'${view.name}' for ${view.keys.registry ?? view.provider} of ${owner}`;
-}
 
 /** Returns true if the caller may manage the credentials. Every member of a workspace may manage its credentials. */
 async function mayManage(
