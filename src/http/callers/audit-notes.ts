@@ -12,13 +12,16 @@ export function createNoteDeed(
   trustedProxies: number,
 ): NoteDeed {
   return (request, action, target) => {
-    const { account, user } = callers.of(request);
-    const actor =
-      account !== undefined
-        ? `account ${account}`
-        : user === undefined
-          ? 'a token of this server'
-          : `user ${user}`;
+    const actor = actorOf(request, callers);
     audit.add({ actor, client: callerAddress(request, trustedProxies), action, target });
   };
+}
+
+/** Returns the sender of a request as the audit log names it. */
+function actorOf(request: IncomingMessage, callers: Callers): string {
+  const { account, user } = callers.of(request);
+  if (account !== undefined) return `account ${account}`;
+  if (user !== undefined) return `user ${user}`;
+  // Callers without a login may cancel the builds that they requested.
+  return callers.hasServerToken(request) ? 'a token of this server' : 'a caller without a login';
 }

@@ -70,6 +70,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
   const noteHolder = async (request: IncomingMessage, bearer: string) => {
     const token = await tokens.read(bearer);
     if (token?.account !== undefined) callers.note(request, { account: token.account });
+    else if (token) callers.noteServerToken(request);
     return token;
   };
 

@@ -49,8 +49,11 @@ export function createLogIn({
     const check = () => logins.check(request);
     if (!isToken) check();
     const rights = await keeper.withPassword(name, password, check);
-    if (rights && !isToken) callers.note(request, { account: name });
-    if (rights) return rights;
+    if (rights) {
+      if (isToken) callers.noteServerToken(request);
+      else callers.note(request, { account: name });
+      return rights;
+    }
     if (!isToken) logins.fail(request);
     // The password of an account goes to no platform.
     const isAccessToken = isToken && takesAccessTokens && (await isUser(request, password));

@@ -1,0 +1,57 @@
+/** How the audit log names callers without an account. */
+import assert from 'node:assert/strict';
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import { test } from 'node:test';
+import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
+import { createKeeper } from '../../src/hosted/keeper.ts';
+import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
+import { createNoteDeed } from '../../src/http/callers/audit-notes.ts';
+import { createCallers } from '../../src/http/callers/callers.ts';
+import { createLoginLimit } from '../../src/http/limits/login-limit.ts';
+import { createRegistryAuth } from '../../src/http/registry/login/registry-auth.ts';
+import { createLogIn } from '../../src/http/registry/login/registry-challenge-login.ts';
+import { basic } from '../hosted/push-client.ts';
+
+function requestOf(headers: Readonly<Record<string, string>>): IncomingMessage {
+  const request = new IncomingMessage(new Socket());
+  Object.assign(request.headers, headers);
+  return request;
+}
+
+test('a token that belongs to no account is not confused with a caller without a login', async () => {
+  const tokens = createRegistryTokens(Buffer.alloc(32, 7), 'images.example.com');
+  const accounts = new Map([['ada', { password: 'word' }]]);
+  const keeper = createKeeper({
+    ...{ accounts, accountCheck: createAccountCheck(accounts) },
+    ...{ hasAccountFiles: false, anonymous: [], tokens },
+  });
+  const callers = createCallers();
+  const auth = createRegistryAuth({
+    ...{ keeper, tokens, callers, realm: 'https://images.example.com/token', pullsNeedLogin: true },
+    logIn: createLogIn({
+      ...{ keeper, callers, takesAccessTokens: false, identify: async () => undefined },
+      logins: createLoginLimit(undefined, 0),
+    }),
+  });
+  const actors: string[] = [];
+  const audit = { add: ({ actor }: { readonly actor: string }) => void actors.push(actor) };
+  const noteDeed = createNoteDeed(audit, callers, 0);
+  const access = [{ type: 'repository', name: 'builds/one', actions: ['pull', 'push'] }] as const;
+  const ofBuilder = await tokens.issue({ access }, 600_000);
+  const ofAccount = await tokens.issue({ account: 'ada', access }, 600_000);
+  for (const [headers, actor] of [
+    [{ authorization: `Bearer ${ofBuilder}` }, 'a token of this server'],
+    [basic('token', ofBuilder), 'a token of this server'],
+    [{ authorization: `Bearer ${ofAccount}` }, 'account ada'],
+    [{ authorization: `Bearer ${ofBuilder}x` }, 'a caller without a login'],
+    [{}, 'a caller without a login'],
+  ] as const) {
+    const request = requestOf(headers);
+    const admitted = auth.admit(request, 'builds/one', 'push');
+    if (actor === 'a caller without a login') await assert.rejects(admitted);
+    else await admitted;
+    noteDeed(request, 'manifest.push', 'builds/one');
+    assert.equal(actors.at(-1), actor);
+  }
+});
