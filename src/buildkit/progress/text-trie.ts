@@ -210,7 +210,7 @@ export class TextTrie {
   }
 }
 
-/** What a search needs besides the nodes. */
+/** Data that a search requires in addition to the nodes. */
 interface Links {
   /** By node: the node of its longest proper suffix. */
   readonly suffixes: Int32Array;
