@@ -1,4 +1,5 @@
-import { type Bill, type BilledPackage, compare } from './bill.ts';
+import { compareTexts } from '../../foundation/text/text-order.ts';
+import type { Bill, BilledPackage } from './bill.ts';
 import { partsOfSpec } from './link-order.ts';
 
 /** A package of a bill, once for all platforms, and the packages that it depends on. */
@@ -24,7 +25,7 @@ export function graphOf({ platforms }: Bill): ReadonlyMap<string, GraphNode> {
   }
   return new Map(
     [...found]
-      .sort(([one], [other]) => compare(one, other))
-      .map(([url, node]) => [url, { ...node, dependsOn: [...node.dependsOn].sort(compare) }]),
+      .sort(([one], [other]) => compareTexts(one, other))
+      .map(([url, node]) => [url, { ...node, dependsOn: [...node.dependsOn].sort(compareTexts) }]),
   );
 }

@@ -1,3 +1,4 @@
+import { compareTexts } from '../../foundation/text/text-order.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { LayeredPackage } from '../layers/package-layers.ts';
 import type { DocumentedSolution } from './documented-solution.ts';
@@ -45,16 +46,10 @@ export function billOf({ platforms, ...solution }: DocumentedSolution): Bill {
     platforms: platforms
       .map(({ subdir, packages }) => ({
         subdir,
-        packages: packages.map(billed).sort((one, other) => compare(one.name, other.name)),
+        packages: packages.map(billed).sort((one, other) => compareTexts(one.name, other.name)),
       }))
-      .sort((one, other) => compare(one.subdir, other.subdir)),
+      .sort((one, other) => compareTexts(one.subdir, other.subdir)),
   };
-}
-
-/** Compares texts by code units: the same order on every machine. */
-export function compare(one: string, other: string): number {
-  if (one === other) return 0;
-  return one < other ? -1 : 1;
 }
 
 function billed({ package: it, sums, index, about }: LayeredPackage): BilledPackage {

@@ -1,5 +1,5 @@
+import { compareTexts } from '../../foundation/text/text-order.ts';
 import type { CondaPackage } from '../conda-package.ts';
-import { compare } from './bill.ts';
 
 type Linked = Pick<CondaPackage, 'name' | 'depends'>;
 
@@ -38,5 +38,5 @@ export function linkOrder<T extends Linked>(packages: readonly T[]): readonly T[
 }
 
 function byPackageName(one: Linked, other: Linked): number {
-  return compare(one.name, other.name);
+  return compareTexts(one.name, other.name);
 }

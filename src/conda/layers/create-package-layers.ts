@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { Tally } from '../../foundation/telemetry/tally.ts';
+import { compareTexts } from '../../foundation/text/text-order.ts';
 import type { InjectedLayer } from '../../images/augment/image-change.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
@@ -210,5 +211,5 @@ function injectedLayer({ digest, size, tarDigest }: PackageLayerRow): InjectedLa
 }
 
 function byName({ name: one }: CondaPackage, { name: other }: CondaPackage): number {
-  return one < other ? -1 : one > other ? 1 : 0;
+  return compareTexts(one, other);
 }

@@ -1,4 +1,5 @@
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import { compareTexts } from '../../foundation/text/text-order.ts';
 
 /** Names of packages in one text: each between two newlines. */
 export type NameList = string;
@@ -60,5 +61,5 @@ function keepBest(best: string[], name: string, most: number): void {
 }
 
 function byLength(one: string, other: string): number {
-  return one.length - other.length || (one < other ? -1 : one > other ? 1 : 0);
+  return one.length - other.length || compareTexts(one, other);
 }

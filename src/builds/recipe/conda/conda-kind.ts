@@ -1,3 +1,4 @@
+import { compareTexts } from '../../../foundation/text/text-order.ts';
 import type { RecipeKind, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
 import { refuse } from '../text/refuse.ts';
@@ -96,7 +97,7 @@ function packagesOf({ packages, pip }: CondaEnvironment): readonly Tool[] {
     .map(parsePackage)
     .filter(spec => spec !== undefined)
     .map(spec => ({ name: spec.name, version: pinnedVersion(spec) }))
-    .sort((one, other) => (one.name < other.name ? -1 : one.name > other.name ? 1 : 0));
+    .sort((one, other) => compareTexts(one.name, other.name));
   const requirements = pip.map(parseRequirement).filter(found => found !== undefined);
   const byName = new Map<string, Tool>();
   for (const tool of [...specs, ...requirements]) {

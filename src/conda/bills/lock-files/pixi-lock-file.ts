@@ -1,5 +1,6 @@
+import { compareTexts } from '../../../foundation/text/text-order.ts';
 import { withoutSlashes } from '../../../foundation/text/trim.ts';
-import { type Bill, type BilledPackage, compare } from '../bill.ts';
+import type { Bill, BilledPackage } from '../bill.ts';
 import { yamlLine, yamlList, yamlText } from './yaml-text.ts';
 
 /** Returns the lock file of pixi, version 6, with the environment `default`. Source: pixi, The lock file. */
@@ -24,7 +25,7 @@ export function writePixiLock({ channels, platforms }: Bill): string {
 }
 
 function sortedUrls(packages: readonly BilledPackage[]): readonly string[] {
-  return packages.map(({ url }) => url).sort(compare);
+  return packages.map(({ url }) => url).sort(compareTexts);
 }
 
 function entryOf(it: BilledPackage): readonly string[] {

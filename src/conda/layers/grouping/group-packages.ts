@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { compareTexts } from '../../../foundation/text/text-order.ts';
 import { popularNames } from './popular-names.ts';
 
 /** What the choice of layers depends on. */
@@ -63,7 +64,7 @@ function rankOf({ name }: GroupedPackage): number {
 }
 
 function byName({ name: one }: GroupedPackage, { name: other }: GroupedPackage): number {
-  return one < other ? -1 : one > other ? 1 : 0;
+  return compareTexts(one, other);
 }
 
 function placeOf(name: string): number {

@@ -1,3 +1,4 @@
+import { compareTexts } from '../../../foundation/text/text-order.ts';
 import type { DefinitionRuntime } from '../definition/definition-runtime.ts';
 
 /** Sources of the labels of an image. */
@@ -37,7 +38,7 @@ export function runtimeLabels(sources: LabelSources): Readonly<Record<string, st
     ),
   };
   return Object.fromEntries(
-    Object.entries(labels).sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0)),
+    Object.entries(labels).sort(([one], [other]) => compareTexts(one, other)),
   );
 }
 

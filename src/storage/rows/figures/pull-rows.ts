@@ -1,4 +1,5 @@
 import { dayMs, dayOf } from '../../../foundation/telemetry/utc-day.ts';
+import { compareTexts } from '../../../foundation/text/text-order.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { removeInOrder } from '../small-steps.ts';
 import { gatherCounts } from './gathered-counts.ts';
@@ -146,20 +147,15 @@ function joined({ count, lastAt }: RecentPulls, other: Count): RecentPulls {
   return { count: count + other.count, lastAt: Math.max(lastAt ?? other.lastAt, other.lastAt) };
 }
 
+// Subjects and days are ASCII: their order is that of the database.
 function byDate(one: { readonly day: string }, other: { readonly day: string }): number {
-  return compare(one.day, other.day);
+  return compareTexts(one.day, other.day);
 }
 
 function bySubject(one: PullPlace, other: PullPlace): number {
-  return compare(one.subject, other.subject) || byDate(one, other);
+  return compareTexts(one.subject, other.subject) || byDate(one, other);
 }
 
 function byDateAndSubject(one: PullPlace, other: PullPlace): number {
-  return byDate(one, other) || compare(one.subject, other.subject);
-}
-
-/** Subjects and days are ASCII: their order is that of the database. */
-function compare(one: string, other: string): number {
-  if (one === other) return 0;
-  return one < other ? -1 : 1;
+  return byDate(one, other) || compareTexts(one.subject, other.subject);
 }
