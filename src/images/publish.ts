@@ -1,3 +1,4 @@
+import { workOnEach } from '../foundation/run-queue.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
@@ -96,13 +97,10 @@ async function eachOf<T>(
 ): Promise<void> {
   const failed = new AbortController();
   const stop = AbortSignal.any([signal, failed.signal]);
-  const queue = items.values();
-  const workOn = async () => {
-    for (const item of queue) {
-      if (failed.signal.aborted) return;
-      await work(item, stop).catch(error => failed.abort(error));
-    }
-  };
-  await Promise.all(Array.from({ length: atOnce }, workOn));
-  failed.signal.throwIfAborted();
+  await workOnEach(items, atOnce, item =>
+    work(item, stop).catch(error => {
+      failed.abort(error);
+      throw error;
+    }),
+  );
 }
