@@ -18,13 +18,13 @@ export async function unlessAborted<T>(
   }
 }
 
-/** Waits for an event, but no longer than the time (ms). Rejects if the event does so first. */
-export async function atMost(ms: number, event: Promise<unknown> | undefined): Promise<void> {
-  if (!event) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
+/** Waits for an event, but no longer than the time (ms); returns false if it has not come. Rejects if the event does so first. */
+export async function atMost(ms: number, event: Promise<unknown> | undefined): Promise<boolean> {
+  if (!event) return true;
+  const { promise, resolve } = Promise.withResolvers<false>();
+  const timer = setTimeout(resolve, ms, false);
   try {
-    await Promise.race([event, promise]);
+    return await Promise.race([event.then(() => true), promise]);
   } finally {
     clearTimeout(timer);
   }

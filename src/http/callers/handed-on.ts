@@ -23,20 +23,17 @@ export function isHandedOn(request: IncomingMessage): boolean {
   return handedOn.has(request);
 }
 
-/** Requests whose replica can send a blob. */
-const ordering = new WeakSet<IncomingMessage>();
+/** What their replica sends in `sluice-order`: it can send a blob. */
+const orders = new WeakMap<IncomingMessage, unknown>();
 
 /** Returns true for a request of a replica that can send a blob itself. */
 export function takesOrders(request: IncomingMessage): boolean {
-  return ordering.has(request);
+  return orders.has(request);
 }
-
-/** Requests whose replica sends the blob already. */
-const looking = new WeakSet<IncomingMessage>();
 
 /** Returns true for a request of a replica that sends the blob, and asks whether it may continue. */
 export function looksAgain(request: IncomingMessage): boolean {
-  return looking.has(request);
+  return orders.get(request) === 'look';
 }
 
 /**
@@ -51,7 +48,6 @@ export function admitHandedOn(request: IncomingMessage, proof: string): boolean 
   if (one.length !== other.length || !timingSafeEqual(one, other)) return false;
   notePeer(request, peer);
   handedOn.add(request);
-  if (order !== undefined) ordering.add(request);
-  if (order === 'look') looking.add(request);
+  if (order !== undefined) orders.set(request, order);
   return true;
 }

@@ -138,12 +138,8 @@ export function startRegularWork(
         ['scrub', () => scrubbing?.stop()],
         ['sweep', sweeping.stop],
       ];
-      let hasEnded = false;
-      const ending = Promise.all(parts.map(part => closeInTurn([part], log))).then(() => {
-        hasEnded = true;
-      });
-      await atMost(stopMs, ending);
-      if (!hasEnded) {
+      const ending = Promise.all(parts.map(part => closeInTurn([part], log)));
+      if (!(await atMost(stopMs, ending))) {
         log.warn(
           { ms: stopMs },
           'regular work still waits for its storage: the server stops without it',

@@ -65,12 +65,12 @@ export function createHostedRemovals(
     const tags = yield* removeTags.all({ id, after: tag, limit });
     const rest = limit - tags.length;
     // Tags are ASCII: their order is that of the database.
-    const place = { tag: tags.reduce((one, other) => (other > one ? other : one), tag), digest };
-    if (rest === 0) return { found: limit, place };
+    const lastTag = tags.reduce((one, other) => (other > one ? other : one), tag);
+    if (rest === 0) return { found: limit, place: { tag: lastTag, digest } };
     const digests = yield* someManifests.all({ id, after: digest, limit: rest });
     yield* together(digests.map(digest => removeManifest(repository, digest)));
     if (digests.length < rest) yield* removeIfEmpty.run(id);
-    place.digest = digests.at(-1) ?? digest;
+    const place = { tag: lastTag, digest: digests.at(-1) ?? digest };
     return { found: tags.length + digests.length, place };
   }
 
