@@ -161,21 +161,6 @@ test('the search for circles finds one', () => {
   assert.deepEqual(circleIn(graph), ['b.ts', 'd.ts', 'b.ts']);
 });
 
-test('no folder has more than a dozen entries', () => {
-  const folders = new Map<string, Set<string>>();
-  for (const path of globSync('**/*.ts', { cwd: src, exclude: ['buildkit/gen/**'] })) {
-    const parts = path.split('/');
-    parts.forEach((part, depth) => {
-      const folder = parts.slice(0, depth).join('/');
-      folders.set(folder, (folders.get(folder) ?? new Set()).add(part));
-    });
-  }
-  // The rooms themselves are in the table.
-  folders.delete('');
-  const halls = [...folders].filter(([, entries]) => entries.size > 12).map(([folder]) => folder);
-  assert.deepEqual(halls, []);
-});
-
 test('no two files have the same name', () => {
   const paths = globSync('**/*.ts', { cwd: src, exclude: ['buildkit/gen/**'] });
   // An index.ts is the public interface of its room.

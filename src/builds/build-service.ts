@@ -22,10 +22,12 @@ import type { CredentialSource } from '../upstream/auth/credentials.ts';
 import type { FetchToken } from '../upstream/auth/fetch-token.ts';
 import type { PushClient } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { BuilderState } from './builder/builder-connections.ts';
 import { createBuilderTls } from './builder/builder-tls.ts';
-import { type BuilderState, createBuilders } from './builder/builders.ts';
+import { createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
+import { domainOfCaller, mustBeAlone, type TrustDomain } from './domain.ts';
 import { archivedLogs } from './logs/archive/archived-logs.ts';
 import type { LogArchive } from './logs/archive/log-archive.ts';
 import { type BuildLogs, createBuildLogs } from './logs/build-logs.ts';
@@ -51,8 +53,8 @@ export interface BuildService {
   readonly logs: BuildLogs;
   /** Returns the packages that a plan would install, without making anything; undefined for other plans. */
   readonly solutionOf: SolutionOf;
-  /** Throws a `Fault` when there is no builder for callers with a login, or for those without. */
-  requireBuilder(hasLogin: boolean): Promise<void>;
+  /** Throws a `Fault` when there is no builder for the user, or for callers without a login. */
+  requireBuilder(user: string | undefined): Promise<void>;
   /** Returns the builders that were used since the start. */
   builderStates(): readonly BuilderState[];
   /** Removes the intermediate images of builds that have ended. */
@@ -134,7 +136,10 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
         log.error({ err }, 'cannot reach the logs of builds in the object store'),
       )
     : ownLogs;
-  const builders = createBuilders(found, log, createBuilderTls(deps.builderTls, log), deps.health);
+  const tlsOf = createBuilderTls(deps.builderTls, log);
+  const builders = createBuilders({ source: found, log, tlsOf, health: deps.health });
+  // The log says at the start which builders do not keep callers apart.
+  if (found.isConfigured) builders.require(anyUser).catch(() => {});
 
   const rightsOf = createBuildRights({
     credentialsOf: deps.credentialsOf,
@@ -148,11 +153,11 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   const runRecipe: RunRecipe = async run => {
     const { createRunRecipe } = await import('./solve/run-recipe.ts');
     const { content, isPlainHttp, places } = deps;
-    const isTrustedCache = (name: string) => limits.trustCaches || name === places.cache;
     const { sourceRules } = deps;
     const sharesMounts = limits.cacheMounts === 'owner';
-    const common = { builders, content, isPlainHttp, isTrustedCache, sourceRules };
-    return createRunRecipe({ ...common, sharesMounts })(run);
+    const common = { builders, content, isPlainHttp, sourceRules, sharesMounts };
+    const isTrustedCache = limits.trustCaches;
+    return createRunRecipe({ ...common, isTrustedCache, serviceCache: places.cache })(run);
   };
 
   // Loads the conversion to Singularity images when it is first needed.
@@ -191,11 +196,13 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       staging,
     }),
     find: targets.find,
-    async admit(plan, { grant, isTrusted }) {
+    async admit(plan, asker) {
+      const { grant } = asker;
       if (grant === undefined) await targets.requireAnonymousRoom(plan.target);
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
       if (needsBuilder(plan)) {
-        await builders.require(isTrusted ? 'known' : 'stranger').catch(error => {
+        const isAlone = mustBeAlone(recipeIn(plan) ?? {});
+        await builders.require({ ...domainOfCaller(asker), isAlone }).catch(error => {
           throw withReasons(error, recipeIn(plan)?.builderReasons);
         });
       }
@@ -223,7 +230,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       ...{ findSolution, rightsOf, layers: deps.conda.layers },
       ...{ conda, condaChannels },
     }),
-    requireBuilder: hasLogin => builders.require(hasLogin ? 'known' : 'stranger'),
+    requireBuilder: user =>
+      builders.require(domainOfCaller({ owner: user ?? '', isTrusted: user !== undefined })),
     builderStates: builders.states,
     removeStagedImages: staging.removeStray,
     async close() {
@@ -240,3 +248,4 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 }
 
 const tokenMarginMs = 60_000;
+const anyUser: TrustDomain = { name: '', customer: 'known', isAlone: false };

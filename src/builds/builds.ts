@@ -85,7 +85,10 @@ export interface BuildsDeps extends BuildRunsDeps {
     grant: SealedGrant | undefined,
   ) => Promise<Pick<Descriptor, 'digest' | 'mediaType'> | undefined>;
   /** Throws a {@link Fault} for a build that cannot succeed: no builder, or no right to push. */
-  readonly admit: (plan: BuildPlan, asker: Pick<Asker, 'grant' | 'isTrusted'>) => Promise<void>;
+  readonly admit: (
+    plan: BuildPlan,
+    asker: Pick<Asker, 'grant' | 'isTrusted' | 'owner'>,
+  ) => Promise<void>;
   /** How long a failure is the answer to the same request (ms). */
   readonly retryAfterMs: number;
   /** Removes an expired build, and the content that no other build needs. Returns false for a build that stays. */
@@ -229,7 +232,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
 
   return {
     async request(plan, asker) {
-      const { owner, isTrusted, grant } = asker;
+      const { owner } = asker;
       const { target } = plan;
       const seen = await store.latest(target);
       // The lookup comes first: a caller without access to the image must not see a build of it.
@@ -240,7 +243,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
         tally.add('build requests', known.isCached ? 'existing image' : 'running build');
         return known;
       }
-      await deps.admit(plan, { grant, isTrusted });
+      await deps.admit(plan, asker);
       const ticket = await inTurn(target, () => enter(plan, asker, seen));
       tally.add('build requests', 'new build');
       return ticket;

@@ -66,8 +66,8 @@ export interface DryRunDeps {
   readonly layers: LayerIntake;
   readonly build: BuildIntake;
   readonly solutionOf: SolutionOf;
-  /** Throws a `Fault` when there is no builder for callers with a login, or for those without. */
-  readonly requireBuilder: (hasLogin: boolean) => Promise<void>;
+  /** Throws a `Fault` when there is no builder for the user, or for callers without a login. */
+  readonly requireBuilder: (user: string | undefined) => Promise<void>;
   readonly places: BuildPlaces;
   readonly findServed: FindServed;
   readonly registry: RegistryClient;
@@ -120,7 +120,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     { user }: Caller,
   ): Promise<Fault | undefined> => {
     if (!needsBuilder(plan) && solution?.builderReason === undefined) return undefined;
-    const fault = await faultIn(deps.requireBuilder(user !== undefined));
+    const fault = await faultIn(deps.requireBuilder(user));
     const reason = solution?.builderReason;
     return reason === undefined ? fault : fault?.retold(`${reason}. ${fault.message}`);
   };

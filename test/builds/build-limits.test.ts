@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BuilderLost } from '../../src/builds/builder/builders.ts';
+import { BuilderLost } from '../../src/builds/builder/builder-refusals.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { ask, idOf, runningAre, startBench } from './build-bench.ts';
 

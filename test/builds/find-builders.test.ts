@@ -9,8 +9,14 @@ import { tmpdir } from 'node:os';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from '../../src/buildkit/index.ts';
-import { type Builders, type Customer, createBuilders } from '../../src/builds/builder/builders.ts';
+import { type Builders, createBuilders } from '../../src/builds/builder/builders.ts';
 import { type FindBuildersOptions, findBuilders } from '../../src/builds/builder/find-builders.ts';
+import {
+  domainLabel,
+  domainOfCaller,
+  strangers,
+  type TrustDomain,
+} from '../../src/builds/domain.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { startDocker } from '../world/docker.ts';
@@ -20,6 +26,7 @@ import { buildkitDirectory, requireCommand } from '../world/tools.ts';
 
 const log = createLogger('silent');
 const never = new AbortController().signal;
+const user = domainOfCaller({ owner: 'one', isTrusted: true });
 
 const options = (directory: TempDir, more: Partial<FindBuildersOptions>): FindBuildersOptions => ({
   configured: [],
@@ -36,11 +43,11 @@ const options = (directory: TempDir, more: Partial<FindBuildersOptions>): FindBu
 /** The builders of a test, released at its end: a builder of Sluice would keep the process alive. */
 const findAll = (directory: TempDir, more: Partial<FindBuildersOptions>) => {
   const found = findBuilders(options(directory, more));
-  const builders = createBuilders(found, log);
+  const builders = createBuilders({ source: found, log });
   return {
     ...found,
     builders,
-    find: async () => (await found.find('known')).map(({ address }) => address),
+    find: async () => (await found.find(user)).map(({ address }) => address),
     async [Symbol.asyncDispose]() {
       await builders.close();
       await found.close();
@@ -50,7 +57,7 @@ const findAll = (directory: TempDir, more: Partial<FindBuildersOptions>) => {
 
 const refusal = async (builders: Builders): Promise<string> => {
   try {
-    await builders.require('known');
+    await builders.require(user);
   } catch (error) {
     return (error as Error).message;
   }
@@ -76,7 +83,7 @@ suite('Docker engines', { concurrency: 3 }, () => {
         const { builders } = found;
         assert.deepEqual(await found.find(), [address]);
         const use = () =>
-          builders.use({ customer: 'known', platforms: [] }, never, async client => client.address);
+          builders.use({ domain: user, platforms: [] }, never, async client => client.address);
         if (isAble) {
           assert.equal(await refusal(builders), 'none');
           assert.equal(await use(), address);
@@ -116,13 +123,13 @@ test('callers without a login get a contained builder of Sluice, or none, even i
   const more = { usual, folders: [buildkitDirectory()], path: undefined };
   await using contained = findAll(directory, { ...more, containment });
   const known = await contained.builders.use(
-    { customer: 'known', platforms: [] },
+    { domain: user, platforms: [] },
     never,
     async ({ address }) => address,
   );
   assert.equal(known, buildkitd.address);
   const own = await contained.builders.use(
-    { customer: 'stranger', platforms: [] },
+    { domain: strangers, platforms: [] },
     never,
     async ({ address }) => address,
   );
@@ -131,12 +138,12 @@ test('callers without a login get a contained builder of Sluice, or none, even i
   await using foreign = findAll(directory, more);
   assert.equal(await refusal(foreign.builders), 'none');
   const refused = { kind: 'unauthorized', message: /only for callers with a login/ };
-  await assert.rejects(foreign.builders.require('stranger'), refused);
-  const use = foreign.builders.use({ customer: 'stranger', platforms: [] }, never, async () => {});
+  await assert.rejects(foreign.builders.require(strangers), refused);
+  const use = foreign.builders.use({ domain: strangers, platforms: [] }, never, async () => {});
   await assert.rejects(use, refused);
 
   await using listed = findAll(directory, { ...more, open: [buildkitd.address] });
-  await listed.builders.require('stranger');
+  await listed.builders.require(strangers);
 });
 
 test('a contained builder that failed to start, or lost its disk, is restarted', async () => {
@@ -150,24 +157,25 @@ test('a contained builder that failed to start, or lost its disk, is restarted',
   const more = { folders, path: undefined, containment, retryMs: 1 };
   await using found = findAll(directory, more);
   const { builders } = found;
-  const addressFor = (customer: Customer) =>
-    builders.use({ customer, platforms: [] }, never, async ({ address }) => address);
-  const standIn = await addressFor('known');
-  await assert.rejects(addressFor('stranger'), { kind: 'unauthorized' });
+  const addressFor = (domain: TrustDomain) =>
+    builders.use({ domain, platforms: [] }, never, async ({ address }) => address);
+  const standIn = await addressFor(user);
+  await assert.rejects(addressFor(strangers), { kind: 'unauthorized' });
   await rm(broken);
   let contained = standIn;
   await eventually('the contained builder is there', async () => {
-    contained = await addressFor('stranger').catch(() => standIn);
+    contained = await addressFor(strangers).catch(() => standIn);
     return contained !== standIn;
   });
   assert.ok(!contained.startsWith(`unix://${tmpdir()}/`), 'where files of some age are removed');
-  assert.equal(await addressFor('known'), contained);
+  const improved = await addressFor(user);
+  assert.notEqual(improved, standIn);
+  assert.notEqual(improved, contained);
 
   // What cleans old files up: the mount inside goes with its mount point.
   await rmdir(new URL(contained.replace('buildkitd.sock', 'state')).pathname);
-  const next = await addressFor('stranger');
-  assert.notEqual(next, contained);
-  assert.equal(await addressFor('known'), next);
+  assert.notEqual(await addressFor(strangers), contained);
+  assert.equal(await addressFor(user), improved, 'the builder of another domain is not affected');
 });
 
 test('an unused socket is skipped', async () => {
@@ -266,9 +274,9 @@ test('builds wait for an installation, and a failed installation is not repeated
   await sleep(100);
   assert.equal(builders.isComing(), true);
   assert.equal(await refusal(builders), 'none');
-  const waiting = builders.untilThere('known', never);
+  const waiting = builders.untilThere(user, never);
   const using = assert.rejects(
-    builders.use({ customer: 'known', platforms: [] }, never, async () => {}),
+    builders.use({ domain: user, platforms: [] }, never, async () => {}),
     /no builder/,
   );
   installed.reject(new Error('no network'));
@@ -293,7 +301,7 @@ suite('the builder that Sluice starts', () => {
 
   /** Returns the number of the buildkitd with the configuration in this directory. */
   const processOf = (directory: TempDir): number => {
-    const config = directory.join('buildkit/buildkitd.toml');
+    const config = directory.join(`buildkit/domain-${domainLabel(user)}/buildkitd.toml`);
     const numbers = readdirSync('/proc').filter(name => /^\d+$/.test(name));
     const own = numbers.filter(number => {
       const words = argumentsOf(number);
@@ -316,7 +324,7 @@ suite('the builder that Sluice starts', () => {
     await using found = findAll(directory, { folders, path: undefined });
     const { builders } = found;
     const pid = () =>
-      builders.use({ customer: 'known', platforms: [] }, never, async () => processOf(directory));
+      builders.use({ domain: user, platforms: [] }, never, async () => processOf(directory));
     const [first, same] = await Promise.all([pid(), pid()]);
     assert.equal(first, same, 'one for all simultaneous callers');
     process.kill(first, 'SIGKILL');
@@ -336,7 +344,7 @@ suite('the builder that Sluice starts', () => {
       const options = JSON.parse(process.argv[2]);
       const log = { info() {}, warn: console.error, error: console.error };
       const found = findBuilders({ ...options, log });
-      console.log(await found.find('known'));
+      console.log(await found.find({ name: 'user one', customer: 'known', isAlone: false }));
       setInterval(() => {}, 1000);`;
     const module = new URL('../../src/builds/builder/find-builders.ts', import.meta.url).href;
     const { log: _, ...plain } = options(directory, { folders, path: undefined });

@@ -1,7 +1,7 @@
 /** Builds that lose their builder, or the storage of the service. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BuilderLost } from '../../src/builds/builder/builders.ts';
+import { BuilderLost } from '../../src/builds/builder/builder-refusals.ts';
 import { asStorageFailure } from '../../src/builds/solve/failures/storage-failure.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { ask, idOf, made, startBench } from './build-bench.ts';

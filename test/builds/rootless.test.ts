@@ -35,7 +35,7 @@ const found = findBuilders({
   log: { info() {}, warn: console.log, error: console.log },
 });
 process.once('SIGTERM', () => found.close());
-console.log('found', (await found.find('known'))[0].address);
+console.log('found', (await found.find({ name: 'user one', customer: 'known', isAlone: false }))[0].address);
 `;
 
 test('a server without root has its own builder', async () => {

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { build, connect } from '../../src/buildkit/index.ts';
 import { findBuilders } from '../../src/builds/builder/find-builders.ts';
 import { releaseMounts } from '../../src/builds/builder/own/stale-mounts.ts';
+import { domainLabel, strangers } from '../../src/builds/domain.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { eventually } from '../world/eventually.ts';
@@ -63,11 +64,12 @@ test('a builder that is killed during a build leaves no mount', async () => {
     log: createLogger('silent'),
   });
   try {
-    const [builder] = await found.find('known');
+    const [builder] = await found.find(strangers);
     const client = connect(builder?.address ?? '');
     const dockerfile = `FROM ${base}\nRUN sleep 986\n`;
     const ended = build(client, { dockerfile, noCache: true }).catch(() => {});
-    const mounts = () => mountsBelow(`${directory.path}/buildkit/state/`);
+    const mounts = () =>
+      mountsBelow(`${directory.path}/buildkit/domain-${domainLabel(strangers)}/state/`);
     await eventually('the step runs', () => mounts().length > 0, 60_000);
     process.kill(processOf('buildkitd', directory.path) ?? assert.fail('no builder'), 'SIGKILL');
     await ended;

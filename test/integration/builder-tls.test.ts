@@ -6,6 +6,7 @@ import { after, before, suite, test } from 'node:test';
 import type { TlsFiles } from '../../src/buildkit/index.ts';
 import { createBuilderTls } from '../../src/builds/builder/builder-tls.ts';
 import { createBuilders } from '../../src/builds/builder/builders.ts';
+import { domainOfCaller } from '../../src/builds/domain.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import {
@@ -21,6 +22,7 @@ import { assertSuccess } from './served.ts';
 
 const log = createLogger('silent');
 const never = new AbortController().signal;
+const user = domainOfCaller({ owner: 'one', isTrusted: true });
 
 suite('a builder behind TLS', () => {
   let directory: TempDir;
@@ -47,10 +49,10 @@ suite('a builder behind TLS', () => {
   const failure = async (address: string, files: TlsFiles | undefined): Promise<string> => {
     const find = async () => [{ address, isOpen: true }];
     const source = { find, isComing: () => false, troubles: () => [] };
-    const tls = createBuilderTls(new Map(files ? [[address, files]] : []), log);
-    const builders = createBuilders(source, log, tls);
+    const tlsOf = createBuilderTls(new Map(files ? [[address, files]] : []), log);
+    const builders = createBuilders({ source, log, tlsOf });
     try {
-      await builders.use({ customer: 'known', platforms: [] }, never, async () => {});
+      await builders.use({ domain: user, platforms: [] }, never, async () => {});
       return 'none';
     } catch (error) {
       return (error as Error).message;

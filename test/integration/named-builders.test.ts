@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import { createBuilders } from '../../src/builds/builder/builders.ts';
 import { createAddressesOf } from '../../src/builds/builder/named-builders.ts';
+import { domainOfCaller } from '../../src/builds/domain.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
@@ -22,6 +23,7 @@ import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
 const name = 'workers.test';
+const user = domainOfCaller({ owner: 'one', isTrusted: true });
 
 suite('workers behind a name', () => {
   let directory: TempDir;
@@ -120,11 +122,11 @@ suite('workers behind a name', () => {
       { address: second.address, isOpen: true },
     ];
     const source = { find: async () => found, isComing: () => false, troubles: () => [] };
-    const builders = createBuilders(source, createLogger('silent'));
+    const builders = createBuilders({ source, log: createLogger('silent') });
     const { promise: all, resolve: release } = Promise.withResolvers<void>();
     const signal = new AbortController().signal;
     const use = () =>
-      builders.use({ customer: 'known', platforms: [] }, signal, async () => {
+      builders.use({ domain: user, platforms: [] }, signal, async () => {
         await all;
       });
     const loads = () => builders.states().map(({ running }) => running);

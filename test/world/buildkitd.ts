@@ -16,6 +16,8 @@ export interface BuildkitdOptions {
   readonly tcpAddress?: string;
   /** Allowed entitlements of builds. Default: `network.host`. */
   readonly entitlements?: readonly string[];
+  /** True for a builder that other programs use, too: Sluice does not empty it. Default: false. */
+  readonly isShared?: boolean;
   /** More of buildkitd.toml. */
   readonly config?: string;
   /** Base URL of a collector that gets its spans. */
@@ -53,7 +55,8 @@ const patienceMs = 3_000;
 
 /** Starts buildkitd as root in a process and mount namespace that takes along all that it starts. */
 export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Buildkitd> {
-  const { tls, entitlements = ['network.host'], config = '' } = options;
+  const { tls, entitlements = ['network.host'], config = '', isShared = false } = options;
+  const labels = isShared ? '' : '[worker.oci.labels]\n"sluice.wipe" = "prune"\n';
   const buildkitd = requireCommand(join(buildkitDirectory(), 'buildkitd'));
   requireCommand('runc');
   const directory = await makeTempDir('buildkitd');
@@ -62,7 +65,7 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
   const configFile = directory.join('buildkitd.toml');
   await writeFile(
     configFile,
-    `[worker.oci]\ndefaultCgroupParent = "${controlGroup.name}"\n\n${config}\n`,
+    `[worker.oci]\ndefaultCgroupParent = "${controlGroup.name}"\n\n${config}\n${labels}`,
   );
   const socket = directory.join('buildkitd.sock');
   const tcpAddress = tls ? (options.tcpAddress ?? `tcp://127.0.0.1:${await freePort()}`) : '';

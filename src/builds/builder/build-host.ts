@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { domainLabel, type TrustDomain } from '../domain.ts';
 
 /** Host name that carries the build number: its address in the `/etc/hosts` of a step. contained/runc.sh reads it. */
 export const buildHost = 'sluice-build';
@@ -11,4 +12,12 @@ export const buildHost = 'sluice-build';
 export function numberedBuild(): Readonly<Record<string, string>> {
   const number = randomInt(2 ** 24);
   return { [buildHost]: `0.${number >> 16}.${(number >> 8) & 255}.${number & 255}` };
+}
+
+/**
+ * Returns an extra host that only the steps of this domain have. Its name is part of BuildKit's cache keys: a step cannot
+ * get the result of a step of another domain, on any builder and from any cache. The files of an image do not have it.
+ */
+export function domainHosts(domain: TrustDomain): Readonly<Record<string, string>> {
+  return { [`sluice-${domainLabel(domain)}`]: '0.0.0.0' };
 }

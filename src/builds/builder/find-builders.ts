@@ -1,21 +1,21 @@
 import { accessSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { type BuildkitClient, connect } from '../../buildkit/index.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
+import { strangers } from '../domain.ts';
 import { troubleOf } from './builder-trouble.ts';
-import type { BuilderShare, BuilderSource, FindBuilders, FoundBuilder } from './builders.ts';
 import { obstacleToContainment } from './contained/requirements.ts';
+import type { BuilderShare, BuilderSource, FindBuilders, FoundBuilder } from './found-builder.ts';
 import { type AddressesOf, createAddressesOf } from './named-builders.ts';
-import type { OwnBuilder } from './own/builder-process.ts';
-import { keepBuilder } from './own/keep-builder.ts';
+import { createDomainBuilders, type DomainStart } from './own/domain-builders.ts';
 import {
   builderPath,
   closedToStrangers,
   type OwnBuilderOptions,
-  startContainedBuilder,
   startOwnBuilder,
 } from './own/own-builder.ts';
 import { canPush } from './push-ability.ts';
+import { mayUse, type Separation, separationOf } from './separation.ts';
 
 /**
  * Installs buildkitd into one of the folders and reports its steps. When the signal is aborted, it rejects after all
@@ -38,10 +38,14 @@ export interface FindBuildersOptions extends OwnBuilderOptions {
   readonly bring?: BringBuilder | undefined;
   /** Time before a failed start of a contained builder is repeated (ms). Default: two minutes. */
   readonly retryMs?: number | undefined;
+  /** How long the builder of a domain keeps running without builds (ms). Default: two minutes. */
+  readonly idleMs?: number | undefined;
   readonly log: Logger;
 }
 
 export interface FoundBuilders extends BuilderSource {
+  /** True if the configuration lists builders. */
+  readonly isConfigured: boolean;
   /** Stops the builder that this server started. */
   close(): Promise<void>;
 }
@@ -59,6 +63,8 @@ const usualAddresses = [
 const believedMs = 10_000;
 const questionMs = 3000;
 const remindMs = 30_000;
+const usualIdleMs = 2 * 60_000;
+const mostIdle = 4;
 
 /**
  * Finds builders in this order: the configured builders; a running builder, if strangers may build there or the caller
@@ -70,9 +76,11 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   let seen: { readonly at: number; readonly running: Promise<Running> } | undefined;
   let isComing = false;
   const closing = new AbortController();
-  let wasBrought = false;
+  let installing: Promise<boolean> | undefined;
   // Clients are kept: a connection to a builder that does not answer stays open for long, even after it is closed.
   const clients = new Map<string, BuildkitClient>();
+
+  const separations = new Map<string, Separation>();
 
   // By address: why a builder cannot be used although its socket exists.
   const troubles = new Map<string, string>();
@@ -83,6 +91,7 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     clients.set(address, client);
     try {
       const able = await canPush(client, { timeoutMs: questionMs });
+      separations.set(address, separationOf(await client.listWorkers({ timeoutMs: questionMs })));
       troubles.delete(address);
       return able;
     } catch (err) {
@@ -98,31 +107,43 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     }
   };
 
-  const startOrBring = async (): Promise<OwnBuilder | undefined> => {
-    const started = await startOwnBuilder(options);
-    // Installs once: a failed installation would fail again, and all callers would wait for it.
-    if (started || !options.bring || wasBrought) return started;
-    wasBrought = true;
+  /** Installs once: a failed installation would fail again, and all callers would wait for it. */
+  const installed = async (): Promise<boolean> => {
+    if (!options.bring) return false;
+    installing ??= install(options.bring);
+    return installing;
+  };
+
+  const install = async (bring: BringBuilder): Promise<boolean> => {
     isComing = true;
     log.info('no builder was found: BuildKit is being installed, and builds wait for it');
     using progress = tellProgress(log);
     try {
-      await options.bring(closing.signal, progress.onStep);
+      await bring(closing.signal, progress.onStep);
       log.info('BuildKit is installed');
+      return true;
+    } catch (err) {
+      if (closing.signal.aborted) log.info('the installation of BuildKit was stopped');
+      else log.error({ err }, 'BuildKit cannot be installed');
+      return false;
     } finally {
       isComing = false;
     }
-    closing.signal.throwIfAborted();
-    return startOwnBuilder(options);
   };
 
-  const own = keepBuilder({
+  const startOrBring = async ({ together, ...start }: DomainStart) => {
+    const containment = options.containment && { ...options.containment, together };
+    const begin = () => startOwnBuilder({ ...options, ...start, containment });
+    return (await begin()) ?? ((await installed()) ? begin() : undefined);
+  };
+
+  const own = createDomainBuilders({
+    directory: resolve(options.directory),
     start: startOrBring,
-    startContained: () => startContainedBuilder(options),
-    onFailure(err) {
-      if (closing.signal.aborted) log.info('the installation of BuildKit was stopped');
-      else log.error({ err }, 'no builder is available');
-    },
+    onFailure: err => log.error({ err }, 'no builder is available'),
+    maxIdle: mostIdle,
+    idleMs: options.idleMs ?? usualIdleMs,
+    stateBytes: options.containment?.stateBytes ?? Number.POSITIVE_INFINITY,
     retryMs: options.retryMs,
     log,
   });
@@ -146,20 +167,23 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     return addresses.map(address => ({ address, configured: name, isOpen, share }));
   };
 
-  const find: FindBuilders = async (customer, isBusy = () => false) => {
+  const find: FindBuilders = async (domain, isBusy = () => false) => {
     if (configured.includes('off')) return [];
     if (configured.length > 0) return (await Promise.all(configured.map(behind))).flat();
     const { able, unable } = await running();
     const found = able === undefined ? undefined : foreign(able);
-    const isOwnBetter = found && !found.isOpen && customer === 'stranger' && mayContain(options);
-    if (found && !isOwnBetter) return [found];
-    const started = await own.get(customer === 'stranger', isBusy);
+    const isClosed =
+      found &&
+      (!mayUse(separations.get(found.address) ?? 'shared', domain) ||
+        (domain.customer === 'stranger' && !found.isOpen));
+    // Strangers need a network of their own.
+    if (found && !(isClosed && (domain.customer === 'known' || mayContain(options))))
+      return [found];
+    const started = await own.get(domain, isBusy);
     if (started) {
-      await started
-        .refresh()
-        .catch(err => log.warn({ err }, 'the free space on the disk of the builder is unknown'));
       const isOpen = started.isContained || open.includes('*');
-      return [{ address: started.address, isOpen }];
+      const { address, hasEnded } = started;
+      return [{ address, isOpen, own: { hasEnded, end: () => own.end(domain) } }];
     }
     if (found) return [found];
     return unable === undefined ? [] : [foreign(unable)];
@@ -167,10 +191,11 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
 
   reportOpenness(options);
   // An installation takes minutes. It begins now, so that the builder is ready for the first build.
-  if (options.bring) find('stranger').catch(() => {});
+  if (options.bring) find(strangers).catch(() => {});
 
   return {
     find,
+    isConfigured: configured.length > 0 && !configured.includes('off'),
     isComing: () => isComing,
     troubles: () => [...new Set(troubles.values())],
     async close() {

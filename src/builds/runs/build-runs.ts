@@ -7,6 +7,7 @@ import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/imag
 import { traced } from '../../tracing/traces.ts';
 import type { Secrets, Undo } from '../asker.ts';
 import type { Builders } from '../builder/builders.ts';
+import { domainOfCaller } from '../domain.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
 import { createPermits, type Permit } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
@@ -110,7 +111,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     // Waiting for BuildKit takes no permit.
     if (builders.isComing()) {
       writer.write('Waiting for BuildKit, which is being installed.\n');
-      await builders.untilThere(row.isTrusted ? 'known' : 'stranger', signal);
+      await builders.untilThere(domainOfCaller(row), signal);
     }
     return permits.take(row.owner, signal);
   };

@@ -1,6 +1,6 @@
 import { Fault, isDiskFull, isStorageLost } from '../../foundation/fault.ts';
 import type { BuildOutcome, BuildRow } from '../../storage/rows/images/build-rows.ts';
-import { BuilderLost } from '../builder/builders.ts';
+import { BuilderLost } from '../builder/builder-refusals.ts';
 
 const maxStarts = 3;
 

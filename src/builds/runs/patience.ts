@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault, isStorageLost } from '../../foundation/fault.ts';
-import { BuilderLost } from '../builder/builders.ts';
+import { BuilderLost } from '../builder/builder-refusals.ts';
 
 // A restarted builder or database is available within seconds.
 const pausesMs = [1000, 2000, 4000, 8000];

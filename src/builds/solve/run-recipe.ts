@@ -17,8 +17,9 @@ import { mediaTypes } from '../../oci/media-type.ts';
 import { formatReference, type Reference } from '../../oci/reference.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Secrets } from '../asker.ts';
-import { numberedBuild } from '../builder/build-host.ts';
-import type { Builders, Customer } from '../builder/builders.ts';
+import { domainHosts, numberedBuild } from '../builder/build-host.ts';
+import type { Builders } from '../builder/builders.ts';
+import { domainLabel, type TrustDomain } from '../domain.ts';
 import type { LogWriter } from '../logs/build-logs.ts';
 import type { BuildStep } from '../logs/build-step.ts';
 import type { StepCount } from '../logs/run-step.ts';
@@ -42,7 +43,8 @@ export interface RecipeRun {
   /** Target of the image; without a tag, the image is pushed by its digest. */
   readonly target: Reference;
   readonly access: BuilderAccess;
-  readonly customer: Customer;
+  /** The builds that share the state of a builder with this one. */
+  readonly domain: TrustDomain;
   /** Owner of the build. */
   readonly owner: string;
   readonly secrets?: Secrets | undefined;
@@ -66,11 +68,10 @@ export interface RunRecipeDeps {
   readonly builders: Builders;
   readonly content: ContentStore;
   readonly isPlainHttp: (registry: string) => boolean;
-  /**
-   * Returns whether the layers of a cache may be used. A builder believes what a cache says about the result of a step,
-   * and keeps it for everyone who has the same step.
-   */
-  readonly isTrustedCache: (repository: string) => boolean;
+  /** Repository of the layer caches of this server, which only its builders can push to. */
+  readonly serviceCache: string | undefined;
+  /** True to use the layers of caches that requests name. A builder believes what a cache says about a step's result. */
+  readonly isTrustedCache: boolean;
   /** True if the builds of one known owner share the content of cache mounts. */
   readonly sharesMounts: boolean;
   /** Rules for what a Dockerfile may fetch with ADD. */
@@ -80,18 +81,22 @@ export interface RunRecipeDeps {
 /** A run, with the files that its steps may use. */
 interface PreparedRun extends RecipeRun {
   readonly context: FileTree;
-  /** The number of the build, by which a builder limits all its steps together. */
+  /** The number of the build, by which a builder limits all its steps together, and the mark of its domain. */
   readonly extraHosts: Readonly<Record<string, string>>;
 }
 
 export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
   const { builders, content } = deps;
   return async given => {
-    const { recipe, customer, signal } = given;
+    const { recipe, domain, signal } = given;
     await using sent = await openSent(content, recipe, signal);
-    const run = { ...given, context: contextOf(recipe, sent), extraHosts: numberedBuild() };
+    const run = {
+      ...given,
+      context: contextOf(recipe, sent),
+      extraHosts: { ...numberedBuild(), ...domainHosts(domain) },
+    };
     try {
-      return await builders.use({ customer, platforms: recipe.platforms }, signal, async client => {
+      return await builders.use({ domain, platforms: recipe.platforms }, signal, async client => {
         const image = await makeImage(client, run, deps);
         const lockFile =
           recipe.lockStage === undefined ? undefined : await exportLockFile(client, run, deps);
@@ -144,7 +149,7 @@ function commonOptions(
     allowedImages: recipe.baseImages,
     sourceRules,
     // Otherwise, files that another recipe left in a cache mount would change an image that everyone uses.
-    cacheNamespace: sharesMounts && run.customer === 'known' ? namespaceOf(run.owner) : key,
+    cacheNamespace: sharesMounts && run.domain.customer === 'known' ? namespaceOf(run.owner) : key,
     ...(args ? { buildArgs: args } : {}),
     ...(labels ? { labels } : {}),
     target,
@@ -154,7 +159,7 @@ function commonOptions(
     ssh: Object.fromEntries(
       Object.entries(secrets.sshKeys).map(([id, keys]) => [id, { keys: keys.map(readKey) }]),
     ),
-    noCache: recipe.options?.noCache === true || usesSecrets(run),
+    noCache: recipe.options?.noCache === true,
     platforms: recipe.platforms,
     frontendAttrs: frontendAttrs(recipe),
     sourceDateEpoch: buildTime,
@@ -185,25 +190,6 @@ function namespaceOf(owner: string): string {
 }
 
 /**
- * Returns whether a step may see a secret. A builder treats two such steps as equal whatever their secrets are, so
- * neither may use the other's result.
- */
-function usesSecrets({ recipe, secrets }: RecipeRun): boolean {
-  const { dockerfile } = recipe;
-  return (
-    secrets !== undefined ||
-    (/--mount/i.test(dockerfile) &&
-      (/secret|ssh/i.test(dockerfile) || dockerfile.split(/\s+/).some(hasTypeInVariable)))
-  );
-}
-
-/** Returns whether a variable may contain the type of a mount. */
-function hasTypeInVariable(word: string): boolean {
-  const type = word.search(/\btype=/i);
-  return type >= 0 && word.includes('$', type);
-}
-
-/**
  * With `cmdline`, the builder's own frontend reads the file, whatever its syntax line names. The build argument names
  * another image. Source: BuildKit's Dockerfile frontend, `builder/build.go`.
  */
@@ -214,7 +200,7 @@ function frontendAttrs({ frontend }: RecipeOrigin): Record<string, string> {
 }
 
 async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunRecipeDeps) {
-  const { isPlainHttp, isTrustedCache } = deps;
+  const { isPlainHttp } = deps;
   const { recipe, target, log, count, signal } = run;
   const mask = new SecretMask();
   for (const base64 of Object.values(run.secrets?.values ?? {}))
@@ -229,10 +215,7 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
     },
     count.last,
   );
-  const { cache } = recipe;
-  const isCached = cache !== undefined && !usesSecrets(run);
-  const caches = !isCached ? [] : [{ type: 'registry' as const, ref: cache }];
-  const mayRead = isCached && isTrustedCache(cache);
+  const { imports, exports } = cachesOf(run, deps);
   try {
     const { digest, descriptor } = await build(
       client,
@@ -252,8 +235,8 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
             },
           },
         ],
-        cacheImports: mayRead ? caches : [],
-        cacheExports: caches,
+        cacheImports: imports,
+        cacheExports: exports,
       },
       { signal, onProgress: text.onProgress },
     );
@@ -264,6 +247,18 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
 }
 
 const logMs = 150;
+
+/** Returns the layer caches that a build reads and writes. One that is alone has none. */
+function cachesOf(
+  { recipe: { cache }, domain }: PreparedRun,
+  { isTrustedCache, serviceCache }: RunRecipeDeps,
+) {
+  if (cache === undefined || domain.isAlone) return { imports: [], exports: [] };
+  // Each domain has its own in the repository that all use.
+  const ref = cache === serviceCache ? `${cache}:${domainLabel(domain)}` : cache;
+  const caches = [{ type: 'registry' as const, ref }];
+  return { imports: cache === serviceCache || isTrustedCache ? caches : [], exports: caches };
+}
 
 function recordedStep(step: StepChange, mask: SecretMask): BuildStep {
   const { number, name, cached, startedMs, completedMs, error } = step;

@@ -16,6 +16,7 @@ import type { Document } from '../../oci/document.ts';
 import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
+import { domainOf } from '../domain.ts';
 import { layersOf } from '../logs/made-layers.ts';
 import { numberedSteps, type RunStep, type StepCount } from '../logs/run-step.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
@@ -108,7 +109,7 @@ export function createSolve(deps: SolveDeps): Solve {
   };
 
   const runRecipe = (
-    { plan: { key }, owner, isTrusted, secrets, log, signal }: BuildRun,
+    build: BuildRun,
     rights: BuildRights,
     recipe: RecipeOrigin,
     target: Reference,
@@ -116,8 +117,9 @@ export function createSolve(deps: SolveDeps): Solve {
   ): Promise<RecipeResult> => {
     const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
     const access = rights.forBuilder({ pulled: recipe.baseImages, pushed });
-    const customer = isTrusted ? 'known' : 'stranger';
-    const known = { key, recipe, target, access, customer, owner, secrets } as const;
+    const { owner, secrets, log, signal } = build;
+    const { key } = build.plan;
+    const known = { key, recipe, target, access, domain: domainOf(build, recipe), owner, secrets };
     return deps.runRecipe({ ...known, log, count, signal });
   };
 

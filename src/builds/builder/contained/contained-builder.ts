@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { connect } from '../../../buildkit/index.ts';
+import { connect, type PruneOptions } from '../../../buildkit/index.ts';
 import type { Logger } from '../../../foundation/telemetry.ts';
 import { builderConfiguration } from '../own/builder-configuration.ts';
 import { type BuilderProcess, type OwnBuilder, runBuilder } from '../own/builder-process.ts';
@@ -16,8 +16,6 @@ export interface ContainedBuilderOptions {
   readonly directory: string;
   readonly containment: ContainmentOptions;
   readonly plainHttp: readonly string[];
-  /** True while an uncontained builder runs in the same directory. */
-  readonly hasStandIn?: boolean;
   readonly log: Logger;
 }
 
@@ -37,7 +35,6 @@ export async function startContained({
   directory,
   containment,
   plainHttp,
-  hasStandIn = false,
   log,
 }: ContainedBuilderOptions): Promise<OwnBuilder> {
   await mkdir(directory, { recursive: true });
@@ -75,8 +72,8 @@ export async function startContained({
       }
       await makeRoom(daemon, prepared, log);
     };
-    // The state of an uncontained builder, which may still be finishing its builds.
-    if (!hasStandIn) rm(join(directory, 'state'), { recursive: true, force: true }).catch(() => {});
+    // The state of an uncontained builder that took its place.
+    rm(join(directory, 'state'), { recursive: true, force: true }).catch(() => {});
     return {
       ...daemon,
       isContained: true,
@@ -85,6 +82,9 @@ export async function startContained({
           refreshing = undefined;
         });
         return refreshing;
+      },
+      async shrink(bytes) {
+        await prune(daemon, { maxUsedSpace: bytes }, log);
       },
       async isWhole() {
         return (await daemon.isWhole()) && (await hasDisk(daemon, prepared));
@@ -140,10 +140,14 @@ async function makeRoom(daemon: BuilderProcess, prepared: Containment, log: Logg
   const isShortOfBytes = disk.bavail * disk.bsize < freeBytes * roomShare;
   const isShortOfFiles = disk.ffree < disk.files * leastFreeFiles;
   if (!isShortOfBytes && !isShortOfFiles) return;
+  // Few bytes may be many files.
+  const what = isShortOfFiles ? {} : { maxUsedSpace: keptBytes, minFreeSpace: freeBytes };
+  await prune(daemon, what, log);
+}
+
+async function prune(daemon: BuilderProcess, what: PruneOptions, log: Logger): Promise<void> {
   const client = connect(daemon.address);
   try {
-    // Few bytes may be many files.
-    const what = isShortOfFiles ? {} : { maxUsedSpace: keptBytes, minFreeSpace: freeBytes };
     const gone = await client.prune(what, { timeoutMs: pruneMs });
     const bytes = gone.reduce((sum, { size }) => sum + size, 0);
     log.info({ records: gone.length, bytes }, 'the builder freed disk space');

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,8 +9,9 @@ import {
   buildLimitLines,
   type Limits,
   makeControlGroup,
-  removeControlGroup,
+  nameControlGroup,
 } from './control-group.ts';
+import { clearLeftovers, noteLeftovers, removeNoted } from './leftovers.ts';
 import { nameServer, networkRules, outerNetwork, type Reach } from './network-rules.ts';
 import { findReach, literalReach, type OpenHosts } from './reach.ts';
 
@@ -22,6 +22,8 @@ export interface ContainmentOptions {
   readonly each: Limits;
   /** Limits of all concurrent builds together. */
   readonly all: Limits;
+  /** The control group that has these limits, shared with other builders. Default: the builder has its own. */
+  readonly together?: string | undefined;
   /** Disk space that one build may write. */
   readonly buildDiskBytes: number;
   /** Maximum disk space of the builder's whole state; less if the disk has less. */
@@ -75,24 +77,16 @@ const spareNetworks = 4;
  * @param folder short-lived, with a short path; the caller removes it
  */
 export async function prepareContainment(
-  { openHosts, each, all, buildDiskBytes, stateBytes }: ContainmentOptions,
+  { openHosts, each, all, together, buildDiskBytes, stateBytes }: ContainmentOptions,
   { directory, folder, path, log }: Places & { readonly log: Logger },
 ): Promise<Containment> {
-  await clearLeftovers(directory, folder, log);
-  const group = `sluice-builder-${randomBytes(6).toString('hex')}`;
-  const note = join(directory, 'running.json');
-  await writeFile(note, JSON.stringify({ group, folder } satisfies Note));
-  const clear = async () => {
-    try {
-      await removeControlGroup(group);
-      await rm(note, { force: true });
-    } catch (err) {
-      // The note stays: the next start tries again.
-      log.warn({ group, err }, 'the control group of the builder cannot be removed');
-    }
-  };
+  await clearLeftovers(directory, log, folder);
+  const group = nameControlGroup(together);
+  await noteLeftovers(directory, { group, folder });
+  const clear = () => removeNoted(directory, group, log);
   try {
-    await makeControlGroup(group, all);
+    if (together !== undefined) await makeControlGroup(together, all);
+    await makeControlGroup(group, together === undefined ? all : undefined);
     const plugins = join(directory, 'plugins');
     await rm(plugins, { recursive: true, force: true });
     await mkdir(plugins);
@@ -153,26 +147,6 @@ export async function prepareContainment(
     await clear();
     throw error;
   }
-}
-
-/** The remains of a builder whose server was killed. Its processes, mounts and networks end by themselves. */
-interface Note {
-  readonly group: string;
-  readonly folder: string;
-}
-
-async function clearLeftovers(directory: string, folder: string, log: Logger): Promise<void> {
-  let note: Note;
-  try {
-    note = JSON.parse(await readFile(join(directory, 'running.json'), 'utf8')) as Note;
-  } catch {
-    return;
-  }
-  // A failure leaves only an unused group. Without this builder, strangers could not build.
-  await removeControlGroup(note.group).catch(err =>
-    log.warn({ group: note.group, err }, 'cannot remove the control group of the last builder'),
-  );
-  if (note.folder !== folder) await rm(note.folder, { recursive: true, force: true });
 }
 
 /** Returns the machine's own search list, with the name server of the builder's network. */

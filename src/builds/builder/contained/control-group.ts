@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,15 +25,27 @@ function isUnified(): boolean {
   return existsSync(join(top, 'cgroup.controllers'));
 }
 
-/** Makes a control group for all builds of a builder. Throws if the machine's control groups do not support that. */
-export async function makeControlGroup(name: string, limits: Limits): Promise<void> {
-  const { memoryBytes, processes, processors } = limits;
+/** Returns a new name for a control group, in another one or at the top. */
+export function nameControlGroup(parent?: string): string {
+  const name = `sluice-builder-${randomBytes(6).toString('hex')}`;
+  return parent === undefined ? name : `${parent}/${name}`;
+}
+
+/**
+ * Makes a control group for the builds of one builder or of several. Throws if the machine's control groups do not
+ * support that.
+ *
+ * @param limits undefined for those of the group around it
+ */
+export async function makeControlGroup(name: string, limits: Limits | undefined): Promise<void> {
   if (isUnified()) {
     const enable = controllers.map(controller => `+${controller}`).join(' ');
     await writeFile(join(top, 'cgroup.subtree_control'), enable);
     const group = join(top, name);
     await mkdir(group, { recursive: true });
     await writeFile(join(group, 'cgroup.subtree_control'), enable);
+    if (limits === undefined) return;
+    const { memoryBytes, processes, processors } = limits;
     await writeFile(join(group, 'memory.max'), String(memoryBytes));
     await writeFile(join(group, 'pids.max'), String(processes));
     await writeFile(join(group, 'cpu.weight'), weight.unified);
@@ -41,7 +54,19 @@ export async function makeControlGroup(name: string, limits: Limits): Promise<vo
     }
     return;
   }
-  const settings = {
+  const settings = limits && separateSettings(limits);
+  for (const controller of controllers) {
+    const group = join(top, controller, name);
+    await mkdir(group).catch(ignoreExisting);
+    for (const [file, value] of Object.entries(settings?.[controller] ?? {})) {
+      await writeFile(join(group, file), String(value));
+    }
+  }
+}
+
+/** Returns the files of control groups of version 1, by controller. */
+function separateSettings({ memoryBytes, processes, processors }: Limits) {
+  return {
     memory: { 'memory.limit_in_bytes': memoryBytes },
     pids: { 'pids.max': processes },
     cpu: {
@@ -49,13 +74,6 @@ export async function makeControlGroup(name: string, limits: Limits): Promise<vo
       ...(processors === undefined ? {} : { 'cpu.cfs_quota_us': quotaOf(processors) }),
     },
   };
-  for (const controller of controllers) {
-    const group = join(top, controller, name);
-    await mkdir(group).catch(ignoreExisting);
-    for (const [file, value] of Object.entries(settings[controller])) {
-      await writeFile(join(group, file), String(value));
-    }
-  }
 }
 
 /**

@@ -14,6 +14,8 @@ export interface OwnBuilder {
   readonly isContained: boolean;
   /** Adapts its network to the current addresses of names and of the machine, and frees space on its disk. */
   refresh(): Promise<void>;
+  /** Prunes its cache to this size; absent for a builder without a disk of its own. */
+  shrink?(bytes: number): Promise<void>;
   hasEnded(): boolean;
   /** Returns false if the builder runs but is unusable: its socket or its disk is gone. */
   isWhole(): Promise<boolean>;

@@ -23,6 +23,8 @@ export interface OwnBuilderOptions {
   readonly plainHttp: readonly string[];
   /** Its own network and limits. Without this, the builder uses those of the machine. */
   readonly containment?: ContainmentOptions | undefined;
+  /** False if the containment has just failed, and is not tried now. Default: true. */
+  readonly mayContain?: boolean;
   readonly log: Logger;
 }
 
@@ -40,9 +42,9 @@ export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuil
   const path = builderPath(options);
   const program = findProgram('buildkitd', path);
   if (program === undefined) return undefined;
-  const { containment, log } = options;
-  let mayContainLater = false;
-  if (containment !== undefined) {
+  const { containment, mayContain = true, log } = options;
+  let mayContainLater = !mayContain;
+  if (containment !== undefined && mayContain) {
     try {
       const obstacle = obstacleToContainment(path);
       if (obstacle === undefined) {
@@ -63,18 +65,6 @@ export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuil
       await sleep(lockPauseMs);
     }
   }
-}
-
-/** Starts a contained builder while an uncontained one runs. Throws if that fails. */
-export async function startContainedBuilder(
-  options: OwnBuilderOptions,
-): Promise<OwnBuilder | undefined> {
-  const directory = resolve(options.directory);
-  const path = builderPath(options);
-  const program = findProgram('buildkitd', path);
-  const { containment } = options;
-  if (program === undefined || containment === undefined) return undefined;
-  return startContained({ ...options, directory, program, path, containment, hasStandIn: true });
 }
 
 /** Returns the log line for a builder that only callers with a login may use. */

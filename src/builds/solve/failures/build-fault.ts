@@ -1,6 +1,6 @@
 import type { BuildError } from '../../../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../../../foundation/fault.ts';
-import { BuilderLost } from '../../builder/builders.ts';
+import { BuilderLost } from '../../builder/builder-refusals.ts';
 import type { RecipeKind, Source } from '../../recipe/recipe-kind.ts';
 import { explained } from './explanations.ts';
 import { unreachable } from './unreachable.ts';

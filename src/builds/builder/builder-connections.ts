@@ -1,0 +1,231 @@
+import {
+  type BuilderWorker,
+  type BuildkitClient,
+  connect,
+  type TlsOptions,
+} from '../../buildkit/index.ts';
+import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
+import type { Logger } from '../../foundation/telemetry.ts';
+import { traceHeaders } from '../../tracing/traces.ts';
+import type { TrustDomain } from '../domain.ts';
+import { closedToStrangers } from './builder-refusals.ts';
+import type { TlsOf } from './builder-tls.ts';
+import { troubleOf } from './builder-trouble.ts';
+import type {
+  BuilderShare,
+  BuilderSource,
+  FoundBuilder,
+  IsBusy,
+  OwnHandle,
+} from './found-builder.ts';
+import { canPush } from './push-ability.ts';
+import { type Separation, separationOf, wipeLabel } from './separation.ts';
+
+interface BuilderAbout {
+  readonly version: string | undefined;
+  readonly platforms: readonly string[];
+}
+
+/** A builder that was used. Version and platforms are undefined until it has answered. */
+export interface BuilderState extends Partial<BuilderAbout> {
+  readonly address: string;
+  /** Builds that it runs now. */
+  readonly running: number;
+}
+
+/** A builder with its connection. */
+export interface Builder {
+  /** The name for operators. */
+  readonly name: string;
+  readonly client: BuildkitClient;
+  readonly tls: TlsOptions | undefined;
+  readonly share: BuilderShare;
+  readonly own: OwnHandle | undefined;
+  /** Builds that run there, and the removal of its state. */
+  load: number;
+  /** The name of the domain whose state it has, while that is certain. */
+  domain?: string | undefined;
+  /** Resolves when the state of the domain before is gone. */
+  emptied?: Promise<void>;
+  separation?: Separation;
+  about?: BuilderAbout;
+  askedAt?: number;
+  /** What the builder reported of its workers. */
+  told?: { readonly at: number; readonly workers: Promise<readonly BuilderWorker[]> };
+}
+
+/** The connections to the builders that were found. */
+export interface BuilderConnections {
+  /** Returns the current builders for a domain. Throws a `Fault` (401) if none is open to it. */
+  known(domain: TrustDomain): Promise<Builder[]>;
+  /** Returns whether the builder can push, or the reason if it does not answer. */
+  isAble(builder: Builder, signal?: AbortSignal): Promise<boolean | { readonly trouble: string }>;
+  /** Returns how the builder keeps domains apart; undefined if it does not answer. */
+  separation(builder: Builder): Promise<Separation | undefined>;
+  /** Forgets a builder that is gone. */
+  drop(builder: Builder): void;
+  states(): readonly BuilderState[];
+  close(): void;
+}
+
+const toldMs = 60_000;
+const healthMs = 3000;
+
+/** The name for operators of all builders that this server starts. */
+const ownName = 'own builder';
+
+export function createBuilderConnections(
+  { find }: Pick<BuilderSource, 'find'>,
+  log: Logger,
+  tlsOf: TlsOf,
+  health: RemoteHealth,
+): BuilderConnections {
+  const builders = new Map<string, Builder>();
+  // Builders whose certificates have been replaced, while they still build.
+  const leaving = new Set<Builder>();
+
+  // The builders last found for each kind of customer, without those that this server has started. Connections to all
+  // others are closed.
+  const listed = new Map<TrustDomain['customer'], readonly FoundBuilder[]>();
+
+  const isBusy: IsBusy = address =>
+    [...builders.values(), ...leaving].some(
+      ({ client, load }) => client.address === address && load > 0,
+    );
+
+  const drop = (builder: Builder): void => {
+    if (builders.get(builder.client.address) === builder) builders.delete(builder.client.address);
+    builder.client.close();
+  };
+
+  const open = (found: FoundBuilder): Builder => {
+    const { address, share = {}, own } = found;
+    const name = own ? ownName : nameOf(found);
+    const tls = tlsOf(name);
+    const options = { ...(tls ? { tls } : {}), callHeaders: traceHeaders };
+    const builder = { name, client: connect(address, options), tls, share, own, load: 0 };
+    builders.set(address, builder);
+    return builder;
+  };
+
+  /** Returns the current builders for a domain, each with its connection. */
+  const known = async (domain: TrustDomain): Promise<Builder[]> => {
+    const { customer } = domain;
+    const found = await find(domain, isBusy);
+    const usable = found.filter(({ isOpen }) => isOpen || customer === 'known');
+    if (found.length > 0 && usable.length === 0) throw closedToStrangers();
+    listed.set(
+      customer,
+      usable.filter(({ own }) => own === undefined),
+    );
+    const wanted = new Map([...listed.values()].flat().map(one => [one.address, one]));
+    for (const builder of leaving) {
+      if (builder.load > 0) continue;
+      builder.client.close();
+      leaving.delete(builder);
+    }
+    for (const [address, builder] of builders) {
+      const found = wanted.get(address);
+      const isCurrent = builder.own
+        ? !builder.own.hasEnded()
+        : found !== undefined && tlsOf(nameOf(found)) === builder.tls;
+      if (isCurrent || (!found && builder.load > 0)) continue;
+      if (builder.load > 0) leaving.add(builder);
+      else builder.client.close();
+      builders.delete(address);
+    }
+    return usable.map(found => builders.get(found.address) ?? open(found));
+  };
+
+  /** Returns whether the builder can push, or the reason if it does not answer. */
+  const isAble = async (
+    { client, name }: Builder,
+    signal?: AbortSignal,
+  ): Promise<boolean | { readonly trouble: string }> => {
+    const began = performance.now();
+    try {
+      const isAbleTo = await canPush(client, { timeoutMs: healthMs, signal });
+      health.success('builder', name, performance.now() - began);
+      return isAbleTo;
+    } catch (err) {
+      signal?.throwIfAborted();
+      log.warn({ builder: client.address, err }, 'the builder does not answer');
+      const trouble = await troubleOf(client.address, err);
+      health.failure('builder', name, trouble);
+      return { trouble };
+    }
+  };
+
+  /** Returns how the builder keeps domains apart; undefined if it does not answer. */
+  const separation = async (builder: Builder): Promise<Separation | undefined> => {
+    const workers = await workersOf(builder).catch(() => undefined);
+    if (!workers) return undefined;
+    const found = separationOf(workers);
+    if (builder.separation === undefined && found === 'shared') {
+      log.warn(
+        { builder: builder.name },
+        `all callers with a login share this builder, its cache too: builds with secrets and builds of callers without a login are refused there. If only Sluice uses it, give its worker the label ${wipeLabel}`,
+      );
+    }
+    builder.separation = found;
+    return found;
+  };
+
+  return {
+    known,
+    isAble,
+    separation,
+    drop,
+
+    states() {
+      // The builders of all domains count as one.
+      const states = new Map<string, BuilderState>();
+      for (const builder of builders.values()) {
+        askAbout(builder);
+        const { name, load, about } = builder;
+        const running = load + (states.get(name)?.running ?? 0);
+        states.set(name, { ...states.get(name), address: name, running, ...about });
+      }
+      return [...states.values()];
+    },
+
+    close() {
+      for (const { client } of [...builders.values(), ...leaving]) client.close();
+    },
+  };
+}
+
+function nameOf({ address, configured = address }: FoundBuilder): string {
+  return configured;
+}
+
+/** Asks a builder for its version and platforms, at most once a minute. Nobody waits for the answer. */
+export function askAbout(builder: Builder): void {
+  const now = performance.now();
+  if (builder.askedAt !== undefined && now - builder.askedAt < toldMs) return;
+  builder.askedAt = now;
+  const options = { timeoutMs: healthMs };
+  Promise.all([builder.client.info(options), builder.client.listWorkers(options)]).then(
+    ([{ version }, workers]) => {
+      const platforms = [...new Set(workers.flatMap(worker => worker.platforms))];
+      builder.about = { version, platforms };
+    },
+    // Its health has the failures of builds.
+    () => {},
+  );
+}
+
+/** Returns the platforms of a builder. Rejects when it does not answer. */
+export async function platformsOf(builder: Builder): Promise<readonly string[]> {
+  return (await workersOf(builder)).flatMap(worker => worker.platforms);
+}
+
+function workersOf(builder: Builder): Promise<readonly BuilderWorker[]> {
+  const { told } = builder;
+  if (told && performance.now() - told.at < toldMs) return told.workers;
+  const workers = builder.client.listWorkers({ timeoutMs: healthMs });
+  builder.told = { at: performance.now(), workers };
+  // The next build asks the builder again.
+  workers.catch(() => delete builder.told);
+  return workers;
+}

@@ -1,0 +1,229 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Logger } from '../../../foundation/telemetry.ts';
+import { domainLabel, type TrustDomain } from '../../domain.ts';
+import { nameControlGroup } from '../contained/control-group.ts';
+import { noteLeftovers, removeNoted } from '../contained/leftovers.ts';
+import type { IsBusy } from '../found-builder.ts';
+import type { OwnBuilder } from './builder-process.ts';
+import { alonePrefix, clearStates, domainPrefix, makeStateRoom } from './domain-states.ts';
+
+/** How a builder of a domain starts. */
+export interface DomainStart {
+  /** Directory for its state. */
+  readonly directory: string;
+  /** False where a contained start has just failed: a builder without its own network replaces it. */
+  readonly mayContain: boolean;
+  /** The control group of the builders of all domains. */
+  readonly together: string;
+}
+
+export interface DomainBuildersOptions {
+  /** Directory of the states of all domains. */
+  readonly directory: string;
+  /** Starts a builder; returns undefined where that is not possible. */
+  readonly start: (start: DomainStart) => Promise<OwnBuilder | undefined>;
+  /** Called after a failed start. */
+  readonly onFailure: (error: unknown) => void;
+  /** Maximum number of builders that run without a build. */
+  readonly maxIdle: number;
+  /** How long a builder without builds keeps running (ms). */
+  readonly idleMs: number;
+  /** Disk space of all states together; half of it while no build runs. */
+  readonly stateBytes: number;
+  /** Time before a failed contained start is repeated (ms). It doubles each time, up to an hour. */
+  readonly retryMs?: number | undefined;
+  readonly log: Logger;
+}
+
+/** The builders that this server starts: one for each trust domain, while it has builds and for a short time after. */
+export interface DomainBuilders {
+  /**
+   * Returns the builder of a domain, and starts it if it does not run; undefined where none can be started. A builder
+   * whose contained start failed is replaced by an uncontained one, which builds for known callers; the contained start
+   * is tried again later.
+   */
+  get(domain: TrustDomain, isBusy: IsBusy): Promise<OwnBuilder | undefined>;
+  /** Ends the builder of one build, and removes its state. */
+  end(domain: TrustDomain): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface Place {
+  readonly name: string;
+  readonly directory: string;
+  readonly isAlone: boolean;
+  readonly builder: Promise<OwnBuilder | undefined>;
+  /** Known once it has started. */
+  running?: OwnBuilder | undefined;
+  usedAt: number;
+}
+
+const usualRetryMs = 2 * 60_000;
+const longestRetryMs = 3_600_000;
+const lookMs = 5000;
+// A build that has just found its builder is not counted yet.
+const graceMs = 10_000;
+
+/** Makes the pool of builders. Removes the states that builds of their own have left. */
+export function createDomainBuilders(options: DomainBuildersOptions): DomainBuilders {
+  const { directory, onFailure, maxIdle, idleMs, stateBytes, log } = options;
+  const together = nameControlGroup();
+  const places = new Map<string, Place>();
+  // By directory: the next builder of a domain uses the same state.
+  const leaving = new Map<string, Promise<void>>();
+  let retryMs = options.retryMs ?? usualRetryMs;
+  let containAt = 0;
+  let isBusy: IsBusy = () => false;
+  let isClosed = false;
+  let ready: Promise<void> | undefined;
+
+  const prepare = async (): Promise<void> => {
+    await clearStates(directory, log);
+    await mkdir(directory, { recursive: true });
+    await noteLeftovers(directory, { group: together });
+  };
+
+  const start = async (place: string): Promise<OwnBuilder | undefined> => {
+    const mayContain = performance.now() >= containAt;
+    try {
+      ready ??= prepare();
+      await ready;
+      const builder = await options.start({ directory: place, mayContain, together });
+      if (builder?.mayContainLater && mayContain) {
+        containAt = performance.now() + retryMs;
+        log.warn({ nextTryMs: retryMs }, 'the contained builder does not start');
+        retryMs = Math.min(2 * retryMs, longestRetryMs);
+      }
+      if (builder?.isContained) retryMs = options.retryMs ?? usualRetryMs;
+      return builder;
+    } catch (error) {
+      ready = undefined;
+      onFailure(error);
+      return undefined;
+    }
+  };
+
+  const stop = async ({ builder, isAlone, directory: state }: Place): Promise<void> => {
+    const running = await builder;
+    await running?.stop().catch(err => log.warn({ err }, 'a builder does not stop'));
+    if (isAlone) await rm(state, { recursive: true, force: true });
+  };
+
+  const leave = (place: Place): Promise<void> => {
+    if (places.get(place.name) === place) places.delete(place.name);
+    const left = stop(place)
+      .catch(err => log.warn({ err }, 'the state of a builder cannot be removed'))
+      .finally(() => leaving.delete(place.directory));
+    leaving.set(place.directory, left);
+    return left;
+  };
+
+  const isUsable = async (builder: OwnBuilder): Promise<boolean> => {
+    if (builder.hasEnded() || !(await builder.isWhole())) return false;
+    const mayImprove = builder.mayContainLater && performance.now() >= containAt;
+    return !mayImprove || isBusy(builder.address);
+  };
+
+  const isIdle = async ({ builder, usedAt }: Place): Promise<boolean> => {
+    if (performance.now() - usedAt < graceMs) return false;
+    const running = await builder;
+    return !running || !isBusy(running.address);
+  };
+
+  /** Ends the builders that were not used for long, and the longest unused ones of too many. */
+  const endIdle = async (): Promise<void> => {
+    const idle: Place[] = [];
+    for (const place of places.values()) {
+      const running = await place.builder;
+      if (running && isBusy(running.address)) place.usedAt = performance.now();
+      if (await isIdle(place)) idle.push(place);
+    }
+    idle.sort((one, other) => one.usedAt - other.usedAt);
+    for (const [position, place] of idle.entries()) {
+      const isOver = performance.now() - place.usedAt >= idleMs || position < idle.length - maxIdle;
+      if (isOver && places.get(place.name) === place) leave(place);
+    }
+  };
+  let looking: Promise<void> | undefined;
+  const look = (): Promise<void> => {
+    looking ??= endIdle()
+      .catch(err => log.warn({ err }, 'idle builders'))
+      .finally(() => {
+        looking = undefined;
+      });
+    return looking;
+  };
+  const timer = setInterval(look, Math.min(lookMs, Math.max(idleMs, 50))).unref();
+
+  /** Removes states and prunes builders, so that a build finds room on the disk. */
+  const makeRoom = async (place: Place, own: OwnBuilder): Promise<void> => {
+    const live = new Map<string, OwnBuilder | undefined>();
+    for (const state of leaving.keys()) live.set(state, undefined);
+    for (const one of places.values()) live.set(one.directory, one.running);
+    await makeStateRoom({ directory, live, stateBytes, log });
+    await own.refresh();
+    place.usedAt = performance.now();
+  };
+
+  const begin = (name: string, isAlone: boolean): Place => {
+    const state = join(directory, name);
+    const builder = Promise.resolve(leaving.get(state)).then(() => start(state));
+    const place: Place = { name, isAlone, directory: state, builder, usedAt: performance.now() };
+    places.set(name, place);
+    builder.then(running => {
+      place.running = running;
+    });
+    return place;
+  };
+
+  /** Returns the builder that runs for a place, if it can go on. */
+  const current = async (name: string): Promise<OwnBuilder | undefined> => {
+    const place = places.get(name);
+    if (!place) return undefined;
+    place.usedAt = performance.now();
+    const builder = await place.builder;
+    if (builder && (await isUsable(builder))) return builder;
+    if (places.get(name) === place) await leave(place);
+    return undefined;
+  };
+
+  const get = async (domain: TrustDomain): Promise<OwnBuilder | undefined> => {
+    const name = placeName(domain);
+    const running = await current(name);
+    if (isClosed) return undefined;
+    const place = places.get(name) ?? begin(name, domain.isAlone);
+    const builder = running ?? (await place.builder);
+    if (!builder || isClosed) return undefined;
+    await makeRoom(place, builder).catch(err =>
+      log.warn({ err }, 'the free space on the disk of the builder is unknown'),
+    );
+    return builder;
+  };
+
+  return {
+    async get(domain, busy) {
+      isBusy = busy;
+      if (isClosed) return undefined;
+      await look();
+      return get(domain);
+    },
+
+    async end(domain) {
+      const place = places.get(placeName(domain));
+      if (place) await leave(place);
+    },
+
+    async close() {
+      isClosed = true;
+      clearInterval(timer);
+      for (const place of [...places.values()]) leave(place);
+      await Promise.all(leaving.values());
+      if (ready) await removeNoted(directory, together, log);
+    },
+  };
+}
+
+function placeName(domain: TrustDomain): string {
+  return `${domain.isAlone ? alonePrefix : domainPrefix}${domainLabel(domain)}`;
+}

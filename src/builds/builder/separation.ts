@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BuilderWorker, BuildkitClient, UsageRecord } from '../../buildkit/index.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { TrustDomain } from '../domain.ts';
+
+/**
+ * How a builder keeps the domains apart. `shared`: not at all. `prune`: it has the state of one domain at a time, and
+ * Sluice prunes everything before another domain uses it. `pod`: like that, but Sluice deletes its pod, and Kubernetes
+ * starts a fresh one. `pod-each`: the pod is deleted after every build.
+ */
+export type Separation = 'shared' | 'prune' | 'pod' | 'pod-each';
+
+/** Removes the pod of a worker with this address; resolves when it is gone. */
+export type WipePod = (address: string, signal: AbortSignal) => Promise<void>;
+
+/** The label by which a worker says that Sluice alone uses it, with the way in which it is emptied. */
+export const wipeLabel = 'sluice.wipe';
+
+const usageMs = 30_000;
+const releaseTries = 10;
+const releasePauseMs = 200;
+
+/** Returns how a builder with these workers keeps the domains apart. */
+export function separationOf(workers: readonly BuilderWorker[]): Separation {
+  const kinds = new Set(workers.map(({ labels }) => labels[wipeLabel]));
+  const [kind] = kinds;
+  return kinds.size === 1 && (kind === 'prune' || kind === 'pod' || kind === 'pod-each')
+    ? kind
+    : 'shared';
+}
+
+/** Returns whether builds of the domain may use a builder. */
+export function mayUse(separation: Separation, { customer, isAlone }: TrustDomain): boolean {
+  return separation !== 'shared' || (customer === 'known' && !isAlone);
+}
+
+/** Returns true if the builder has no state. Rejects with a `BuildError` when it does not answer. */
+export async function isEmpty(client: BuildkitClient, signal: AbortSignal): Promise<boolean> {
+  return (await stateOf(client, signal)).length === 0;
+}
+
+/**
+ * Removes the state of a builder. Rejects with a `BuildError` when it does not answer, and with a {@link Fault} (503)
+ * when something stays that another domain could get.
+ */
+export async function empty(client: BuildkitClient, signal: AbortSignal): Promise<void> {
+  let left = await stateOf(client, signal);
+  for (let tried = 0; left.length > 0 && tried < releaseTries; tried += 1) {
+    // The records of a build are in use for a moment after its end.
+    if (tried > 0) await sleep(releasePauseMs, undefined, { signal });
+    await client.prune({ all: true }, { signal });
+    left = await stateOf(client, signal);
+  }
+  if (!left.some(isReachable)) return;
+  const message = 'A builder has files from elsewhere in use that cannot be removed: restart it';
+  throw new Fault('unavailable', message, { phase: 'build' });
+}
+
+/**
+ * Returns whether another domain could get what BuildKit does not release: it holds the results of some cancelled
+ * builds until it ends. Results of steps belong to their domain (`domainHosts`), but what the builder has fetched itself
+ * is found by its address.
+ */
+function isReachable({ type, description }: UsageRecord): boolean {
+  return type !== 'regular' || /^(?:http|git|bare)\b/i.test(description);
+}
+
+function stateOf(client: BuildkitClient, signal: AbortSignal): Promise<UsageRecord[]> {
+  return client.diskUsage([], { timeoutMs: usageMs, signal });
+}

@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto';
+import type { RecipeOrigin } from './plan/build-plan.ts';
+
+/** Kind of caller. Builds of strangers run only on builders that cannot connect to closed addresses. */
+export type Customer = 'known' | 'stranger';
+
+/**
+ * The builds that share the state of a builder: its layers, its cache and its mounts. All their callers may see
+ * everything in it. BuildKit keys its cache by less than what decides a result, so no other build may use it.
+ */
+export interface TrustDomain {
+  /** Equal names mean the same domain. */
+  readonly name: string;
+  readonly customer: Customer;
+  /** True for the domain of one build, whose state is removed when the build has ended. */
+  readonly isAlone: boolean;
+}
+
+/** The domain of all callers without a login. */
+export const strangers: TrustDomain = { name: 'strangers', customer: 'stranger', isAlone: false };
+
+/** The part of a build that decides its domain. */
+export interface DomainMember {
+  readonly id: string;
+  /** The caller, in the queue of builds. */
+  readonly owner: string;
+  /** False for a caller without a login. */
+  readonly isTrusted: boolean;
+}
+
+/** Returns the domain of all builds of a caller, apart from those that must be alone. */
+export function domainOfCaller({
+  owner,
+  isTrusted,
+}: Pick<DomainMember, 'owner' | 'isTrusted'>): TrustDomain {
+  if (!isTrusted) return strangers;
+  return { name: `user ${owner}`, customer: 'known', isAlone: false };
+}
+
+/** Returns the domain of a build on a builder. */
+export function domainOf(build: DomainMember, recipe: RecipeOrigin): TrustDomain {
+  const domain = domainOfCaller(build);
+  return mustBeAlone(recipe) ? { ...domain, name: `build ${build.id}`, isAlone: true } : domain;
+}
+
+/** Returns the domain as 32 hexadecimal digits, for names of files and tags. */
+export function domainLabel({ name }: TrustDomain): string {
+  return createHash('sha256').update(name).digest('hex').slice(0, 32);
+}
+
+// With the case folding of Go's strings.EqualFold: a long s is an s.
+const proxyArgument = /^(?:https?|ftp|no|all)_proxy$/iu;
+
+/**
+ * Returns whether something decides the results of the build that is not in the keys of BuildKit's cache: secrets, SSH
+ * keys, or the proxy of its steps. Such results must not reach another build, not even one of the same caller: images
+ * are shared between callers by their recipe. Source: BuildKit, `solver/llbsolver/ops/exec.go` (CacheMap) and
+ * `frontend/dockerfile/dockerfile2llb/convert.go` (proxyEnvFromBuildArgs).
+ */
+export function mustBeAlone({ options = {} }: Pick<RecipeOrigin, 'options'>): boolean {
+  const { secretIds, sshIds, args = {} } = options;
+  const hasSecrets = secretIds !== undefined || sshIds !== undefined;
+  return hasSecrets || Object.keys(args).some(name => proxyArgument.test(name));
+}
