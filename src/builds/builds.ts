@@ -169,7 +169,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
   ): Promise<void> => {
     const { id } = row;
     const writer = logs.begin(id);
-    writer.write(failureText(outcome.reason));
+    writer.conclude(failureText(outcome.reason));
     await writer.written();
     await writer.share();
     await writer.end();

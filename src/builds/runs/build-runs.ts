@@ -173,7 +173,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       });
     });
     // A step may end with a harmless failure, such as that of a cache: the log says how the whole build ended.
-    writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
+    writer.conclude(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
     return outcome;
   };
 
@@ -185,7 +185,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     } catch (error) {
       const { aborted: isAborted, reason: abortReason } = stop.signal;
       if (abortReason === closing || (isDraining && !isAborted)) {
-        writer.write('\nThe server stops. The build starts again with the server.\n');
+        writer.conclude('\nThe server stops. The build starts again with the server.\n');
         return undefined;
       }
       if (!(error instanceof Fault) && !isAborted) {
@@ -194,7 +194,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       if (!isAborted && isOwnFailure(error)) run.undo();
       const cause = isAborted ? abortReason : error;
       const reason = maskAddresses(reasonOf(cause));
-      writer.write(failureText(reason));
+      writer.conclude(failureText(reason));
       return { outcome: { succeeded: false, reason }, result: resultOf(cause) };
     }
   };
