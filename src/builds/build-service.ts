@@ -28,6 +28,7 @@ import { createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
 import { type Builds, createBuilds } from './builds.ts';
 import { domainOfCaller, mustBeAlone, type TrustDomain } from './domain.ts';
+import type { Shares } from './limits/shares.ts';
 import { archivedLogs } from './logs/archive/archived-logs.ts';
 import type { LogArchive } from './logs/archive/log-archive.ts';
 import { type BuildLogs, createBuildLogs } from './logs/build-logs.ts';
@@ -89,7 +90,10 @@ export interface BuildServiceDeps {
   readonly ownHost: string;
   readonly isPlainHttp: (registry: string) => boolean;
   readonly limits: {
-    readonly concurrent: number;
+    /** Simultaneous builds on builders, and of those without a builder. */
+    readonly concurrent: Shares;
+    /** Running and waiting builds. */
+    readonly waiting: Shares;
     /** Time limit of a build (ms). */
     readonly timeLimit: number;
     /** Time limit for trusted callers (ms). */
@@ -102,8 +106,6 @@ export interface BuildServiceDeps {
     readonly keepFailed: number;
     /** How long builds of anonymous callers are kept (ms). */
     readonly keepAnonymous: number;
-    readonly maxWaiting: number;
-    readonly maxWaitingPerCaller: number;
     /** True to also read caches that requests name. */
     readonly trustCaches: boolean;
     /** Builds that share the content of cache mounts. */
@@ -220,7 +222,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       anonymous: limits.keepAnonymous,
     },
     remove: (build, at) => store.remove(build.id, at, targets.removedWith(build)),
-    waiting: { inAll: limits.maxWaiting, ofOne: limits.maxWaitingPerCaller },
+    waiting: limits.waiting,
   });
 
   return {

@@ -14,7 +14,9 @@ import {
 import { eachRow } from '../storage/rows/small-steps.ts';
 import type { Asker, Undo } from './asker.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
-import { BuildCancelled, ownQueueFull, queueFull, stopping } from './limits/refusals.ts';
+import { requireRoom } from './limits/queue-room.ts';
+import { BuildCancelled, stopping } from './limits/refusals.ts';
+import type { Shares } from './limits/shares.ts';
 import { createTargetTurns } from './limits/target-turns.ts';
 import type { BuildLogs } from './logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
@@ -39,7 +41,10 @@ export interface Builds {
   documents(build: BuildRow): Promise<readonly DocumentName[]>;
   /** Returns a text that says what a queued build waits for. */
   waitsFor(build: BuildRow): string;
-  /** Returns how many queued builds there are, and how many of them were requested before this one. */
+  /**
+   * Returns how many queued builds there are, and how many of them go before this one: those of users, then those that
+   * were requested before it.
+   */
   queueAt(id: string): { readonly before: number; readonly all: number };
   /** Returns builds of the same image by the same owner, the newest first, without the build itself. */
   others(build: BuildRow): Promise<readonly BuildRow[]>;
@@ -93,8 +98,8 @@ export interface BuildsDeps extends BuildRunsDeps {
   readonly retryAfterMs: number;
   /** Removes an expired build, and the content that no other build needs. Returns false for a build that stays. */
   readonly remove: (build: ExpiredBuild, at: number) => Promise<boolean>;
-  /** Maximum number of running and waiting builds, in total and per asker. */
-  readonly waiting: { readonly inAll: number; readonly ofOne: number };
+  /** Maximum number of running and waiting builds. */
+  readonly waiting: Shares;
 }
 
 export function createBuilds(deps: BuildsDeps): Builds {
@@ -106,9 +111,9 @@ export function createBuilds(deps: BuildsDeps): Builds {
   /** Askers whose builds are being inserted. */
   const entering = new Set<Asker>();
 
-  const underWay = async (target: string, owner: string): Promise<BuildTicket | undefined> => {
+  const underWay = async (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
     const running = [...active.values()].find(({ row }) => row.target === target);
-    running?.askers.add(owner);
+    running?.join(asker);
     return running && ticketOf(await get(running.row.id));
   };
 
@@ -126,18 +131,15 @@ export function createBuilds(deps: BuildsDeps): Builds {
    * Returns the image, or a failure of the same owner that is too recent to try again; undefined for neither. Failures
    * of other owners do not count: they may come from their credentials, their time limit, or a cancellation.
    */
-  const look = async (
-    target: string,
-    { owner, grant }: Pick<Asker, 'owner' | 'grant'>,
-  ): Promise<BuildTicket | undefined> => {
-    const found = await deps.find(target, grant);
+  const look = async (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
+    const found = await deps.find(target, asker.grant);
     if (found) {
       const id = await makerOf(target, found.digest);
-      if (id) active.get(id)?.askers.add(owner);
+      if (id) active.get(id)?.join(asker);
       return { id, isCached: true, succeeded: true, image: found };
     }
     const last = await store.latest(target);
-    if (last?.succeeded !== false || last.owner !== owner) return undefined;
+    if (last?.succeeded !== false || last.owner !== asker.owner) return undefined;
     const age = now() - (last.finishedAt ?? 0);
     // A wrong clock dated a failure in the future: a new build does not wait until then.
     return age >= 0 && age < deps.retryAfterMs ? ticketOf(last) : undefined;
@@ -152,17 +154,6 @@ export function createBuilds(deps: BuildsDeps): Builds {
       looking.set(key, pending);
     }
     return pending;
-  };
-
-  /** Throws a {@link Fault} (429, 503) when too many builds are running or waiting. */
-  const requireRoom = (owner: string): void => {
-    const owners = [
-      ...[...active.values()].map(({ row }) => row.owner),
-      ...[...entering].map(asker => asker.owner),
-    ];
-    if (owners.length >= deps.waiting.inAll) throw queueFull(deps.waiting.inAll);
-    const own = owners.filter(one => one === owner).length;
-    if (own >= deps.waiting.ofOne) throw ownQueueFull(deps.waiting.ofOne);
   };
 
   const get = async (id: string): Promise<BuildRow> => {
@@ -181,7 +172,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
   ): Promise<void> => {
     const { id } = row;
     const writer = logs.begin(id);
-    writer.write(failureText(outcome.reason));
+    writer.conclude(failureText(outcome.reason));
     await writer.written();
     await writer.share();
     await writer.end();
@@ -194,7 +185,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const takeUp = (row: BuildRow, asker: Asker, undo?: Undo): void => {
     if (row.finishedAt !== null || active.has(row.id)) return;
     runs.begin(row, { secrets: asker.secrets, ...(undo ? { undo } : {}) });
-    active.get(row.id)?.askers.add(asker.owner);
+    active.get(row.id)?.join(asker);
   };
 
   /**
@@ -208,12 +199,13 @@ export function createBuilds(deps: BuildsDeps): Builds {
   ): Promise<BuildTicket> => {
     const { owner, isTrusted, grant = null } = asker;
     const { key, target } = plan;
-    const running = await underWay(target, owner);
+    const running = await underWay(target, asker);
     if (running) return running;
     const last = await store.latest(target);
     if (last && last.finishedAt !== null && isNews(last, seen)) return ticketOf(last);
     if (runs.isClosing) throw stopping();
-    requireRoom(owner);
+    const present = [...[...active.values()].map(({ row }) => row), ...entering];
+    requireRoom(deps.waiting, present, asker);
     const undo = asker.onBegin();
     entering.add(asker);
     try {
@@ -232,13 +224,12 @@ export function createBuilds(deps: BuildsDeps): Builds {
 
   return {
     async request(plan, asker) {
-      const { owner } = asker;
       const { target } = plan;
       const seen = await store.latest(target);
       // The lookup comes first: a caller without access to the image must not see a build of it.
       const isAnew = recipeIn(plan)?.options?.noCache === true;
       const there = isAnew ? undefined : await lookTogether(target, asker);
-      const known = there ?? (await underWay(target, owner));
+      const known = there ?? (await underWay(target, asker));
       if (known) {
         tally.add('build requests', known.isCached ? 'existing image' : 'running build');
         return known;
@@ -255,14 +246,13 @@ export function createBuilds(deps: BuildsDeps): Builds {
     documents: build => keptNames(store, build),
     waitsFor({ plan }) {
       const isForBuilder = builders.isComing() && needsBuilder(JSON.parse(plan) as BuildPlan);
-      return isForBuilder
-        ? 'BuildKit, which is being installed'
-        : 'other builds, which were requested first';
+      return isForBuilder ? 'BuildKit, which is being installed' : 'other builds, which go first';
     },
 
     queueAt(id) {
       const queued = [...active.values()].filter(({ isStarted }) => !isStarted);
-      const place = queued.findIndex(({ row }) => row.id === id);
+      const ordered = queued.toSorted((a, b) => Number(b.isOfUser) - Number(a.isOfUser));
+      const place = ordered.findIndex(({ row }) => row.id === id);
       return { before: Math.max(place, 0), all: queued.length };
     },
 

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { OnBegin } from '../../src/builds/asker.ts';
 import type { BuildTicket } from '../../src/builds/build-ticket.ts';
 import { type Builds, type BuildsDeps, createBuilds } from '../../src/builds/builds.ts';
+import type { Shares } from '../../src/builds/limits/shares.ts';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
 import { noTally } from '../../src/foundation/telemetry/tally.ts';
@@ -51,6 +52,11 @@ export async function startBench(deps: Partial<BuildsDeps> = {}): Promise<Bench>
   return bench(await makeTempDir('builds'), openDatabase(':memory:'), deps);
 }
 
+/** Lets every caller use everything, unless the shares are given. */
+export const shared = (inAll: number, { ofOne = inAll, ofStrangers = inAll } = {}): Shares => ({
+  ...{ inAll, ofOne, ofStrangers },
+});
+
 function bench(directory: TempDir, database: Database, deps: Partial<BuildsDeps>): Bench {
   const store = createBuildStore(database);
   const logs = createBuildLogs(directory.join('logs'));
@@ -78,12 +84,12 @@ function bench(directory: TempDir, database: Database, deps: Partial<BuildsDeps>
     builders: { isComing: () => false, untilThere: async () => {} },
     log: createLogger('silent'),
     tally: noTally,
-    concurrent: 2,
+    concurrent: shared(2),
     timeLimits: { usual: 60_000, trusted: 60_000 },
     retryAfterMs: 60_000,
     keep: { usual: 60_000, failed: 60_000, anonymous: 60_000 },
     remove: ({ id }, at) => store.remove(id, at),
-    waiting: { inAll: 100, ofOne: 50 },
+    waiting: shared(100, { ofOne: 50 }),
     ...deps,
   });
   return {

@@ -40,6 +40,40 @@ test('the log of a restarted build continues, within the same limit', async () =
   assert.match(text.slice(-100), /exceeds 10 MiB: the rest is not kept\]\n$/);
 });
 
+test('a log that is cut still says how the build ended', async () => {
+  await using directory = await makeTempDir('logs');
+  const logs = createBuildLogs(directory.path);
+  for (const end of ['\nThe server stops.\n', '\nThe build failed: it is wrong\n']) {
+    const writer = logs.begin('key_1');
+    for (let count = 0; count < 20; count += 1) {
+      writer.write(`${'y'.repeat(1024 * 1024)}\n`);
+      await writer.written();
+    }
+    writer.conclude(end);
+    await writer.end();
+  }
+  const text = (await logs.read('key_1')) ?? '';
+  assert.ok(text.length < 10 * 1024 * 1024 + 200);
+  assert.match(
+    text.slice(-150),
+    /not kept\]\n\nThe server stops\.\n\nThe build failed: it is wrong\n$/,
+  );
+});
+
+test('text that comes faster than the disk takes it is left out, and the log says so', async () => {
+  await using directory = await makeTempDir('logs');
+  const logs = createBuildLogs(directory.path);
+  const writer = logs.begin('key_1');
+  // Nothing is written before this turn of the event loop ends.
+  for (let count = 0; count < 10_000; count += 1) writer.write(`${'\r'.repeat(64 * 1024)}z\n`);
+  await writer.written();
+  writer.conclude('\nThe build succeeded\n');
+  await writer.end();
+  const text = (await logs.read('key_1')) ?? '';
+  assert.ok(text.split('z').length < 200, `${text.split('z').length} lines were kept in memory`);
+  assert.match(text, /part of the log is missing[^\n]*\n\nThe build succeeded\n$/);
+});
+
 test('only the logs of known builds stay', async () => {
   await using directory = await makeTempDir('logs');
   const logs = createBuildLogs(directory.join('below'));

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
 import { Fault } from '../../src/foundation/fault.ts';
-import { ask, idOf, made, plan, runningAre, startBench } from './build-bench.ts';
+import { ask, idOf, made, plan, runningAre, shared, startBench } from './build-bench.ts';
 
 /** Long enough for work that waits for nothing. */
 const settle = () => sleep(20);
@@ -133,7 +133,7 @@ suite('the queue', () => {
   });
 
   test('the caller of a build is remembered over a restart', async () => {
-    await using first = await startBench({ concurrent: 1 });
+    await using first = await startBench({ concurrent: shared(1) });
     for (let count = 0; count < 5; count += 1) await ask(first, `many${count}`, 'many');
     await ask(first, 'single', 'other', undefined, true);
     await first.builds.close();
@@ -149,7 +149,7 @@ suite('the queue', () => {
     const there = Promise.withResolvers<void>();
     let isComing = true;
     await using world = await startBench({
-      concurrent: 1,
+      concurrent: shared(1),
       timeLimits: { usual: 2000, trusted: 2000 },
       builders: {
         isComing: () => isComing,
@@ -201,7 +201,7 @@ suite('the queue', () => {
 
 suite('the end of a build', () => {
   test('a build that is cancelled in the queue never starts, and frees its place', async () => {
-    await using world = await startBench({ concurrent: 1 });
+    await using world = await startBench({ concurrent: shared(1) });
     await ask(world, 'one');
     const queued = idOf(await ask(world, 'two'));
     await ask(world, 'three');
@@ -226,7 +226,7 @@ suite('the end of a build', () => {
   });
 
   test('a stopping server leaves running and queued builds to the next one', async () => {
-    await using first = await startBench({ concurrent: 1 });
+    await using first = await startBench({ concurrent: shared(1) });
     const ids = [idOf(await ask(first, 'one')), idOf(await ask(first, 'two'))];
     await runningAre(first, ['one']);
     await first.builds.close();
@@ -245,7 +245,7 @@ suite('the end of a build', () => {
   });
 
   test('a build that fails while the server stops is left to the next server', async () => {
-    await using first = await startBench({ concurrent: 3 });
+    await using first = await startBench({ concurrent: shared(3) });
     const [lost, made, cancelled] = [
       idOf(await ask(first, 'lost')),
       idOf(await ask(first, 'made')),
@@ -322,7 +322,7 @@ suite('the end of a build', () => {
   });
 
   test('the number of waiting builds is limited, in total and for each caller', async () => {
-    await using world = await startBench({ waiting: { inAll: 3, ofOne: 2 } });
+    await using world = await startBench({ waiting: shared(3, { ofOne: 2 }) });
     await ask(world, 'one', 'a');
     await ask(world, 'two', 'a');
     await assert.rejects(ask(world, 'three', 'a'), { kind: 'too-many-requests' });

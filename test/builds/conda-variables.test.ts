@@ -71,6 +71,7 @@ async function environments(wanted: readonly string[], of: readonly Platform[]) 
     {
       step: async (_name, work) => work({ write() {}, progress() {} } as never),
       signal: new AbortController().signal,
+      isTrusted: true,
     },
     {} as never,
     { native } as unknown as NativeOrigin,

@@ -3,15 +3,17 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { createPermits, type Permit } from '../../src/builds/limits/permits.ts';
+import { shared } from './build-bench.ts';
 
 const never = new AbortController().signal;
+const user = (owner: string) => ({ owner, isTrusted: true });
 
 test('a caller who wants one permit does not wait for a caller who wants fifty', async () => {
-  const permits = createPermits(2);
+  const permits = createPermits(shared(2));
   const served: string[] = [];
   const held: Permit[] = [];
   const want = (owner: string) =>
-    permits.take(owner, never).then(permit => {
+    permits.take(user(owner), never).then(permit => {
       served.push(owner);
       held.push(permit);
     });
@@ -30,11 +32,11 @@ test('a caller who wants one permit does not wait for a caller who wants fifty',
 });
 
 test('owners with many builds get equal shares', async () => {
-  const permits = createPermits(1);
+  const permits = createPermits(shared(1));
   const served: string[] = [];
-  let current: Permit = await permits.take('first', never);
+  let current: Permit = await permits.take(user('first'), never);
   for (const owner of ['a', 'a', 'a', 'b', 'b', 'b', 'c', 'c', 'c']) {
-    void permits.take(owner, never).then(permit => {
+    void permits.take(user(owner), never).then(permit => {
       served.push(owner);
       current = permit;
     });
@@ -47,18 +49,18 @@ test('owners with many builds get equal shares', async () => {
 });
 
 test('a caller who leaves the queue is not served, and the permit is not lost', async () => {
-  const permits = createPermits(1);
-  const first = await permits.take('a', never);
+  const permits = createPermits(shared(1));
+  const first = await permits.take(user('a'), never);
   const leaving = new AbortController();
-  const left = permits.take('b', leaving.signal);
-  const next = permits.take('c', never);
+  const left = permits.take(user('b'), leaving.signal);
+  const next = permits.take(user('c'), never);
   leaving.abort(new Error('gone'));
   await assert.rejects(left, /gone/);
-  await assert.rejects(permits.take('d', leaving.signal), /gone/);
+  await assert.rejects(permits.take(user('d'), leaving.signal), /gone/);
   first[Symbol.dispose]();
   first[Symbol.dispose]();
   const second = await next;
-  const third = permits.take('e', never);
+  const third = permits.take(user('e'), never);
   assert.equal(await Promise.race([third, turn('waiting')]), 'waiting', 'given back once only');
   second[Symbol.dispose]();
   await third;
@@ -67,18 +69,19 @@ test('a caller who leaves the queue is not served, and the permit is not lost', 
 test('permits never exceed the limit, and all callers are served', async () => {
   const action = fc.record({
     owner: fc.constantFrom('a', 'b', 'c'),
+    isTrusted: fc.boolean(),
     leaves: fc.boolean(),
     gives: fc.nat(3),
   });
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 3 }), fc.array(action), async (count, actions) => {
-      const permits = createPermits(count);
+      const permits = createPermits(shared(count));
       const held: Permit[] = [];
       let [asked, served, gone] = [0, 0, 0];
-      for (const { owner, leaves, gives } of actions) {
+      for (const { owner, isTrusted, leaves, gives } of actions) {
         const leaving = new AbortController();
         asked += 1;
-        permits.take(owner, leaving.signal).then(
+        permits.take({ owner, isTrusted }, leaving.signal).then(
           permit => {
             served += 1;
             held.push(permit);

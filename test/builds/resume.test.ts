@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { BuildOptions } from '../../src/builds/plan/build-options.ts';
-import { ask, idOf, plan, runningAre, startBench } from './build-bench.ts';
+import { ask, idOf, plan, runningAre, shared, startBench } from './build-bench.ts';
 
 test('a build that the operator has restricted since is not resumed', async () => {
-  await using first = await startBench({ concurrent: 1 });
+  await using first = await startBench({ concurrent: shared(1) });
   const stranger = await ask(first, 'stranger', 'somewhere');
   await ask(first, 'known', 'ada', undefined, true);
   await first.builds.close();
@@ -18,7 +18,7 @@ test('a build that the operator has restricted since is not resumed', async () =
 });
 
 test('a build fails after the server ended unexpectedly three times during it', async () => {
-  await using first = await startBench({ concurrent: 1 });
+  await using first = await startBench({ concurrent: shared(1) });
   const id = idOf(await ask(first, 'deadly'));
   const queued = idOf(await ask(first, 'queued'));
   await runningAre(first, ['deadly']);

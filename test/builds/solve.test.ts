@@ -37,6 +37,7 @@ const unusedDeps: SolveDeps = {
 const noSteps = {
   lastSteps: () => [],
   restartSteps() {},
+  conclude() {},
   step() {},
   layers() {},
 };

@@ -148,7 +148,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     assert.deepEqual(await endless.details().then(({ phase }) => phase), 'running');
     assert.deepEqual(await queued.details().then(({ phase }) => phase), 'queued');
     const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
-    assert.equal((await queued.details()).waitsFor, 'other builds, which were requested first');
+    assert.equal((await queued.details()).waitsFor, 'other builds, which go first');
     // A client that follows its log gets an answer at once, although the log is empty.
     const followed = await world.sluice.fetch(`/v1alpha1/builds/${queued.id}/logs?follow=1`);
     assert.equal(followed.status, 200);

@@ -15,16 +15,16 @@ const waiting: BuildView = {
   queue: undefined,
 };
 const shown = (before: number, all: number) => {
-  const waitsFor = 'other builds, which were requested first';
+  const waitsFor = 'other builds, which go first';
   return statePart({ ...waiting, queue: { waitsFor, before, all } }, 0).toString();
 };
 
 test('a waiting build says what it waits for, and its place in the queue', () => {
-  assert.match(shown(0, 1), /waits for other builds, which were requested first\. <\/p>/);
-  assert.match(shown(0, 3), /It was requested before all other waiting builds\./);
+  assert.match(shown(0, 1), /waits for other builds, which go first\. <\/p>/);
+  assert.match(shown(0, 3), /It goes before all other waiting builds\./);
   assert.match(
     shown(2, 3),
-    /2 of 3 waiting builds were requested before it\. Callers take turns\./,
+    /2 of 3 waiting builds go before it\. Callers take turns; those with a login go first\./,
   );
   assert.match(shown(2, 3), /<span class="badge wait" role="status">waiting<\/span>/);
 });

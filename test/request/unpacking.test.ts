@@ -62,9 +62,9 @@ test('the layers of a request share one limit for their unpacked size', async ()
 test('a caller can unpack one file at a time, and all callers together two', async () => {
   const take = createUnpackTurns();
   const order: string[] = [];
-  const asked = ['a', 'a', 'b', 'c'].map(async (network, position) => {
-    const end = await take({ network });
-    order.push(`${network}${position}`);
+  const asked = ['a', 'a', 'b', 'c'].map(async (user, position) => {
+    const end = await take({ user });
+    order.push(`${user}${position}`);
     return end;
   });
   const turn = () => new Promise(resolve => setTimeout(resolve, 5));
@@ -76,4 +76,19 @@ test('a caller can unpack one file at a time, and all callers together two', asy
   (await asked[0])?.();
   await turn();
   assert.deepEqual(order, ['a0', 'b2', 'c3', 'a1']);
+});
+
+test('layers of many networks do not delay the layers of a user', async () => {
+  const take = createUnpackTurns();
+  const order: string[] = [];
+  const strangers = Array.from({ length: 50 }, async (_, at) => {
+    const end = await take({ network: `network${at}` });
+    order.push(`network${at}`);
+    return end;
+  });
+  await strangers[0];
+  for (let count = 0; count < 3; count += 1) (await take({ user: 'ada' }))();
+  assert.deepEqual(order, ['network0']);
+  for (const one of strangers) (await one)();
+  assert.equal(order.length, 50);
 });

@@ -11,6 +11,19 @@ export function queueFull(most: number): Fault {
   );
 }
 
+/** Too many builds of callers without a login run or wait. */
+export function strangersQueueFull(most: number): Fault {
+  return new Fault(
+    'unavailable',
+    `${most} builds of callers without a login run or wait already, which is the limit (builds.maxWaitingAnonymous): send the request with an access token, or try again later`,
+    {
+      phase: 'limit',
+      limit: 'builds without a login that run or wait',
+      retryAfterSeconds: 60,
+    },
+  );
+}
+
 /** Too many builds of this caller run or wait. */
 export function ownQueueFull(most: number): Fault {
   return new Fault(

@@ -16,6 +16,8 @@ export interface LogWriter extends StepWriter {
    * @param mask replaces what nobody may read. Default: users and passwords in addresses
    */
   write(text: string, mask?: Mask): void;
+  /** Appends how the build has ended, also to a log that has reached the size limit. */
+  conclude(text: string): void;
   /** Resolves when all text so far is in the file, or is lost. */
   written(): Promise<void>;
   /** Returns the steps of the last attempt, each in its last state. */
@@ -55,14 +57,18 @@ export interface BuildLogs {
 }
 
 const maxBytes = 10 * 1024 * 1024;
+// A slow disk must not let the text that waits for it grow without end.
+const maxPendingChars = maxBytes;
+const maxConclusion = 16 * 1024;
 const cutMark = '\n[the log exceeds 10 MiB: the rest is not kept]\n';
 // A colour of the line before may be open.
-const lostMark = '\u001b[0m\n[part of the log is missing because it could not be written]\n';
+const lostText = '\n[part of the log is missing because it could not be written]\n';
+const lostMark = `\u001b[0m${lostText}`;
 const suffix = '.log';
 const stepsSuffix = '.steps';
 const pieceBytes = 64 * 1024;
 
-type Written = { readonly raw: string; readonly mask: Mask } | 'restart';
+type Written = { readonly raw: string; readonly mask: Mask; readonly isEnd: boolean } | 'restart';
 
 interface Writing {
   isEnded: boolean;
@@ -109,6 +115,8 @@ export function createBuildLogs(directory: string): BuildLogs {
       };
       let size: number | undefined;
       let pending: Written[] = [];
+      let pendingChars = 0;
+      let isDropping = false;
       const cleaner = new LogText();
       let isLost = false;
       let chain: Promise<void> = Promise.resolve();
@@ -116,25 +124,38 @@ export function createBuildLogs(directory: string): BuildLogs {
       const append = async () => {
         const given = pending;
         pending = [];
-        if (given.length === 0 || (size ?? 0) > maxBytes) return;
+        pendingChars = 0;
+        isDropping = false;
+        if (given.length === 0) return;
+        const isFull = (size ?? 0) > maxBytes;
         let text = '';
+        let end = '';
         for (const one of given) {
           if (one === 'restart') cleaner.restart();
-          else text += await cleaner.clean(one.raw, one.mask);
+          else if (one.isEnd) end += await cleaner.clean(one.raw, one.mask);
+          else if (!isFull) text += await cleaner.clean(one.raw, one.mask);
         }
-        const bytes = Buffer.from(isLost && text !== '' ? lostMark + text : text);
+        const isMissing = isLost && !isFull && text + end !== '';
+        const bytes = Buffer.from(isMissing ? lostMark + text : text);
         if (size === undefined) {
           await mkdir(directory, { recursive: true, mode: 0o700 });
           size = await sizeOf(pathOf(id));
         }
         const room = maxBytes - size;
-        if (bytes.length === 0 || room < 0) return;
-        const cut = bytes.subarray(0, room);
-        const kept = cut.length < bytes.length ? closedCut(cut.toString()) + cutMark : bytes;
-        await appendFile(pathOf(id), kept, { mode: 0o600 });
+        const cut = bytes.subarray(0, Math.max(room, 0));
+        const isCut = room >= 0 && cut.length < bytes.length;
+        const kept = isCut ? Buffer.from(closedCut(cut.toString()) + cutMark) : cut;
+        const added = Buffer.concat([kept, Buffer.from(end)]);
+        if (added.length === 0) return;
+        await appendFile(pathOf(id), added, { mode: 0o600 });
         size += bytes.length;
         isLost = false;
         announce();
+      };
+      const take = (raw: string, mask: Mask, isEnd: boolean) => {
+        pendingChars += raw.length;
+        pending.push({ raw, mask, isEnd });
+        chain = chain.then(append).catch(lose);
       };
       // A full disk costs a part of the log, never the build or the server.
       const lose = () => {
@@ -149,8 +170,14 @@ export function createBuildLogs(directory: string): BuildLogs {
         },
         // Everyone who knows the id of a build can read its log.
         write(text, mask = maskAddresses) {
-          pending.push({ raw: text, mask });
-          chain = chain.then(append).catch(lose);
+          if (pendingChars <= maxPendingChars) take(text, mask, false);
+          else if (!isDropping) {
+            isDropping = true;
+            take(lostText, mask, false);
+          }
+        },
+        conclude(text) {
+          take(text.slice(0, maxConclusion), maskAddresses, true);
         },
         async written() {
           await Promise.all([chain, written()]);

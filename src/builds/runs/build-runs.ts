@@ -5,12 +5,13 @@ import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
 import { traced } from '../../tracing/traces.ts';
-import type { Secrets, Undo } from '../asker.ts';
+import type { Asker, Secrets, Undo } from '../asker.ts';
 import type { Builders } from '../builder/builders.ts';
 import { domainOfCaller } from '../domain.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
-import { createPermits, type Permit } from '../limits/permits.ts';
+import { createPermits, type Permit, type Permits } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
+import type { Sharer, Shares } from '../limits/shares.ts';
 import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
 import type { BuildLogs, LogWriter } from '../logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
@@ -27,10 +28,14 @@ export interface ActiveBuild {
   readonly askers: Set<string>;
   /** False while it waits in the queue. */
   readonly isStarted: boolean;
+  /** True if it waits among the builds of users, which go first. */
+  readonly isOfUser: boolean;
   /** Resolves when the packages of its image are known, and at its end. */
   readonly solved: Promise<void>;
   /** Resolves when the build has ended, or is left to the next process. */
   readonly done: Promise<void>;
+  /** Notes one more asker. A stranger's build that a user waits for takes the place of a build of this user. */
+  join(asker: Pick<Asker, 'owner' | 'isTrusted'>): void;
   /** Ends the build; the reason becomes its failure. */
   stop(reason: Error): void;
 }
@@ -69,8 +74,8 @@ export interface BuildRunsDeps {
   readonly log: Logger;
   /** Counts the builds that end. */
   readonly tally: Tally;
-  /** Number of concurrent builds. */
-  readonly concurrent: number;
+  /** Number of concurrent builds on builders, and of those without a builder. */
+  readonly concurrent: Shares;
   readonly timeLimits: TimeLimits;
   readonly keep: KeepTimes;
   /** Returns the time in ms since the epoch. */
@@ -85,6 +90,10 @@ interface Run {
   readonly secrets: Secrets | undefined;
   readonly undo: Undo;
   readonly onSolved: () => void;
+  /** The caller in whose place it waits. */
+  sharer: Sharer;
+  /** Aborted when it waits in the place of another caller. */
+  moved: AbortController;
   /** When it left the queue, ms since the epoch; undefined while it waits. */
   startedAt: number | undefined;
 }
@@ -107,13 +116,25 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   const closed = new AbortController();
   let isDraining = false;
 
-  const takeBuilderPermit = async ({ row, writer, stop: { signal } }: Run): Promise<Permit> => {
+  const takePermit = async (from: Permits, run: Run): Promise<Permit> => {
+    const { signal } = run.stop;
+    const moved = run.moved.signal;
+    try {
+      return await from.take(run.sharer, AbortSignal.any([signal, moved]));
+    } catch (error) {
+      if (signal.aborted || !moved.aborted) throw error;
+      return takePermit(from, run);
+    }
+  };
+
+  const takeBuilderPermit = async (run: Run): Promise<Permit> => {
+    const { row, writer, stop } = run;
     // Waiting for BuildKit takes no permit.
     if (builders.isComing()) {
       writer.write('Waiting for BuildKit, which is being installed.\n');
-      await builders.untilThere(domainOfCaller(row), signal);
+      await builders.untilThere(domainOfCaller(row), stop.signal);
     }
-    return permits.take(row.owner, signal);
+    return takePermit(permits, run);
   };
 
   const noteLost = (row: BuildRow) => (err: unknown) =>
@@ -125,9 +146,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     const { signal } = stop;
     const plan = JSON.parse(row.plan) as BuildPlan;
     let isOnBuilder = needsBuilder(plan);
-    let permit = await (isOnBuilder
-      ? takeBuilderPermit(run)
-      : nativePermits.take(row.owner, signal));
+    let permit = await (isOnBuilder ? takeBuilderPermit(run) : takePermit(nativePermits, run));
     using _held = { [Symbol.dispose]: () => permit[Symbol.dispose]() };
     const requireBuilder = async () => {
       if (isOnBuilder) return;
@@ -155,7 +174,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       });
     });
     // A step may end with a harmless failure, such as that of a cache: the log says how the whole build ended.
-    writer.write(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
+    writer.conclude(`\nThe build succeeded: ${pullName(plan)} is ${outcome.digest}\n`);
     return outcome;
   };
 
@@ -167,7 +186,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     } catch (error) {
       const { aborted: isAborted, reason: abortReason } = stop.signal;
       if (abortReason === closing || (isDraining && !isAborted)) {
-        writer.write('\nThe server stops. The build starts again with the server.\n');
+        writer.conclude('\nThe server stops. The build starts again with the server.\n');
         return undefined;
       }
       if (!(error instanceof Fault) && !isAborted) {
@@ -176,7 +195,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       if (!isAborted && isOwnFailure(error)) run.undo();
       const cause = isAborted ? abortReason : error;
       const reason = maskAddresses(reasonOf(cause));
-      writer.write(failureText(reason));
+      writer.conclude(failureText(reason));
       return { outcome: { succeeded: false, reason }, result: resultOf(cause) };
     }
   };
@@ -220,7 +239,10 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       const writer = logs.begin(row.id);
       if (firstWords !== '') writer.write(firstWords);
       const { promise: solved, resolve: onSolved } = Promise.withResolvers<void>();
-      const run = { row, stop, writer, secrets, undo, onSolved, startedAt: undefined };
+      const run: Run = {
+        ...{ row, stop, writer, secrets, undo, onSolved },
+        ...{ sharer: row, moved: new AbortController(), startedAt: undefined },
+      };
       const attributes = { 'sluice.build.id': row.id, 'sluice.build.target': row.target };
       const done = traced('build', { attributes }, () => finish(run))
         .catch(err => log.error({ buildId: row.id, err }, 'build'))
@@ -233,6 +255,17 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         ...{ row, askers, solved, done, stop: reason => stop.abort(reason) },
         get isStarted() {
           return run.startedAt !== undefined;
+        },
+        get isOfUser() {
+          return run.sharer.isTrusted;
+        },
+        join({ owner, isTrusted }) {
+          askers.add(owner);
+          if (run.sharer.isTrusted || !isTrusted) return;
+          run.sharer = { owner, isTrusted };
+          const { moved } = run;
+          run.moved = new AbortController();
+          moved.abort();
         },
       });
     },

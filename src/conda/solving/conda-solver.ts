@@ -28,6 +28,8 @@ export interface SolveOptions {
   readonly log: (line: string) => void;
   /** Receives how far the downloads of repository data are. */
   readonly report?: ReportRepodata | undefined;
+  /** True for a caller without a login. Users wait for one of these at most. */
+  readonly isStranger?: boolean | undefined;
 }
 
 /** Solves environments. */

@@ -47,6 +47,8 @@ export function createCondaSolver({
   limits,
 }: CondaSolverDeps): CondaSolver {
   const queue = new RunQueue(1, { mostWaiting: limits.maxWaiting, refusal });
+  // One stranger at a time enters the queue: the others keep no user waiting, and half of it is for users.
+  const strangers = new RunQueue(1, { mostWaiting: Math.ceil(limits.maxWaiting / 2), refusal });
   let thread: SolveThread | undefined;
   let idle: NodeJS.Timeout | undefined;
   let forgetIdle = () => {};
@@ -113,7 +115,7 @@ export function createCondaSolver({
     wish: SolveWish,
     specs: readonly string[],
     wanted: readonly WantedChannel[],
-    { signal, log, report }: SolveOptions,
+    { signal, log, report, isStranger }: SolveOptions,
   ): Promise<readonly CondaPackage[] | undefined> => {
     const opened: OpenedRepodata[] = [];
     const inUse = new DisposableStack();
@@ -135,9 +137,9 @@ export function createCondaSolver({
           ...locked.map(lockedRecord),
         ],
       };
-      const work = queue.run(() =>
-        inRoom(threadNeeds.solve, () => solve(order, { signal, report })),
-      );
+      const inTurn = () =>
+        queue.run(() => inRoom(threadNeeds.solve, () => solve(order, { signal, report })));
+      const work = isStranger ? strangers.run(inTurn) : inTurn();
       return sorted(await unlessAborted(work, signal), locked);
     } catch (error) {
       if (!(error instanceof Unsolved) || error.reason !== 'disk') throw error;

@@ -34,8 +34,8 @@ function queuePart({ queue }: BuildView): Html | undefined {
   const { waitsFor, before, all } = queue;
   const place =
     before === 0
-      ? 'It was requested before all other waiting builds.'
-      : `${countText(before)} of ${countText(all)} waiting builds were requested before it. Callers take turns.`;
+      ? 'It goes before all other waiting builds.'
+      : `${countText(before)} of ${countText(all)} waiting builds go before it. Callers take turns; those with a login go first.`;
   return html`<p class="notice">This build waits for ${waitsFor}. ${all > 1 && place}</p>`;
 }
 

@@ -14,20 +14,23 @@ export type TakeUnpackTurn = (
 const waitMs = 60_000;
 
 /**
- * Limits how many layers are unpacked at the same moment. Default: two, and one per caller. Unpacking occupies a thread
- * of the pool that also reads and writes files.
+ * Limits how many layers are unpacked at the same moment. Default: two, one per caller, and one of all strangers, so that
+ * they do not delay users. Unpacking occupies a thread of the pool that also reads and writes files.
  */
 export function createUnpackTurns(atOnce = 2, ofCaller = 1): TakeUnpackTurn {
   const own = new Turns(ofCaller, tooBusy);
+  const strangers = new Turns(1, tooBusy);
   const all = new Turns(atOnce, tooBusy);
-  return async ({ network, user = '' }, signal) => {
-    const leave = await own.take(network ?? user, waitMs, signal);
+  return async ({ network, user }, signal) => {
+    const left: (() => void)[] = [];
+    const leave = () => {
+      for (const end of left.splice(0).reverse()) end();
+    };
     try {
-      const leaveAll = await all.take('', waitMs, signal);
-      return () => {
-        leaveAll();
-        leave();
-      };
+      left.push(await own.take(user ?? network ?? '', waitMs, signal));
+      if (user === undefined) left.push(await strangers.take('', waitMs, signal));
+      left.push(await all.take('', waitMs, signal));
+      return leave;
     } catch (error) {
       leave();
       throw error;

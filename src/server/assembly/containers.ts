@@ -36,6 +36,7 @@ import { fetchUrl } from '../../upstream/fetch-url.ts';
 import { accessRules } from '../config/read/access-in-force.ts';
 import { configuredBuilderShares } from '../config/read/builder-shares.ts';
 import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
+import { configuredShares } from '../config/read/caller-shares.ts';
 import { configuredSifSigner } from '../config/read/sif-signer.ts';
 import type { AppDeps } from './app-deps.ts';
 import { containmentOf, privateRegistries } from './builder-containment.ts';
@@ -114,7 +115,7 @@ export function createContainers(
     tokens: hosted.tokens,
     fetchToken: registries.fetchToken,
     isPlainHttp,
-    limits: config.builds,
+    limits: { ...config.builds, ...configuredShares(config, publicUrl) },
     sourceRules: closedSourceRules(
       privateRegistries(registries.settings),
       config.builds.privateHosts,

@@ -1,6 +1,7 @@
 import { maskAddresses } from '../../buildkit/index.ts';
 import type { LoadedConfig, Origin } from './load.ts';
 import { accessRules } from './read/access-in-force.ts';
+import { configuredShares } from './read/caller-shares.ts';
 import { configuredPlaces } from './read/places.ts';
 import { publicUrlOf } from './read/public-url.ts';
 import {
@@ -45,11 +46,15 @@ export function effectiveSettings(loaded: LoadedConfig): EffectiveSetting[] {
 function derivedValues({ config }: LoadedConfig): Readonly<Record<string, unknown>> {
   const publicUrl = publicUrlOf(config);
   const { requests, builds, pulls } = accessRules(config, publicUrl);
+  const { concurrent, waiting } = configuredShares(config, publicUrl);
   return {
     url: publicUrl.origin,
     'access.requests': requests,
     'access.builds': builds,
     'access.pulls': pulls,
+    'builds.concurrentPerCaller': concurrent.ofOne,
+    'builds.concurrentAnonymous': concurrent.ofStrangers,
+    'builds.maxWaitingAnonymous': waiting.ofStrangers,
     buildRepository: configuredPlaces(config, publicUrl).repository,
     freezeSifRepository: config.freezeRepository,
     'platform.url': new URL('/platform', publicUrl).href,

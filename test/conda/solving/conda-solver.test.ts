@@ -50,6 +50,28 @@ test('an environment is solved, and its packages are sorted by name', async t =>
   assert.match(solution[0]?.sha256 ?? '', /^[0-9a-f]{64}$/);
 });
 
+test('environments of strangers do not delay those of users, and leave half of the queue to them', async t => {
+  const channels = await startCondaChannels(packages);
+  t.after(() => channels.stop());
+  const { solver } = await solverFor(t, [listed(channels.url)], { limits: { maxWaiting: 10 } });
+  const solved: string[] = [];
+  const solve = async (name: string, isStranger: boolean) => {
+    const options = { signal: t.signal, log: () => {}, isStranger };
+    await solver.solve(wishFor(channels, {}), options);
+    solved.push(name);
+  };
+  // The data of the channel is there: all of them come to the queue at the same moment.
+  await solve('first', false);
+  const strangers = Array.from({ length: 8 }, (_, at) => solve(`stranger${at}`, true));
+  const users = Array.from({ length: 4 }, (_, at) => solve(`user${at}`, false));
+  const ends = await Promise.allSettled([...strangers, ...users]);
+  const refused = ends.filter(end => end.status === 'rejected').map(({ reason }) => reason.message);
+  assert.equal(refused.length, 2, refused.join());
+  assert.match(refused[0], /^Too many environments wait to be solved/);
+  const before = solved.slice(0, solved.indexOf('user3')).filter(name => /stranger/.test(name));
+  assert.ok(before.length <= 2, solved.join());
+});
+
 test('a package that requires a newer glibc is not chosen', async t => {
   const { solve } = await start(t);
   const solution = await solve({ virtualPackages: [{ name: '__glibc', version: '2.17' }] });

@@ -48,6 +48,8 @@ export interface FindOptions {
   readonly log: (line: string) => void;
   readonly report?: ReportRepodata | undefined;
   readonly signal: AbortSignal;
+  /** True for a caller without a login. Users wait for one of these at most. */
+  readonly isStranger?: boolean | undefined;
 }
 
 export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, ImageSystemDeps {
@@ -55,7 +57,7 @@ export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, I
 }
 
 export function createFindSolution(deps: FindSolutionDeps): FindSolution {
-  return async ({ native, platforms }, rights, { log, report, signal }) => {
+  return async ({ native, platforms }, rights, { log, report, signal, isStranger }) => {
     const reference = parseReference(native.options.baseImage);
     const source = await rights.access(reference);
     const parsed = platforms.map(parsePlatform);
@@ -74,7 +76,9 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       const system = { subdir, virtualPackages };
       let packages: readonly CondaPackage[];
       try {
-        packages = await findCondaPackages(native, system, deps, { log, report, signal });
+        packages = await findCondaPackages(native, system, deps, {
+          ...{ log, report, signal, isStranger },
+        });
         deps.layers.check(packages);
       } catch (error) {
         throw parsed.length > 1 && error instanceof Fault

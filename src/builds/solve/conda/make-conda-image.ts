@@ -37,7 +37,7 @@ export interface CondaImage {
  * for packages that only a builder can install.
  */
 export type MakeCondaImage = (
-  run: Pick<BuildRun, 'signal' | 'onSolved'> & { readonly step: RunStep },
+  run: Pick<BuildRun, 'signal' | 'onSolved' | 'isTrusted'> & { readonly step: RunStep },
   rights: BuildRights,
   recipe: NativeOrigin,
 ) => Promise<CondaImage>;
@@ -51,11 +51,11 @@ export interface MakeCondaImageDeps {
 
 export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   const { findSolution, layers: packageLayers, documents } = deps;
-  return async ({ step, signal, onSolved }, rights, recipe) => {
+  return async ({ step, signal, onSolved, isTrusted }, rights, recipe) => {
     const { native } = recipe;
     const { source, base, platforms } = await step('Solve the packages', ({ write, progress }) =>
       findSolution(recipe, rights, {
-        ...{ log: write, signal },
+        ...{ log: write, signal, isStranger: !isTrusted },
         report: now => progress(partLine({ kind: 'repodata', ...now })),
       }),
     );

@@ -51,7 +51,8 @@ export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
     if (!native) return undefined;
     try {
       const origin = { ...recipe, native };
-      const found = await findSolution(origin, rightsOf(grant), { signal, log: () => {} });
+      const options = { signal, log: () => {}, isStranger: grant === undefined };
+      const found = await findSolution(origin, rightsOf(grant), options);
       const platforms: PlatformPackages[] = [];
       for (const { platform, packages } of found.platforms) {
         const missing = await layers.missing({ packages });

@@ -10,6 +10,18 @@ export const builds = z.strictObject({
     .describe(
       'Maximum number of simultaneous builds on all builders together, and of images that are made without a builder',
     ),
+  concurrentPerCaller: count
+    .min(1)
+    .optional()
+    .describe(
+      'Maximum number of simultaneous builds of one user, or of one address without a login. Default: as many as `concurrent`',
+    ),
+  concurrentAnonymous: count
+    .min(1)
+    .optional()
+    .describe(
+      'Maximum number of simultaneous builds of all callers without a login together; the others are kept for users. Default: one less than `concurrent`, at least 1; all of them on a local server without `access.builds`',
+    ),
   timeLimit: duration.prefault('15m').describe('Timeout for a build of a caller without a login'),
   trustedTimeLimit: duration
     .prefault('60m')
@@ -40,6 +52,12 @@ export const builds = z.strictObject({
     .default(100)
     .describe(
       'Maximum number of running and waiting builds of one user, or of one address without a login',
+    ),
+  maxWaitingAnonymous: count
+    .min(1)
+    .optional()
+    .describe(
+      'Maximum number of running and waiting builds of all callers without a login together. Default: half of `maxWaiting`; all of them on a local server without `access.builds`',
     ),
   trustCaches: flag
     .default(false)

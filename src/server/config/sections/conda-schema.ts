@@ -90,7 +90,9 @@ export const conda = z.strictObject({
       maxWaiting: count
         .min(1)
         .default(200)
-        .describe('Maximum number of environments that wait to be solved; more are refused (503)'),
+        .describe(
+          'Maximum number of environments that wait to be solved; more are refused (503). Those of callers without a login fill at most half of it',
+        ),
     })
     .prefault({}),
   repodata: z
