@@ -334,7 +334,7 @@ export const configSchema = z.strictObject({
   buildkit: withWords(list.pipe(z.array(builder)))
     .default([])
     .describe(
-      'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `dns+tcp://name:port` for one builder at each address of a name, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: the BuildKit or Docker engine on this machine',
+      'Addresses of BuildKit: `unix:///path`, `tcp://host:port`, `dns+tcp://name:port` for one builder at each address of a name, `docker+unix:///path` for the builder in a Docker engine; `off` for none. Default: the BuildKit or Docker engine on this machine. Builds with secrets, with proxy arguments or of callers without a login run only on a builder that no other caller shares: one that Sluice starts, or one whose worker has the label `sluice.wipe=prune` (`[worker.oci.labels]` in buildkitd.toml), which Sluice empties between two callers. Give the label only to a builder that nothing else uses',
     ),
   buildkitTls: z
     .record(builder, builderTls)

@@ -114,10 +114,10 @@ export const builds = z.strictObject({
       disk: size.prefault('10 GiB').describe('Disk space that one build may write'),
     })
     .prefault({})
-    .describe('Limits of each build on the builder that Sluice starts: of all its steps together'),
+    .describe('Limits of each build on the builders that Sluice starts: of all its steps together'),
   builderDisk: size
     .prefault('40 GiB')
     .describe(
-      'Disk space of the builder that Sluice starts, including its cache. At most half of the free space',
+      'Disk space of all builders that Sluice starts, including their caches. At most half of the free space',
     ),
 });

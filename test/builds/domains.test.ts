@@ -1,0 +1,231 @@
+/** Trust domains: which builds share the state of a builder, and what a builder does between two of them. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { suite, test } from 'node:test';
+import { type BuildkitClient, build, memoryTree, plainLog } from '../../src/buildkit/index.ts';
+import { domainHosts, numberedBuild } from '../../src/builds/builder/build-host.ts';
+import { type Builders, createBuilders } from '../../src/builds/builder/builders.ts';
+import { type FindBuildersOptions, findBuilders } from '../../src/builds/builder/find-builders.ts';
+import {
+  domainLabel,
+  domainOf,
+  domainOfCaller,
+  strangers,
+  type TrustDomain,
+} from '../../src/builds/domain.ts';
+import type { RecipeOrigin } from '../../src/builds/plan/build-plan.ts';
+import { createLogger } from '../../src/foundation/telemetry.ts';
+import { startBuildkitd } from '../world/buildkitd.ts';
+import { eventually } from '../world/eventually.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+import { buildkitDirectory, requireBusybox } from '../world/tools.ts';
+
+const never = new AbortController().signal;
+const log = createLogger('silent');
+const user = domainOfCaller({ owner: 'one', isTrusted: true });
+const other = domainOfCaller({ owner: 'other', isTrusted: true });
+const alone = (id: string): TrustDomain => ({ ...user, name: `build ${id}`, isAlone: true });
+
+const limits = { memoryBytes: 2 ** 28, processes: 200, processors: undefined };
+const containment = {
+  openHosts: { builder: [], steps: [] },
+  ...{ each: limits, all: limits, buildDiskBytes: 2 ** 28, stateBytes: 2 ** 29 },
+};
+
+const ownBuilders = (directory: TempDir, more: Partial<FindBuildersOptions> = {}) => {
+  const found = findBuilders({
+    ...{ configured: [], usual: [], plainHttp: [], containment, log },
+    ...{ directory: directory.join('builders'), folders: [buildkitDirectory()] },
+    ...more,
+  });
+  const builders = createBuilders({ source: found, log });
+  return {
+    builders,
+    async [Symbol.asyncDispose]() {
+      await builders.close();
+      await found.close();
+    },
+  };
+};
+
+const context = memoryTree({
+  busybox: { data: await readFile(requireBusybox('amd64')), mode: 0o755 },
+});
+
+/** Runs a step in a domain, and returns the log. */
+const runStep = (builders: Builders, domain: TrustDomain, step: string): Promise<string> =>
+  builders.use({ domain, platforms: ['linux/amd64'] }, never, client =>
+    stepLog(client, domain, step),
+  );
+
+const stepLog = async (client: BuildkitClient, domain: TrustDomain, step: string) => {
+  let text = '';
+  const shown = plainLog(piece => {
+    text += piece;
+  });
+  const dockerfile = `FROM scratch\nCOPY busybox /bin/sh\nRUN ${step}\n`;
+  const extraHosts = { ...numberedBuild(), ...domainHosts(domain) };
+  await build(client, { dockerfile, context, extraHosts }, { onProgress: shown.onProgress });
+  shown.end();
+  return text;
+};
+
+const cached = /RUN .*\n(?:.*\n)*?#\d+ CACHED/;
+
+test('a build is alone if something decides its result that is not in the keys of the cache', () => {
+  const member = { id: '1', owner: 'one', isTrusted: true };
+  const recipe: RecipeOrigin = {
+    ...{ kind: 'recipe', recipe: 'dockerfile', dockerfile: 'FROM scratch\n', files: {} },
+    ...{ lockStage: undefined, platforms: ['linux/amd64'], baseImages: [], cache: undefined },
+  };
+  assert.deepEqual(domainOf(member, recipe), user);
+  assert.deepEqual(domainOf({ ...member, isTrusted: false }, recipe), strangers);
+  const names = ['HTTP_PROXY', 'http_proxy', 'Https_Proxy', 'FTP_PROXY', 'no_proxy', 'ALL_PROXY'];
+  // A long s: Go takes it for an s, whatever the case.
+  for (const name of [...names, 'http\u017f_proxy']) {
+    const { isAlone } = domainOf(member, { ...recipe, options: { args: { [name]: 'x' } } });
+    assert.equal(isAlone, true, name);
+  }
+  for (const name of ['PROXY', 'HTTP_PROXY_PORT', 'MY_HTTP_PROXY']) {
+    const { isAlone } = domainOf(member, { ...recipe, options: { args: { [name]: 'x' } } });
+    assert.equal(isAlone, false, name);
+  }
+  const secret = { ...recipe, options: { secretIds: ['tok'] } };
+  const key = { ...recipe, options: { sshIds: ['default'] } };
+  assert.equal(domainOf(member, secret).isAlone, true);
+  assert.equal(domainOf(member, key).isAlone, true);
+  const next = domainOf({ ...member, id: '2' }, secret);
+  assert.notEqual(domainLabel(domainOf(member, secret)), domainLabel(next));
+});
+
+suite('builders that the server starts', () => {
+  test('each domain has its own, with its own cache; that of a build alone leaves nothing', async () => {
+    await using directory = await makeTempDir('domains');
+    await using own = ownBuilders(directory);
+    const { builders } = own;
+    await runStep(builders, user, 'echo made');
+    assert.match(await runStep(builders, user, 'echo made'), cached);
+    for (const domain of [other, strangers, alone('1'), alone('2')]) {
+      assert.doesNotMatch(await runStep(builders, domain, 'echo made'), cached);
+    }
+    const states = () => readdirSync(directory.join('builders')).filter(name => /-/.test(name));
+    await eventually('nothing is left of the builds that were alone', () =>
+      states().every(name => name.startsWith('domain-')),
+    );
+    assert.equal(states().length, 3);
+    assert.equal(builders.states().length, 1);
+  });
+
+  test('one without builds ends, and its state serves the next build, also of the next server', async () => {
+    await using directory = await makeTempDir('domains');
+    const address = (builders: Builders) =>
+      builders.use({ domain: user, platforms: [] }, never, async client => client.address);
+    {
+      await using own = ownBuilders(directory, { idleMs: 1 });
+      await runStep(own.builders, user, 'echo kept');
+      const first = await address(own.builders);
+      const socket = first.slice('unix://'.length);
+      await eventually('it has ended', () => !existsSync(socket), 40_000);
+      assert.notEqual(await address(own.builders), first);
+      assert.match(await runStep(own.builders, user, 'echo kept'), cached);
+    }
+    await using next = ownBuilders(directory);
+    assert.match(await runStep(next.builders, user, 'echo kept'), cached);
+  });
+
+  test('states of domains without builds make room for others', async () => {
+    await using directory = await makeTempDir('domains');
+    const state = (domain: TrustDomain) =>
+      existsSync(directory.join(`builders/domain-${domainLabel(domain)}`));
+    {
+      await using own = ownBuilders(directory);
+      await runStep(own.builders, user, 'echo one');
+    }
+    assert.ok(state(user));
+    // Less than two file systems take.
+    const less = { ...containment, stateBytes: 2 ** 28 };
+    await using own = ownBuilders(directory, { containment: less });
+    await runStep(own.builders, other, 'dd if=/dev/urandom of=/file bs=1M count=60');
+    await runStep(own.builders, other, 'dd if=/dev/urandom of=/other bs=1M count=60');
+    await runStep(own.builders, other, 'true');
+    assert.ok(state(other));
+    assert.equal(state(user), false);
+  });
+});
+
+suite('other builders', () => {
+  const oneBuilder = (address: string) =>
+    createBuilders({
+      source: {
+        find: async () => [{ address, isOpen: true }],
+        isComing: () => false,
+        troubles: () => [],
+      },
+      log,
+    });
+
+  test('a shared one builds for users without secrets only', async () => {
+    await using buildkitd = await startBuildkitd({ isShared: true });
+    const builders = oneBuilder(buildkitd.address);
+    await runStep(builders, user, 'echo shared');
+    assert.doesNotMatch(await runStep(builders, other, 'echo shared'), cached, 'steps are apart');
+    for (const domain of [strangers, alone('1')]) {
+      await assert.rejects(builders.require(domain), /use the same builder/);
+      await assert.rejects(runStep(builders, domain, 'true'), /use the same builder/);
+    }
+    await builders.require(other);
+    await builders.close();
+  });
+
+  test('one of Sluice alone is emptied for another domain, and builds of one wait for those of the other', async () => {
+    await using buildkitd = await startBuildkitd();
+    const builders = oneBuilder(buildkitd.address);
+    const usage = (client: BuildkitClient) => client.diskUsage();
+    const use = <T>(domain: TrustDomain, work: (client: BuildkitClient) => Promise<T>) =>
+      builders.use({ domain, platforms: [] }, never, work);
+    await runStep(builders, user, 'echo made');
+    assert.match(await runStep(builders, user, 'echo made'), cached);
+
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const order: string[] = [];
+    const first = use(user, () => held).then(() => order.push('first'));
+    const second = use(other, usage).then(records => {
+      order.push('second');
+      assert.deepEqual(records, []);
+    });
+    // Comes later than the second: it does not go before it, although the builder has its domain.
+    const third = use(user, async () => {}).then(() => order.push('third'));
+    release();
+    await Promise.all([first, second, third]);
+    assert.deepEqual(order, ['first', 'second', 'third']);
+
+    await runStep(builders, alone('1'), 'echo secret');
+    await eventually('the state of a build alone is gone', async () => {
+      const records = await use(alone('2'), usage);
+      return records.length === 0;
+    });
+    await builders.close();
+  });
+
+  test('what a cancelled build leaves in use does not reach another domain', async () => {
+    await using buildkitd = await startBuildkitd();
+    const builders = oneBuilder(buildkitd.address);
+    const stop = new AbortController();
+    const cancelled = builders.use({ domain: user, platforms: [] }, stop.signal, client =>
+      build(
+        client,
+        {
+          dockerfile: 'FROM scratch\nCOPY busybox /bin/sh\nRUN echo secret > /made\nRUN sleep 99\n',
+          ...{ context, extraHosts: domainHosts(user) },
+        },
+        { signal: stop.signal },
+      ),
+    );
+    await eventually('a step runs', async () => (await buildkitd.containerProcesses()).length > 0);
+    stop.abort(new Error('cancelled'));
+    await assert.rejects(cancelled);
+    assert.doesNotMatch(await runStep(builders, other, 'echo secret > /made'), cached);
+    await builders.close();
+  });
+});
