@@ -156,7 +156,7 @@ function closed(port: number, text: string): Promise<void> {
 test('failed or missing handshakes are ended, and do not fill the log', async () => {
   await using sluice = await startSecure({}, { limits: { connections: { requestTime: '1s' } } });
   const secure = secureOf(sluice);
-  const texts = ['', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n', 'nonsense', '\x16\x03\x01'];
+  const texts = ['', 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', 'nonsense', '\x16\x03\x01'];
   await Promise.all(
     Array.from({ length: 200 }, (_, at) => closed(secure.port, texts[at % texts.length] ?? '')),
   );
@@ -188,7 +188,7 @@ test('connections over TLS have the same limits, and a stop ends those without a
     }
     await closed(port, 'the fifth');
     assert.equal(ended, 0);
-    sockets[0]?.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
+    sockets[0]?.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
     await new Promise(resolve => sockets[0]?.once('data', resolve));
     sluice.process.kill('SIGTERM');
     await eventually('all are ended', () => ended === 4, 10_000);
