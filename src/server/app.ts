@@ -124,7 +124,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const observe = createObserver(metrics);
   const noteBlob = createBlobMetrics(metrics);
   if (config.traces.endpoint) koa.use(traceRequests);
-  koa.use(outermost({ log, callers, trustedProxies, observe, tally: state.tally }));
+  koa.use(outermost({ log, callers, trustedProxies, publicUrl, observe, tally: state.tally }));
   koa.use(gate(requireOwnHost(createHostCheck(ownHosts(config, publicUrl)))));
   const crossOrigin = createCrossOrigin(config.cors.origins);
   if (config.cors.origins.length > 0) koa.use(crossOrigin.answer);

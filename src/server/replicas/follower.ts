@@ -51,7 +51,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   if (config.traces.endpoint) koa.use(traceRequests);
   koa.use(
     outermost({
-      ...{ log, trustedProxies: config.trustedProxies },
+      ...{ log, publicUrl, trustedProxies: config.trustedProxies },
       callers: createCallers(),
       observe: createObserver(metrics),
       tally: withMetrics(noTally, metrics),
