@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { buildkitVersion } from '../../test/world/tools.ts';
+import { buildkitSum, buildkitVersion } from '../../test/world/tools.ts';
 import { run } from './run.ts';
 
 /** The compiled programs. */
@@ -19,7 +19,12 @@ export type Runner = (command: string, ...args: string[]) => Promise<string>;
 export async function compileModule(runner: Runner, result: string): Promise<void> {
   console.log(`Downloading the modules of BuildKit ${buildkitVersion}`);
   const found = await runner('go', 'mod', 'download', '-json', `${module}@v${buildkitVersion}`);
-  const { Dir: source } = JSON.parse(found) as { Dir: string };
+  const { Dir: source, Sum: sum } = JSON.parse(found) as { Dir: string; Sum: string };
+  if (sum !== buildkitSum) {
+    throw new Error(
+      `the module proxy has another BuildKit ${buildkitVersion}: ${sum} in place of ${buildkitSum}`,
+    );
+  }
   console.log('Compiling BuildKit');
   await runner(
     ...(['nice', '-n', '19', 'go', 'build', '-C', source] as const),

@@ -16,7 +16,7 @@ export interface Machine {
 export type Road = 'go' | 'debian-go' | 'debian-source';
 
 // The version in BuildKit's go.mod. From 1.21 on, Go downloads a newer version of itself if it may.
-const wantedGo = [1, 26, 3];
+const wantedGo = [1, 26, 8];
 const fetchingGo = [1, 21, 0];
 
 /** Returns the ways to build on this machine, the best one first; empty if there is none. */

@@ -31,6 +31,7 @@ const kinds = {
   'unsupported-media': { status: 415, code: 'UNSUPPORTED' },
   'range-invalid': { status: 416, code: 'UNSUPPORTED' },
   'chunk-invalid': { status: 416, code: 'BLOB_UPLOAD_INVALID' },
+  misdirected: { status: 421, code: 'DENIED' },
   'too-many-requests': { status: 429, code: 'TOOMANYREQUESTS' },
   // After 404 some clients show no reason. After other codes some clients repeat the request.
   'build-failed': { status: 400, code: 'MANIFEST_UNKNOWN' },

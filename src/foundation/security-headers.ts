@@ -13,6 +13,15 @@ export const securityHeaders: Readonly<Record<string, string>> = {
 };
 
 /**
+ * The same for an answer over TLS: browsers then use only https for this host. Only this host, because others of its domain may have no
+ * certificate.
+ */
+export const securityHeadersOverTls: Readonly<Record<string, string>> = {
+  ...securityHeaders,
+  'strict-transport-security': 'max-age=31536000',
+};
+
+/**
  * Returns the headers of a page of this server. Only scripts and styles with the nonce are loaded; the page may
  * call this server and send forms to it.
  */

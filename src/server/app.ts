@@ -13,12 +13,12 @@ import { createAdministratorCheck, createCheckAccount } from '../http/callers/ba
 import { createCallers } from '../http/callers/callers.ts';
 import { createIdentify } from '../http/callers/identify.ts';
 import { traceRequests } from '../http/callers/trace-requests.ts';
-import { requireHost } from '../http/errors/broken-requests.ts';
 import { outermost } from '../http/errors/error-answers.ts';
 import { createGate } from '../http/gates/access-gate.ts';
 import { createCrossOrigin } from '../http/gates/cross-origin.ts';
 import { refuseForeignPages } from '../http/gates/foreign-page.ts';
 import { gate } from '../http/gates/gate.ts';
+import { createHostCheck, requireOwnHost } from '../http/gates/own-host.ts';
 import { createPullGuard } from '../http/gates/pull-guard.ts';
 import type { RefusedListener } from '../http/limits/connections.ts';
 import { createLimiter } from '../http/limits/limiter.ts';
@@ -46,6 +46,7 @@ import { createRegistries } from './assembly/registry-clients.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/server-state.ts';
 import { accessRules } from './config/read/access-in-force.ts';
+import { ownHosts } from './config/read/own-hosts.ts';
 import { configuredPlaces } from './config/read/places.ts';
 import { isBehindOthers } from './config/read/replica-settings.ts';
 import type { StopReason } from './life/stop-server.ts';
@@ -123,14 +124,14 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const observe = createObserver(metrics);
   const noteBlob = createBlobMetrics(metrics);
   if (config.traces.endpoint) koa.use(traceRequests);
-  koa.use(outermost({ log, callers, trustedProxies, observe, tally: state.tally }));
+  koa.use(outermost({ log, callers, trustedProxies, publicUrl, observe, tally: state.tally }));
+  koa.use(gate(requireOwnHost(createHostCheck(ownHosts(config, publicUrl)))));
   const crossOrigin = createCrossOrigin(config.cors.origins);
   if (config.cors.origins.length > 0) koa.use(crossOrigin.answer);
   const { perAddress, requestTime } = config.limits.connections;
   const bodies = createBodyMemory(config.limits.bodyMemory ?? usualBodyMemory());
   koa.use(
     gate(
-      requireHost,
       refuseForeignPages(publicUrl, crossOrigin.isAllowed),
       ...(isBehindOthers(config) ? [limitRequestsAtOnce(perAddress, trustedProxies)] : []),
       lendMemory(bodies, trustedProxies, requestTime),

@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import { build, connect } from '../../src/buildkit/index.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
+import { buildkitVersion } from '../world/tools.ts';
 import { type BuildWorld, failureOf, type LoggedRun, startBuildWorld } from './build-world.ts';
 
 // For events that must happen at once: long enough for a busy machine, far shorter than the sleep.
@@ -177,7 +178,7 @@ suite('ending', { concurrency: 2 }, () => {
 
   test('builder queries: version, disk usage, and pruning', async () => {
     await using world = await startBuildWorld();
-    assert.equal((await world.client.info()).version, 'v0.32.2');
+    assert.equal((await world.client.info()).version, `v${buildkitVersion}`);
     const [worker] = await world.client.listWorkers();
     assert.ok(worker?.platforms.includes('linux/amd64'));
     await world.build({ dockerfile: `FROM ${world.base}\nRUN echo x > /x\n` });

@@ -14,6 +14,7 @@ import {
 import { startDocker } from '../world/docker.ts';
 import { startRegistry } from '../world/registry.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
+import { buildkitVersion } from '../world/tools.ts';
 import { baseImage, failureOf } from './build-world.ts';
 
 const read = (path: string) => readFile(path, 'utf8');
@@ -39,7 +40,7 @@ test('TLS of both sides, by address and by name', async t => {
     const tls = { ca, cert, key, ...(serverName ? { serverName } : {}) };
     const client = connect(buildkitd.tcpAddress, { tls });
     t.after(() => client.close());
-    assert.equal((await client.info()).version, 'v0.32.2');
+    assert.equal((await client.info()).version, `v${buildkitVersion}`);
     await build(client, options);
   }
   const refused: Record<string, TlsOptions | undefined> = {

@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/server/config/load.ts';
+import { call } from '../faults/http-client.ts';
 import { assertSuccess } from '../integration/served.ts';
 import { startObjectStore } from '../world/object-store.ts';
 import { startPostgres } from '../world/postgres.ts';
@@ -130,6 +132,42 @@ suite('the Helm chart', () => {
     }
     const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
     assert.equal(new Set(names).size, names.length);
+  });
+
+  test('a policy admits the replicas and whom it lists, and nobody else', async () => {
+    const { from } = whole.networkPolicy;
+    for (const [values, listed] of [
+      [one, []],
+      [several, []],
+      [{ ...one, networkPolicy: { from: [] } }, []],
+      [whole, from],
+    ] as const) {
+      const objects = await rendered(values);
+      const { matchLabels } = only(objects, 'Deployment').spec.selector;
+      const [policy] = ofKind(objects, 'NetworkPolicy').filter(({ spec }) =>
+        isDeepStrictEqual(spec.podSelector, { matchLabels }),
+      );
+      assert.deepEqual(
+        policy?.spec.ingress?.map(rule => rule.from),
+        [[{ podSelector: { matchLabels } }, ...listed]],
+      );
+    }
+    await assert.rejects(rendered({ ...one, networkPolicy: { from: [{}] } }), /from/);
+    const open = await rendered({ ...one, networkPolicy: { enabled: false } });
+    assert.deepEqual(ofKind(open, 'NetworkPolicy'), []);
+  });
+
+  test('a server answers to the names of its service', async () => {
+    const names = ['team-sluice', 'team-sluice.tools', 'team-sluice.tools.svc'];
+    for (const hosts of [[], ['10.0.0.0/16']]) {
+      const objects = await rendered({
+        ...one,
+        ...(hosts.length > 0 ? { config: { hosts } } : {}),
+      });
+      assert.equal(only(objects, 'Service').metadata.name, 'team-sluice');
+      const { hosts: found } = parse(configOf(objects)) as { hosts: string[] };
+      assert.deepEqual(found, [...names, `${names[2]}.cluster.local`, ...hosts]);
+    }
   });
 
   test('a server has no right of the restricted profile too many', async () => {
@@ -261,6 +299,8 @@ suite('the Helm chart', () => {
     for (const probe of [container.readinessProbe, container.livenessProbe]) {
       assert.equal((await sluice.fetch(probe.httpGet?.path ?? '')).status, 200);
     }
+    const inside = { headers: { host: only(objects, 'Service').metadata.name } };
+    assert.equal((await call(`${sluice.url}/healthz`, inside)).status, 200);
     assert.equal(container.ports[0]?.containerPort, 9090);
     assert.match(readFileSync('Dockerfile', 'utf8'), /SLUICE_LISTEN=0\.0\.0\.0:9090/);
     assert.ok(stringify(parse(configOf(objects))).includes('trustedProxies: 1'));

@@ -18,6 +18,7 @@ export interface KubernetesObject {
     readonly replicas?: number;
     readonly selector: Labels & { readonly matchLabels?: Labels };
     readonly podSelector?: { readonly matchLabels: Labels };
+    readonly ingress?: readonly { readonly from?: readonly object[] }[];
     /** Of a `ServiceMonitor`: the label of a service that names the job. */
     readonly jobLabel?: string;
     readonly strategy?: { readonly type: string };

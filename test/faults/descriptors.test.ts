@@ -37,7 +37,7 @@ test('without free descriptors nothing ends, and the server recovers', async () 
       socket.resume();
       for (const path of ['/metrics', `/v2/team/app/blobs/${digestOf(layer)}`, '/readyz']) {
         socket.write(
-          `GET ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: ${admin.authorization}\r\n\r\n`,
+          `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${admin.authorization}\r\n\r\n`,
         );
       }
       await closed;

@@ -96,6 +96,88 @@ test('a token service that the operator listed may be on another host', async ()
   assert.equal(tokens.count('GET', '/auth'), 1);
 });
 
+/** Like Harbor, which offers its token service only to a request without a login. */
+function harbor(repository: string) {
+  const { relay } = world.upstreams;
+  const image = relay.image(repository);
+  const state = { key: 1, realm: 'first', mayLogIn: true, tokens: 0 };
+  relay.on(`/tokens/${repository}/`, (request, response) => {
+    if (!request.url?.startsWith(`/tokens/${repository}/${state.realm}`))
+      return json(response, 404, {});
+    state.tokens += 1;
+    return state.mayLogIn
+      ? json(response, 200, { token: `${bearer}-${state.key}`, expires_in: 300 })
+      : json(response, 401, {});
+  });
+  relay.on(`/v2/${repository}/`, ({ headers: { authorization } }, response, serve) => {
+    if (state.mayLogIn && authorization === `Bearer ${bearer}-${state.key}`) return serve();
+    const realm = `http://${relay.host}/tokens/${repository}/${state.realm}`;
+    const offered = authorization
+      ? 'Basic realm="harbor"'
+      : `Bearer realm="${realm}",service="harbor-registry",scope="repository:${repository}:pull"`;
+    response.writeHead(401, { 'www-authenticate': offered }).end();
+  });
+  return { image, state };
+}
+
+test('a registry that answers a refused token with Basic is asked without a login', async () => {
+  const { relay } = world.upstreams;
+  const { image, state } = harbor('harbor/app');
+  const pull = await world.serve(image);
+  const layer = `blobs/${image.layers[0]?.digest}`;
+  assert.equal((await pull(layer)).status, 200);
+  // It starts again with another key, and its token service moves.
+  for (const [key, realm] of [
+    [2, 'first'],
+    [3, 'second'],
+  ] as const) {
+    Object.assign(state, { key, realm, tokens: 0 });
+    const before = relay.requests.length;
+    assert.equal((await pull(layer)).status, 200, `key ${key}`);
+    assert.equal(state.tokens, 1);
+    assert.equal(
+      relay.requests.length - before,
+      4,
+      'refused, without a login, the token, the blob',
+    );
+    assert.equal((await pull(layer)).status, 200);
+    assert.equal(relay.requests.length - before, 5, 'the new token is used again');
+  }
+});
+
+test('a registry that refuses everything for a while is used again afterwards', async () => {
+  const { image, state } = harbor('harbor/closed');
+  await world.serve(image);
+  state.key = 2;
+  state.mayLogIn = false;
+  for (let attempt = 0; attempt < 3; attempt += 1) await assert.rejects(world.serve(image));
+  state.mayLogIn = true;
+  const pull = await world.serve(image);
+  assert.equal((await pull(`blobs/${image.layers[0]?.digest}`)).status, 200);
+});
+
+test('a password that is refused is not sent twice', async () => {
+  const { relay } = world.upstreams;
+  const image = relay.image('basic/app');
+  let isGood = true;
+  relay.on('/v2/basic/app/', ({ headers: { authorization } }, response, serve) => {
+    if (isGood && authorization?.startsWith('Basic ')) return serve();
+    response.writeHead(401, { 'www-authenticate': 'Basic realm="registry"' }).end();
+  });
+  const pull = await world.serve(image);
+  const layer = `blobs/${image.layers[0]?.digest}`;
+  assert.equal((await pull(layer)).status, 200);
+  isGood = false;
+  const before = relay.requests.length;
+  assert.notEqual((await pull(layer)).status, 200);
+  const logins = relay.requests
+    .slice(before)
+    .map(({ headers }) => headers.authorization !== undefined);
+  assert.deepEqual(logins, [true, false]);
+  isGood = true;
+  assert.equal((await pull(layer)).status, 200);
+});
+
 test('a refused token is replaced once', async () => {
   const { relay } = world.upstreams;
   const image = guarded('own/stale', `http://${relay.host}/tokens/stale`);

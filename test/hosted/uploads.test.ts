@@ -28,7 +28,7 @@ async function patchPartly(location: string, from: number, to: number): Promise<
   socket.on('error', () => {});
   const head = [
     `PATCH ${location} HTTP/1.1`,
-    'host: sluice',
+    'host: localhost',
     `authorization: ${admin.authorization}`,
     'content-type: application/octet-stream',
     `content-length: ${whole.length - from}`,

@@ -5,10 +5,12 @@ import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { assertApiFault, assertRegistryFault, call, type Reply } from '../faults/http-client.ts';
 import { assertSuccess } from '../integration/served.ts';
 import { login, pull } from '../world/clients.ts';
+import { freePort } from '../world/free-port.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
+import { type Sluice, type SluiceOptions, startSluice } from '../world/sluice.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { basic } from './platform/platform-server.ts';
 
 const admin = { name: 'admin', password: 'secret' };
@@ -66,8 +68,9 @@ suite('access', { concurrency: 4 }, () => {
     await registry?.stop();
   });
 
-  const start = (config: object) =>
+  const start = (config: object, options: SluiceOptions = {}) =>
     startSluice({
+      ...options,
       config: { accounts, registries: { [registry.host]: { plainHttp: true } }, ...config },
     });
   const ask = (
@@ -224,12 +227,42 @@ suite('access', { concurrency: 4 }, () => {
   });
 
   test('pulls: off serves nothing', async () => {
-    await using sluice = await start({ access: { pulls: 'off' } });
-    const { targetImage } = await sluice.request({ containerImage: image.reference });
-    const reply = await call(sluice.at(targetImage, 'manifests/oci'), {
-      headers: { authorization: administrator },
-    });
-    assertRegistryFault(reply, { status: 403, code: 'DENIED', message: /disabled pulls/ });
+    const port = await freePort();
+    await using directory = await makeTempDir('pulls-off');
+    const data = directory.join('data');
+    const startAgain = (config: object) => start(config, { data, port });
+    const open = await startAgain({});
+    const { targetImage } = await open.request({ containerImage: image.reference });
+    await open.stop();
+    await using sluice = await startAgain({ access: { pulls: 'off' } });
+    const says = /switched off pulls of served names \(its setting 'access\.pulls' is 'off'\)/;
+    const [, repository = ''] = /^[^/]+\/(.+):[^:]+$/.exec(targetImage) ?? [];
+    const token = await call(
+      `${sluice.url}/v2/token?service=x&scope=repository:${repository}:pull`,
+    );
+    const bearer = `Bearer ${JSON.parse(String(token.body)).token}`;
+    for (const authorization of [undefined, administrator, bearer]) {
+      const headers = authorization ? { authorization } : {};
+      for (const route of ['manifests/oci', `blobs/sha256:${'0'.repeat(64)}`, 'tags/list']) {
+        const reply = await call(sluice.at(targetImage, route), { headers });
+        assertRegistryFault(reply, { status: 403, code: 'DENIED', message: says });
+      }
+      const head = await fetch(sluice.at(targetImage, 'manifests/oci'), {
+        method: 'HEAD',
+        headers,
+      });
+      assert.equal(head.status, 403);
+      assert.match(head.statusText, says);
+    }
+    // Nobody gets a name that nobody can pull.
+    for (const wish of wishes.filter(({ path }) => /container/.test(path))) {
+      const reply = await ask(sluice, wish, { authorization: administrator });
+      if (wish.what === 'a frozen image') isLetIn(reply);
+      else assertApiFault(reply, 403, says);
+    }
+    await using root = await openRoot('bookworm');
+    const pulled = await pull(root, 'skopeo', targetImage);
+    assert.match(pulled.stderr, says);
   });
 
   test('a rate of 0 refuses every request, however long the caller waits', async () => {

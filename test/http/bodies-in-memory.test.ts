@@ -23,7 +23,7 @@ after(() => sluice.stop());
 function begin(length: number): Open {
   return open(
     sluice,
-    `POST /v1alpha2/container HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\nConnection: close\r\n\r\n`,
+    `POST /v1alpha2/container HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\nConnection: close\r\n\r\n`,
   );
 }
 

@@ -6,8 +6,8 @@ import { eventually } from '../world/eventually.ts';
 import { startSluice } from '../world/sluice.ts';
 import { open } from './open-connection.ts';
 
-const halfRequest = 'GET /service-info HTTP/1.1\r\nHost: a';
-const wholeRequest = 'GET /service-info HTTP/1.1\r\nHost: a\r\n\r\n';
+const halfRequest = 'GET /service-info HTTP/1.1\r\nHost: localhost';
+const wholeRequest = 'GET /service-info HTTP/1.1\r\nHost: localhost\r\n\r\n';
 
 const limits = (connections: object) => ({ config: { limits: { connections } } });
 
@@ -37,7 +37,7 @@ test('a stop ends idle, silent and half-sent connections at once, and waits for 
     await eventually('answered', () => idle.text().includes('serviceInfo'));
     const [silent, half] = [open(sluice, ''), open(sluice, halfRequest)];
     const body = '{"containerImage":"127.0.0.1:1/a/b:c"}';
-    const head = `POST /v1alpha2/container HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const head = `POST /v1alpha2/container HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
     const pending = open(sluice, head);
     // Bytes sent earlier have arrived when the server has answered on a later connection.
     assert.equal((await sluice.fetch('/healthz')).status, 200);
@@ -79,7 +79,7 @@ test('behind proxies, requests are counted by client, not connections by proxy',
     config: { trustedProxies: 1, limits: { connections: { perAddress: 3 } } },
   });
   const head = (client: string) =>
-    `POST /v1alpha2/container HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ${client}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n`;
+    `POST /v1alpha2/container HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: ${client}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n`;
   const ofProxy = Array.from({ length: 6 }, (_, at) => open(sluice, head(`192.0.2.${at % 2}`)));
   const ask = (client: string) =>
     call(`${sluice.url}/healthz`, { headers: { 'x-forwarded-for': `203.0.113.9, ${client}` } });
@@ -117,8 +117,8 @@ test('bytes that are not HTTP get an answer with the usual headers, and are not 
   await using sluice = await startSluice();
   for (const [text, status] of [
     ['nonsense\r\n\r\n', 400],
-    ['GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n', 400],
-    [`GET / HTTP/1.1\r\nHost: a\r\nX: ${'y'.repeat(20_000)}\r\n\r\n`, 431],
+    ['GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n', 400],
+    [`GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'y'.repeat(20_000)}\r\n\r\n`, 431],
     ['GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
   ] as const) {
     const answer = await raw(sluice.port, text);
@@ -126,7 +126,8 @@ test('bytes that are not HTTP get an answer with the usual headers, and are not 
     assert.match(answer, /\r\nx-content-type-options: nosniff\r\n/);
     assert.match(answer, /\r\ncontent-security-policy: default-src 'none'/);
   }
-  const expecting = 'GET /healthz HTTP/1.1\r\nHost: a\r\nExpect: cake\r\nConnection: close\r\n\r\n';
+  const expecting =
+    'GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: cake\r\nConnection: close\r\n\r\n';
   assert.match(await raw(sluice.port, expecting), /^HTTP\/1\.1 200 /);
   await sluice.stop();
   const bad = readLog(sluice.output()).filter(({ level }) => level !== 'info');

@@ -171,13 +171,13 @@ test('every answer to a program has the headers: errors, blobs, redirects, 304, 
     assertSafe(`${what}: ${reply.status}`, reply);
   }
   for (const text of [
-    'GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n',
+    'GET /%zz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n',
     'nonsense\r\n\r\n',
     'GET / HTTP/1.1\r\nConnection: close\r\n\r\n',
   ]) {
     assert.match(await raw(sluice.port, text), /\r\nx-content-type-options: nosniff\r\n/, text);
   }
   const upgrade =
-    'GET /pairing/x/token/y?endpoint=z HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
+    'GET /pairing/x/token/y?endpoint=z HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
   assert.match(await raw(sluice.port, upgrade), /^HTTP\/1\.1 403 .*nosniff\r\n/s);
 });

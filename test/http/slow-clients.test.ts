@@ -33,7 +33,7 @@ before(async () => {
 after(() => sluice.stop());
 
 const headOf = (line: string, headers = '') =>
-  `${line} HTTP/1.1\r\nHost: a\r\nAuthorization: ${admin.authorization}\r\n${headers}\r\n`;
+  `${line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${admin.authorization}\r\n${headers}\r\n`;
 
 function open(head: string): { socket: Socket; isClosed: () => boolean } {
   const socket = connect(sluice.port, '127.0.0.1');

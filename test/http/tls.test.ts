@@ -68,6 +68,24 @@ test('curl gets answers over TLS 1.2 and 1.3, and over plain HTTP', async () => 
   assert.match(sluice.output(), new RegExp(`"url":"https://${host}"`), 'names begin with it');
 });
 
+test('answers over TLS have browsers use https only, if clients use the server by https', async () => {
+  const headersOf = async (url: string) => {
+    const { stdout } = await curl(['--cacert', first.authority, '-D', '-', '-o', '/dev/null', url]);
+    return stdout;
+  };
+  const strict = /^strict-transport-security: max-age=31536000\r$/im;
+  await using sluice = await startSecure({}, { url: 'https://images.example.com' });
+  for (const path of ['/healthz', '/', '/nowhere', '/v2/']) {
+    assert.match(await headersOf(secureOf(sluice).url + path), strict, path);
+    // RFC 6797, section 7.2.
+    assert.doesNotMatch(await headersOf(sluice.url + path), strict, path);
+  }
+  for (const url of ['https://localhost:9090', 'http://images.example.com']) {
+    await using other = await startSecure({}, { url });
+    assert.doesNotMatch(await headersOf(`${secureOf(other).url}/healthz`), strict, url);
+  }
+});
+
 test('the command line trusts the given authority', async () => {
   await using sluice = await startSecure();
   const { url } = secureOf(sluice);
@@ -156,7 +174,7 @@ function closed(port: number, text: string): Promise<void> {
 test('failed or missing handshakes are ended, and do not fill the log', async () => {
   await using sluice = await startSecure({}, { limits: { connections: { requestTime: '1s' } } });
   const secure = secureOf(sluice);
-  const texts = ['', 'GET / HTTP/1.1\r\nHost: a\r\n\r\n', 'nonsense', '\x16\x03\x01'];
+  const texts = ['', 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', 'nonsense', '\x16\x03\x01'];
   await Promise.all(
     Array.from({ length: 200 }, (_, at) => closed(secure.port, texts[at % texts.length] ?? '')),
   );
@@ -188,7 +206,7 @@ test('connections over TLS have the same limits, and a stop ends those without a
     }
     await closed(port, 'the fifth');
     assert.equal(ended, 0);
-    sockets[0]?.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
+    sockets[0]?.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n');
     await new Promise(resolve => sockets[0]?.once('data', resolve));
     sluice.process.kill('SIGTERM');
     await eventually('all are ended', () => ended === 4, 10_000);

@@ -3,7 +3,7 @@
  * Images of Docker Hub are made from Debian's packages, under the names in the files.
  */
 import assert from 'node:assert/strict';
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { appendFile, cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -44,9 +44,10 @@ suite('docker compose up', () => {
     await docker.load(images);
     const folder = join(root.directory, 'tmp/project/sluice');
     await mkdir(folder, { recursive: true });
-    for (const name of ['compose.yaml', 'builder', 'Dockerfile']) {
+    for (const name of ['compose.yaml', 'sluice.yaml', 'builder', 'Dockerfile']) {
       await cp(join(project, name), join(folder, name), { recursive: true });
     }
+    await appendFile(join(folder, 'sluice.yaml'), 'logLevel: debug\n');
     const settings = {
       SLUICE_ACCOUNTS: 'admin:sesame',
       SLUICE_BUILDER_MEMORY: '512m',
@@ -106,6 +107,23 @@ suite('docker compose up', () => {
     const get = (at: string) => `$(wget -q -T 3 -O - http://${at}/ 2>&1 | head -c 60)`;
     return stepSays(addresses.map(at => `echo "${at} ${get(at)}"`).join('; '));
   };
+
+  test('the server has few rights and limits, and the settings of the file', async () => {
+    const inspected = await docker.docker(['inspect', 'sluice-sluice-1']);
+    const [{ HostConfig: found }] = JSON.parse(assertSuccess(inspected));
+    assert.deepEqual(
+      [found.ReadonlyRootfs, found.CapDrop, found.SecurityOpt, found.Memory, found.PidsLimit],
+      [true, ['ALL'], ['no-new-privileges:true'], 2 * 1024 ** 3, 512],
+    );
+    const inside = ['exec', '--no-TTY', 'sluice', 'node', 'bin/sluice.js', 'config'];
+    assert.match(
+      assertSuccess(await compose(inside)),
+      /^logLevel +debug +\/etc\/sluice\/sluice\.yaml/m,
+    );
+    const script = 'require("node:fs").writeFileSync("/sluice/x", "")';
+    const writing = await compose(['exec', '--no-TTY', 'sluice', 'node', '-e', script]);
+    assert.match(writing.stderr, /EROFS/);
+  });
 
   test('an image is built on a hosted one, pushed and run', async () => {
     const image = assertSuccess(

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
+import { call, raw } from '../faults/http-client.ts';
 import { basic, Repository } from '../hosted/push-client.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
@@ -96,6 +97,23 @@ suite('three replicas', () => {
         assert.equal(digestOf(Buffer.from(await blob.arrayBuffer())), digest);
       }
     }
+  });
+
+  test('the replica that a client asks checks the host, and the leader takes its word', async () => {
+    const follower = ((await replicas.leader()) + 1) % 3;
+    await server(follower).stop();
+    const at = await replicas.start(follower, { SLUICE_HOSTS: 'only-here' });
+    const ask = (to: Sluice, host: string) => call(`${to.url}/service-info`, { headers: { host } });
+    assert.equal((await ask(at, 'only-here')).status, 200);
+    assert.equal((await ask(at, 'evil.example')).status, 421);
+    assert.equal((await ask(server(await replicas.leader()), 'only-here')).status, 421);
+    // A page can send this header, but does not know the proof.
+    const headers = { host: 'evil.example', 'sluice-replica': 'x', 'sluice-peer': '127.0.0.1' };
+    for (const to of replicas.servers) {
+      assert.equal((await call(`${to.url}/service-info`, { headers })).status, 421);
+    }
+    const plain = await raw(at.port, 'GET /service-info HTTP/1.0\r\n\r\n');
+    assert.match(plain, /^HTTP\/1\.1 200 /);
   });
 
   test('a push in chunks changes the replica in the middle', async () => {

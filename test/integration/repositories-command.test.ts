@@ -1,7 +1,7 @@
 /** `sluice repositories`, and the catalog behind it. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { call } from '../faults/http-client.ts';
+import { assertRegistryFault, call } from '../faults/http-client.ts';
 import { basic, Repository } from '../hosted/push-client.ts';
 import { login } from '../world/clients.ts';
 import { openRoot } from '../world/root.ts';
@@ -66,6 +66,28 @@ suite('repositories', { concurrency: 1 }, () => {
       await login(root, 'crane', sluice.host, { username: 'reader', password: 'read' }),
     );
     assert.deepEqual(await catalog(), ['public/app', 'team/app', 'team/tool']);
+  });
+
+  test('a catalog without a login is challenged, so that clients send theirs', async () => {
+    const reply = await call(`${sluice.url}/v2/_catalog`);
+    assertRegistryFault(reply, { status: 401, code: 'UNAUTHORIZED', message: /Request a token/ });
+    const asked = String(reply.headers['www-authenticate']);
+    assert.match(asked, /^Bearer realm="[^"]+\/v2\/token",.*scope="registry:catalog:\*"$/);
+    const [, realm = ''] = /realm="([^"]+)"/.exec(asked) ?? [];
+    for (const [headers, expected] of [
+      [{}, ['public/app']],
+      [basic('reader', 'read'), ['public/app', 'team/app', 'team/tool']],
+    ] as const) {
+      const url = `${realm}?service=${sluice.host}&scope=registry:catalog:*`;
+      const { token } = JSON.parse(String((await call(url, { headers })).body));
+      const listed = await call(`${sluice.url}/v2/_catalog`, {
+        headers: { authorization: `Bearer ${token}` },
+      });
+      assert.deepEqual(JSON.parse(String(listed.body)).repositories, expected);
+    }
+    // Nobody can log in there.
+    await using open = await startSluice();
+    assert.equal((await call(`${open.url}/v2/_catalog`)).status, 200);
   });
 
   test('a token lists repositories only if it was requested for that', async () => {

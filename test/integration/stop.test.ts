@@ -62,7 +62,7 @@ test('clients leave their connections before the server stops, and new ones are 
       let isConnected = false;
       socket.on('connect', () => {
         isConnected = true;
-        socket.write('GET /v2/ HTTP/1.1\r\nHost: x\r\n\r\n');
+        socket.write('GET /v2/ HTTP/1.1\r\nHost: localhost\r\n\r\n');
       });
       socket.on('data', data => {
         text += data;

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import { compileModule } from '../../scripts/tools/buildkit-go.ts';
+import { buildkitVersion } from '../world/tools.ts';
 
 const read = (path: string) => readFile(new URL(`../../${path}`, import.meta.url), 'utf8');
 
@@ -15,10 +17,32 @@ test('the builder closes the addresses that Sluice closes', async () => {
   );
 });
 
-test('its image is a release by its version, and has none of the known vulnerabilities', async () => {
-  const service = await read('builder/service.yaml');
-  const [, major, minor] =
-    /image: \$\{SLUICE_BUILDKIT_IMAGE:-moby\/buildkit:v(\d+)\.(\d+)\.\d+\}/.exec(service) ?? [];
+test('one version of BuildKit is everywhere, and has none of the known vulnerabilities', async () => {
+  const image = `moby/buildkit:v${buildkitVersion}`;
+  for (const [path, line] of [
+    ['builder/service.yaml', `image: \${SLUICE_BUILDKIT_IMAGE:-${image}}`],
+    ['deploy/helm/values.yaml', `image: docker.io/${image}-rootless`],
+    ['docs/kubernetes.md', `${image}-rootless@sha256:`],
+    ['README.md', `docker pull ${image}`],
+  ] as const) {
+    const text = await read(path);
+    assert.ok(text.includes(line), path);
+    for (const [, version] of text.matchAll(/moby\/buildkit:v(\d[\d.]*\d)/g)) {
+      assert.equal(version, buildkitVersion, path);
+    }
+  }
+  const [major, minor] = buildkitVersion.split('.').map(Number);
   // CVE-2026-15792, and those before it, are fixed since 0.31.2.
-  assert.ok(Number(major) > 0 || Number(minor) >= 32, service);
+  assert.ok((major ?? 0) > 0 || (minor ?? 0) >= 32);
+});
+
+test('another module under its version is refused', async () => {
+  const answer = JSON.stringify({ Dir: '/nowhere', Sum: 'h1:AAAA' });
+  const commands: string[] = [];
+  const runner = async (command: string, ...args: string[]) => {
+    commands.push([command, ...args].join(' '));
+    return answer;
+  };
+  await assert.rejects(compileModule(runner, '/nowhere'), /another BuildKit .*h1:AAAA in place of/);
+  assert.equal(commands.length, 1);
 });

@@ -6,7 +6,7 @@ const debian: Machine = { go: undefined, isDebian: true, isRoot: true };
 
 const cases: readonly (readonly [string, Machine, readonly Road[]])[] = [
   ['Debian without Go', debian, ['debian-go', 'debian-source']],
-  ['Debian with a new Go', { ...debian, go: '1.26.3' }, ['go', 'debian-source']],
+  ['Debian with a new Go', { ...debian, go: '1.26.8' }, ['go', 'debian-source']],
   ['Debian with a newer Go', { ...debian, go: '1.30' }, ['go', 'debian-source']],
   ['a Go 2', { ...debian, go: '2.0.1' }, ['go', 'debian-source']],
   [
@@ -14,7 +14,7 @@ const cases: readonly (readonly [string, Machine, readonly Road[]])[] = [
     { ...debian, go: '1.24.4' },
     ['go', 'debian-go', 'debian-source'],
   ],
-  ['a Go just too old', { ...debian, go: '1.26.2' }, ['go', 'debian-go', 'debian-source']],
+  ['a Go just too old', { ...debian, go: '1.26.7' }, ['go', 'debian-go', 'debian-source']],
   ['the Go of Debian 12', { ...debian, go: '1.19.8' }, ['debian-go', 'debian-source']],
   ['a candidate', { ...debian, go: '1.27rc1' }, ['go', 'debian-source']],
   ['no root', { ...debian, isRoot: false }, []],

@@ -311,7 +311,7 @@ test('the place of an upload is judged as an address that the registry names', a
   const exchange = createExchange({
     ...{ health: noRemoteHealth, registries: new Map(), retry, onMirrorFailure: () => {} },
     transport: { send, sendBlob: send, checkReach: async () => {}, close: async () => {} },
-    authorizer: { known: async () => undefined, answer: async () => undefined },
+    authorizer: { known: async () => undefined, answer: async () => undefined, forget() {} },
     mirrorCredentials: async () => undefined,
   });
   const pusher = createPushClient(exchange, registry => endpointOf(new Map(), registry));

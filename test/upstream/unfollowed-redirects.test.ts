@@ -35,6 +35,7 @@ function clientOf(status: number, headers: Readonly<Record<string, string>>, tok
     authorizer: {
       known: async () => undefined,
       answer: () => (token ? Promise.reject(token) : Promise.resolve(undefined)),
+      forget() {},
     },
     registries: new Map(),
     mirrorCredentials: async () => undefined,

@@ -76,8 +76,10 @@ export const hostPackages: Readonly<Record<string, string>> = {
 /** Older versions of Node that the packages are tested with, by their major version. */
 export const nodeVersions = { 20: '20.20.2', 22: '22.23.3' } as const;
 
-/** The version of BuildKit that `npm run buildkit` installs. */
-export const buildkitVersion = '0.32.2';
+/** The version of BuildKit everywhere: what `npm run buildkit` installs, and the images in the files for operators. */
+export const buildkitVersion = '0.34.2';
+/** The checksum of its module, as in a `go.sum`. */
+export const buildkitSum = 'h1:fXgOe79JW5zJNDumRtwTemOklLX66otQokObUXuiGJo=';
 /** The version of versitygw, an S3-compatible object store. */
 export const objectStoreVersion = '1.8.0';
 /** Helm, kubeconform, and the Kubernetes whose schema the chart is held against. */

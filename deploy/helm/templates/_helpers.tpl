@@ -102,6 +102,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $_ := set $config "url" .Values.url }}
 {{- $_ := set $config "stopDelay" .Values.stopDelay }}
 {{- $_ := set $config "drainTime" .Values.drainTime }}
+{{- /* The names of the service. Probes and Prometheus use the addresses of pods, which are the server's own. */}}
+{{- $service := include "sluice.name" . }}
+{{- $inside := printf "%s.%s" $service .Release.Namespace }}
+{{- $names := list $service $inside (printf "%s.svc" $inside) (printf "%s.svc.cluster.local" $inside) }}
+{{- $_ := set $config "hosts" (concat $names (.Values.config.hosts | default list)) }}
 {{- if and .Values.ingress.enabled (not (hasKey $config "trustedProxies")) }}{{ $_ := set $config "trustedProxies" 1 }}{{ end }}
 {{- if include "sluice.isShared" . }}{{ $_ := set $config "content" .Values.content }}{{ end }}
 {{- if .Values.buildkit.enabled }}

@@ -46,7 +46,7 @@ export function callerAddress(request: IncomingMessage, trustedProxies: number):
 const mapped = /^::ffff:(?=[\d.]+$)/i;
 
 /** Returns the canonical spelling of an address. An IPv4 address inside an IPv6 address becomes IPv4. */
-function spelled(given: string): string {
+export function spelled(given: string): string {
   const address = given.replace(mapped, '');
   if (isIP(address) !== 6) return address;
   const [bare = ''] = address.split('%');

@@ -1,8 +1,6 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { Fault } from '../../foundation/fault.ts';
 import { endWith, rawAnswer } from '../../foundation/raw-answer.ts';
-import type { Check } from '../gates/gate.ts';
 import type { Connections } from '../limits/connections.ts';
 
 const answers: Readonly<Record<string, readonly [number, string]>> = {
@@ -32,9 +30,3 @@ export function answerBrokenRequests(server: Server, connections: Connections): 
   // By default, Node answers 417. A server may ignore the expectation (RFC 9110, section 10.1.1).
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
 }
-
-/** Rejects HTTP/1.1 requests without a `Host` header, as Node does by default. Source: RFC 9112, section 3.2. */
-export const requireHost: Check = ({ req }) => {
-  if (req.headers.host !== undefined || req.httpVersion === '1.0') return;
-  throw new Fault('bad-request', 'The request has no Host header: send one', { phase: 'request' });
-};

@@ -23,6 +23,7 @@ export interface OutermostDeps {
   readonly observe: Observe;
   readonly callers: Callers;
   readonly trustedProxies: number;
+  readonly publicUrl: URL;
   readonly tally: Tally;
 }
 
@@ -33,13 +34,16 @@ export interface OutermostDeps {
 export function outermost(deps: OutermostDeps): Middleware<RequestState> {
   const { log, observe, callers } = deps;
   const createRequestId = createRequestIds();
+  const { protocol, hostname } = deps.publicUrl;
+  // Other servers of this machine have the same name.
+  const requiresTls = protocol === 'https:' && hostname !== 'localhost';
   return async (ctx, next) => {
     const { req, res } = ctx;
     const began = performance.now();
     const requestId = createRequestId();
     // A closed socket has no address.
     const client = callerAddress(req, deps.trustedProxies);
-    addUsualHeaders(res, requestId);
+    addUsualHeaders(res, requestId, requiresTls);
     const target = pathOfTarget(req.url ?? '');
     // All code below parses the URL again, which throws if it is not a path.
     req.url = target ?? '/';

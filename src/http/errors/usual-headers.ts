@@ -1,14 +1,23 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { securityHeaders } from '../../foundation/security-headers.ts';
+import { TLSSocket } from 'node:tls';
+import { securityHeaders, securityHeadersOverTls } from '../../foundation/security-headers.ts';
 
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
  * Gives an answer the headers of every answer, where its route sets none of the same name. They are added when the head
  * is written: Node writes headers from one object a third faster than those that were set one by one.
+ *
+ * @param requiresTls an answer over TLS tells browsers to use only https for this host. Source: RFC 6797
  */
-export function addUsualHeaders(response: ServerResponse, requestId: string): void {
-  const usual: Readonly<Record<string, string>> = { 'x-request-id': requestId, ...securityHeaders };
+export function addUsualHeaders(
+  response: ServerResponse,
+  requestId: string,
+  requiresTls: boolean,
+): void {
+  const security =
+    requiresTls && response.socket instanceof TLSSocket ? securityHeadersOverTls : securityHeaders;
+  const usual: Readonly<Record<string, string>> = { 'x-request-id': requestId, ...security };
   const { writeHead } = response;
   response.writeHead = (
     status: number,

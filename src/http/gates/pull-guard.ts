@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../foundation/fault.ts';
 import type { RegistryAuth } from '../registry/login/registry-auth.ts';
-import type { Openness } from './access-rules.ts';
+import { type Openness, pullsAreOff } from './access-rules.ts';
 
 /**
  * Accepts a request for a served name. Throws a {@link Fault}: 401 with a challenge if a login is required, 403 if
@@ -16,11 +16,11 @@ export function createPullGuard(pulls: Openness, auth: RegistryAuth): PullGuard 
     case 'login':
       return (request, name) => auth.admitPull(request, name);
     case 'off':
-      return () => {
+      return (_request, name) => {
         throw new Fault(
           'denied',
-          'This server serves no images: its operator has disabled pulls. Send the container request to another server',
-          { phase: 'request', cause: new Error("access.pulls is 'off'") },
+          `Cannot pull ${name}: ${pullsAreOff}. Request the image from another server, or a frozen one from this server`,
+          { phase: 'request', headline: `Cannot pull: ${pullsAreOff}` },
         );
       };
   }

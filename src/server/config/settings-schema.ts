@@ -9,7 +9,7 @@ import { builds } from './sections/builds-schema.ts';
 import { channels, conda } from './sections/conda-schema.ts';
 import { cors } from './sections/cors-schema.ts';
 import { disk, sweep } from './sections/disk-schema.ts';
-import { address, connections, tls } from './sections/listening-schema.ts';
+import { address, connections, host, tls } from './sections/listening-schema.ts';
 import { platform } from './sections/platform-schema.ts';
 import { sif } from './sections/sif-schema.ts';
 import { content, replica, s3 } from './sections/site-schema.ts';
@@ -238,6 +238,12 @@ export const configSchema = z.strictObject({
     .optional()
     .describe(
       'Public base URL. Its host and port begin every served image name. Default: `https://<tls.listen>` with TLS, otherwise `http://<listen>`',
+    ),
+  hosts: list
+    .pipe(z.array(host))
+    .default([])
+    .describe(
+      'Further names, addresses and networks (`10.0.0.0/16`) under which clients reach this server, without a port. It answers to these, the host of `url`, `localhost` and its own addresses; other hosts get 421',
     ),
   data: z
     .string()

@@ -5,6 +5,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import { answerBrokenRequests } from '../../http/errors/broken-requests.ts';
 import { mayUpgrade } from '../../http/gates/foreign-page.ts';
+import { createHostCheck } from '../../http/gates/own-host.ts';
 import {
   type ConnectionLimits,
   createConnections,
@@ -12,6 +13,7 @@ import {
 } from '../../http/limits/connections.ts';
 import { serveHalfClosed } from '../../http/limits/half-closed.ts';
 import { endSlowPeers } from '../../http/limits/slow-peers.ts';
+import { ownHosts } from '../config/read/own-hosts.ts';
 import { isBehindOthers } from '../config/read/replica-settings.ts';
 import { tlsSettings } from '../config/read/tls.ts';
 import type { Config } from '../config/settings-schema.ts';
@@ -53,6 +55,7 @@ export async function openListeners(
   attach: (server: Server) => void,
 ): Promise<Listeners> {
   const { requestTime, stallTime } = config.limits.connections;
+  const checkHost = createHostCheck(ownHosts(config, publicUrl));
   const options: ServerOptions = {
     keepAliveTimeout: keepAliveMs,
     headersTimeout: requestTime,
@@ -63,7 +66,9 @@ export async function openListeners(
     keepAliveInitialDelay: probeMs,
     // The server refuses such requests itself, with its usual headers.
     requireHostHeader: false,
-    shouldUpgradeCallback: request => mayUpgrade(request, publicUrl),
+    // The others are answered like requests without an upgrade, with the reason.
+    shouldUpgradeCallback: request =>
+      mayUpgrade(request, publicUrl) && checkHost(request) === undefined,
   };
   const settings = tlsSettings(config);
   const secure = settings && createTlsServer(settings, options, log);

@@ -7,13 +7,14 @@ import { createMetricsRegistry } from '../../foundation/telemetry.ts';
 import { createCallers } from '../../http/callers/callers.ts';
 import { admitHandedOn, handedOnHeaders } from '../../http/callers/handed-on.ts';
 import { traceRequests } from '../../http/callers/trace-requests.ts';
-import { requireHost } from '../../http/errors/broken-requests.ts';
 import { outermost } from '../../http/errors/error-answers.ts';
-import { gate } from '../../http/gates/gate.ts';
+import { type Check, gate } from '../../http/gates/gate.ts';
+import { createHostCheck, requireOwnHost } from '../../http/gates/own-host.ts';
 import { limitRequestsAtOnce } from '../../http/limits/requests-at-once.ts';
 import { createObserver } from '../../http/observe.ts';
 import type { RequestState } from '../../http/request-state.ts';
 import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
+import { ownHosts } from '../config/read/own-hosts.ts';
 import type { Entry } from '../life/entries.ts';
 import type { CurrentLeader } from './current-leader.ts';
 import { createFollowerReadiness } from './follower-readiness.ts';
@@ -36,7 +37,7 @@ const alive = { status: 'ok' };
  * `/metrics` and `/readyz`.
  */
 export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof: string): Follower {
-  const { config, log } = deps;
+  const { config, publicUrl, log } = deps;
   const metrics = createMetricsRegistry();
   addLeadMetric(metrics, () => false);
   const orderedBlobs = createOrderedBlobs(deps, metrics);
@@ -50,17 +51,25 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   if (config.traces.endpoint) koa.use(traceRequests);
   koa.use(
     outermost({
-      ...{ log, trustedProxies: config.trustedProxies },
+      ...{ log, publicUrl, trustedProxies: config.trustedProxies },
       callers: createCallers(),
       observe: createObserver(metrics),
       tally: withMetrics(noTally, metrics),
     }),
   );
   const { perAddress } = config.limits.connections;
-  koa.use(gate(requireHost, limitRequestsAtOnce(perAddress, config.trustedProxies)));
+  const refuseHandedOn: Check = ({ req }) => {
+    if (admitHandedOn(req, proof)) throw notLeading();
+  };
+  koa.use(
+    gate(
+      refuseHandedOn,
+      requireOwnHost(createHostCheck(ownHosts(config, publicUrl))),
+      limitRequestsAtOnce(perAddress, config.trustedProxies),
+    ),
+  );
   koa.use(async ctx => {
     const { req, res, path, method } = ctx;
-    if (admitHandedOn(req, proof)) throw notLeading();
     if (own.has(path)) ctx.state.route = path;
     if (method === 'GET' && path === '/healthz') ctx.body = alive;
     else if (method === 'GET' && path === '/health') ctx.body = { status: 'UP' };

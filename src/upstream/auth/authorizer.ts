@@ -18,6 +18,8 @@ export interface Authorizer {
     refused: string | undefined,
     signal?: AbortSignal,
   ): Promise<string | undefined>;
+  /** Forgets how to log in, after the registry has refused the value: its next request begins without one. */
+  forget(access: Access, refused: string | undefined): void;
 }
 
 // Room for several thousand usual tokens, and as many challenges. Registries choose their length.
@@ -89,9 +91,14 @@ export function createAuthorizer(
       : undefined;
   };
 
+  const dropToken = (access: Access, refused: string | undefined) => {
+    const key = keyOf(access);
+    if (refused === `Bearer ${tokens.peek(key)?.token}`) tokens.delete(key);
+  };
+
   return {
     async known(access, signal) {
-      const name = `${access.registry} ${access.repository}`;
+      const name = nameOf(access);
       const challenge = challenges.get(name);
       if (!challenge) return undefined;
       try {
@@ -110,11 +117,15 @@ export function createAuthorizer(
         offered.find(({ scheme }) => scheme === 'bearer') ??
         offered.find(({ scheme }) => scheme === 'basic');
       if (!challenge) return undefined;
-      challenges.set(`${access.registry} ${access.repository}`, challenge);
-      const key = keyOf(access);
-      if (refused === `Bearer ${tokens.peek(key)?.token}`) tokens.delete(key);
+      challenges.set(nameOf(access), challenge);
+      dropToken(access, refused);
       const value = await respond(access, challenge, signal);
       return value === refused ? undefined : value;
+    },
+
+    forget(access, refused) {
+      challenges.delete(nameOf(access));
+      dropToken(access, refused);
     },
   };
 }
@@ -124,6 +135,10 @@ function sizeOfChallenge({ scheme, parameters }: Challenge, key: string): number
     ([name, value]) => 100 + name.length + value.length,
   );
   return lengths.reduce((sum, length) => sum + length, scheme.length + key.length);
+}
+
+function nameOf({ registry, repository }: Access): string {
+  return `${registry} ${repository}`;
 }
 
 function keyOf(access: Access): string {

@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
 import type { Access } from '../access.ts';
 import type { Authorizer } from '../auth/authorizer.ts';
-import { parseChallenges } from '../auth/challenge.ts';
+import { type Challenge, parseChallenges } from '../auth/challenge.ts';
 import type { CredentialSource } from '../auth/credentials.ts';
 import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
 import { nextHop, redirected } from '../transport/redirect.ts';
@@ -94,18 +94,30 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     const policy = question.isOnce ? { ...retry, attempts: 1 } : retry;
     return withRetries(policy, signal, async () => {
       const authorization = await authorizer.known(access, signal);
-      const answer = await sendWith(authorization);
+      let answer = await sendWith(authorization);
       if (answer.status !== 401) return answer;
-      const challenges = parseChallenges(answer.headers.get('www-authenticate') ?? '');
+      let challenges = challengesOf(answer);
+      if (authorization && !challenges.some(({ scheme }) => scheme === 'bearer')) {
+        // Harbor offers a token service only to a request without a login.
+        answer.body.destroy();
+        authorizer.forget(access, authorization);
+        answer = await sendWith(undefined);
+        if (answer.status !== 401) return answer;
+        challenges = challengesOf(answer);
+      }
       const better = await authorizer
         .answer(access, challenges, authorization, signal)
         .catch(error => {
           answer.body.destroy();
           throw error;
         });
-      if (better === undefined) return answer;
-      answer.body.destroy();
-      return sendWith(better);
+      if (better !== undefined) {
+        answer.body.destroy();
+        answer = await sendWith(better);
+      }
+      // What is known of a registry never outlives its failure.
+      if (answer.status === 401) authorizer.forget(access, better);
+      return answer;
     });
   };
 
@@ -164,6 +176,10 @@ export function createExchange(deps: ExchangeDeps): Exchange {
       throw error.retold(`${error.message} (asked before: ${failures.join('; ')})`);
     });
   };
+}
+
+function challengesOf({ headers }: Answer): readonly Challenge[] {
+  return parseChallenges(headers.get('www-authenticate') ?? '');
 }
 
 /** Returns true for content, an expected status, or a redirect that its receiver may use. */

@@ -4,6 +4,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import type { DryRun } from '../../../request/dry-run.ts';
 import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
+import type { Gate } from '../../gates/access-gate.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { type AcceptRequestDeps, acceptRequest, type RequestCall } from './accept-request.ts';
@@ -27,6 +28,7 @@ import { type EndRequestDeps, endRequest } from './end-request.ts';
 import { createFieldCheck } from './field-check.ts';
 
 export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
+  readonly gate: Gate;
   readonly dryRun: DryRun;
   readonly builds: Builds;
   /** Address of the log of a build. */
@@ -141,6 +143,7 @@ export const containerRoutes = [
 
 async function create(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
   const { body: submission, caller, warnings } = call;
+  deps.gate.serve(submission);
   if (submission.dryRun) {
     const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));
     return forecastAnswer(forecast, submission, warnings);

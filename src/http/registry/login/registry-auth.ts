@@ -24,7 +24,7 @@ export interface RegistryAuth {
   ): Promise<Rights>;
   /**
    * Returns the rights of a caller that lists repositories. Throws a {@link Fault}: 401 with a challenge for wrong
-   * credentials and for a token that may not list them, 429 as above.
+   * credentials, for none where accounts exist, and for a token that may not list them, 429 as above.
    */
   admitList(request: IncomingMessage): Promise<Rights>;
   /**
@@ -119,6 +119,13 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       const visitor = await visitorOf(request);
       if (!visitor.rights) throw wrong(visitor, scope);
       const bearer = readBearer(request.headers.authorization);
+      if (visitor.kind === 'anybody' && keeper.hasAccounts) {
+        // Clients with a login send it only after a challenge. Others get a token without one, which lists what anybody may pull.
+        throw challenge(
+          'Request a token from the token service, which issues one without a login',
+          scope,
+        );
+      }
       if (bearer === undefined) return visitor.rights;
       const rights = await keeper.toList(bearer);
       if (rights) return rights;

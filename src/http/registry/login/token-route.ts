@@ -21,7 +21,7 @@ export interface TokenRouteDeps {
   readonly logIn: LogIn;
   /** Prefix of served names, such as `ct/`. */
   readonly servedPrefix: string;
-  /** Who may get a token for served names: everybody where pulls require no login, else callers that logged in. */
+  /** Who may get a token for served names: everybody where pulls are open, callers that logged in, or nobody. */
   readonly pulls: Openness;
 }
 
@@ -62,7 +62,7 @@ export async function sendToken(
   const rights: Rights = own ?? keeper.anybody;
   const former = own && login?.name === tokenName ? await tokens.read(login.password) : undefined;
   const servedActions = ({ name }: RepositoryAccess): readonly Action[] => {
-    if (pulls !== 'login') return pullOnly;
+    if (pulls !== 'login') return pulls === 'open' ? pullOnly : [];
     if (former) return allowsPull(former, name) ? pullOnly : [];
     return own ? pullOnly : [];
   };

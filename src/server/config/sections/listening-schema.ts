@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { timer } from '../units.ts';
 import { count } from '../values.ts';
@@ -7,6 +8,20 @@ export const address = z
   .string()
   .regex(/^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, 'expected address:port')
   .refine(text => URL.canParse(`http://${text}`), 'expected address:port');
+
+/** A name, an address, or a network such as `10.0.0.0/16`. */
+export const host = z
+  .string()
+  .refine(
+    text => isIP(text) !== 0 || isNetwork(text) || /^\w[\w.-]{0,254}$/i.test(text),
+    'expected a host without a port, such as sluice.internal, an address, or a network such as 10.0.0.0/16',
+  );
+
+function isNetwork(text: string): boolean {
+  const [address = '', prefix = '', ...more] = text.split('/');
+  const bits = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1;
+  return more.length === 0 && /^\d{1,3}$/.test(prefix) && Number(prefix) <= bits;
+}
 
 /** Limits for the connections of clients. */
 export const connections = z.strictObject({
