@@ -125,36 +125,21 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     return !mayImprove || isBusy(builder.address);
   };
 
-  const isIdle = async ({ builder, usedAt }: Place): Promise<boolean> => {
-    if (performance.now() - usedAt < graceMs) return false;
-    const running = await builder;
-    return !running || !isBusy(running.address);
-  };
-
   /** Ends the builders that were not used for long, and the longest unused ones of too many. */
-  const endIdle = async (): Promise<void> => {
+  const endIdle = (): void => {
+    const now = performance.now();
     const idle: Place[] = [];
     for (const place of places.values()) {
-      const running = await place.builder;
-      if (running && isBusy(running.address)) place.usedAt = performance.now();
-      if (await isIdle(place)) idle.push(place);
+      const { running } = place;
+      if (running && isBusy(running.address)) place.usedAt = now;
+      else if (running && now - place.usedAt >= graceMs) idle.push(place);
     }
     idle.sort((one, other) => one.usedAt - other.usedAt);
     for (const [position, place] of idle.entries()) {
-      const isOver = performance.now() - place.usedAt >= idleMs || position < idle.length - maxIdle;
-      if (isOver && places.get(place.name) === place) leave(place);
+      if (now - place.usedAt >= idleMs || position < idle.length - maxIdle) leave(place);
     }
   };
-  let looking: Promise<void> | undefined;
-  const look = (): Promise<void> => {
-    looking ??= endIdle()
-      .catch(err => log.warn({ err }, 'idle builders'))
-      .finally(() => {
-        looking = undefined;
-      });
-    return looking;
-  };
-  const timer = setInterval(look, Math.min(lookMs, Math.max(idleMs, 50))).unref();
+  const timer = setInterval(endIdle, Math.min(lookMs, Math.max(idleMs, 50))).unref();
 
   /** Removes states and prunes builders, so that a build finds room on the disk. */
   const makeRoom = async (place: Place, own: OwnBuilder): Promise<void> => {
@@ -173,6 +158,8 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     places.set(name, place);
     builder.then(running => {
       place.running = running;
+      // The next build tries again.
+      if (!running && places.get(name) === place) places.delete(name);
     });
     return place;
   };
@@ -205,7 +192,7 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     async get(domain, busy) {
       isBusy = busy;
       if (isClosed) return undefined;
-      await look();
+      endIdle();
       return get(domain);
     },
 
