@@ -167,8 +167,11 @@ export function createBuilderConnections(
         `all callers with a login share this builder, its cache too: builds with secrets and builds of callers without a login are refused there. If only Sluice uses it, give its worker the label ${wipeLabel}`,
       );
     }
-    builder.separation = found;
-    return found;
+    // A worker that a step has got hold of cannot loosen how it is emptied.
+    if (builder.separation === undefined || builder.separation === 'shared') {
+      builder.separation = found;
+    }
+    return builder.separation;
   };
 
   return {

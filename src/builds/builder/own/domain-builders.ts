@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../../foundation/telemetry.ts';
@@ -84,11 +85,23 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     await noteLeftovers(directory, { group: together });
   };
 
+  const prepared = (): Promise<void> => {
+    ready ??= prepare().catch(error => {
+      ready = undefined;
+      throw error;
+    });
+    return ready;
+  };
+
+  // What builds with secrets have left does not wait for the next build.
+  if (existsSync(directory)) {
+    prepared().catch(err => log.warn({ err }, 'what the last server left of its builders'));
+  }
+
   const start = async (place: string): Promise<OwnBuilder | undefined> => {
     const mayContain = performance.now() >= containAt;
     try {
-      ready ??= prepare();
-      await ready;
+      await prepared();
       const builder = await options.start({ directory: place, mayContain, together });
       if (builder?.mayContainLater && mayContain) {
         containAt = performance.now() + retryMs;
@@ -98,7 +111,6 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
       if (builder?.isContained) retryMs = options.retryMs ?? usualRetryMs;
       return builder;
     } catch (error) {
-      ready = undefined;
       onFailure(error);
       return undefined;
     }
@@ -206,7 +218,9 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
       clearInterval(timer);
       for (const place of [...places.values()]) leave(place);
       await Promise.all(leaving.values());
-      if (ready) await removeNoted(directory, together, log);
+      if (!ready) return;
+      await ready.catch(() => {});
+      await removeNoted(directory, together, log);
     },
   };
 }
