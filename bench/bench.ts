@@ -5,6 +5,7 @@ import { condaBuilder } from './conda-builder.ts';
 import { condaLayers } from './conda-layers.ts';
 import { condaSharing } from './conda-sharing.ts';
 import { containerRequests } from './container-requests.ts';
+import { domains } from './domains.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
 import { manyRows } from './many-rows.ts';
@@ -17,7 +18,7 @@ import { start } from './start.ts';
 const parts = {
   ...{ a: manifests, b: blobs, c: containerRequests, e: start },
   ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing, k: pages, l: condaBuilder },
-  ...{ m: replicaClients, n: manyRows },
+  ...{ m: replicaClients, n: manyRows, o: domains },
 };
 
 const wanted = process.argv.slice(2);

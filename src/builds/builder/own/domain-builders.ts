@@ -64,7 +64,7 @@ const usualRetryMs = 2 * 60_000;
 const longestRetryMs = 3_600_000;
 const lookMs = 5000;
 // A build that has just found its builder is not counted yet.
-const graceMs = 10_000;
+const graceMs = 1000;
 
 /** Makes the pool of builders. Removes the states that builds of their own have left. */
 export function createDomainBuilders(options: DomainBuildersOptions): DomainBuilders {
