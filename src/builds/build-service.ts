@@ -8,7 +8,7 @@ import type { Logger } from '../foundation/telemetry.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import { createAttach } from '../images/attach.ts';
-import type { BaseResolver } from '../images/base-image.ts';
+import type { BaseResolver } from '../images/bases/base-image.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import { createPublish } from '../images/publish.ts';

@@ -4,7 +4,7 @@ import { findBuilders } from '../../builds/builder/find-builders.ts';
 import type { BuildPlaces } from '../../builds/plan/plan.ts';
 import { accessInOwnRight } from '../../builds/solve/build-rights.ts';
 import { closedSourceRules } from '../../builds/solve/closed-sources.ts';
-import { createBaseResolver } from '../../images/base-image.ts';
+import { createBaseResolver } from '../../images/bases/base-image.ts';
 import { createDocuments } from '../../images/documents.ts';
 import { createImageMaker } from '../../images/image-maker.ts';
 import { createLayerListings } from '../../images/listing/layer-listings.ts';
