@@ -38,6 +38,7 @@ export type {
   ImageExporter,
   OtherCache,
   RegistryCache,
+  ReplacedImage,
   SourceRule,
   SshSource,
 } from './options.ts';

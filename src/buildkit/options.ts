@@ -23,6 +23,12 @@ export interface BuildOptions {
    */
   readonly allowedImages?: readonly string[];
   /**
+   * Images that the builder pulls under another name, by the full names that the Dockerfile, its named contexts and
+   * `ONBUILD` use for them. With this list, the build may use no images but these and `allowedImages`. Progress and
+   * errors do not show the other names. Requires BuildKit 0.12.
+   */
+  readonly replacedImages?: Readonly<Record<string, ReplacedImage>>;
+  /**
    * Other sources that the build may fetch, such as `https://host/file` and `git://host/repository` for ADD. The last
    * rule that matches decides. A source without a matching rule is allowed. Requires BuildKit 0.12.
    */
@@ -70,6 +76,14 @@ export interface BuildOptions {
 
 /** Private keys, or the agent at a Unix socket of this machine. */
 export type SshSource = { readonly keys: readonly SshKey[] } | { readonly socket: string };
+
+/** An image that the builder pulls under another name. */
+export interface ReplacedImage {
+  /** The full name that the builder pulls. */
+  readonly pulled: string;
+  /** The name that progress and errors show. Default: the name in the Dockerfile. */
+  readonly shown?: string;
+}
 
 /** Allows or denies a source of a build. */
 export interface SourceRule {

@@ -9,6 +9,7 @@ import { Control } from './gen/moby/buildkit/v1/control_pb.js';
 import { callUnary } from './grpc/rpc.ts';
 import type { BuildOptions, BuildRun } from './options.ts';
 import { SecretMask } from './progress/secret-mask.ts';
+import { shownNames } from './progress/shown-names.ts';
 import { watchStatus } from './progress/status-watch.ts';
 import { Journal } from './progress/step-journal.ts';
 import type { OpenSink } from './session/file-send.ts';
@@ -30,6 +31,7 @@ export async function runBuild(
   const secrets = secretsOf(options);
   for (const secret of secrets.values()) mask.add(secret);
   const journal = new Journal();
+  const names = shownNames(options.replacedImages);
   const { builds, ready } = await client.open();
   await ready;
   using stop = new Stop([signal, client.closed], timeoutMs, {
@@ -46,7 +48,8 @@ export async function runBuild(
   });
   // A builder that lost the session continues for a long time until it needs the session.
   void session.ended.then(end => stop.because(lostSession(end, client.address)));
-  const watch = watchStatus(builds, ref, progress => {
+  const watch = watchStatus(builds, ref, given => {
+    const progress = names.progress(given);
     journal.add(progress);
     try {
       onProgress?.(progress);
@@ -63,6 +66,7 @@ export async function runBuild(
     await watch.drained();
     if (!isServiceError(error)) throw error;
     await mask.prepare();
+    error.details = names.text(error.details);
     const explained = failureOfBuild(error, client.address, journal, mask);
     const failure = session.failure();
     const isOurs = failure !== undefined && !['exec', 'unavailable'].includes(explained.kind);

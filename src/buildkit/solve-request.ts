@@ -60,25 +60,34 @@ export function solveInput(options: BuildOptions, ref: string): SolveInput {
 
 /**
  * Source: BuildKit's sourcepolicy. A tag is resolved without its digest and pulled with it, so both forms need a rule.
+ * After a conversion, the builder applies the rules to the new name.
  */
-function policyOf({ allowedImages, sourceRules = [] }: BuildOptions) {
-  const image = (action: PolicyAction, name: string) => ({
-    action,
-    selector: { identifier: `docker-image://${name}` },
-  });
-  const allowed = allowedImages?.flatMap(name => [
-    name,
-    ...(name.includes('@') ? [] : [`${name}@*`]),
-  ]);
-  const images = allowed && [
-    image(PolicyAction.DENY, '*'),
-    ...allowed.map(name => image(PolicyAction.ALLOW, name)),
-  ];
+function policyOf({ allowedImages, replacedImages, sourceRules = [] }: BuildOptions) {
+  const selector = (name: string) => ({ identifier: `docker-image://${name}` });
+  const image = (action: PolicyAction, name: string) => ({ action, selector: selector(name) });
+  const formsOf = (name: string) => [name, ...(name.includes('@') ? [] : [`${name}@*`])];
+  const replaced = Object.entries(replacedImages ?? {});
+  const isLimited = allowedImages !== undefined || replacedImages !== undefined;
+  const images = isLimited
+    ? [
+        image(PolicyAction.DENY, '*'),
+        ...(allowedImages ?? []).flatMap(formsOf).map(name => image(PolicyAction.ALLOW, name)),
+        ...replaced
+          .flatMap(([, { pulled }]) => formsOf(pulled))
+          .map(name => image(PolicyAction.ALLOW, name)),
+        ...replaced.flatMap(([name, { pulled }]) =>
+          formsOf(name).map(form => ({
+            ...image(PolicyAction.CONVERT, form),
+            updates: selector(pulled),
+          })),
+        ),
+      ]
+    : [];
   const others = sourceRules.map(({ action, pattern }) => ({
     action: action === 'deny' ? PolicyAction.DENY : PolicyAction.ALLOW,
     selector: { identifier: pattern, matchType: MatchType.REGEX },
   }));
-  const rules = [...(images ?? []), ...others];
+  const rules = [...images, ...others];
   return rules.length === 0 ? undefined : { version: 1n, rules };
 }
 

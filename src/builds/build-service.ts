@@ -8,7 +8,8 @@ import type { Logger } from '../foundation/telemetry.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import { createAttach } from '../images/attach.ts';
-import type { BaseResolver } from '../images/base-image.ts';
+import type { BaseResolver } from '../images/bases/base-image.ts';
+import type { VerifyImage } from '../images/bases/verified-image.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
 import { createPublish } from '../images/publish.ts';
@@ -35,6 +36,8 @@ import { type BuildLogs, createBuildLogs } from './logs/build-logs.ts';
 import { needsBuilder, recipeIn } from './plan/build-plan.ts';
 import type { BuildPlaces } from './plan/plan.ts';
 import { createStagedImages } from './runs/staged-images.ts';
+import type { FindServedBase } from './solve/bases/base-check.ts';
+import { createPrepareBases, type OfferImage } from './solve/bases/prepare-bases.ts';
 import { createBuildRights } from './solve/build-rights.ts';
 import { withReasons } from './solve/conda/builder-required.ts';
 import { createFindSolution, type FindSolutionDeps } from './solve/conda/find-solution.ts';
@@ -81,6 +84,9 @@ export interface BuildServiceDeps {
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
   readonly bases: BaseResolver;
+  readonly verify: VerifyImage;
+  readonly offer: OfferImage;
+  readonly findServedBase: FindServedBase;
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
@@ -177,6 +183,10 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     return createStageSifBases({ ...deps, directory, limits, publish })(...given);
   };
 
+  const builderPlatforms = () => {
+    const native = builders.states().flatMap(({ platforms = [] }) => platforms.slice(0, 1));
+    return native.length > 0 ? [...new Set(native)] : usualPlatforms;
+  };
   const { conda, condaChannels } = deps.places;
   const staging = createStagedImages(deps);
   const targets = createTargetRepository({ ...deps, rightsOf });
@@ -192,6 +202,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       publish,
       makeSif,
       stageSifBases,
+      prepareBases: createPrepareBases({ ...deps, builderPlatforms }),
       attach: createAttach(registry, deps.pusher),
       rightsOf,
       ...{ conda, condaChannels },
@@ -251,3 +262,5 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 
 const tokenMarginMs = 60_000;
 const anyUser: TrustDomain = { name: '', customer: 'known', isAlone: false };
+/** Those of builders that have not answered yet. */
+const usualPlatforms = ['linux/amd64', 'linux/arm64'];

@@ -6,6 +6,7 @@ import type { RightWatch } from '../images/right-watch.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
 import type { Identities, SealedGrant } from '../platform/identities.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
+import type { FindServed } from '../request/served-name.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 
 /** The access with which the image of a container request is served, and how long it is valid. */
@@ -27,6 +28,7 @@ export interface LookAtRightDeps {
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly builds: Pick<Builds, 'get'>;
   readonly watch: Pick<RightWatch, 'look'>;
+  readonly findServed: FindServed;
   /** How long an answer is used (ms). */
   readonly lifeMs: number;
   /** How long the last answer of a platform counts while the platform does not answer (ms). */
@@ -34,34 +36,45 @@ export interface LookAtRightDeps {
 }
 
 const keptQuestions = 2000;
+/** Builds that begin with the served name of a build, one after another. */
+const mostServed = 8;
 
 export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
-  const { identities, accessToBuilt, builds, watch, lifeMs, graceMs } = deps;
+  const { identities, accessToBuilt, builds, watch, findServed, lifeMs, graceMs } = deps;
   const latest = boundedCache<string, Question & { readonly at: number }>(keptQuestions);
 
   /** Returns the images that a built image is made of, and the image itself. */
-  const partsOf = async (request: ContainerRequest, access: Access): Promise<Shown[]> => {
+  const partsOf = async (
+    request: ContainerRequest,
+    access: Access,
+    depth: number,
+  ): Promise<readonly Shown[]> => {
     const { plan, digest } = await builds.get(request.buildId ?? '');
     const recipe = recipeIn(JSON.parse(plan) as BuildPlan);
     const credentials = identities.credentialsOf(request.caller.grant);
+    const partsOfBase = async (image: Reference): Promise<readonly Shown[]> => {
+      // A served name gives the rights of its own container request, as long as that lives.
+      const served = await findServed(image);
+      if (served) return (await questionOf(served, depth + 1)).parts;
+      const reference = image.digest ?? image.tag ?? 'latest';
+      return [{ access: await accessTo(image, credentials), reference }];
+    };
     const bases = (recipe?.baseImages ?? []).map(parseReference);
-    const shown = bases.map(async image => ({
-      access: await accessTo(image, credentials),
-      reference: image.digest ?? image.tag ?? 'latest',
-    }));
+    const shown = (await Promise.all(bases.map(partsOfBase))).flat();
     const made = request.fixed?.base.digest ?? digest;
     const isShown = made !== null && !access.isService;
-    return [...(await Promise.all(shown)), ...(isShown ? [{ access, reference: made }] : [])];
+    return [...shown, ...(isShown ? [{ access, reference: made }] : [])];
   };
 
   /** Returns the images to check now, with the current credentials of the caller. */
-  const questionOf = async (request: ContainerRequest): Promise<Question> => {
+  const questionOf = async (request: ContainerRequest, depth = 0): Promise<Question> => {
+    if (depth > mostServed) throw tooDeep();
     const { image, isBuilt, fixed, caller } = request;
     const { grant } = caller;
     if (grant) await identities.require(grant);
     if (isBuilt) {
       const access = await accessToBuilt(image, grant);
-      return { access, parts: await partsOf(request, access) };
+      return { access, parts: await partsOf(request, access, depth) };
     }
     const access = await accessTo(image, identities.credentialsOf(grant));
     return { access, parts: fixed ? [{ access, reference: fixed.base.digest }] : [] };
@@ -92,6 +105,14 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     );
     return { access, until: Math.min(began + lifeMs, ...untils) };
   };
+}
+
+function tooDeep(): Fault {
+  return new Fault(
+    'bad-request',
+    `This image is the last of more than ${mostServed} builds that each begin with the served name of another: begin with an image of a repository`,
+    { phase: 'credentials' },
+  );
 }
 
 /** The access, and the images that registries must show with it. */

@@ -12,6 +12,8 @@ import type { Access } from '../upstream/access.ts';
 export interface PulledImage {
   readonly root: Document;
   readonly access: Access;
+  /** True for a builder: all of the image is known, nothing else is served with it, and copies of it are kept. */
+  readonly isForBuilder: boolean;
   /** Returns a manifest, config or layer of the image; undefined for content that is not known to belong to it. */
   member(digest: Digest): Promise<Member | undefined>;
   /**
@@ -38,6 +40,8 @@ export interface PulledImageParts extends Pick<PulledImage, 'root' | 'access'> {
   /** Digests of content for which {@link PulledImage.owns} returns true. */
   readonly owned: ReadonlySet<Digest>;
   readonly documents: Pick<Documents, 'local'>;
+  /** Default: false. */
+  readonly isForBuilder?: boolean;
   /** Called when {@link PulledImage.bytes} has grown. */
   readonly onGrow: () => void;
 }
@@ -47,6 +51,7 @@ export function createPulledImage({
   access,
   owned,
   documents,
+  isForBuilder = false,
   onGrow,
 }: PulledImageParts): PulledImage {
   const members = new Map<Digest, Member>();
@@ -107,6 +112,7 @@ export function createPulledImage({
   return {
     root,
     access,
+    isForBuilder,
     learn(document) {
       if (learned.has(document.digest)) return;
       learn(document);

@@ -38,7 +38,8 @@ export async function listingOf(
   }
   const subject = path.slice(path.indexOf('/') + 1);
   if (!isDigest(subject)) return only(referrersOf([]));
-  if (image.access.isService && !(await image.member(subject))) return only(referrersOf([]));
+  const isClosed = image.access.isService || image.isForBuilder;
+  if (isClosed && !(await image.member(subject))) return only(referrersOf([]));
   const answer = await unlessMissing(registry.getJson(image.access, path, query));
   if (!answer) return taggedReferrers(registry, image, subject, query);
   return {

@@ -56,6 +56,7 @@ export function createManifestFinder(
     if (reference === request.image.tag || reference === root.digest) return root;
     if (isDigest(reference)) {
       const entry = await image.member(reference);
+      if (!entry && image.isForBuilder) throw notOfImage(image, reference);
       if (!entry) return unnamedByDigest(request.token, image, reference);
       const kept = image.owns(reference)
         ? await documents.local(reference, entry.mediaType)

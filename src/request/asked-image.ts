@@ -1,7 +1,7 @@
 import { checkOnePlatform, readPlatforms } from '../builds/plan/build-platforms.ts';
 import { inField } from '../builds/plan/field.ts';
 import { Fault } from '../foundation/fault.ts';
-import type { BaseResolver } from '../images/base-image.ts';
+import type { BaseResolver } from '../images/bases/base-image.ts';
 import type { Document } from '../oci/document.ts';
 import type { Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';

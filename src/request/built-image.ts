@@ -5,9 +5,11 @@ import { type BuildPlan, isNative, recipeIn } from '../builds/plan/build-plan.ts
 import { type BuildPlaces, frozenPlace, planBuild } from '../builds/plan/plan.ts';
 import { planFreeze } from '../builds/plan/plan-freeze.ts';
 import { ownFailure } from '../builds/runs/failure-reasons.ts';
-import { checkBaseImages, type ShownBase } from '../builds/solve/base-check.ts';
+import type { BaseCheckDeps, ShownBase } from '../builds/solve/bases/base-check.ts';
+import { checkRecipeImages } from '../builds/solve/bases/triggered-images.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { ImageChange } from '../images/augment/image-change.ts';
+import type { Documents } from '../images/documents.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
 import { parseReference } from '../oci/reference.ts';
@@ -64,6 +66,8 @@ export interface BuildIntakeDeps {
   readonly pusher: PushClient;
   readonly credentialsOf: Identities['credentialsOf'];
   readonly rights: Pick<RightWatch, 'note'>;
+  readonly documents: Pick<Documents, 'manifest' | 'config'>;
+  readonly findServedBase: BaseCheckDeps['findServedBase'];
   readonly ownHost: string;
   /** Returns true for the repositories that the service uses in its own right. */
   readonly isOfService: (registry: string, repository: string) => boolean;
@@ -108,26 +112,33 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     return planBuild({ ...submission, context }, places, change);
   };
 
-  /** Checks the rights of the caller. Returns true if no part requires credentials. */
+  /** Checks the rights of the caller. Returns the plan with all images that the build pulls. */
   const requireRights = async (
     { submission, caller, base }: MakeWish,
     plan: BuildPlan,
-  ): Promise<boolean> => {
+  ): Promise<Pick<MadeImage, 'plan' | 'isPublic'>> => {
     const credentials = deps.credentialsOf(caller.grant);
     // Its name may be longer than the requested one, and another right may apply to it.
     const named = submission.buildRepository && plan.target;
     const pushing = deps.credentialsOf(caller.grant, 'push');
     await requireOwnRight('buildRepository', named, pushing);
     await requireOwnRight('cacheRepository', submission.cacheRepository, pushing);
+    const recipe = recipeIn(plan);
     // The check also applies to an existing image: it contains the content of the base images.
-    const baseImages = recipeIn(plan)?.baseImages ?? [];
-    const bases = await checkBaseImages(baseImages, registry, credentials);
-    for (const { access, reference } of bases) deps.rights.note(access, reference);
+    const bases = recipe ? await checkRecipeImages(recipe, deps, credentials) : [];
+    for (const { access, reference, served } of bases) {
+      if (!served) deps.rights.note(access, reference);
+    }
     if (frozenPlace(submission, places) !== undefined) {
       const shown = base ? [{ access: base.access, reference: base.document.digest }] : bases;
       await Promise.all(shown.map(one => requireOpen(one, registry)));
     }
-    return bases.every(({ access }) => access.credentials === undefined);
+    const isPublic = bases.every(({ access, served }) =>
+      served ? served.isPublic : access.credentials === undefined,
+    );
+    if (!recipe) return { plan, isPublic };
+    const origin = { ...recipe, baseImages: bases.map(({ name }) => name) };
+    return { plan: { ...plan, origin }, isPublic };
   };
 
   /**
@@ -147,8 +158,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     plan: planOf,
 
     async make(wish, onBegin) {
-      const plan = await planOf(wish);
-      const isPublic = await requireRights(wish, plan);
+      const { plan, isPublic } = await requireRights(wish, await planOf(wish));
       const asker = { ...askerOf(wish.caller), secrets: secretsOf(wish.submission), onBegin };
       const requested = builds.request(plan, asker);
       const isNamed = wish.submission.buildRepository !== undefined;
@@ -169,11 +179,11 @@ function secretsOf({ secrets = {}, ssh = {} }: Submission): Secrets | undefined 
  * (400).
  */
 async function requireOpen(
-  { access, reference }: ShownBase,
+  { access, reference, served }: Pick<ShownBase, 'access' | 'reference' | 'served'>,
   client: RegistryClient,
 ): Promise<void> {
   const { registry, repository, credentials } = access;
-  if (credentials === undefined) return;
+  if (served ? served.isPublic : credentials === undefined) return;
   try {
     await findManifest(client, { registry, repository, credentials: undefined }, reference);
   } catch (cause) {

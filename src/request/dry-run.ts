@@ -140,7 +140,10 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const access = await deps.accessToBuilt(target, caller.grant);
     const missing = await problemOf(findManifest(registry, access, target.tag ?? 'latest'));
     const recipe = recipeIn(plan);
-    const bases = recipe?.baseImages.map(parseReference) ?? [];
+    const named = recipe?.baseImages.map(parseReference) ?? [];
+    const served = await Promise.all(named.map(deps.findServed));
+    // A served name gives the rights of its own container request.
+    const bases = named.filter((_, at) => !served[at]);
     const { buildRepository, cacheRepository } = submission;
     const look = (image: Reference, isPushed: boolean) =>
       tell(lookAt(image, caller.grant, isPushed));

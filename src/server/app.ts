@@ -41,7 +41,7 @@ import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
 import { createLatePages } from './assembly/late-pages.ts';
 import { createPeople } from './assembly/people.ts';
-import { createHostedPullCount, createPulls } from './assembly/pulls.ts';
+import { createHostedPullCount, createPulls } from './assembly/pulls/pulls.ts';
 import { createRegistries } from './assembly/registry-clients.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/server-state.ts';

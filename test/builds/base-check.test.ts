@@ -1,7 +1,7 @@
 /** Base images are checked with the rights of the caller of a build, at every kind of registry. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { checkBaseImages } from '../../src/builds/solve/base-check.ts';
+import { checkBaseImages } from '../../src/builds/solve/bases/base-check.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { documentOf } from '../../src/oci/document.ts';
@@ -10,7 +10,7 @@ import type { RegistryClient } from '../../src/upstream/registry-client.ts';
 
 const name = 'registry.example.com/team/base:1';
 const check = (registry: Partial<RegistryClient>) =>
-  checkBaseImages([name], registry as RegistryClient, async () => undefined);
+  checkBaseImages([name], { registry: registry as RegistryClient }, async () => undefined);
 const head = { digest: digestOf('base'), mediaType: mediaTypes.ociManifest };
 const refuse = (kind: ConstructorParameters<typeof Fault>[0], retryAfterSeconds?: number) => () =>
   Promise.reject(

@@ -15,12 +15,7 @@ const credentials: CredentialSource = async (registry, repository) => {
 function make() {
   const asked: Parameters<FetchToken>[0][] = [];
   const tokens = builderTokens(
-    {
-      pulled: ['registry.test/team/base:1', 'registry.test/nobody/app', 'open.test/x'].map(
-        parseReference,
-      ),
-      pushed: ['registry.test/team/made:1'].map(parseReference),
-    },
+    ['registry.test/team/made:1', 'registry.test/nobody/app', 'open.test/x'].map(parseReference),
     credentials,
     async question => {
       asked.push(question);
@@ -47,8 +42,8 @@ test('registries with credentials get tokens', async () => {
 
 test('a token is requested with the credentials for its repository, and with the rights of the build only', async () => {
   const { fetch } = make();
-  assert.deepEqual(await fetch('repository:team/base:pull'), {
-    ...{ repository: 'team/base', user: 'of team/base', allowed: ['repository:team/base:pull'] },
+  assert.deepEqual(await fetch('repository:team/made:pull'), {
+    ...{ repository: 'team/made', user: 'of team/made', allowed: ['repository:team/made:pull'] },
   });
   assert.deepEqual(await fetch('repository:nobody/app:pull'), {
     ...{ repository: 'nobody/app', user: undefined, allowed: ['repository:nobody/app:pull'] },

@@ -1,7 +1,7 @@
 /** Selection of an image for a platform from indexes inside indexes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { selectImage } from '../../src/images/base-image.ts';
+import { selectImage } from '../../src/images/bases/base-image.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 import { type Document, documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createCoalescer } from '../../src/images/coalesce.ts';
+import { createCoalescer } from '../../src/images/bases/coalesce.ts';
 
 test('no call gets an answer older than itself', async () => {
   await fc.assert(

@@ -127,8 +127,10 @@ suite('a shared builder', { concurrency: 1 }, () => {
       await repository.putManifest(`bait-${name.toLowerCase()}`, type, manifest);
 
       const image = `${open.host}/${path}:bait-${name.toLowerCase()}`;
-      const log = await logOf(other, await request(other, `FROM ${image}\nRUN true\n`));
-      assert.match(log, /failed: .*@sha256:.* which the Dockerfile does not name/);
+      await assert.rejects(
+        request(other, `FROM ${image}\nRUN true\n`),
+        /400: .*base image .*@sha256:.* is unavailable: .* refused access/,
+      );
     });
   }
 

@@ -6,6 +6,7 @@ import type { BuildOutcome, NewBuild } from '../../src/storage/rows/images/build
 import type { Rows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { testUploads } from './upload-conformance.ts';
+import { testVerifiedLayers } from './verified-layer-conformance.ts';
 
 const page = { limit: 10, offset: 0 };
 const unlimited = {
@@ -39,6 +40,7 @@ export function testRows(name: string, open: () => Promise<Rows>): void {
     testPeople(withRows);
     testNotes(withRows);
     testUploads(withRows);
+    testVerifiedLayers(withRows);
   });
 }
 

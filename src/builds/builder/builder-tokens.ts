@@ -12,30 +12,27 @@ interface Scope {
 }
 
 /**
- * Returns tokens for a build that pulls and pushes these images. Each token is requested with the credentials for its
- * repository. For other repositories, a token allows at most a pull. Covers the registries that have credentials.
+ * Returns tokens for a build that pushes these images. Each token is requested with the credentials for its repository.
+ * For other repositories, a token allows at most a pull. Covers the registries that have credentials.
  */
 export function builderTokens(
-  images: { readonly pulled: readonly Repository[]; readonly pushed: readonly Repository[] },
+  pushed: readonly Repository[],
   credentials: CredentialSource,
   fetchToken: FetchToken,
 ): TokenSource {
-  const all = [...images.pushed, ...images.pulled];
-  const isAmong = (list: readonly Repository[], host: string, name: string) =>
-    list.some(({ registry, repository }) => registry === host && repository === name);
+  const isPushed = (host: string, name: string) =>
+    pushed.some(({ registry, repository }) => registry === host && repository === name);
 
   /**
    * Returns the repository whose credentials apply. BuildKit also mounts blobs from repositories that the build does
    * not name: their credentials are not used.
    */
   const repositoryOf = (host: string, scopes: readonly Scope[]): string => {
-    const own = scopes.filter(({ repository }) => isAmong(all, host, repository));
-    const pushed = own.find(({ repository }) => isAmong(images.pushed, host, repository));
-    const { repository } = pushed ?? own[0] ?? {};
-    if (repository !== undefined) return repository;
+    const own = scopes.find(({ repository }) => isPushed(host, repository));
+    if (own) return own.repository;
     throw new Fault(
       'denied',
-      `The build step requests access at ${host} that this build does not have: name the image in the Dockerfile, as a named context or as the repository for the push`,
+      `The build step requests access at ${host} that this build does not have: name the repository as the one for the push`,
       {
         phase: 'credentials',
       },
@@ -43,14 +40,14 @@ export function builderTokens(
   };
 
   const allowed = (host: string, { repository, actions }: Scope): string => {
-    const mayPush = isAmong(images.pushed, host, repository);
+    const mayPush = isPushed(host, repository);
     const possible = actions.filter(action => action === 'pull' || (action === 'push' && mayPush));
     return `repository:${repository}:${possible.join(',')}`;
   };
 
   return {
     async covers(host) {
-      for (const { registry, repository } of all) {
+      for (const { registry, repository } of pushed) {
         if (registry === host && (await credentials(host, repository))) return true;
       }
       return false;

@@ -1,7 +1,7 @@
 import type { TokenSource } from '../../buildkit/index.ts';
 import { tokenName } from '../../hosted/keeper.ts';
 import type { RegistryTokens } from '../../hosted/registry-tokens.ts';
-import { parseReference, type Reference } from '../../oci/reference.ts';
+import { parseReference } from '../../oci/reference.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import { type Access, accessTo } from '../../upstream/access.ts';
 import type { CredentialSource, Credentials } from '../../upstream/auth/credentials.ts';
@@ -11,10 +11,10 @@ import { builderTokens } from '../builder/builder-tokens.ts';
 /** The rights that a build has to pull and push images. */
 export interface BuildRights {
   /**
-   * Returns the access for a builder: credentials for the hosts of these images, and for this server a token for these
-   * images alone.
+   * Returns the access for a builder, which pushes these images: credentials for their hosts, and for this server a token
+   * for these images alone. It gets its base images from this server, by names that need no credentials.
    */
-  forBuilder(images: BuilderImages): BuilderAccess;
+  forBuilder(pushed: readonly string[]): BuilderAccess;
   /** Returns the access for the service itself. The caller has proved its right to images that are hosted here. */
   access(image: Pick<Access, 'registry' | 'repository'>): Promise<Access>;
 }
@@ -24,12 +24,6 @@ export interface BuilderAccess {
   /** Credentials for registries whose tokens only the builder itself can get. */
   readonly credentials: CredentialSource;
   readonly tokens: TokenSource;
-}
-
-/** Names of the images that a builder pulls and pushes. */
-export interface BuilderImages {
-  readonly pulled: readonly string[];
-  readonly pushed: readonly string[];
 }
 
 /** Returns the rights of the caller of a build. Without a grant, these are the rights of anonymous callers. */
@@ -49,36 +43,30 @@ export function createBuildRights(deps: BuildRightsDeps): RightsOf {
   return grant => {
     const credentials = credentialsOf(grant);
     return {
-      forBuilder(images) {
-        const pulled = images.pulled.map(parseReference);
-        const pushed = images.pushed.map(parseReference);
+      forBuilder(names) {
+        const pushed = names.map(parseReference);
         const ownToken = async (): Promise<Credentials> => {
-          const access = [
-            ...accessOf(pushed, ownHost, ['pull', 'push']),
-            ...accessOf(pulled, ownHost, ['pull']),
-          ];
+          const access = pushed
+            .filter(({ registry }) => registry === ownHost)
+            .map(({ repository }) => ({
+              ...{ type: 'repository' as const, name: repository },
+              actions: ['pull', 'push'] as const,
+            }));
           const password = await tokens.issue({ access }, tokenLifeMs);
           return { kind: 'password', username: tokenName, password };
         };
         const ofHost: CredentialSource = async host => {
           // The builder requests a password by host alone: the first of its images on that host with a password
           // decides.
-          for (const { registry, repository } of [...pushed, ...pulled]) {
+          for (const { registry, repository } of pushed) {
             if (registry !== host) continue;
             const found = await (host === ownHost ? ownToken() : credentials(host, repository));
             if (found) return found;
           }
           return undefined;
         };
-        const isElsewhere = ({ registry }: Reference) => registry !== ownHost;
-        const elsewhere = {
-          pulled: pulled.filter(isElsewhere),
-          pushed: pushed.filter(isElsewhere),
-        };
-        return {
-          credentials: ofHost,
-          tokens: builderTokens(elsewhere, credentials, fetchToken),
-        };
+        const elsewhere = pushed.filter(({ registry }) => registry !== ownHost);
+        return { credentials: ofHost, tokens: builderTokens(elsewhere, credentials, fetchToken) };
       },
 
       access: image => accessInOwnRight(image, ownHost, credentials),
@@ -98,14 +86,4 @@ export async function accessInOwnRight(
   return registry === ownHost
     ? { registry, repository, credentials: undefined, isService: true }
     : accessTo({ registry, repository }, credentials);
-}
-
-function accessOf(
-  images: readonly Reference[],
-  ownHost: string,
-  actions: readonly ('pull' | 'push')[],
-) {
-  return images
-    .filter(({ registry }) => registry === ownHost)
-    .map(({ repository }) => ({ type: 'repository' as const, name: repository, actions }));
 }

@@ -6,6 +6,7 @@ import {
   type FileTree,
   memoryTree,
   plainLog,
+  type ReplacedImage,
   readSshKey,
   SecretMask,
   type SourceRule,
@@ -42,6 +43,8 @@ export interface RecipeRun {
   readonly recipe: RecipeOrigin;
   /** Target of the image; without a tag, the image is pushed by its digest. */
   readonly target: Reference;
+  /** The images that the builder may use and where it gets them, by their names in the recipe. */
+  readonly bases: Readonly<Record<string, ReplacedImage>>;
   readonly access: BuilderAccess;
   /** The builds that share the state of a builder with this one. */
   readonly domain: TrustDomain;
@@ -144,9 +147,8 @@ function commonOptions(
     namedContexts: Object.fromEntries(
       replaced.map(([name, image]) => [name, `docker-image://${image}`]),
     ),
-    // Allows only images that their registries have shown to the caller: the builder does not ask a registry for images
-    // it already has.
-    allowedImages: recipe.baseImages,
+    // Only verified images: the builder gives what it has to every build that names it.
+    replacedImages: run.bases,
     sourceRules,
     // Otherwise, files that another recipe left in a cache mount would change an image that everyone uses.
     cacheNamespace: sharesMounts && run.domain.customer === 'known' ? namespaceOf(run.owner) : key,

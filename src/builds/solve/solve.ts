@@ -24,6 +24,7 @@ import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { Staging } from '../runs/staged-images.ts';
+import type { PrepareBases } from './bases/prepare-bases.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
 import {
@@ -51,6 +52,7 @@ export interface SolveDeps extends BuilderRules {
   readonly publish: Publish;
   readonly makeSif: MakeSif;
   readonly stageSifBases: StageSifBases;
+  readonly prepareBases: PrepareBases;
   readonly attach: Attach;
   readonly rightsOf: RightsOf;
   /** Repositories of intermediate images. */
@@ -108,19 +110,20 @@ export function createSolve(deps: SolveDeps): Solve {
     return { digest: root.digest, mediaType: manifestType(root) };
   };
 
-  const runRecipe = (
+  const runRecipe = async (
     build: BuildRun,
     rights: BuildRights,
     recipe: RecipeOrigin,
     target: Reference,
     count: StepCount,
   ): Promise<RecipeResult> => {
-    const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
-    const access = rights.forBuilder({ pulled: recipe.baseImages, pushed });
     const { owner, secrets, log, signal } = build;
     const { key } = build.plan;
+    using bases = await deps.prepareBases(build, rights, recipe);
+    const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
+    const access = rights.forBuilder(pushed);
     const known = { key, recipe, target, access, domain: domainOf(build, recipe), owner, secrets };
-    return deps.runRecipe({ ...known, log, count, signal });
+    return await deps.runRecipe({ ...known, bases: bases.images, log, count, signal });
   };
 
   /** Has a builder make the image of a recipe, and pushes it to the target of the plan. */

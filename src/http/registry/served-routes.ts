@@ -31,7 +31,9 @@ export interface ServedDeps {
   readonly guard: PullGuard;
   /** First path segment of served names. */
   readonly prefix: string;
-  readonly tokens: TokenRegistry;
+  readonly tokens: Pick<TokenRegistry, 'get' | 'unrevoked'>;
+  /** Returns true for the token of a builder, which pulls base images of one build: it needs no login, and no count. */
+  readonly isOfBuilder: (token: string) => boolean;
   readonly findImage: ImageFinder;
   readonly findManifest: ManifestFinder;
   readonly blobs: BlobFinder;
@@ -61,7 +63,9 @@ export async function sendServed(
     );
   }
   const pull = parsePullPath(path);
-  await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
+  if (!deps.isOfBuilder(pull.token)) {
+    await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
+  }
   const find = looksAgain(req) ? deps.tokens.unrevoked : deps.tokens.get;
   const request = await find(pull.token);
   state.token = request.label;
@@ -141,6 +145,9 @@ async function sendManifest(
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
+  if (deps.isOfBuilder(request.token)) {
+    return sendDocument(await deps.findManifest(request, image, reference), req, res);
+  }
   const client = callerAddress(req, deps.trustedProxies);
   const isCounted = deps.meter.admit(client, request);
   const document = await deps.findManifest(request, image, reference);

@@ -37,6 +37,14 @@ export function environmentIn(config: Buffer): ReadonlyMap<string, string> {
   );
 }
 
+/** Returns the `ONBUILD` triggers of an image config: instructions of a Dockerfile. */
+export function triggersIn(config: Buffer): readonly string[] {
+  const members = parseJson(config, 'config');
+  const runtime = asObject(members[memberName(members, 'config')]) ?? {};
+  const triggers = asList(runtime[memberName(runtime, 'OnBuild')], 'OnBuild');
+  return triggers.filter(trigger => typeof trigger === 'string');
+}
+
 /**
  * Returns the image config with the change merged in: entrypoint, cmd and working directory replaced when
  * given, environment merged by name, diff IDs and history appended for each layer. Members the

@@ -45,7 +45,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   const keptSize = async (image: PulledImage, digest: Digest) => {
     const member = await image.member(digest);
     if (!member) {
-      if (image.access.isService) throw notOfImage(image, digest);
+      if (image.access.isService || image.isForBuilder) throw notOfImage(image, digest);
       return { member, size: undefined };
     }
     const mayServe = image.owns(digest) || (!member.isElsewhere && (await isShown(image, digest)));
@@ -67,6 +67,10 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     if (isThere) cache.shownBy(digest, access);
     return isThere;
   };
+
+  /** The next builds use the copies that builders get. */
+  const modeFor = ({ access, isForBuilder }: PulledImage): BlobMode =>
+    isForBuilder ? 'cache' : modeOf(access.registry);
 
   /** Counts a use of kept content. */
   const noteKept = ({ access, owns }: PulledImage, digest: Digest): void => {
@@ -106,7 +110,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
 
     async order(image, digest) {
       const { access } = image;
-      const mode = modeOf(access.registry);
+      const mode = modeFor(image);
       const isOwn = access.registry === ownHost;
       const { member, size } = await keptSize(image, digest);
       if (size !== undefined) {
@@ -123,7 +127,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     async open(image, digest, rangeOf, signal) {
       const { member, size } = await keptSize(image, digest);
       const blob = { access: image.access, digest, size: member?.size };
-      const mode = modeOf(image.access.registry);
+      const mode = modeFor(image);
       if (size !== undefined) {
         const isOwn = image.access.registry === ownHost || image.owns(digest);
         const found = await (isOwn ? keptBlob : copied)(content, digest, size, rangeOf);

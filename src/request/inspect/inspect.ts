@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { selectImage } from '../../images/base-image.ts';
+import { selectImage } from '../../images/bases/base-image.ts';
 import { sifLayerType } from '../../images/sif/format/oras.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';

@@ -1,4 +1,4 @@
-import type { BaseResolver } from '../../images/base-image.ts';
+import type { BaseResolver } from '../../images/bases/base-image.ts';
 import type { Documents } from '../../images/documents.ts';
 import { parseReference, type Reference } from '../../oci/reference.ts';
 import { accessTo } from '../../upstream/access.ts';

@@ -2,9 +2,10 @@ import { fileURLToPath } from 'node:url';
 import { createBuildService } from '../../builds/build-service.ts';
 import { findBuilders } from '../../builds/builder/find-builders.ts';
 import type { BuildPlaces } from '../../builds/plan/plan.ts';
+import type { FindServedBase } from '../../builds/solve/bases/base-check.ts';
 import { accessInOwnRight } from '../../builds/solve/build-rights.ts';
 import { closedSourceRules } from '../../builds/solve/closed-sources.ts';
-import { createBaseResolver } from '../../images/base-image.ts';
+import { createBaseResolver } from '../../images/bases/base-image.ts';
 import { createDocuments } from '../../images/documents.ts';
 import { createImageMaker } from '../../images/image-maker.ts';
 import { createLayerListings } from '../../images/listing/layer-listings.ts';
@@ -13,6 +14,7 @@ import type { SealedGrant } from '../../platform/identities.ts';
 import { createBuiltBy } from '../../pull/built.ts';
 import { createImageFinder } from '../../pull/image-finder.ts';
 import { createLookAtRight } from '../../pull/pull-right.ts';
+import { createFindServedBase, createServedBases } from '../../pull/served-bases.ts';
 import { createAccept } from '../../request/accept.ts';
 import { createBaseFinder } from '../../request/asked-image.ts';
 import { createBuildIntake } from '../../request/built-image.ts';
@@ -42,6 +44,7 @@ import type { AppDeps } from './app-deps.ts';
 import { containmentOf, privateRegistries } from './builder-containment.ts';
 import type { Conda } from './conda.ts';
 import type { People } from './people.ts';
+import { createBlobParts, createVerifyBases } from './pulls/base-layers.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';
 
@@ -63,13 +66,14 @@ const renewalsInGrace = 4;
 const rightGraceMs = 10 * 60_000;
 
 export function createContainers(
-  { config, log, bringBuilder, publicUrl }: AppDeps,
+  deps: AppDeps,
   state: State,
   registries: RegistryAccess,
   { identities }: People,
   conda: Conda,
   places: BuildPlaces,
 ) {
+  const { config, log, bringBuilder, publicUrl } = deps;
   const { content, cachedBlobs, pathOf } = state;
   const { registry, pusher, ownHost, hosted, urlOf, isPlainHttp } = registries;
   const { credentialsOf, serviceCredentialsOf, isOfService } = identities;
@@ -89,6 +93,10 @@ export function createContainers(
   const { syntax, conda: condaMaker } = config.builds;
   const condaChannels = conda.builderChannels;
   const buildPlaces = { ...places, syntax, conda: condaMaker, condaChannels };
+  const servedBase = `${ownHost}/${config.prefix}`;
+  const servedBases = createServedBases({ documents, servedBase });
+  const blobParts = createBlobParts(deps, state, registries);
+  const findServedBase: FindServedBase = image => findByServedName(image);
   const service = createBuildService({
     ...common,
     credentialsOf: serviceCredentialsOf,
@@ -110,6 +118,9 @@ export function createContainers(
     content,
     documents,
     bases,
+    verify: createVerifyBases(deps, state, registries, blobParts),
+    offer: servedBases.offer,
+    findServedBase,
     conda,
     makeImage,
     tokens: hosted.tokens,
@@ -157,7 +168,7 @@ export function createContainers(
       layers,
       createUploadedContexts({ content, manifests: hosted.manifests, ownHost }),
     ),
-    rights,
+    ...{ rights, documents, findServedBase },
     isOfService,
   });
   const baseOf = createBaseFinder(bases);
@@ -173,13 +184,14 @@ export function createContainers(
     documents,
     makeImage,
     lookAtRight: createLookAtRight({
-      ...{ identities, accessToBuilt, builds },
+      ...{ identities, accessToBuilt, builds, findServed },
       watch: rights,
       lifeMs: config.rightLife,
       graceMs: rightGraceMs,
     }),
     builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
+  const findByServedName = createFindServedBase({ findServed, findImage, documents });
   const accept = createAccept({
     findServed,
     build,
@@ -192,7 +204,7 @@ export function createContainers(
     tokens,
     rights,
     credentialsOf,
-    servedBase: `${ownHost}/${config.prefix}`,
+    servedBase,
     mountedLayers: config.layers.mounted,
   });
   const dryRun = createDryRun({
@@ -219,7 +231,7 @@ export function createContainers(
   const inspect = createInspect({ openInspected, registry, urlOf });
   const grantContexts = createGrantContexts({ tokens: hosted.tokens, share });
   return {
-    ...{ documents, building, tokens, findImage, openRequest },
+    ...{ documents, building, tokens, findImage, openRequest, servedBases, blobParts },
     ...{ accept, dryRun, inspect, openInspected, registry, grantContexts },
     ...{ layerListings, openLayers },
   };

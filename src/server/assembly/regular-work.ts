@@ -29,6 +29,8 @@ const longestExpireMs = 60_000;
 // A request to an object store may take 30 s. The next leader and the supervisor of the server wait for this stop.
 const stopMs = 5000;
 const layersKeptMs = 7 * dayMs;
+// A verified layer is verified for ever. Rows of images that nobody builds on any more go.
+const verifiedKeptMs = 180 * dayMs;
 // A use dated further in the future comes from a wrong clock.
 const futureMs = 3_600_000;
 
@@ -109,6 +111,9 @@ export function startRegularWork(
           Date.now() + futureMs,
           signal,
         ),
+      ),
+      purge('forget verified layers', signal =>
+        rows.verifiedLayers.purge(Date.now() - verifiedKeptMs, Date.now() + futureMs, signal),
       ),
       purge('remove listings of layers by last use', signal => state.listings.tidy(signal)),
       purge('correct the use of cached blobs', signal =>

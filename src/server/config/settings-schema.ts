@@ -323,7 +323,7 @@ export const configSchema = z.strictObject({
   cacheBytes: size
     .prefault('20 GiB')
     .describe(
-      'Disk space for copies of blobs (`blobs: cache`). The least recently used copies are removed first',
+      'Disk space for copies of blobs: of registries with `blobs: cache`, and of the base images of builds. The least recently used copies are removed first',
     ),
   access: access.prefault({}),
   limits: limits.prefault({}),

@@ -270,4 +270,15 @@ export const migrations: readonly string[] = [
   ) WITHOUT ROWID;
   CREATE INDEX uploads_by_use ON uploads (used_at);
   `,
+  // Layers of base images that were verified.
+  `
+  CREATE TABLE verified_layers (
+    digest TEXT NOT NULL,
+    registry TEXT NOT NULL,
+    diff_id TEXT NOT NULL,
+    used_at INTEGER NOT NULL,
+    PRIMARY KEY (digest, registry)
+  ) WITHOUT ROWID;
+  CREATE INDEX verified_layers_by_use ON verified_layers (used_at);
+  `,
 ];

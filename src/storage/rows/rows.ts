@@ -21,6 +21,7 @@ import { createFetchedLayerStore, type FetchedLayerStore } from './images/fetche
 import { createPackageLayerStore, type PackageLayerStore } from './images/package-layer-rows.ts';
 import { createRequestStore, type RequestStore } from './images/request-rows.ts';
 import { createUsageStore, type UsageStore } from './images/usage-rows.ts';
+import { createVerifiedLayerStore, type VerifiedLayerStore } from './images/verified-layer-rows.ts';
 import { type AccessTokenStore, createAccessTokenStore } from './people/access-token-rows.ts';
 import { type AuditLog, createAuditLog } from './people/audit-log.ts';
 import { type CredentialStore, createCredentialStore } from './people/credential-rows.ts';
@@ -49,6 +50,7 @@ export interface Rows {
   readonly cachedBlobs: CachedBlobStore;
   readonly fetchedLayers: FetchedLayerStore;
   readonly packageLayers: PackageLayerStore;
+  readonly verifiedLayers: VerifiedLayerStore;
   readonly anonymousUse: AnonymousUseStore;
   readonly usage: UsageStore;
   readonly dayCounts: DayCountStore;
@@ -125,6 +127,7 @@ function storesOf(
     cachedBlobs: createCachedBlobStore(database),
     fetchedLayers: createFetchedLayerStore(database),
     packageLayers: createPackageLayerStore(database),
+    verifiedLayers: createVerifiedLayerStore(database),
     anonymousUse: createAnonymousUseStore(database),
     usage: createUsageStore(database),
     dayCounts: createDayCountStore(database),

@@ -4,7 +4,7 @@ import { contextName } from './context-name.ts';
 import { frontendImage } from './frontend-image.ts';
 import { malformed } from './malformed.ts';
 import type { StageOptions } from './stage-options.ts';
-import { readStages, type Stage } from './stages.ts';
+import { readStages, type Stage, triggerSources } from './stages.ts';
 
 /** An image that a builder pulls for a Dockerfile. */
 export interface BaseImage {
@@ -21,18 +21,28 @@ export interface BaseImageOptions extends StageOptions {
   readonly namedContexts?: Readonly<Record<string, string>>;
 }
 
-// Each registry is asked whether the caller may pull its image.
-const maxImages = 100;
+/** Maximum number of images of a build: each registry is asked whether the caller may pull its image. */
+export const maxImages = 100;
 
 /**
  * Returns the images that a build of the Dockerfile pulls, each once, in the order of their use: the images of FROM,
  * COPY --from and RUN --mount=from= in the stages that the target requires, and the image of its syntax, or their
- * replacements. `scratch` is not an image. Images that ONBUILD triggers of these images pull are not known here. Throws
- * a `Fault` with the line for a Dockerfile that no builder would accept. Source: Dockerfile reference.
+ * replacements. `scratch` is not an image. {@link triggeredImages} returns those that ONBUILD triggers of these images
+ * pull. Throws a `Fault` with the line for a Dockerfile that no builder would accept. Source: Dockerfile reference.
  */
 export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {}): BaseImage[] {
+  const stages = readStages(dockerfile, options);
+  const found = collectImages(options);
+  const frontend = frontendImage(dockerfile);
+  if (frontend) found.add(frontend.reference, frontend.line, 'syntax');
+  found.addStages(stages, [targetOf(stages, options.target)]);
+  return found.images();
+}
+
+/** Collects the images of a build, each once. */
+function collectImages({ namedContexts = {} }: BaseImageOptions) {
   const images = new Map<string, BaseImage>();
-  const contexts = new Map(Object.entries(options.namedContexts ?? {}));
+  const contexts = new Map(Object.entries(namedContexts));
   const replacementOf = ({ name }: Stage) => (name === undefined ? undefined : contexts.get(name));
   const put = (image: BaseImage) => {
     if (!images.has(image.reference)) images.set(image.reference, image);
@@ -43,36 +53,71 @@ export function baseImagesOf(dockerfile: string, options: BaseImageOptions = {})
     const own = fullName(name) ?? malformed(line, nameProblem(name));
     put({ reference: contexts.get(contextName(name)) ?? own, line, use });
   };
-  const frontend = frontendImage(dockerfile);
-  if (frontend) add(frontend.reference, frontend.line, 'syntax');
-  const stages = readStages(dockerfile, options);
-  const isReplaced = (stage: Stage) => replacementOf(stage) !== undefined;
-  for (const stage of neededStages(stages, options.target, isReplaced)) {
-    const { line, base, sources } = stage;
-    const replacement = replacementOf(stage);
-    if (replacement !== undefined) {
-      put({ reference: replacement, line, use: 'FROM' });
-      continue;
-    }
-    if (typeof base === 'string') add(base, line, 'FROM');
-    for (const source of sources) {
-      if (typeof source.from === 'string') add(source.from, source.line, source.use);
-    }
-  }
-  return [...images.values()].sort((one, other) => one.line - other.line);
+  return {
+    add,
+
+    /** Adds the images of these stages, and of those that they require. */
+    addStages(stages: readonly Stage[], wanted: readonly Stage[]) {
+      const isReplaced = (stage: Stage) => replacementOf(stage) !== undefined;
+      for (const stage of neededStages(stages, wanted, isReplaced)) {
+        const { line, base, sources } = stage;
+        const replacement = replacementOf(stage);
+        if (replacement !== undefined) {
+          put({ reference: replacement, line, use: 'FROM' });
+          continue;
+        }
+        if (typeof base === 'string') add(base, line, 'FROM');
+        for (const source of sources) {
+          if (typeof source.from === 'string') add(source.from, source.line, source.use);
+        }
+      }
+    },
+
+    images: () => [...images.values()].sort((one, other) => one.line - other.line),
+  };
 }
 
-/** Returns the stages that the target requires. A replaced stage requires none of its own sources. */
+/**
+ * Returns the full names of the images that `ONBUILD` triggers of a base image pull in a build of the Dockerfile, or of
+ * their replacements: those that they name, and those of the stages that they name. Throws a `Fault` (400) for a trigger
+ * that no builder would accept.
+ */
+export function triggeredImages(
+  triggers: readonly string[],
+  dockerfile: string,
+  options: BaseImageOptions = {},
+): readonly string[] {
+  if (triggers.length === 0) return [];
+  const stages = readStages(dockerfile, options);
+  const found = collectImages(options);
+  for (const { from, line, use } of triggerSources(triggers, stages)) {
+    const stage = typeof from === 'number' ? stages[from] : undefined;
+    if (stage) found.addStages(stages, [stage]);
+    else found.add(String(from), line, use);
+  }
+  return found.images().map(({ reference }) => reference);
+}
+
+/** Returns the platforms that FROM instructions of the Dockerfile ask for, as they are written. */
+export function stagePlatforms(dockerfile: string, options: StageOptions = {}): readonly string[] {
+  const platforms = readStages(dockerfile, options).map(({ platform }) => platform);
+  return [...new Set(platforms.filter(platform => platform !== undefined))];
+}
+
+function targetOf(stages: readonly Stage[], target: string | undefined): Stage {
+  const wanted = target?.toLowerCase();
+  const found =
+    wanted === undefined ? stages.at(-1) : stages.findLast(stage => stage.name === wanted);
+  return found ?? malformed(1, `the stage '${target}' does not exist`);
+}
+
+/** Returns the wanted stages and those that they require. A replaced stage requires none of its own sources. */
 function neededStages(
   stages: readonly Stage[],
-  target: string | undefined,
+  wanted: readonly Stage[],
   isReplaced: (stage: Stage) => boolean,
 ): readonly Stage[] {
-  const wanted = target?.toLowerCase();
-  const start =
-    wanted === undefined ? stages.at(-1) : stages.findLast(stage => stage.name === wanted);
-  if (!start) malformed(1, `the stage '${target}' does not exist`);
-  const needed = new Set([start]);
+  const needed = new Set(wanted);
   for (const stage of needed) {
     if (isReplaced(stage)) continue;
     for (const other of [stage.base, ...stage.sources.map(({ from }) => from)]) {

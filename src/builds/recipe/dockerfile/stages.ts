@@ -30,6 +30,8 @@ export interface Stage {
   readonly name?: string;
   readonly line: number;
   readonly base: StageOrImage;
+  /** The platform that FROM asks for, as it is written. */
+  readonly platform?: string;
   readonly sources: readonly StageSource[];
 }
 
@@ -73,11 +75,13 @@ export function readStages(dockerfile: string, options: StageOptions): readonly 
     if (name === 'FROM') {
       const own = stageName(instruction);
       const base = baseName(instruction, scope);
+      const [platform] = valuesOf(instruction.flags, 'platform');
       stages.push({
         stage: {
           line,
           base: byName.get(base) ?? base,
           ...(own === undefined ? {} : { name: own }),
+          ...(platform ? { platform: expanded(platform, scope, line) } : {}),
         },
         sources: [],
       });
@@ -89,12 +93,17 @@ export function readStages(dockerfile: string, options: StageOptions): readonly 
   if (stages.length === 0) malformed(1, 'it has no FROM');
   return stages.map(({ stage, sources }) => ({
     ...stage,
-    sources: sources.map(({ name, ...source }) => {
-      const number =
-        source.use === 'COPY' ? stageNumber(name, stages.length, source.line) : undefined;
-      return { ...source, from: number ?? byName.get(name.toLowerCase()) ?? name };
-    }),
+    sources: sources.map(source => resolved(source, byName, stages.length)),
   }));
+}
+
+function resolved(
+  { name, ...source }: NamedSource,
+  byName: ReadonlyMap<string, number>,
+  count: number,
+): StageSource {
+  const number = source.use === 'COPY' ? stageNumber(name, count, source.line) : undefined;
+  return { ...source, from: number ?? byName.get(name.toLowerCase()) ?? name };
 }
 
 /** Returns the name that FROM gives to its stage, in lower case. */
@@ -158,6 +167,25 @@ function sourcesOf(instruction: Instruction, scope: Scope): readonly NamedSource
   const trigger = parseInstruction(rest, '\\', line);
   if (trigger.name === 'ONBUILD') malformed(line, 'ONBUILD cannot trigger another ONBUILD');
   return sourcesOf(trigger, { ...scope, escapeMark: '\\' });
+}
+
+/**
+ * Returns the sources that `ONBUILD` triggers of a base image copy from and mount in a Dockerfile with these stages. Throws
+ * a `Fault` for a trigger that no builder would accept.
+ */
+export function triggerSources(
+  triggers: readonly string[],
+  stages: readonly Stage[],
+): readonly StageSource[] {
+  const scope: Scope = { variables: new Map(), escapeMark: '\\', budget: new Budget() };
+  const named = stages.flatMap(({ name }, number) =>
+    name === undefined ? [] : [[name, number] as const],
+  );
+  const byName = new Map(named);
+  return triggers
+    .flatMap(trigger => parseDockerfile(trigger).instructions)
+    .flatMap(instruction => sourcesOf(instruction, scope))
+    .map(source => resolved(source, byName, stages.length));
 }
 
 // Returns the name. Builders reject variables here, and any other text that would first have to be expanded.

@@ -1,4 +1,4 @@
-import type { BaseResolver } from '../../../images/base-image.ts';
+import type { BaseResolver } from '../../../images/bases/base-image.ts';
 import type { Documents } from '../../../images/documents.ts';
 import { type Document, documentOf } from '../../../oci/document.ts';
 import { parseLossless, writeJson } from '../../../oci/json.ts';

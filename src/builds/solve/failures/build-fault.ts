@@ -40,7 +40,7 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
   const [, unnamed] = deniedImage.exec(message) ?? [];
   if (unnamed !== undefined) {
     return fault(
-      `it takes files from ${unnamed}${place}, which the Dockerfile does not name, most likely by ONBUILD of a base image: also name it in a COPY --from`,
+      `it takes files from ${unnamed}${place}, which neither the Dockerfile nor its base images named when the build was requested: a base image has changed since, so request the build again`,
     );
   }
   const missed = unreachable(message);
@@ -55,7 +55,7 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
   return fault(`the Dockerfile is wrong${place}: ${message.replace(parseError, '')}`);
 }
 
-// Images that the build did not request are denied, see `allowedImages`.
+// All images are denied but those of the build, see `replacedImages`.
 const deniedImage = /source "docker-image:\/\/([^"]*)" denied by policy/;
 // The place already shows the line.
 const parseError = /^dockerfile parse error (?:on )?line \d+: /;

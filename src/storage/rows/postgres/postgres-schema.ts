@@ -380,4 +380,15 @@ export const postgresMigrations: readonly string[] = [
   DROP INDEX pulls_by_day;
   CREATE INDEX pulls_by_day ON pulls (day, subject);
   `,
+  // Layers of base images that were verified.
+  `
+  CREATE TABLE verified_layers (
+    digest TEXT COLLATE "C" NOT NULL,
+    registry TEXT COLLATE "C" NOT NULL,
+    diff_id TEXT COLLATE "C" NOT NULL,
+    used_at BIGINT NOT NULL,
+    PRIMARY KEY (digest, registry)
+  );
+  CREATE INDEX verified_layers_by_use ON verified_layers (used_at);
+  `,
 ];

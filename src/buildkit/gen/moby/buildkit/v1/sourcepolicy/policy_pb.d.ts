@@ -48,6 +48,11 @@ export declare type Rule = Message<"moby.buildkit.v1.sourcepolicy.Rule"> & {
    * @generated from field: moby.buildkit.v1.sourcepolicy.Selector selector = 2;
    */
   selector?: Selector | undefined;
+
+  /**
+   * @generated from field: moby.buildkit.v1.sourcepolicy.Update updates = 3;
+   */
+  updates?: Update | undefined;
 };
 
 /**
@@ -55,6 +60,24 @@ export declare type Rule = Message<"moby.buildkit.v1.sourcepolicy.Rule"> & {
  * Use `create(RuleSchema)` to create a new message.
  */
 export declare const RuleSchema: GenMessage<Rule>;
+
+/**
+ * What a converted source becomes.
+ *
+ * @generated from message moby.buildkit.v1.sourcepolicy.Update
+ */
+export declare type Update = Message<"moby.buildkit.v1.sourcepolicy.Update"> & {
+  /**
+   * @generated from field: string identifier = 1;
+   */
+  identifier: string;
+};
+
+/**
+ * Describes the message moby.buildkit.v1.sourcepolicy.Update.
+ * Use `create(UpdateSchema)` to create a new message.
+ */
+export declare const UpdateSchema: GenMessage<Update>;
 
 /**
  * @generated from message moby.buildkit.v1.sourcepolicy.Selector
@@ -119,6 +142,11 @@ export enum PolicyAction {
    * @generated from enum value: DENY = 1;
    */
   DENY = 1,
+
+  /**
+   * @generated from enum value: CONVERT = 2;
+   */
+  CONVERT = 2,
 }
 
 /**

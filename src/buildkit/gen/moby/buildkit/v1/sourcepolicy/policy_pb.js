@@ -8,7 +8,7 @@ import { enumDesc, fileDesc, messageDesc, tsEnum } from "@bufbuild/protobuf/code
  * Describes the file moby/buildkit/v1/sourcepolicy/policy.proto.
  */
 export const file_moby_buildkit_v1_sourcepolicy_policy = /*@__PURE__*/
-  fileDesc("Ciptb2J5L2J1aWxka2l0L3YxL3NvdXJjZXBvbGljeS9wb2xpY3kucHJvdG8SHW1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5Ik0KBlBvbGljeRIPCgd2ZXJzaW9uGAEgASgDEjIKBXJ1bGVzGAIgAygLMiMubW9ieS5idWlsZGtpdC52MS5zb3VyY2Vwb2xpY3kuUnVsZSJ+CgRSdWxlEjsKBmFjdGlvbhgBIAEoDjIrLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5LlBvbGljeUFjdGlvbhI5CghzZWxlY3RvchgCIAEoCzInLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5LlNlbGVjdG9yIlwKCFNlbGVjdG9yEhIKCmlkZW50aWZpZXIYASABKAkSPAoKbWF0Y2hfdHlwZRgCIAEoDjIoLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5Lk1hdGNoVHlwZSovCglNYXRjaFR5cGUSDAoIV0lMRENBUkQQABIJCgVFWEFDVBABEgkKBVJFR0VYEAIqIwoMUG9saWN5QWN0aW9uEgkKBUFMTE9XEAASCAoEREVOWRABYgZwcm90bzM");
+  fileDesc("Ciptb2J5L2J1aWxka2l0L3YxL3NvdXJjZXBvbGljeS9wb2xpY3kucHJvdG8SHW1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5Ik0KBlBvbGljeRIPCgd2ZXJzaW9uGAEgASgDEjIKBXJ1bGVzGAIgAygLMiMubW9ieS5idWlsZGtpdC52MS5zb3VyY2Vwb2xpY3kuUnVsZSK2AQoEUnVsZRI7CgZhY3Rpb24YASABKA4yKy5tb2J5LmJ1aWxka2l0LnYxLnNvdXJjZXBvbGljeS5Qb2xpY3lBY3Rpb24SOQoIc2VsZWN0b3IYAiABKAsyJy5tb2J5LmJ1aWxka2l0LnYxLnNvdXJjZXBvbGljeS5TZWxlY3RvchI2Cgd1cGRhdGVzGAMgASgLMiUubW9ieS5idWlsZGtpdC52MS5zb3VyY2Vwb2xpY3kuVXBkYXRlIhwKBlVwZGF0ZRISCgppZGVudGlmaWVyGAEgASgJIlwKCFNlbGVjdG9yEhIKCmlkZW50aWZpZXIYASABKAkSPAoKbWF0Y2hfdHlwZRgCIAEoDjIoLm1vYnkuYnVpbGRraXQudjEuc291cmNlcG9saWN5Lk1hdGNoVHlwZSovCglNYXRjaFR5cGUSDAoIV0lMRENBUkQQABIJCgVFWEFDVBABEgkKBVJFR0VYEAIqMAoMUG9saWN5QWN0aW9uEgkKBUFMTE9XEAASCAoEREVOWRABEgsKB0NPTlZFUlQQAmIGcHJvdG8z");
 
 /**
  * Describes the message moby.buildkit.v1.sourcepolicy.Policy.
@@ -25,11 +25,18 @@ export const RuleSchema = /*@__PURE__*/
   messageDesc(file_moby_buildkit_v1_sourcepolicy_policy, 1);
 
 /**
+ * Describes the message moby.buildkit.v1.sourcepolicy.Update.
+ * Use `create(UpdateSchema)` to create a new message.
+ */
+export const UpdateSchema = /*@__PURE__*/
+  messageDesc(file_moby_buildkit_v1_sourcepolicy_policy, 2);
+
+/**
  * Describes the message moby.buildkit.v1.sourcepolicy.Selector.
  * Use `create(SelectorSchema)` to create a new message.
  */
 export const SelectorSchema = /*@__PURE__*/
-  messageDesc(file_moby_buildkit_v1_sourcepolicy_policy, 2);
+  messageDesc(file_moby_buildkit_v1_sourcepolicy_policy, 3);
 
 /**
  * Describes the enum moby.buildkit.v1.sourcepolicy.MatchType.

@@ -1,9 +1,9 @@
-import { Fault } from '../foundation/fault.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
-import type { Digest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import { type ImageIndex, isImage, parseManifest } from '../oci/manifest.ts';
-import { isSchema1Type } from '../oci/media-type.ts';
+import { Fault } from '../../foundation/fault.ts';
+import type { Descriptor } from '../../oci/descriptor.ts';
+import type { Digest } from '../../oci/digest.ts';
+import type { Document } from '../../oci/document.ts';
+import { type ImageIndex, isImage, parseManifest } from '../../oci/manifest.ts';
+import { isSchema1Type } from '../../oci/media-type.ts';
 import {
   formatPlatform,
   isNestedIndex,
@@ -11,13 +11,13 @@ import {
   matchesPlatform,
   type Platform,
   selectPlatform,
-} from '../oci/platform.ts';
-import { formatReference, type Reference } from '../oci/reference.ts';
-import type { Access } from '../upstream/access.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
-import { architectureOf } from './augment/image-config.ts';
+} from '../../oci/platform.ts';
+import { formatReference, type Reference } from '../../oci/reference.ts';
+import type { Access } from '../../upstream/access.ts';
+import type { RegistryClient } from '../../upstream/registry-client.ts';
+import { architectureOf } from '../augment/image-config.ts';
+import type { Documents } from '../documents.ts';
 import { createCoalescer } from './coalesce.ts';
-import type { Documents } from './documents.ts';
 
 /** Finds base images with the rights of the caller. Both methods throw {@link Fault}. */
 export interface BaseResolver {

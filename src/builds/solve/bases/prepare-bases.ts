@@ -1,0 +1,98 @@
+import type { ReplacedImage } from '../../../buildkit/index.ts';
+import type {
+  ImageToVerify,
+  VerifiedImage,
+  VerifyImage,
+} from '../../../images/bases/verified-image.ts';
+import type { Documents } from '../../../images/documents.ts';
+import { formatReference, parseReference } from '../../../oci/reference.ts';
+import type { RecipeOrigin } from '../../plan/build-plan.ts';
+import type { BuildRights } from '../build-rights.ts';
+import type { BuildRun } from '../build-run.ts';
+import { aboutBase, type BaseCheckDeps, findBase } from './base-check.ts';
+import { basePlatforms } from './base-platforms.ts';
+
+/** A verified image for the builder of one build. */
+export interface OfferedImage extends Pick<ImageToVerify, 'access'>, VerifiedImage {
+  /** Path of the repository in its name here. */
+  readonly repository: string;
+}
+
+/** An image of this server that only the builder of one build gets. */
+export interface Offer extends Disposable {
+  /** Its full name, with the digest. */
+  readonly name: string;
+}
+
+/** Serves a verified image under a name with a new token, until the offer ends. */
+export type OfferImage = (image: OfferedImage) => Offer;
+
+/** The base images of a build as its builder gets them: from this server. */
+export interface PreparedBases extends Disposable {
+  /** By their names in the recipe. */
+  readonly images: Readonly<Record<string, ReplacedImage>>;
+}
+
+/**
+ * Verifies the base images of a recipe and offers them to the builder. Throws a `Fault` that names the image.
+ */
+export type PrepareBases = (
+  run: Pick<BuildRun, 'log' | 'signal'>,
+  rights: Pick<BuildRights, 'access'>,
+  recipe: RecipeOrigin,
+) => Promise<PreparedBases>;
+
+export interface PrepareBasesDeps extends BaseCheckDeps {
+  readonly documents: Documents;
+  readonly verify: VerifyImage;
+  readonly offer: OfferImage;
+  /** Returns the native platforms of the known builders. */
+  readonly builderPlatforms: () => readonly string[];
+}
+
+export function createPrepareBases(deps: PrepareBasesDeps): PrepareBases {
+  const { documents, verify, offer } = deps;
+
+  const prepareOne = async (
+    name: string,
+    { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
+    rights: Pick<BuildRights, 'access'>,
+    recipe: RecipeOrigin,
+  ): Promise<{ readonly image: ReplacedImage; readonly offer: Offer }> => {
+    const base = await findBase(name, deps, rights.access);
+    const { access, digest, mediaType, served } = base;
+    return aboutBase(name, async () => {
+      const root = served?.root ?? (await documents.manifest(access, digest, mediaType));
+      let hasSaid = false;
+      const image = {
+        ...(served ?? { access, documents, owns: () => false }),
+        ...{ root, platforms: basePlatforms(recipe, name, deps.builderPlatforms()) },
+      };
+      const verified = await verify(image, signal, () => {
+        if (!hasSaid) log.write(`The image ${name} is new here: its layers are verified.\n`);
+        hasSaid = true;
+      });
+      const parsed = parseReference(name);
+      const offered = offer({
+        ...verified,
+        access: image.access,
+        repository: served?.repository ?? parsed.repository,
+      });
+      const shown = formatReference({ ...parsed, digest });
+      return { image: { pulled: offered.name, shown }, offer: offered };
+    });
+  };
+
+  return async (run, rights, recipe) => {
+    using offers = new DisposableStack();
+    const images = await Promise.all(
+      recipe.baseImages.map(async name => {
+        const { image, offer: own } = await prepareOne(name, run, rights, recipe);
+        offers.use(own);
+        return [name, image] as const;
+      }),
+    );
+    const all = offers.move();
+    return { images: Object.fromEntries(images), [Symbol.dispose]: () => all.dispose() };
+  };
+}

@@ -1,0 +1,172 @@
+import { Fault } from '../../foundation/fault.ts';
+import type { Descriptor } from '../../oci/descriptor.ts';
+import { type Digest, isDigest } from '../../oci/digest.ts';
+import { type Document, documentOf } from '../../oci/document.ts';
+import { asObject, parseJson, writeJson } from '../../oci/json.ts';
+import { manifestType, parseManifest } from '../../oci/manifest.ts';
+import { bareMediaType, isElsewhere, isLayerType } from '../../oci/media-type.ts';
+import { formatPlatform, listPlatforms, type Platform } from '../../oci/platform.ts';
+import { type ImageLeaf, imageLeaves, type LeafSource } from './image-leaves.ts';
+import type { LayerProofs } from './layer-proofs.ts';
+
+/** An image as a builder may have it: the caller has a right to all of it, and all of it is what it says. */
+export interface VerifiedImage {
+  /** The manifest, or an index of the verified images alone. */
+  readonly root: Document;
+  readonly manifests: readonly Document[];
+  /** Everything in it: manifests, configs and layers. */
+  readonly digests: ReadonlySet<Digest>;
+}
+
+/** The image to verify. */
+export interface ImageToVerify extends LeafSource {
+  readonly root: Document;
+  /** The platforms for which a builder may choose images of it. */
+  readonly platforms: readonly Platform[];
+  /** Returns true for content that is here for this image. */
+  readonly owns: (digest: Digest) => boolean;
+}
+
+/**
+ * Verifies an image before a builder sees it. Builders take the digests in a config for those of the layers, and give a
+ * layer to everybody who names it. Throws a {@link Fault} that names the layer; its message continues a sentence about the
+ * image.
+ *
+ * @param onRead called once when a layer has to be read
+ */
+export type VerifyImage = (
+  image: ImageToVerify,
+  signal: AbortSignal,
+  onRead: () => void,
+) => Promise<VerifiedImage>;
+
+const layersAtOnce = 4;
+/** The most that images have: far more than engines support. */
+const mostLayers = 500;
+
+export function createVerifyImage(proofs: LayerProofs): VerifyImage {
+  /** Verifies the layers of one image. */
+  const verifyLeaf = async (
+    { access, owns }: ImageToVerify,
+    { manifest, config }: ImageLeaf,
+    signal: AbortSignal,
+    onRead: () => void,
+  ): Promise<void> => {
+    const diffIds = diffIdsIn(config);
+    const { layers } = manifest;
+    if (layers.length !== diffIds.length || layers.length > mostLayers) {
+      throw otherCount(layers.length, diffIds.length);
+    }
+    const parts = [
+      { layer: manifest.config, called: 'the config', diffId: undefined },
+      ...layers.map((layer, index) => {
+        const called = `layer ${index + 1} (${layer.digest})`;
+        requireLayer(layer, called);
+        return { layer, called, diffId: diffIds[index] };
+      }),
+    ];
+    await inTurns(parts, async ({ layer, called, diffId }) => {
+      const one = { access, layer, name: called, isOwn: owns(layer.digest) };
+      if (!one.isOwn) await proofs.show(one, signal);
+      if (diffId === undefined) return;
+      const found = await proofs.unpacked(one, signal, onRead);
+      if (found !== diffId) throw otherContent(called, diffId, found);
+    });
+  };
+
+  return async (image, signal, onRead) => {
+    const leaves = await imageLeaves(image, image.root, image.platforms);
+    if (leaves.length === 0) throw noImage(image);
+    for (const leaf of leaves) await verifyLeaf(image, leaf, signal, onRead);
+    const root = rootOf(image.root, leaves);
+    const manifests = leaves.map(({ document }) => document);
+    const parts = leaves.flatMap(({ manifest: { config, layers } }) => [config, ...layers]);
+    const digests = [root, ...manifests, ...parts].map(({ digest }) => digest as Digest);
+    return { root, manifests, digests: new Set(digests) };
+  };
+}
+
+/**
+ * Returns the manifest itself, or for an index a new one with the verified images alone: a builder that already has
+ * another image of the index would not ask for it. The builder keeps no trace of it: it names what it has by the
+ * manifests.
+ */
+function rootOf(root: Document, leaves: readonly ImageLeaf[]): Document {
+  const [first] = leaves;
+  if (first && first.entry === undefined) return root;
+  const type = manifestType(root);
+  const manifests = leaves.map(({ document, config, entry }) => ({
+    mediaType: manifestType(document),
+    digest: document.digest,
+    size: document.bytes.length,
+    platform: entry?.platform ?? platformIn(config),
+  }));
+  return documentOf(writeJson({ schemaVersion: 2, mediaType: type, manifests }), type);
+}
+
+function platformIn({ bytes }: Document) {
+  const { os, architecture, variant } = parseJson(bytes, 'config');
+  return { os, architecture, ...(typeof variant === 'string' ? { variant } : {}) };
+}
+
+function diffIdsIn({ bytes }: Document): readonly Digest[] {
+  const rootfs = asObject(parseJson(bytes, 'config').rootfs);
+  const listed = rootfs?.diff_ids ?? [];
+  if (!Array.isArray(listed) || !listed.every(one => typeof one === 'string' && isDigest(one))) {
+    throw unusable("its config lists no valid digests of layers at 'rootfs.diff_ids'");
+  }
+  return listed;
+}
+
+function requireLayer(layer: Descriptor, called: string): void {
+  const type = bareMediaType(layer.mediaType) ?? '';
+  if (isElsewhere(layer)) {
+    throw unusable(`${called} is not in the registry but at other addresses`);
+  }
+  if (!isLayerType(type) || type.includes('encrypted')) {
+    const shown = JSON.stringify(layer.mediaType.slice(0, 100));
+    throw unusable(`${called} has the type ${shown}, which builders cannot unpack`);
+  }
+}
+
+/** Does the work for each item, a few at a time. The first failure stops it. */
+async function inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values();
+  let hasFailed = false;
+  const workOn = async () => {
+    for (const item of queue) {
+      if (hasFailed) return;
+      try {
+        await work(item);
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(layersAtOnce, items.length) }, workOn));
+}
+
+function unusable(why: string): Fault {
+  const message = `${why}. Push the image again, or use another`;
+  return new Fault('bad-request', message, { phase: 'build' });
+}
+
+function otherCount(layers: number, diffIds: number): Fault {
+  return unusable(
+    `its manifest has ${layers} layers, and its config ${diffIds}; at most ${mostLayers} are allowed`,
+  );
+}
+
+function otherContent(called: string, claimed: Digest, found: Digest): Fault {
+  return unusable(`its config says that ${called} unpacks to ${claimed}, but it is ${found}`);
+}
+
+function noImage({ root, platforms }: ImageToVerify): Fault {
+  const manifest = parseManifest(root);
+  const offered = manifest.kind === 'index' ? listPlatforms(manifest.manifests) : 'none';
+  const wanted = platforms.map(formatPlatform).join(' and ');
+  return new Fault('bad-request', `it has no image for ${wanted}, only for: ${offered}`, {
+    phase: 'build',
+  });
+}

@@ -1,0 +1,94 @@
+import type { FindServedBase } from '../builds/solve/bases/base-check.ts';
+import type { OfferImage } from '../builds/solve/bases/prepare-bases.ts';
+import type { Documents } from '../images/documents.ts';
+import type { ContainerRequest } from '../request/container-request.ts';
+import type { FindServed } from '../request/served-name.ts';
+import { createToken, tokenLabel } from '../request/tokens/container-token.ts';
+import type { TokenRegistry } from '../request/tokens/token-registry.ts';
+import type { ImageFinder } from './image-finder.ts';
+import { createPulledImage, type PulledImage } from './pulled-image.ts';
+
+/** The base images that builders pull from this server, each under a token of one build. */
+export interface ServedBases {
+  readonly offer: OfferImage;
+  /** Returns true for a token of a builder. */
+  has(token: string): boolean;
+  /** Returns the image that a token stands for; undefined for other tokens. */
+  imageOf(token: string): PulledImage | undefined;
+  /** Returns the tokens, with those of builders. */
+  withTokens<T extends Pick<TokenRegistry, 'get' | 'unrevoked'>>(tokens: T): T;
+}
+
+export interface ServedBasesDeps {
+  readonly documents: Pick<Documents, 'local'>;
+  /** `host/prefix`: the beginning of every served name. */
+  readonly servedBase: string;
+}
+
+/**
+ * The tokens are in the memory of this process, which runs the builds: they end with their build, and no list, count or
+ * limit of container requests has them.
+ */
+export function createServedBases({ documents, servedBase }: ServedBasesDeps): ServedBases {
+  const offers = new Map<string, { request: ContainerRequest; image: PulledImage }>();
+  return {
+    offer({ root, access, repository, digests, manifests }) {
+      const token = createToken();
+      const image = createPulledImage({
+        ...{ root, access, documents, owned: digests, isForBuilder: true },
+        onGrow() {},
+      });
+      for (const manifest of manifests) image.learn(manifest);
+      const name = `${servedBase}/${token}/${repository}@${root.digest}`;
+      const named = { mediaType: root.mediaType, digest: root.digest };
+      offers.set(token, {
+        image,
+        request: {
+          ...{ token, label: tokenLabel(token), createdAt: Date.now() },
+          expiresAt: Number.POSITIVE_INFINITY,
+          caller: { address: '' },
+          image: { registry: access.registry, repository, digest: root.digest },
+          fixed: { base: named, served: named },
+          ...{ change: {}, targetImage: name, isMounted: false },
+        },
+      });
+      return { name, [Symbol.dispose]: () => void offers.delete(token) };
+    },
+    has: token => offers.has(token),
+    imageOf: token => offers.get(token)?.image,
+    withTokens: tokens => ({
+      ...tokens,
+      get: async token => offers.get(token)?.request ?? tokens.get(token),
+      unrevoked: async token => offers.get(token)?.request ?? tokens.unrevoked(token),
+    }),
+  };
+}
+
+/** Finds the images that builds use by served names. */
+export function createFindServedBase({
+  findServed,
+  findImage,
+  documents,
+}: {
+  readonly findServed: FindServed;
+  readonly findImage: ImageFinder;
+  readonly documents: Documents;
+}): FindServedBase {
+  return async name => {
+    const request = await findServed(name);
+    if (!request) return undefined;
+    const { root, access, owns } = await findImage(request);
+    const kept = async (digest: Parameters<typeof owns>[0], mediaType: string) =>
+      owns(digest) ? documents.local(digest, mediaType) : undefined;
+    return {
+      ...{ root, access, owns, repository: request.image.repository },
+      isPublic: request.isPublic === true,
+      documents: {
+        manifest: async (of, digest, mediaType) =>
+          (await kept(digest, mediaType)) ?? documents.manifest(of, digest, mediaType),
+        config: async (of, config) =>
+          (await kept(config.digest, config.mediaType)) ?? documents.config(of, config),
+      },
+    };
+  };
+}

@@ -1,0 +1,70 @@
+import { hostedSubjects, referenceSubject } from '../../../hosted/listings/pulled-names.ts';
+import { createLimiter } from '../../../http/limits/limiter.ts';
+import {
+  type CountHostedPull,
+  countHostedPulls,
+} from '../../../http/registry/hosted/hosted-pulls.ts';
+import { createPullMeter } from '../../../http/registry/pull-meter.ts';
+import type { ServedDeps } from '../../../http/registry/served-routes.ts';
+import { createBlobFinder } from '../../../pull/blobs/pulled-blob.ts';
+import { createPullCounter } from '../../../pull/pull-counter.ts';
+import { imageName, servedSubjects } from '../../../pull/pull-subject.ts';
+import { createManifestFinder } from '../../../pull/pulled-manifest.ts';
+import type { AppDeps } from '../app-deps.ts';
+import type { Containers } from '../containers.ts';
+import type { RegistryAccess } from '../registry-clients.ts';
+import type { State } from '../server-state.ts';
+
+/** The parts that serve pulls of served names. */
+export function createPulls(
+  { config }: AppDeps,
+  { content, usage, tally, rows }: State,
+  { registry, modeOf, ownHost }: RegistryAccess,
+  { documents, findImage, tokens, servedBases, blobParts }: Containers,
+): Omit<ServedDeps, 'guard' | 'prefix' | 'noteBlob'> {
+  return {
+    tokens: servedBases.withTokens(tokens),
+    isOfBuilder: servedBases.has,
+    registry,
+    findImage: async request => servedBases.imageOf(request.token) ?? findImage(request),
+    findManifest: createManifestFinder(documents, registry),
+    blobs: createBlobFinder({
+      content,
+      registry,
+      ...blobParts,
+      ...{ modeOf, ownHost, tally },
+    }),
+    meter: createPullMeter({
+      counter: createPullCounter(),
+      limiter: createLimiter('pulls'),
+      rates: config.limits.pulls,
+      usage,
+      record(request) {
+        rows.pulls.note(servedSubjects(request, ownHost));
+        tally.add('pulled images', imageName(request.image));
+      },
+    }),
+    trustedProxies: config.trustedProxies,
+    rightLifeMs: config.rightLife,
+  };
+}
+
+/** Returns the function that counts pulls of hosted images. */
+export function createHostedPullCount(
+  { config }: AppDeps,
+  { rows, tally }: State,
+  { ownHost }: RegistryAccess,
+): CountHostedPull {
+  return countHostedPulls({
+    counter: createPullCounter(),
+    trustedProxies: config.trustedProxies,
+    record({ repository, digest, tag, isPart }) {
+      if (isPart) {
+        rows.pulls.note([referenceSubject(repository, digest)]);
+        return;
+      }
+      rows.pulls.note(hostedSubjects(repository, digest, tag));
+      tally.add('pulled images', imageName({ registry: ownHost, repository }));
+    },
+  });
+}
