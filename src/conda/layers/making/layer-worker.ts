@@ -3,6 +3,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { joinLayers } from './join-layers.ts';
 import {
+  isStopped,
   type LayerAnswer,
   type LayerOrder,
   type MadeLayer,
@@ -38,6 +39,7 @@ function sender(pieces: PieceRing): PutPiece {
   let sent = 0;
   return piece => {
     for (;;) {
+      if (isStopped(pieces)) throw new Error('The layer is not needed any more');
       const now = Atomics.load(pieces.taken, 0);
       if (sent - now < mostAhead) break;
       Atomics.wait(pieces.taken, 0, now);
