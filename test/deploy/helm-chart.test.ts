@@ -13,7 +13,7 @@ import { startPostgres } from '../world/postgres.ts';
 import { startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { configOf, ofKind, one, only, several, sites, whole } from './helm-values.ts';
+import { configOf, ofKind, one, only, replacing, several, sites, whole } from './helm-values.ts';
 import { conformance, helm, type KubernetesObject, type Labels, rendered } from './helm-world.ts';
 
 const includes = (labels: Labels, selector: Labels) =>
@@ -106,6 +106,11 @@ suite('the Helm chart', () => {
         { ...whole, buildkit: { ...whole.buildkit, cache: { size: '1Ti' } } },
         /set buildkit\.cache/,
       ],
+      [
+        { ...replacing, buildkit: { ...replacing.buildkit, builds: 2 } },
+        /a worker is for one build/,
+      ],
+      [{ ...replacing, buildkit: { ...replacing.buildkit, isolation: 'none' } }, /isolation/],
       // Everybody who may read a ConfigMap would see it.
       [{ ...one, config: { accounts: { admin: 'secret' } } }, /config/],
     ] as const) {
@@ -180,7 +185,7 @@ suite('the Helm chart', () => {
       });
       assert.equal(spec.securityContext.runAsNonRoot, true);
       assert.deepEqual(spec.securityContext.seccompProfile, { type: 'RuntimeDefault' });
-      assert.equal(spec.automountServiceAccountToken, false);
+      assert.equal(spec.automountServiceAccountToken, values === replacing);
       assert.equal(spec.enableServiceLinks, false);
       const kinds = ['configMap', 'emptyDir', 'ephemeral', 'persistentVolumeClaim', 'secret'];
       for (const { name, ...source } of spec.volumes) {

@@ -61,6 +61,7 @@ export const whole = {
   imagePullSecrets: [{ name: 'registry' }],
   buildkit: {
     enabled: true,
+    isolation: 'userNamespaces',
     workers: 2,
     builds: 3,
     tls: {
@@ -76,7 +77,17 @@ export const whole = {
     ...exampleOf('docs/kubernetes.md', /extraVolumes/).buildkit,
   },
 };
-export const sites = { one, several, whole };
+/** Workers whose pods are replaced after each build. */
+export const replacing = {
+  ...one,
+  buildkit: {
+    enabled: true,
+    workers: 3,
+    tls: { server: 'buildkit-server', client: 'buildkit-client' },
+    cache: { size: '20Gi' },
+  },
+};
+export const sites = { one, several, whole, replacing };
 
 export const ofKind = (objects: readonly KubernetesObject[], kind: string) =>
   objects.filter(object => object.kind === kind);

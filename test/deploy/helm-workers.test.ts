@@ -1,15 +1,26 @@
 /** The BuildKit workers of the Helm chart. */
 import assert from 'node:assert/strict';
 import { statSync } from 'node:fs';
-import { chmod, mkdir } from 'node:fs/promises';
+import { chmod, mkdir, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { assertSuccess } from '../integration/served.ts';
 import { runProgram } from '../world/program.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { configOf, ofKind, only, whole } from './helm-values.ts';
-import { rendered } from './helm-world.ts';
+import { requireBusybox } from '../world/tools.ts';
+import { configOf, ofKind, only, replacing, whole } from './helm-values.ts';
+import { type KubernetesObject, rendered } from './helm-world.ts';
+
+/** The pods of workers, and the container of BuildKit. */
+const workersOf = (objects: readonly KubernetesObject[]) => {
+  const { metadata, spec } = only(objects, 'StatefulSet').spec.template;
+  const [worker] = spec.containers;
+  assert.ok(worker);
+  return { labels: metadata.labels, spec, worker };
+};
+const wipeArgument = (kind: string) => `--oci-worker-labels=sluice.wipe=${kind}`;
+const noSandbox = '--oci-worker-no-process-sandbox';
 
 suite('the workers of the Helm chart', () => {
   test('the directory of a worker does not hand the setgid bit of its volume on to images', async () => {
@@ -81,5 +92,110 @@ suite('the workers of the Helm chart', () => {
       whole.buildkit.extraVolumes[0],
     );
     assert.deepEqual(containers[0]?.env, whole.buildkit.env);
+  });
+
+  test('steps that see all processes of their pod share it with no other build', async () => {
+    const objects = await rendered(replacing);
+    const { labels, spec, worker } = workersOf(objects);
+    assert.ok(worker.args?.includes(noSandbox));
+    assert.ok(worker.args?.includes(wipeArgument('pod-each')));
+    assert.equal(labels['sluice.wipe'], 'pod-each');
+    assert.equal(spec.hostUsers, undefined);
+    // No build finds the state of another one.
+    assert.equal(only(objects, 'StatefulSet').spec.volumeClaimTemplates, undefined);
+    const state = spec.volumes.find(({ name }) => name === 'cache');
+    assert.deepEqual(state?.emptyDir, { sizeLimit: '20Gi' });
+    const { buildkit, buildkitShares } = parse(configOf(objects));
+    assert.deepEqual(buildkitShares, { [buildkit[0]]: { builds: 1 } });
+    const cache = { size: '20Gi', storageClass: 'fast' };
+    const onVolumes = { ...replacing, buildkit: { ...replacing.buildkit, cache } };
+    const { volumes } = workersOf(await rendered(onVolumes)).spec;
+    assert.ok(volumes.find(({ name }) => name === 'cache')?.ephemeral);
+  });
+
+  test('steps that see only their own processes run as users of their pod', async () => {
+    const objects = await rendered(whole);
+    const { labels, spec, worker } = workersOf(objects);
+    assert.ok(!worker.args?.includes(noSandbox));
+    assert.ok(worker.args?.includes(wipeArgument('prune')));
+    assert.equal(labels['sluice.wipe'], 'prune');
+    assert.equal(spec.hostUsers, false);
+    assert.equal(worker.securityContext.procMount, 'Unmasked');
+    const texts = ofKind(objects, 'ConfigMap').map(({ data }) => data?.users ?? '');
+    const ranges = texts
+      .join('')
+      .trim()
+      .split('\n')
+      .map(line => line.split(':').map(Number));
+    // All 65536 of a pod, but for that of BuildKit, which is root in steps.
+    const users = ranges.flatMap(([, first = 0, count = 0]) =>
+      Array.from({ length: count }, (_, index) => first + index),
+    );
+    assert.equal(users.length, 65_534);
+    assert.deepEqual([users[0], users.at(-1), users.includes(1000)], [1, 65_535, false]);
+    for (const file of ['/etc/subuid', '/etc/subgid']) {
+      assert.ok(worker.volumeMounts.some(({ mountPath }) => mountPath === file));
+    }
+    await assert.rejects(rendered(whole, 'team', '1.32.4'), /requires Kubernetes 1\.33/);
+    assert.ok(await rendered(replacing, 'team', '1.30.0'));
+  });
+
+  test('only servers that replace workers may talk to Kubernetes, about these workers', async () => {
+    const objects = await rendered(replacing);
+    const { metadata, rules } = only(objects, 'Role');
+    const pods = { apiGroups: [''], resources: ['pods'] };
+    assert.deepEqual(rules, [
+      { ...pods, verbs: ['list'] },
+      {
+        ...pods,
+        verbs: ['get', 'delete'],
+        // As a StatefulSet names its pods.
+        resourceNames: [0, 1, 2].map(
+          index => `${only(objects, 'StatefulSet').metadata.name}-${index}`,
+        ),
+      },
+    ]);
+    const account = only(objects, 'ServiceAccount').metadata.name;
+    const { spec } = only(objects, 'Deployment').spec.template;
+    assert.equal(spec.serviceAccountName, account);
+    assert.equal(metadata.name, only(objects, 'RoleBinding').metadata.name);
+    assert.deepEqual(only(objects, 'RoleBinding').subjects, [
+      { kind: 'ServiceAccount', name: account, namespace: 'tools' },
+    ]);
+    assert.deepEqual(ofKind(await rendered(whole), 'Role'), []);
+    // Without a name, Kubernetes would keep the former account.
+    const { serviceAccount: _, ...without } = whole;
+    const server = only(await rendered(without), 'Deployment').spec.template.spec;
+    assert.equal(server.serviceAccountName, 'default');
+    // An account of the operator's own gets the right, too.
+    const own = { ...replacing, serviceAccount: { name: 'builders' } };
+    const [subject] = only(await rendered(own), 'RoleBinding').subjects ?? [];
+    assert.equal(subject?.name, 'builders');
+  });
+
+  test('a worker has no token, and its limits hold for all builds in it', async () => {
+    await using directory = await makeTempDir('worker-shell');
+    const busybox = directory.join('busybox');
+    await symlink(requireBusybox('amd64'), busybox);
+    for (const values of [whole, replacing]) {
+      const { spec, worker } = workersOf(await rendered(values));
+      assert.equal(spec.automountServiceAccountToken, false);
+      assert.equal(spec.serviceAccountName, undefined);
+      assert.deepEqual(worker.resources.limits, { cpu: '4', memory: '8Gi' });
+      assert.equal(worker.securityContext.readOnlyRootFilesystem, true);
+      for (const { name, emptyDir } of spec.volumes) {
+        if (emptyDir) assert.ok((emptyDir as { sizeLimit?: string }).sizeLimit, String(name));
+      }
+      const [shell, options, script = '', ...more] = worker.command ?? [];
+      assert.deepEqual([shell, options, more], ['sh', '-ec', ['8192']]);
+      const prints = script.replace('exec rootlesskit buildkitd "$@"', 'ulimit -u; echo "$@"');
+      assert.notEqual(prints, script);
+      const { stdout } = await runProgram(
+        // The shell of the image.
+        [busybox, 'sh', options ?? '', prints, '512', '--root=/state'],
+        { env: {} },
+      );
+      assert.equal(stdout, '512\n--root=/state\n');
+    }
   });
 });

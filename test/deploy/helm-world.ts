@@ -14,6 +14,10 @@ export interface KubernetesObject {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly labels?: Labels };
   readonly data?: Readonly<Record<string, string>>;
+  /** Of a `Role`. */
+  readonly rules?: readonly Readonly<Record<string, readonly string[]>>[];
+  /** Of a `RoleBinding`. */
+  readonly subjects?: readonly Labels[];
   readonly spec: {
     readonly replicas?: number;
     readonly selector: Labels & { readonly matchLabels?: Labels };
@@ -36,11 +40,14 @@ interface PodSpec {
   readonly automountServiceAccountToken: boolean;
   readonly serviceAccountName?: string;
   readonly enableServiceLinks: boolean;
+  readonly hostUsers?: boolean;
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly volumes: readonly Readonly<Record<string, unknown>>[];
   readonly initContainers?: readonly (PodContainer & { readonly command: readonly string[] })[];
   readonly containers: readonly (PodContainer & {
     readonly args?: readonly string[];
+    readonly command?: readonly string[];
+    readonly resources: { readonly limits?: Labels };
     readonly env: readonly { readonly name: string; readonly value?: string }[];
     readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
     readonly readinessProbe: { readonly httpGet?: { readonly path: string } };
@@ -65,9 +72,13 @@ export async function helm(command: readonly string[], values: object): Promise<
 }
 
 /** Returns the documents that the chart makes of values, for a release in the namespace `tools`. */
-export async function rendered(values: object, release = 'team'): Promise<KubernetesObject[]> {
+export async function rendered(
+  values: object,
+  release = 'team',
+  version = '1.37.0',
+): Promise<KubernetesObject[]> {
   const { code, stdout, stderr } = await helm(
-    ['template', release, '--namespace', 'tools', '--kube-version', '1.37.0'],
+    ['template', release, '--namespace', 'tools', '--kube-version', version],
     values,
   );
   if (code !== 0) throw new Error(stderr);

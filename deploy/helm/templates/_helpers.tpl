@@ -29,9 +29,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.database.existingSecret .Values.content }}true{{ end }}
 {{- end }}
 
+{{/* True if the servers replace the pod of a worker after each build. */}}
+{{- define "sluice.replacesWorkers" -}}
+{{- if and .Values.buildkit.enabled (eq .Values.buildkit.isolation "podPerBuild") }}true{{ end }}
+{{- end }}
+
+{{/* True if the chart makes an account for the servers. The account that all pods of a namespace share must not replace workers. */}}
+{{- define "sluice.makesAccount" -}}
+{{- if or .Values.serviceAccount.create (and (include "sluice.replacesWorkers" .) (not .Values.serviceAccount.name)) }}true{{ end }}
+{{- end }}
+
 {{/* The account of the servers, if they have one of their own. */}}
 {{- define "sluice.serviceAccount" -}}
-{{- if .Values.serviceAccount.name }}{{ .Values.serviceAccount.name }}{{ else if .Values.serviceAccount.create }}{{ include "sluice.name" . }}{{ end }}
+{{- if .Values.serviceAccount.name }}{{ .Values.serviceAccount.name }}{{ else if include "sluice.makesAccount" . }}{{ include "sluice.name" . }}{{ end }}
 {{- end }}
 
 {{/* A secret with certificates, as a volume whose files have the usual names. */}}
@@ -86,6 +96,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail (printf "config.%s would be lost, because buildkit.enabled sets it: use one of them" $name) }}
 {{- end }}
 {{- end }}
+{{- if and .Values.buildkit.enabled (eq .Values.buildkit.isolation "userNamespaces") (not (semverCompare ">=1.33.0-0" .Capabilities.KubeVersion.Version)) }}
+{{- fail "buildkit.isolation=userNamespaces requires Kubernetes 1.33: older versions ignore it without a word. Use podPerBuild" }}
+{{- end }}
+{{- if and (include "sluice.replacesWorkers" .) (gt (int .Values.buildkit.builds) 1) }}
+{{- fail "buildkit.builds is larger than 1: with buildkit.isolation=podPerBuild, a worker is for one build" }}
+{{- end }}
 {{- if and .Values.buildkit.enabled (not (and .Values.buildkit.tls.server .Values.buildkit.tls.client)) }}
 {{- fail "buildkit.tls.server and buildkit.tls.client are required: without certificates, the steps of builds control their worker" }}
 {{- end }}
@@ -115,7 +131,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $address := printf "dns+tcp://%s.%s.svc:1234" $name $.Release.Namespace }}
 {{- $_ := set $config "buildkit" (list $address) }}
 {{- $_ := set $config "buildkitTls" (dict $address $tls) }}
-{{- with .Values.buildkit.builds }}{{ $_ := set $config "buildkitShares" (dict $address (dict "builds" (int .))) }}{{ end }}
+{{- with ternary 1 .Values.buildkit.builds (eq (include "sluice.replacesWorkers" .) "true") }}{{ $_ := set $config "buildkitShares" (dict $address (dict "builds" (int .))) }}{{ end }}
 {{- else if not (hasKey $config "buildkit") }}
 {{- $_ := set $config "buildkit" (list "off") }}
 {{- end }}
