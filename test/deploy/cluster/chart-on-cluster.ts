@@ -8,7 +8,7 @@ import { after, before, suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { assertSuccess } from '../../integration/served.ts';
 import { requestDuring } from '../compose-clients.ts';
-import { type ChartPods, chartPods, isReady, type Pod, restarts } from './chart-pods.ts';
+import { type ChartPods, chartPods, isReady, type Pod, restarts, runImage } from './chart-pods.ts';
 import { type Cluster, comesTrue } from './cluster.ts';
 import {
   account,
@@ -62,14 +62,7 @@ suite('the Helm chart on a cluster', () => {
     const path = targetImage.slice(siteHost.length).replace(/:1$/, '/manifests/1');
     return `http://${await pods.address()}/v2${path}`;
   };
-  /** Runs an image in a pod, and returns its output. */
-  const run = async (name: string, image: string): Promise<string> => {
-    const of = ['-n', 'outside'];
-    await cluster.kubectl(...of, 'run', name, '--image', image, '--restart=Never');
-    const phase = '--for=jsonpath={.status.phase}=Succeeded';
-    await cluster.kubectl(...of, 'wait', phase, `pod/${name}`, '--timeout=120s');
-    return cluster.kubectl(...of, 'logs', name);
-  };
+  const run = (name: string, image: string) => runImage(cluster, name, image);
 
   test('three replicas run under the restricted profile', async () => {
     const all = await pods.list();
@@ -182,7 +175,6 @@ suite('the Helm chart on a cluster', () => {
     await cluster.kubectl('label', '--overwrite', 'namespace', namespace, label);
     const [certificates = ''] = await blocksOf('Builds', 'sh');
     assertSuccess(await cluster.shell(certificates));
-    await cluster.apply([await localVolume(cluster, 'cache')]);
     const [text = ''] = await blocksOf('Builds', 'yaml');
     const { buildkit } = parse(text);
     const values = {

@@ -3,11 +3,15 @@ import assert from 'node:assert/strict';
 import { assertSuccess } from '../../integration/served.ts';
 import { requireCommand } from '../../world/tools.ts';
 import type { Cluster } from './cluster.ts';
-import { account } from './cluster-site.ts';
+import { type Account, account } from './cluster-site.ts';
 import { siteHost } from './node-files.ts';
 
 export interface Pod {
-  readonly metadata: { readonly name: string; readonly deletionTimestamp?: string };
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly deletionTimestamp?: string;
+  };
   readonly status: {
     readonly phase: string;
     readonly podIP: string;
@@ -40,8 +44,8 @@ export interface ChartPods {
   address(): Promise<string>;
   /** Sends a signal to the process of a pod's server. */
   signal(pod: Pod, name: string): Promise<void>;
-  /** Sends an HTTP request to the service, and returns the answer. */
-  request<T>(path: string, body?: object): Promise<T>;
+  /** Sends an HTTP request to the service, as the administrator by default, and returns the answer. */
+  request<T>(path: string, body?: object, as?: Account): Promise<T>;
 }
 
 export const isReady = ({ status }: Pod): boolean =>
@@ -49,6 +53,15 @@ export const isReady = ({ status }: Pod): boolean =>
 
 export const restarts = ({ status }: Pod): number =>
   status.containerStatuses?.[0]?.restartCount ?? 0;
+
+/** Runs an image in a pod, and returns its output. */
+export async function runImage(cluster: Cluster, name: string, image: string): Promise<string> {
+  const of = ['-n', 'outside'];
+  await cluster.kubectl(...of, 'run', name, '--image', image, '--restart=Never');
+  const phase = '--for=jsonpath={.status.phase}=Succeeded';
+  await cluster.kubectl(...of, 'wait', phase, `pod/${name}`, '--timeout=240s');
+  return cluster.kubectl(...of, 'logs', name);
+}
 
 export function chartPods(cluster: Cluster, namespace: string, service: string): ChartPods {
   const { root } = cluster;
@@ -93,8 +106,7 @@ export function chartPods(cluster: Cluster, namespace: string, service: string):
       assert.ok(pid, id);
       assertSuccess(await root.exec(['sh', '-c', `kill -${name} ${pid}`]));
     },
-    async request<T>(path: string, body?: object) {
-      const { username, password } = account;
+    async request<T>(path: string, body?: object, { username, password } = account) {
       const data = ['-H', 'Content-Type: application/json', '--data-binary', JSON.stringify(body)];
       const answer = await curl(
         ...['--resolve', `${siteHost}:80:${await address()}`, '-u', `${username}:${password}`],

@@ -16,7 +16,12 @@ export const siteNames = {
   [siteHost]: `sluice.${namespace}.svc.cluster.local`,
   [singleHost]: 'one-sluice.one.svc.cluster.local',
 };
-export const account = { username: 'admin', password: 'sesame' };
+export interface Account {
+  readonly username: string;
+  readonly password: string;
+}
+
+export const account: Account = { username: 'admin', password: 'sesame' };
 const bucket = 'site';
 const passwords = { database: 'sesameForTheRows', store: 'sesameForTheContent' };
 
@@ -29,8 +34,10 @@ export async function blocksOf(heading: string, language: 'sh' | 'yaml'): Promis
   return [...text.matchAll(pattern)].map(([, block = '']) => block);
 }
 
-/** Starts a cluster with PostgreSQL, an object store and the secrets of a site. The chart is not installed. */
-export async function openClusterSite(): Promise<Cluster> {
+/** Starts a cluster with the images of a site, and prepares it. The chart is not installed. */
+export async function openClusterSite(
+  prepare: (cluster: Cluster) => Promise<void> = prepareSite,
+): Promise<Cluster> {
   const { appVersion } = parse(await readFile('deploy/helm/Chart.yaml', 'utf8'));
   await using directory = await makeTempDir('cluster-images');
   const images = await makeSiteImages(directory.path, appVersion);
@@ -39,7 +46,7 @@ export async function openClusterSite(): Promise<Cluster> {
     names: siteNames,
   });
   try {
-    await prepareSite(cluster);
+    await prepare(cluster);
     return cluster;
   } catch (error) {
     const said = cluster.logs();
@@ -48,10 +55,15 @@ export async function openClusterSite(): Promise<Cluster> {
   }
 }
 
-/** What the chart expects in a cluster that has nothing yet. */
+/** Puts the chart where commands of Helm find it. */
+export async function placeChart({ root }: Cluster): Promise<void> {
+  await cp('deploy', join(root.directory, folder, 'deploy'), { recursive: true });
+}
+
+/** What the chart expects in a cluster that has nothing yet: PostgreSQL, an object store, and the secrets of a site. */
 export async function prepareSite(cluster: Cluster): Promise<void> {
   const { root } = cluster;
-  await cp('deploy', join(root.directory, folder, 'deploy'), { recursive: true });
+  await placeChart(cluster);
   await mkdir(join(root.directory, 'tmp/store', bucket), { recursive: true });
   await cluster.apply([
     // The strictest profile, which the servers of the chart keep to.
@@ -73,12 +85,16 @@ export async function prepareSite(cluster: Cluster): Promise<void> {
   await createAccounts(cluster, namespace);
 }
 
-/** Creates the secret with the administrator's account. */
-export async function createAccounts(cluster: Cluster, into: string): Promise<void> {
-  const { username, password } = account;
+/** Creates the secret with accounts. Default: that of the administrator. */
+export async function createAccounts(
+  cluster: Cluster,
+  into: string,
+  accounts: readonly Account[] = [account],
+): Promise<void> {
+  const list = accounts.map(({ username, password }) => `${username}:${password}`);
   await cluster.kubectl(
     ...['-n', into, 'create', 'secret', 'generic', 'sluice-accounts'],
-    `--from-literal=accounts=${username}:${password}`,
+    `--from-literal=accounts=${list}`,
   );
 }
 

@@ -180,6 +180,8 @@ ${Object.entries(tunables)
     return `echo ${value} > ${file}\nmount --bind ${file} /proc/sys/${name}`;
   })
   .join('\n')}
+# Linux allows a /proc in a user namespace only where a whole one is mounted.
+mkdir /run/whole-proc && mount -t proc proc /run/whole-proc
 # kubelet requires the group in each hierarchy, and creates those of pods below it.
 for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*/; do
   case $hierarchy in /sys/fs/cgroup) [ -e /sys/fs/cgroup/cgroup.procs ] || continue ;; esac
