@@ -27,6 +27,7 @@ import type { BuilderState } from './builder/builder-connections.ts';
 import { createBuilderTls } from './builder/builder-tls.ts';
 import { createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
+import { findWorkerPods } from './builder/pods/worker-pods.ts';
 import { type Builds, createBuilds } from './builds.ts';
 import { domainOfCaller, mustBeAlone, type TrustDomain } from './domain.ts';
 import type { Shares } from './limits/shares.ts';
@@ -145,7 +146,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       )
     : ownLogs;
   const tlsOf = createBuilderTls(deps.builderTls, log);
-  const builders = createBuilders({ source: found, log, tlsOf, health: deps.health });
+  const pods = found.isConfigured ? findWorkerPods() : undefined;
+  const builders = createBuilders({ source: found, log, tlsOf, health: deps.health, pods });
   // The log says at the start which builders do not keep callers apart.
   if (found.isConfigured) builders.require(anyUser).catch(() => {});
 

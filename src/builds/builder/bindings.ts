@@ -1,7 +1,8 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { Builder } from './builder-connections.ts';
 import { BuilderLost } from './builder-refusals.ts';
-import { empty, isEmpty, type WipePod } from './separation.ts';
+import type { WorkerPods } from './pods/worker-pods.ts';
+import { empty } from './separation.ts';
 
 /** Which domain has each builder that serves several, one after the other. */
 export interface Bindings {
@@ -16,9 +17,9 @@ export interface Bindings {
 
 /**
  * @param drop forgets a builder whose pod is gone
- * @param wipePod deletes the pod of a worker; absent outside Kubernetes
+ * @param pods those of workers; absent outside Kubernetes
  */
-export function createBindings(drop: (builder: Builder) => void, wipePod?: WipePod): Bindings {
+export function createBindings(drop: (builder: Builder) => void, pods?: WorkerPods): Bindings {
   /**
    * Removes everything that another domain has left. Returns false for a builder that is gone with it.
    *
@@ -34,10 +35,10 @@ export function createBindings(drop: (builder: Builder) => void, wipePod?: WipeP
       await empty(client, signal);
       return true;
     }
-    // A process that a build has left is not in the state.
-    if (isFresh && (await isEmpty(client, signal))) return true;
-    if (!wipePod) throw new Fault('unavailable', podsElsewhere, { phase: 'build' });
-    await wipePod(client.address, signal);
+    if (!pods) throw new Fault('unavailable', podsElsewhere, { phase: 'build' });
+    // A step may have changed what the worker itself says.
+    if (isFresh && (await pods.claim(client.address, signal))) return true;
+    await pods.wipe(client.address, signal);
     drop(builder);
     return false;
   };

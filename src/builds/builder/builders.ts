@@ -17,8 +17,9 @@ import { BuilderLost, classicStore, noBuilder, notApart } from './builder-refusa
 import type { TlsOf } from './builder-tls.ts';
 import type { BuilderSource } from './found-builder.ts';
 import { platformRank } from './platform-rank.ts';
+import type { WorkerPods } from './pods/worker-pods.ts';
 import { isInDocker } from './push-ability.ts';
-import { mayUse, type WipePod } from './separation.ts';
+import { mayUse } from './separation.ts';
 
 /** The properties of a build that decide which builder runs it. */
 export interface BuilderWish {
@@ -65,8 +66,8 @@ export interface BuildersOptions {
   readonly log: Logger;
   readonly tlsOf?: TlsOf;
   readonly health?: RemoteHealth;
-  /** Deletes the pod of a worker; absent outside Kubernetes. */
-  readonly wipePod?: WipePod | undefined;
+  /** The pods of workers; absent outside Kubernetes. */
+  readonly pods?: WorkerPods | undefined;
 }
 
 export function createBuilders({
@@ -74,12 +75,12 @@ export function createBuilders({
   log,
   tlsOf = () => undefined,
   health = noRemoteHealth,
-  wipePod,
+  pods,
 }: BuildersOptions): Builders {
   const { find, isComing, troubles } = source;
   const connections = createBuilderConnections(source, log, tlsOf, health);
   const { known, isAble, separation } = connections;
-  const bindings = createBindings(connections.drop, wipePod);
+  const bindings = createBindings(connections.drop, pods);
   const closing = new AbortController();
 
   // In the order of their coming.

@@ -10,9 +10,6 @@ import type { TrustDomain } from '../domain.ts';
  */
 export type Separation = 'shared' | 'prune' | 'pod' | 'pod-each';
 
-/** Removes the pod of a worker with this address; resolves when it is gone. */
-export type WipePod = (address: string, signal: AbortSignal) => Promise<void>;
-
 /** The label by which a worker says that Sluice alone uses it, with the way in which it is emptied. */
 export const wipeLabel = 'sluice.wipe';
 
@@ -32,11 +29,6 @@ export function separationOf(workers: readonly BuilderWorker[]): Separation {
 /** Returns whether builds of the domain may use a builder. */
 export function mayUse(separation: Separation, { customer, isAlone }: TrustDomain): boolean {
   return separation !== 'shared' || (customer === 'known' && !isAlone);
-}
-
-/** Returns true if the builder has no state. Rejects with a `BuildError` when it does not answer. */
-export async function isEmpty(client: BuildkitClient, signal: AbortSignal): Promise<boolean> {
-  return (await stateOf(client, signal)).length === 0;
 }
 
 /**
