@@ -97,7 +97,7 @@ export function createBuilders({
   const hasPlace = (builder: Builder, name: string): boolean => {
     if (!hasRoom(builder)) return false;
     const isShared = builder.own !== undefined || builder.separation === 'shared';
-    return isShared || builder.load === 0 || builder.domain === name;
+    return isShared || builder.load === 0 || builder.wanted === name;
   };
 
   const release = (builder: Builder, domain?: TrustDomain): void => {
@@ -175,8 +175,6 @@ export function createBuilders({
       const rank = Math.min(...[...left].map(rankOf));
       const best = [...left].filter(one => rankOf(one) === rank);
       const before = wantedBefore(waiter);
-      const name = (builder: Builder) =>
-        builder.separation === 'pod-each' ? `${domain.name} ${randomUUID()}` : domain.name;
       const free = best.filter(one => !before.has(one) && hasPlace(one, domain.name));
       const builder = preferred(free, domain);
       if (!builder) {
@@ -187,6 +185,9 @@ export function createBuilders({
         return undefined;
       }
       left.delete(builder);
+      const name =
+        builder.separation === 'pod-each' ? `${domain.name} ${randomUUID()}` : domain.name;
+      if (builder.load === 0) builder.wanted = name;
       builder.load += 1;
       let isChosen = false;
       try {
@@ -196,7 +197,7 @@ export function createBuilders({
           if (!builder.own && (await separation(builder)) === undefined) continue;
           if (!builder.own && !mayUse(builder.separation ?? 'shared', domain))
             throw notApart(domain);
-          isChosen = await bindings.bind(builder, name(builder), signal);
+          isChosen = await bindings.bind(builder, name, signal);
           if (isChosen) return builder;
           isGone = true;
         }
