@@ -1,0 +1,97 @@
+/** Steps without anything secret in their text: each user has results of their own, and strangers theirs. */
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, suite, test } from 'node:test';
+import { bytesOf } from '../corpus/content.ts';
+import { layerOf } from '../corpus/layer.ts';
+import { eventually } from '../world/eventually.ts';
+import { type ApartWorld, image, isCached, openApartWorld, requireCache } from './apart-world.ts';
+
+const pairs = [
+  ['ada', 'eve'],
+  ['ada', 'stranger'],
+  ['stranger', 'ada'],
+] as const;
+
+suite('steps that several callers have', { concurrency: 1 }, () => {
+  let world: ApartWorld;
+
+  before(async () => {
+    world = await openApartWorld({ config: { builds: { cacheMounts: 'owner' } } });
+  });
+  after(() => world?.[Symbol.asyncDispose]());
+
+  test('control: each caller has a cache', () => requireCache(world, 'ada', 'eve', 'stranger'));
+
+  for (const [first, second] of pairs) {
+    test(`a step of ${first} is not in the cache of ${second}`, async () => {
+      const step = `cat /proc/sys/kernel/random/uuid > /drawn; : ${randomUUID()}`;
+      const lines = [`FROM ${world.base}`, `RUN ${step}`];
+      const drawn = image(await world.build(first, lines)).files.get('/drawn');
+      const other = image(await world.build(second, lines));
+      assert.equal(isCached(other, step), false, other.log);
+      assert.notEqual(other.files.get('/drawn'), drawn);
+      const again = image(await world.build(first, lines));
+      assert.equal(again.files.get('/drawn'), drawn, 'control: it is in the own cache');
+    });
+
+    test(`a step that ${first} runs is not joined by ${second}`, async () => {
+      const drawn = 'cat /proc/sys/kernel/random/uuid > /drawn';
+      const lines = [
+        `FROM ${world.base}`,
+        `RUN echo begun; sleep 4; ${drawn}; : ${randomUUID()}`,
+        'RUN true',
+      ];
+      const running = await world.start(first, lines);
+      await eventually('the step runs', async () =>
+        /^#\d+ [\d.]+ begun$/m.test(await world.logOf(running)),
+      );
+      const other = image(await world.build(second, lines));
+      const one = image(await world.finished(running));
+      assert.notEqual(other.files.get('/drawn'), one.files.get('/drawn'));
+    });
+
+    test(`the number of a build of ${first} in /etc/hosts is not in a build of ${second}`, async () => {
+      const lines = [`FROM ${world.base}`, `RUN cat /etc/hosts > /seen; : ${randomUUID()}`];
+      const [number = ''] =
+        /^0\.\d+\.\d+\.\d+/m.exec(
+          image(await world.build(first, lines)).files.get('/seen') ?? '',
+        ) ?? [];
+      assert.notEqual(number, '', 'control: the step sees the number');
+      const other = image(await world.build(second, lines));
+      assert.ok(!other.all.includes(number), other.all);
+    });
+
+    test(`a cache mount of ${first} is empty for ${second}`, async () => {
+      const [secret, id] = [randomUUID(), randomUUID()];
+      const mount = `RUN --mount=type=cache,id=${id},target=/kept`;
+      const put = `FROM ${world.base}\n${mount} echo ${secret} > /kept/file; cat /kept/file > /put\n`;
+      assert.equal(image(await world.build(first, put)).files.get('/put'), `${secret}\n`);
+      const take = `FROM ${world.base}\n${mount} ls /kept > /found; cat /kept/* || true\n`;
+      const other = image(await world.build(second, take));
+      assert.ok(!other.all.includes(secret), other.all);
+      assert.equal(other.files.get('/found'), '');
+      if (first === 'stranger') return;
+      const own = image(await world.build(first, take.replace('ls', 'ls -A')));
+      assert.equal(own.files.get('/found'), 'file\n', 'control: the setting shares own mounts');
+    });
+  }
+
+  test('the files that callers sent under equal names, sizes and dates stay theirs', async () => {
+    const context = async (content: string) => {
+      const { content: packed } = await layerOf([{ name: 'file', content }]);
+      return { location: `data:${bytesOf(packed).toString('base64')}` };
+    };
+    const lines = [`FROM ${world.base}`, 'COPY file /copy'];
+    const [one, two, three] = [randomUUID(), randomUUID(), randomUUID()];
+    for (const [person, text] of [
+      ['ada', one],
+      ['eve', two],
+      ['stranger', three],
+      ['ada', randomUUID()],
+    ] as const) {
+      const made = await world.build(person, lines, { buildContext: await context(text) });
+      assert.equal(image(made).files.get('/copy'), text, person);
+    }
+  });
+});
