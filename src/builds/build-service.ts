@@ -197,6 +197,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     logs,
     solve: createSolve({
       runRecipe,
+      requireBuilder: builders.require,
       makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents }),
       documents,
       makeImage: deps.makeImage,

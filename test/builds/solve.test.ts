@@ -32,6 +32,7 @@ const unusedDeps: SolveDeps = {
   documents: {} as SolveDeps['documents'],
   ...{ makeCondaImage: unused, makeImage: unused, publish: unused, makeSif: unused },
   ...{ attach: unused, redate: unused, stageSifBases: unused },
+  requireBuilder: async () => {},
   prepareBases: async () => ({ images: {}, [Symbol.dispose]() {} }),
 };
 

@@ -37,5 +37,7 @@ export function shownNames(images: Readonly<Record<string, ReplacedImage>> = {})
 
 function repositoryIn(name: string): string {
   const [place = ''] = name.split('@', 1);
-  return place.slice(place.indexOf('/') + 1).replace(/:[^/]*$/, '');
+  const path = place.slice(place.indexOf('/') + 1);
+  const tag = path.indexOf(':', path.lastIndexOf('/'));
+  return tag < 0 ? path : path.slice(0, tag);
 }

@@ -43,8 +43,8 @@ export interface Builder {
   readonly own: OwnHandle | undefined;
   /** Builds that run there, and the removal of its state. */
   load: number;
-  /** The name of the domain whose builds run there, or are about to. */
-  wanted?: string;
+  /** The domain whose builds run there, or are about to. */
+  wanted?: Pick<TrustDomain, 'name' | 'customer'>;
   /** The name of the domain whose state it has, while that is certain. */
   domain?: string | undefined;
   /** Resolves when the state of the domain before is gone. */

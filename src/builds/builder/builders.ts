@@ -97,7 +97,7 @@ export function createBuilders({
   const hasPlace = (builder: Builder, name: string): boolean => {
     if (!hasRoom(builder)) return false;
     const isShared = builder.own !== undefined || builder.separation === 'shared';
-    return isShared || builder.load === 0 || builder.wanted === name;
+    return isShared || builder.load === 0 || builder.wanted?.name === name;
   };
 
   const release = (builder: Builder, domain?: TrustDomain): void => {
@@ -175,7 +175,10 @@ export function createBuilders({
       const rank = Math.min(...[...left].map(rankOf));
       const best = [...left].filter(one => rankOf(one) === rank);
       const before = wantedBefore(waiter);
-      const free = best.filter(one => !before.has(one) && hasPlace(one, domain.name));
+      const kept = keptForUsers(best, domain);
+      const free = best.filter(
+        one => !before.has(one) && !kept.has(one) && hasPlace(one, domain.name),
+      );
       const builder = preferred(free, domain);
       if (!builder) {
         // Those that suit less well would take much longer, or cannot run the steps at all.
@@ -187,7 +190,7 @@ export function createBuilders({
       left.delete(builder);
       const name =
         builder.separation === 'pod-each' ? `${domain.name} ${randomUUID()}` : domain.name;
-      if (builder.load === 0) builder.wanted = name;
+      if (builder.load === 0) builder.wanted = { name, customer: domain.customer };
       builder.load += 1;
       let isChosen = false;
       try {
@@ -259,6 +262,21 @@ export function createBuilders({
       connections.close();
     },
   };
+}
+
+/**
+ * Returns the builders that a stranger's build must not take: of those that serve one domain at a time, one stays for
+ * users, if there are several.
+ */
+function keptForUsers(
+  builders: readonly Builder[],
+  { customer }: TrustDomain,
+): ReadonlySet<Builder> {
+  const exclusive = builders.filter(({ own, separation }) => !own && separation !== 'shared');
+  const taken = exclusive.filter(({ load, wanted }) => load > 0 && wanted?.customer === 'stranger');
+  const isLast = exclusive.length > 1 && taken.length >= exclusive.length - 1;
+  if (customer === 'known' || !isLast) return new Set();
+  return new Set(exclusive.filter(one => !taken.includes(one)));
 }
 
 /** Returns the builder with the least work, if possible of those without the state of another domain. */

@@ -16,7 +16,7 @@ import type { Document } from '../../oci/document.ts';
 import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
-import { domainOf } from '../domain.ts';
+import { domainOf, type TrustDomain } from '../domain.ts';
 import { layersOf } from '../logs/made-layers.ts';
 import { numberedSteps, type RunStep, type StepCount } from '../logs/run-step.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
@@ -38,13 +38,15 @@ import type { NativeOrigin } from './conda/find-solution.ts';
 import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
-import { asStorageFailure } from './failures/storage-failure.ts';
+import { asBaseLost, asStorageFailure } from './failures/storage-failure.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
 
 export interface SolveDeps extends BuilderRules {
   readonly runRecipe: RunRecipe;
+  /** Throws a {@link Fault} when no builder may run builds of the domain. */
+  readonly requireBuilder: (domain: TrustDomain) => Promise<void>;
   readonly makeCondaImage: MakeCondaImage;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
@@ -119,10 +121,13 @@ export function createSolve(deps: SolveDeps): Solve {
   ): Promise<RecipeResult> => {
     const { owner, secrets, log, signal } = build;
     const { key } = build.plan;
+    const domain = domainOf(build, recipe);
+    // Without a builder, its bases are not fetched.
+    await deps.requireBuilder(domain);
     using bases = await deps.prepareBases(build, rights, recipe);
     const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
     const access = rights.forBuilder(pushed);
-    const known = { key, recipe, target, access, domain: domainOf(build, recipe), owner, secrets };
+    const known = { key, recipe, target, access, domain, owner, secrets };
     return await deps.runRecipe({ ...known, bases: bases.images, log, count, signal });
   };
 
@@ -144,7 +149,7 @@ export function createSolve(deps: SolveDeps): Solve {
           )
         : recipe;
       const made = await runRecipe(run, rights, ready, place, count).catch(error => {
-        throw isStaged ? asStorageFailure(error) : error;
+        throw asBaseLost(isStaged ? asStorageFailure(error) : error);
       });
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);

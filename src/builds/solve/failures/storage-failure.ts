@@ -7,6 +7,18 @@ const serverFailed = /unexpected status from .*: 5\d\d\b|failed to push \S+: una
 const uploadLost =
   /failed to push \S+: (?:blob upload )?unknown: The upload does not exist or has ended: /;
 
+// The words of containerd's fetcher: the answer was 5xx, or did not arrive completely. Base images were verified before, and
+// come from this server.
+const fetchFailed = 'failed to copy: httpReadSeeker: failed open: ';
+const answerLost = /(?:\bEOF|reset by peer|refused|: 5\d\d [A-Z][\w ]*)$/;
+
+/** Returns the failure to get a verified base image from this server as one of its storage: the build can be repeated. */
+export function asBaseLost(error: unknown): unknown {
+  if (!(error instanceof Fault) || !error.message.includes(fetchFailed)) return error;
+  if (!answerLost.test(error.message)) return error;
+  return new Fault('unavailable', error.message, { phase: 'store', cause: error });
+}
+
 /**
  * Returns the failure of a push to this server's own registry as one of its storage when the registry answered 5xx, or
  * lost the upload with a former leader: the build can be repeated then. Returns all other errors as they are.
