@@ -13,6 +13,8 @@ export interface RepositoryAccess {
 export interface RegistryToken {
   /** Name of the account that it was issued for; undefined for a caller without a login and for a builder. */
   readonly account?: string | undefined;
+  /** E-mail address or name of the user of a platform that it was issued for, for logs. It gives no rights. */
+  readonly user?: string | undefined;
   readonly access: readonly RepositoryAccess[];
   /** True for a token that may list the repositories of its holder. */
   readonly mayList?: boolean;
@@ -54,10 +56,10 @@ export function createRegistryTokens(key: Uint8Array, service: string): Registry
   return {
     service,
 
-    async issue({ account, access: repositories, mayList = false }, lifeMs) {
+    async issue({ account, user, access: repositories, mayList = false }, lifeMs) {
       const access: Access[] = [...repositories, ...(mayList ? [catalogAccess] : [])];
       const seconds = Math.floor(Date.now() / 1000);
-      return new SignJWT({ access })
+      return new SignJWT({ access, ...(user === undefined ? {} : { user }) })
         .setProtectedHeader({ alg: algorithm })
         .setIssuer(service)
         .setAudience(service)
@@ -79,6 +81,7 @@ export function createRegistryTokens(key: Uint8Array, service: string): Registry
         const access = payload.access as Access[];
         const token: IssuedToken = {
           ...(payload.sub ? { account: payload.sub } : {}),
+          ...(typeof payload.user === 'string' ? { user: payload.user } : {}),
           access: access.filter(entry => entry.type === 'repository'),
           ...(access.some(({ type }) => type === 'registry') ? { mayList: true } : {}),
           expiresAt: (payload.exp ?? 0) * 1000,

@@ -15,9 +15,9 @@ const actionsOf: Readonly<Record<Role, readonly Action[]>> = {
 };
 
 /** Returns the rights of an account, including those of callers without a login. */
-export function accountRights({ repositories }: Account, anybody: Rights): Rights {
-  if (!repositories) return () => actionsOf.administer;
-  const rules = Object.entries(repositories).map(
+export function accountRights({ repositories, roles }: Account, anybody: Rights): Rights {
+  if (!repositories && !roles) return () => actionsOf.administer;
+  const rules = Object.entries(repositories ?? {}).map(
     ([pattern, role]) => [matcher(pattern), actionsOf[role]] as const,
   );
   return repository =>
@@ -44,10 +44,10 @@ export function commonRights(one: Rights, other: Rights): Rights {
 }
 
 /**
- * Matches patterns such as `team/*`: `*` matches any characters, including slashes. Takes the first place for each text
+ * Returns a function that matches patterns such as `team/*`: `*` matches any characters, including slashes. Takes the first place for each text
  * between two stars, since a later one leaves less room for the others: a regular expression would try all of them.
  */
-function matcher(pattern: string): (repository: string) => boolean {
+export function matcher(pattern: string): (repository: string) => boolean {
   const [start = '', ...others] = pattern.split('*');
   const end = others.pop();
   if (end === undefined) return repository => repository === pattern;

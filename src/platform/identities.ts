@@ -1,6 +1,6 @@
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import type { Accounts } from '../hosted/accounts/accounts.ts';
+import { type Accounts, rolesOf } from '../hosted/accounts/accounts.ts';
 import { tokenName } from '../hosted/keeper.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
 import type { Rights } from '../hosted/rights.ts';
@@ -10,6 +10,7 @@ import { isWithin, parseScope } from './credentials/registry-match.ts';
 import type { Selection } from './credentials/selection.ts';
 import type { Endpoints } from './endpoint.ts';
 import { grantPlace } from './sealed-places.ts';
+import { mayUse, mayUseAll, outsideRights, type TokenRights } from './token-rights.ts';
 import type { Grant, Platform } from './workflow-platform.ts';
 
 /** How a request identifies its caller. Source: container service specification, section 2.1. */
@@ -30,6 +31,8 @@ export interface Identity {
   readonly name: string;
   /** Domain of the e-mail address. */
   readonly org: string | undefined;
+  /** The limits of the access token; undefined for none, and for accounts. */
+  readonly rights?: TokenRights | undefined;
   readonly grant: SealedGrant;
 }
 
@@ -50,7 +53,8 @@ export interface Identities {
   require(grant: SealedGrant): Promise<void>;
   /**
    * Returns the credentials that a caller may use for the images they name. Users of a platform have only their own
-   * credentials. Administrators have those that the operator listed. All other callers have the listed ones that the
+   * credentials, and with a token for certain repositories only those for them: asked for another repository, the source
+   * throws a `Fault` (403). Administrators have those that the operator listed. All other callers have the listed ones that the
    * operator opens to everybody. None of them apply to the repositories that the service itself uses. An account of this
    * server may also use the hosted repositories as far as its own rights go.
    *
@@ -102,6 +106,8 @@ export interface IdentitiesDeps {
 
 interface PlatformGrant extends Grant {
   readonly workspaceId: string | undefined;
+  /** The repositories that the token is limited to. They never change. */
+  readonly repositories?: readonly string[] | undefined;
 }
 
 interface AccountGrant {
@@ -142,8 +148,7 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
   /** Returns the operator's credentials for a caller without a platform identity. */
   const listedFor = (grant: AccountGrant | undefined): CredentialSource => {
     const account = grant && accounts.get(grant.account);
-    // An account with rights to repositories has only those rights.
-    return account && account.repositories === undefined ? service : deps.anonymous;
+    return account && rolesOf(account).includes('registries') ? service : deps.anonymous;
   };
 
   /** Returns a token that lets an account use a hosted repository, as long as and as far as the account itself may. */
@@ -171,9 +176,27 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     return { kind: 'password', username: tokenName, password };
   };
 
+  /**
+   * Returns whether a token may use its user's credentials for a repository, or for a whole registry. Throws a `Fault`
+   * (403) for a repository that it may not use.
+   */
+  const reaches = (
+    { repositories }: PlatformGrant,
+    registry: string,
+    repository: string | undefined,
+  ): boolean => {
+    if (!repositories) return true;
+    if (repository === undefined) return mayUseAll({ repositories }, registry);
+    if (mayUse({ repositories }, registry, repository, hosted.host)) return true;
+    // The service reads and writes its own repositories for a caller, with its own right.
+    if (isOwn(registry, repository)) return false;
+    throw outsideRights(registry, repository);
+  };
+
   const find: Identities['find'] = async (sealed, registry, repository, use = 'pull') => {
     const grant = sealed === undefined ? undefined : open(sealed);
     if (grant && !('account' in grant)) {
+      if (!reaches(grant, registry, repository)) return undefined;
       return selection.find(grant, grant.workspaceId, registry, repository);
     }
     const listed = isOwn(registry, repository)
@@ -197,14 +220,18 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
       const { id: endpoint } = endpoints.resolve(claim.platformEndpoint);
       const workspaceId = claim.platformWorkspaceId?.toString();
       const grant = { endpoint, accessToken, refreshToken, workspaceId };
-      const { id, email, userName } = await platform.user(grant);
+      const { id, email, userName, tokenRights: rights } = await platform.user(grant);
       const user = `${endpoint} ${id}`;
+      const repositories = rights?.repositories;
+      // What one token may see, another one of the same user may not.
+      const limits = repositories ? ` ${JSON.stringify(repositories)}` : '';
       return {
         user,
         name: email ?? userName,
-        scope: `${user} ${workspaceId ?? ''}`,
+        scope: `${user} ${workspaceId ?? ''}${limits}`,
         org: email?.split('@')[1]?.toLowerCase(),
-        grant: seal(grant),
+        ...(rights ? { rights } : {}),
+        grant: seal({ ...grant, repositories }),
       };
     },
 

@@ -8,6 +8,7 @@ import type { GrantCache } from './grants/grant-cache.ts';
 import { grantKey } from './grants/grant-key.ts';
 import { refreshTokens } from './grants/refresh.ts';
 import type { TokenPairs } from './grants/token-pairs.ts';
+import { hasScope } from './token-rights.ts';
 import type {
   CredentialEntry,
   CredentialKeys,
@@ -173,6 +174,8 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
 
     async credentials(grant, workspaceId) {
       const asker = askerOf(grant);
+      // Sluice shows credentials to no other server without this scope: images are then pulled without them.
+      if (!hasScope((await user(asker)).tokenRights, 'manage')) return [];
       const name = `credentials ${workspaceId ?? ''}`;
       return remembered(asker, name, () => loadCredentials(asker, workspaceId));
     },

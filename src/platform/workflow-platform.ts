@@ -1,3 +1,5 @@
+import type { TokenRights } from './token-rights.ts';
+
 /** The part of a request that identifies the caller and gives access to credentials. */
 export interface Grant {
   /** Address of the platform, as the request names it. */
@@ -11,6 +13,8 @@ export interface PlatformUser {
   readonly id: string;
   readonly userName: string;
   readonly email: string | undefined;
+  /** The limits of the token; undefined for none. Only platforms of Sluice have tokens with limits. */
+  readonly tokenRights?: TokenRights | undefined;
 }
 
 /** One entry in the credentials of a user or workspace, without its secret. */

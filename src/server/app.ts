@@ -8,7 +8,7 @@ import { addLoadMetric } from '../foundation/telemetry/tally-metrics.ts';
 import { createMetricsRegistry } from '../foundation/telemetry.ts';
 import { jsonApi, jsonApiDocument } from '../http/api/json-api.ts';
 import { createBodyMemory, lendMemory, usualBodyMemory } from '../http/bodies/body-memory.ts';
-import { createNoteDeed } from '../http/callers/audit-notes.ts';
+import { createNoteBuild, createNoteDeed, createNotePull } from '../http/callers/audit-notes.ts';
 import { createAdministratorCheck, createCheckAccount } from '../http/callers/basic-auth.ts';
 import { createCallers } from '../http/callers/callers.ts';
 import { createIdentify } from '../http/callers/identify.ts';
@@ -96,6 +96,10 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const accessGate = createGate(rules);
   log.info({ access: rules }, 'access rules of this server');
   const noteDeed = createNoteDeed(state.audit, callers, config.trustedProxies);
+  const auditOf = (kind: 'pulls' | 'builds') =>
+    config.audit[kind] === 'on' ? state.audits[kind] : undefined;
+  const notePull = createNotePull(auditOf('pulls'), callers, config.trustedProxies);
+  const noteBuild = createNoteBuild(auditOf('builds'), callers, config.trustedProxies);
   const apiDeps = {
     ...containers,
     ...building,
@@ -114,7 +118,18 @@ export async function createApp(deps: AppDeps): Promise<App> {
     openapi: jsonApiDocument(version.version),
     remoteMetrics: createRemoteMetrics(state.remotes),
     dayCounts: state.rows.dayCounts,
-    ...{ noteDeed, usage, space, urlOf, checkLogin, logins, metrics, version, readiness },
+    ...{
+      noteDeed,
+      noteBuild,
+      usage,
+      space,
+      urlOf,
+      checkLogin,
+      logins,
+      metrics,
+      version,
+      readiness,
+    },
   };
 
   const koa = new Koa<RequestState>();
@@ -143,6 +158,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const logIn = createLogIn({
     ...{ keeper, logins, identify, callers },
     takesAccessTokens: pullsNeedLogin,
+    host: tokens.service,
+    servedRequest: name => containers.tokens.get(name.split('/')[1] ?? '').catch(() => undefined),
   });
   const auth = createRegistryAuth({ keeper, tokens, realm, logIn, callers, pullsNeedLogin });
   koa.use(
@@ -152,13 +169,20 @@ export async function createApp(deps: AppDeps): Promise<App> {
         ...createPulls(deps, state, registries, containers),
         guard: createPullGuard(rules.pulls, auth),
         prefix: config.prefix,
-        noteBlob,
+        ...{ noteBlob, notePull },
       },
       hosted: {
-        ...{ ...hosted, content, auth, callers, noteDeed, noteBlob },
+        ...{ ...hosted, content, auth, callers, noteDeed, noteBlob, notePull },
         countPull: createHostedPullCount(deps, state, registries),
       },
-      token: { keeper, tokens, logIn, servedPrefix: `${config.prefix}/`, pulls: rules.pulls },
+      token: {
+        keeper,
+        tokens,
+        logIn,
+        callers,
+        servedPrefix: `${config.prefix}/`,
+        pulls: rules.pulls,
+      },
     }),
   );
   const { hosted: store, pulls } = state.rows;
@@ -189,7 +213,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.use(
     platformRoutes({
       ...{ platform, version, requireAdministrator, logins, limits, callers, space },
-      ...{ audit: state.audit, trustedProxies: config.trustedProxies },
+      ...{ audit: state.audit, audits: state.audits, trustedProxies: config.trustedProxies },
     }),
   );
   koa.use(() => noRoute(hasPages ? '/docs' : '/openapi.json'));
@@ -221,7 +245,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
           ['conda', conda.close],
           ['usage', usage.flush],
           ['figures', flushFigures(state.rows)],
-          ['audit log', state.audit.flush],
+          ...Object.values(state.audits).map(audit => ['audit log', audit.flush] as const),
           ['platforms', client.close],
           ['connections to registries', transport.close],
           ['connections for layers', layerTransport.close],

@@ -30,6 +30,7 @@ test('a token that belongs to no account is not confused with a caller without a
   const auth = createRegistryAuth({
     ...{ keeper, tokens, callers, realm: 'https://images.example.com/token', pullsNeedLogin: true },
     logIn: createLogIn({
+      ...{ host: 'images.example.com', servedRequest: async () => undefined },
       ...{ keeper, callers, takesAccessTokens: false, identify: async () => undefined },
       logins: createLoginLimit(undefined, 0),
     }),

@@ -75,6 +75,38 @@ test('a user creates an access token, sees it once, and revokes it', async () =>
   assert.notEqual((await whoIs(value)).status, 200);
 });
 
+test('a token of the page does what is marked, and only in its repositories', async () => {
+  await using tab = await openAccount();
+  const { page } = tab;
+  const create = async (name: string, marks: readonly string[], repositories = '') => {
+    await page.goto(`${sluice.url}/view/account`);
+    await page.getByText('Create an access token').click();
+    await page.locator('#token-name').fill(name);
+    for (const box of await page.getByRole('checkbox').all()) {
+      await box.setChecked(marks.includes((await box.getAttribute('value')) ?? ''));
+    }
+    await page.locator('#token-repositories').fill(repositories);
+    await page.getByRole('button', { name: 'Create' }).click();
+  };
+  await create('narrow', ['pull', 'request'], 'team/*, quay.io/team/*');
+  const value = await page.locator('section[role=status] pre').innerText();
+  const { tokenRights } = (await (await whoIs(value)).json()) as { tokenRights: object };
+  assert.deepEqual(tokenRights, {
+    scopes: ['pull', 'request'],
+    repositories: ['team/*', 'quay.io/team/*'],
+  });
+  const row = page.getByRole('row', { name: /narrow/ });
+  assert.match(await row.innerText(), /pull, request of team\/\*, quay\.io\/team\/\*/);
+  for (const [name, marks, repositories, why] of [
+    ['nothing', [], '', /name at least one scope/],
+    ['both', ['manage'], 'team/*', /cannot have the scope 'manage'/],
+  ] as const) {
+    await create(name, marks, repositories);
+    assert.match(await page.getByRole('alert').innerText(), why);
+    tab.expectProblem(/400/);
+  }
+});
+
 test('a name that is taken is refused on the page', async () => {
   await using tab = await openAccount();
   await tab.page.getByText('Create an access token').click();
@@ -123,11 +155,11 @@ test('no token outlives the one that created it, and the page offers no such lif
       ['', `with the token of this login, ${expiration.slice(0, 10)}`],
     ],
   );
-  const later = new URLSearchParams({ name: 'later', days: '365' });
+  const later = new URLSearchParams({ name: 'later', days: '365', scope: 'pull' });
   const refused = await send('/view/account/tokens', accessKey, later);
   assert.equal(refused.status, 403);
   assert.match(await refused.text(), /cannot create one that expires later/);
-  const same = new URLSearchParams({ name: 'same', days: '' });
+  const same = new URLSearchParams({ name: 'same', days: '', scope: 'pull' });
   assert.equal((await send('/view/account/tokens', accessKey, same)).status, 200);
   const list = await sluice.fetch('/platform/tokens', {
     headers: { authorization: `Bearer ${token}` },
@@ -170,7 +202,9 @@ test('names cannot leave their place in the page, and others cannot change what 
       },
       body: new URLSearchParams(fields),
     });
-  const made = await send('/view/account/tokens', token, { name: hostile });
+  const made = await send('/view/account/tokens', token, {
+    ...{ name: hostile, scope: 'pull', repositories: 'team/* quay.io/"><img' },
+  });
   assert.equal(made.status, 200, 'the name is accepted');
   const shown = await made.text();
   assert.match(shown, /&lt;script&gt;x/);

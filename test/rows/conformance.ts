@@ -166,7 +166,7 @@ function testPeople(withRows: WithRows): void {
       const add = (name: string, owner = user) =>
         accessTokens.insert(
           Buffer.from(`${owner} ${name}`),
-          { user: owner, name, createdAt: 1, expiresAt: null },
+          { user: owner, name, createdAt: 1, expiresAt: null, rights: null, creator: null },
           2,
         );
       const added = await Promise.all(['a', 'b', 'c', 'd'].map(name => add(name)));
@@ -189,7 +189,7 @@ function testPeople(withRows: WithRows): void {
       const workspace = (await workspaces.insert('lab', 1))?.id ?? 0;
       assert.equal(await workspaces.addMember(workspace, user), true);
       assert.equal(await workspaces.addMember(workspace, user + 1), false);
-      const token = { user, name: 'a', createdAt: 1, expiresAt: null };
+      const token = { user, name: 'a', createdAt: 1, expiresAt: null, rights: null, creator: null };
       await accessTokens.insert(Buffer.from('hash'), token, 10);
       const held = await accessTokens.findByHash(Buffer.from('hash'));
       assert.deepEqual(held?.holder, await users.find(user));

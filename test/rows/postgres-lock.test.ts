@@ -21,7 +21,8 @@ after(() => postgres[Symbol.asyncDispose]());
 const change = 'UPDATE sums SET value = 1 WHERE name = ?';
 const changed = "SELECT value FROM sums WHERE name = 'users'";
 // As a version had it that did not know the last step, which can be taken again.
-const forgetLastStep = 'UPDATE schema_version SET version = version - 1';
+const forgetLastStep = `UPDATE schema_version SET version = version - 1;
+  ALTER TABLE access_tokens DROP COLUMN rights, DROP COLUMN creator; DROP TABLE audit_pulls, audit_builds`;
 const taken = /Another server has taken the database/;
 const otherLeads = new Fault('unavailable', 'Another server leads');
 
@@ -258,8 +259,8 @@ suite('the lock of the server', () => {
     await using client = await connected(url);
     await using watcher = await connected(url);
     await client.query(forgetLastStep);
-    // The last step changes an index of this table.
-    await client.query('BEGIN; LOCK TABLE pulls IN ACCESS SHARE MODE');
+    // The last step changes this table.
+    await client.query('BEGIN; LOCK TABLE access_tokens IN ACCESS SHARE MODE');
     const statementMs = 500;
     const opening = openPostgres(url, { isServer: true, statementMs });
     await eventually('the change has waited for longer', async () => {

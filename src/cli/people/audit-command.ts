@@ -16,9 +16,20 @@ const largestPage = 1000;
 
 /** `sluice audit`: shows the audit log. */
 export const auditCommand: Command = {
-  summary: 'Show who changed users, tokens, credentials, repositories and builds',
+  summary: 'Show who changed users, tokens, credentials and repositories, who pulled and who built',
   usage: [''],
   options: {
+    of: {
+      type: 'string',
+      value: 'KIND',
+      description:
+        'Kind of entries: changes, pulls or builds. Pulls and builds are recorded where audit.pulls and audit.builds are on. Default: changes',
+    },
+    match: {
+      type: 'string',
+      value: 'TEXT',
+      description: 'Show entries whose actor, client, action or target contains TEXT',
+    },
     since: {
       type: 'string',
       value: 'TIME',
@@ -35,19 +46,23 @@ export const auditCommand: Command = {
 
   async run(values, args) {
     none(args);
-    const [limit, since] = [limitOf(values), sinceOf(values)];
+    const [limit, since, kind] = [limitOf(values), sinceOf(values), kindOf(values)];
+    const match = text(values, 'match') ?? '';
     const entries: Entry[] = [];
     await withPlatform(values, async ask => {
+      let before = '';
       while (entries.length < limit) {
-        const last = entries.at(-1);
-        const max = Math.min(limit - entries.length, largestPage);
-        const before = last ? `&before=${last.id}` : '';
-        const page = (await ask('GET', `/audit?max=${max}${before}`)) as { entries: Entry[] };
-        const wanted = page.entries.filter(({ time }) => Date.parse(time) >= since);
-        entries.push(...wanted);
-        if (wanted.length < max) return;
+        const max = match === '' ? Math.min(limit - entries.length, largestPage) : largestPage;
+        const page = (await ask('GET', `/audit?of=${kind}&max=${max}${before}`)) as {
+          entries: Entry[];
+        };
+        const recent = page.entries.filter(({ time }) => Date.parse(time) >= since);
+        entries.push(...recent.filter(entry => contains(entry, match)));
+        if (recent.length < max) return;
+        before = `&before=${recent.at(-1)?.id}`;
       }
     });
+    entries.splice(limit);
     entries.reverse();
     const rows = entries.map(({ time, actor, client, action, target }) => [
       ...[time, actor, client ?? '-', action, target],
@@ -56,6 +71,16 @@ export const auditCommand: Command = {
     return 0;
   },
 };
+
+function contains({ actor, client = '', action, target }: Entry, match: string): boolean {
+  return [actor, client, action, target].some(part => part.includes(match));
+}
+
+function kindOf(values: Values): string {
+  const given = text(values, 'of') ?? 'changes';
+  if (['changes', 'pulls', 'builds'].includes(given)) return given;
+  throw new CommandError(`--of ${given}: expected changes, pulls or builds`, 2);
+}
 
 function limitOf(values: Values): number {
   const given = text(values, 'limit') ?? '100';

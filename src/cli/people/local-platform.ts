@@ -1,8 +1,10 @@
 import { Fault } from '../../foundation/fault.ts';
 import { readVersion } from '../../foundation/version.ts';
+import { administratorRoles } from '../../hosted/accounts/administrator-roles.ts';
 import { createPlatformApi } from '../../http/platform/platform-api.ts';
 import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import { keyDirectory } from '../../server/config/read/replica-settings.ts';
+import type { AuditKind } from '../../storage/rows/people/audit-log.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { withLocalData } from '../data/data.ts';
@@ -20,11 +22,16 @@ export function withLocalPlatform<T>(
     async ({ config, rows }) => {
       const secrets = openSecretBox(keyDirectory(config));
       const platform = createBuiltInPlatform({ rows, secrets });
-      const audit = rows.auditLog(error => {
-        console.error(`Cannot write to the audit log: ${(error as Error).message}`);
-      });
+      const openAudit = (kind: AuditKind) =>
+        rows.auditLog(error => {
+          console.error(`Cannot write to the audit log: ${(error as Error).message}`);
+        }, kind);
+      const audit = openAudit('changes');
+      const audits = { changes: audit, pulls: openAudit('pulls'), builds: openAudit('builds') };
       try {
-        return await work(askLocal(createPlatformApi({ platform, version: readVersion(), audit })));
+        return await work(
+          askLocal(createPlatformApi({ platform, version: readVersion(), audit, audits })),
+        );
       } finally {
         await audit.flush();
       }
@@ -42,7 +49,11 @@ function askLocal(api: ReturnType<typeof createPlatformApi>): AskPlatform {
         path: pathname,
         query: Object.fromEntries(searchParams),
         // A person who can write to the directory could change the database as well.
-        identify: async () => ({ kind: 'administrator', name: commandLine() }),
+        identify: async () => ({
+          kind: 'administrator',
+          name: commandLine(),
+          roles: administratorRoles,
+        }),
         readBody: async () => body,
       });
     } catch (error) {

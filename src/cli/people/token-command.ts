@@ -20,6 +20,9 @@ interface TokenAnswer {
   readonly dateCreated: string;
   readonly expiration: string | null;
   readonly lastUsed: string | null;
+  readonly scopes: readonly string[];
+  readonly repositories: readonly string[] | null;
+  readonly createdBy: string | null;
 }
 
 const variables = platformVariables;
@@ -36,7 +39,7 @@ export const tokenCommand: CommandGroup = {
   actions: {
     add: {
       summary: 'Create an access token and print it. It is shown only once',
-      usage: ['--user EMAIL --name NAME'],
+      usage: ['--user EMAIL --name NAME [--scope SCOPE] [--repositories PATTERNS]'],
       options: {
         user: userOption('Owner of the token'),
         name: { type: 'string', value: 'NAME', description: 'Name of the token' },
@@ -44,6 +47,18 @@ export const tokenCommand: CommandGroup = {
           type: 'string',
           value: 'TIME',
           description: 'Lifetime, such as 90d or 12h. Default: the token does not expire',
+        },
+        scope: {
+          type: 'string',
+          value: 'SCOPES',
+          description:
+            'What the token may do, separated by commas: pull, request, build, manage (the tokens and registry credentials of its user, with their secrets). Default: everything',
+        },
+        repositories: {
+          type: 'string',
+          value: 'PATTERNS',
+          description:
+            'Patterns of the repositories that it may use, separated by commas, such as team/* of the server or quay.io/team/*. Excludes the scope manage. Default: all',
         },
         ...platformOptions,
       },
@@ -54,7 +69,10 @@ export const tokenCommand: CommandGroup = {
         const name = required(values, 'name', 'NAME');
         const expiration = expirationOf(values);
         const { accessKey, token } = (await withPlatform(values, ask =>
-          ask('POST', '/tokens', { user, name, expiration }),
+          ask('POST', '/tokens', {
+            ...{ user, name, expiration },
+            ...{ scopes: listIn(values, 'scope'), repositories: listIn(values, 'repositories') },
+          }),
         )) as { accessKey: string; token: TokenAnswer };
         print(values, { token: accessKey, ...token }, accessKey);
         return 0;
@@ -81,8 +99,12 @@ export const tokenCommand: CommandGroup = {
           token.expiration === null
             ? 'never'
             : `${token.expiration}${hasExpired(token) ? ' (expired)' : ''}`,
+          [token.scopes.join(','), ...(token.repositories ?? [])].join(' '),
+          token.createdBy ?? '-',
         ]);
-        const header = ['id', 'user', 'name', 'created', 'last used', 'expires'];
+        const header = [
+          ...['id', 'user', 'name', 'created', 'last used', 'expires', 'may', 'created by'],
+        ];
         print(values, { tokens }, table(header, rows));
         return 0;
       },
@@ -125,6 +147,13 @@ function choice(values: Values, [id, ...more]: readonly string[]): (token: Token
     throw new UsageError('Specify the token by its id, or by --user and --name');
   }
   return token => (isNamed ? token.user === user && token.name === name : String(token.id) === id);
+}
+
+/** Returns the texts of an option between commas; undefined without the option. */
+function listIn(values: Values, option: string): string[] | undefined {
+  return text(values, option)
+    ?.split(',')
+    .map(part => part.trim());
 }
 
 function expirationOf(values: Values): string | undefined {

@@ -1,11 +1,14 @@
 import type { Account, Role } from './accounts.ts';
+import type { AdministratorRole } from './administrator-roles.ts';
 import { passwordForm } from './password-hash.ts';
 
 /** An `htpasswd` file, and the roles of its accounts. */
 export interface AccountFile {
   readonly file: string;
-  /** Names that administer the service and every repository. */
-  readonly administrators: readonly string[];
+  /** Names that administer the service and every repository or, with roles, a part of the service. */
+  readonly administrators:
+    | readonly string[]
+    | Readonly<Record<string, readonly AdministratorRole[]>>;
   /** Roles of all others by repository pattern. */
   readonly repositories: Readonly<Record<string, Role>>;
 }
@@ -25,6 +28,11 @@ export function parseAccountFile(
   { administrators, repositories }: AccountFile,
 ): Map<string, Account> {
   const accounts = new Map<string, Account>();
+  const rightsOf = (name: string): Omit<Account, 'password'> => {
+    if (isList(administrators)) return administrators.includes(name) ? {} : { repositories };
+    const roles = Object.hasOwn(administrators, name) ? administrators[name] : undefined;
+    return roles ? { repositories, roles } : { repositories };
+  };
   for (const [at, line] of text.split('\n').entries()) {
     const entry = line.trim();
     if (entry === '' || entry.startsWith('#')) continue;
@@ -38,9 +46,15 @@ export function parseAccountFile(
     if (formOf(password, fail) === 'plain') {
       throw fail('this is not a password hash. Write one with: htpasswd -B FILE NAME');
     }
-    accounts.set(name, administrators.includes(name) ? { password } : { password, repositories });
+    accounts.set(name, { password, ...rightsOf(name) });
   }
   return accounts;
+}
+
+function isList(
+  administrators: AccountFile['administrators'],
+): administrators is readonly string[] {
+  return Array.isArray(administrators);
 }
 
 function formOf(password: string, fail: (why: string) => Error) {

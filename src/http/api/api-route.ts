@@ -18,7 +18,7 @@ import { parseParams, parseQuery } from '../route/parse-input.ts';
 
 /**
  * The callers that a route accepts: `anybody`; `caller`: anybody, identified if they send a login; `requests`: callers
- * with the right to make container requests; `administrator`: administrators of the server.
+ * with the right to make container requests; `administrator`: administrators with the role `site`.
  */
 export type ApiAccess = 'anybody' | 'caller' | 'requests' | 'administrator';
 
@@ -108,7 +108,7 @@ export function apiRoute<
 
     async answer(ctx, rawParams, deps) {
       if (access === 'requests') deps.gate.beforeRequest();
-      if (access === 'administrator') await deps.requireAdministrator(ctx.req);
+      if (access === 'administrator') await deps.requireAdministrator(ctx.req, 'site');
       const read = bodyOf && (await readRequest(ctx, bodyOf.schema, deps.maxBodyBytes));
       const input = {
         params: parseParams(declaration, rawParams) as ParamsOf<Path, P>,

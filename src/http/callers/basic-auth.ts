@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../foundation/fault.ts';
 import type { AccountCheck } from '../../hosted/accounts/account-check.ts';
-import type { Account, Accounts } from '../../hosted/accounts/accounts.ts';
+import { type Account, type Accounts, rolesOf } from '../../hosted/accounts/accounts.ts';
+import type { AdministratorRole } from '../../hosted/accounts/administrator-roles.ts';
 import type { LoginLimit } from '../limits/login-limit.ts';
 import type { Callers } from './callers.ts';
 
@@ -49,21 +50,40 @@ export function createCheckAccount(
   };
 }
 
-/** Requires an administrator's account. Throws a {@link Fault}: 403 for other accounts, and as {@link CheckAccount}. */
-export type RequireAdministrator = (request: IncomingMessage) => Promise<void>;
+/**
+ * Requires an administrator's account, and returns its roles. Throws a {@link Fault}: 403, which names the role, for
+ * other accounts, and as {@link CheckAccount}.
+ *
+ * @param role default: any
+ */
+export type RequireAdministrator = (
+  request: IncomingMessage,
+  role?: AdministratorRole,
+) => Promise<readonly AdministratorRole[]>;
 
 export function createAdministratorCheck(checkAccount: CheckAccount): RequireAdministrator {
-  return async request => {
-    const { repositories } = await checkAccount(request);
-    if (repositories === undefined) return;
-    throw new Fault(
-      'denied',
-      "This account has rights to hosted repositories only: use an administrator's account",
-      {
-        phase: 'credentials',
-      },
-    );
+  return async (request, role) => {
+    const roles = rolesOf(await checkAccount(request));
+    if (roles.length === 0) {
+      throw new Fault(
+        'denied',
+        "This account has rights to hosted repositories only: use an administrator's account",
+        { phase: 'credentials' },
+      );
+    }
+    if (role !== undefined) requireRole(roles, role);
+    return roles;
   };
+}
+
+/** Throws a {@link Fault} (403) that names the role if it is not among those of an administrator. */
+export function requireRole(roles: readonly AdministratorRole[], role: AdministratorRole): void {
+  if (roles.includes(role)) return;
+  throw new Fault(
+    'denied',
+    `This account lacks the administrator role '${role}': use an account that has it`,
+    { phase: 'credentials' },
+  );
 }
 
 function unknownAccount(accounts: Accounts): Fault {

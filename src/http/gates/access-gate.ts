@@ -1,18 +1,21 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { Identity } from '../../platform/identities.ts';
+import { requireScope } from '../../platform/token-rights.ts';
 import { type AccessRules, type Openness, pullsAreOff } from './access-rules.ts';
+
+type GatedCaller = Pick<Partial<Identity>, 'user' | 'rights'>;
 
 /**
  * Enforces the access rules of this server. All checks throw a {@link Fault}: 401 for a caller who must log in, 403 for
- * a service that the operator has disabled. The log names the setting.
+ * a service that the operator has disabled, whose setting the log names, and for an access token without the scope.
  */
 export interface Gate {
   /** Called before the body of a request is read. */
   beforeRequest(): void;
   /** Called for a container request, an inspection or a check of credentials. */
-  request(caller: Pick<Partial<Identity>, 'user'>): void;
+  request(caller: GatedCaller): void;
   /** Called before an image is built, frozen or converted. */
-  build(caller: Pick<Partial<Identity>, 'user'>): void;
+  build(caller: GatedCaller): void;
   /** Called for a container request. Refuses it if nobody could pull the name in its answer. */
   serve(request: { readonly freeze?: boolean | undefined }): void;
   /** Returns true if callers with a login, or without one, may build images. */
@@ -23,13 +26,15 @@ const kinds = {
   requests: {
     what: 'container requests, inspections and checks of credentials',
     setting: 'access.requests',
+    scope: 'request',
   },
-  builds: { what: 'builds and frozen images', setting: 'access.builds' },
+  builds: { what: 'builds and frozen images', setting: 'access.builds', scope: 'build' },
 } as const;
 
 export function createGate(rules: AccessRules): Gate {
-  const enter = (kind: keyof typeof kinds, { user }: { readonly user?: string | undefined }) => {
+  const enter = (kind: keyof typeof kinds, { user, rights }: GatedCaller) => {
     refuseIfOff(kind, rules[kind]);
+    requireScope(rights, kinds[kind].scope);
     if (rules[kind] === 'open' || user !== undefined) return;
     const { what, setting } = kinds[kind];
     throw new Fault(

@@ -1,9 +1,12 @@
 import type { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
+import type { AdministratorRole } from '../../hosted/accounts/administrator-roles.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import type { User } from '../../platform/built-in/users.ts';
-import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
+import { requireScope, type TokenRights, type TokenScope } from '../../platform/token-rights.ts';
+import type { AuditKind, AuditLog } from '../../storage/rows/people/audit-log.ts';
+import { requireRole } from '../callers/basic-auth.ts';
 import type { Declaration, ParamSchemas, ParamsOf } from '../route/declaration.ts';
 import { parseBody, parseParams, parseQuery } from '../route/parse-input.ts';
 
@@ -17,11 +20,14 @@ export type Actor =
       readonly user: User;
       /** Time when the access token expires, ms since the epoch; undefined if it does not expire. */
       readonly until: number | undefined;
+      /** The limits of the access token; undefined for none. */
+      readonly rights: TokenRights | undefined;
     }
   | {
       readonly kind: 'administrator';
       /** `account admin`, `command line (root)`. */
       readonly name: string;
+      readonly roles: readonly AdministratorRole[];
     };
 
 interface Actors {
@@ -35,7 +41,9 @@ interface Actors {
 export interface Backend {
   readonly platform: BuiltInPlatform;
   readonly version: Version;
-  readonly audit: Pick<AuditLog, 'add' | 'list'>;
+  readonly audit: Pick<AuditLog, 'add' | 'flush'>;
+  /** The audit logs by what they record. */
+  readonly audits: Readonly<Record<AuditKind, Pick<AuditLog, 'list'>>>;
 }
 
 /** A call, over HTTP or from the same process. */
@@ -58,6 +66,10 @@ interface Definition<
   B extends z.ZodType,
 > extends Declaration<Path, P, Q, B> {
   readonly access: A;
+  /** The role that an administrator must have. Default: any. */
+  readonly role?: AdministratorRole;
+  /** The scope that the access token of a user must have. Default: none. */
+  readonly scope?: TokenScope;
   /** Returns the body of the answer, or nothing for an answer without a body. */
   run(
     call: {
@@ -85,12 +97,12 @@ export function entryPoint<
   Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
   B extends z.ZodType = z.ZodUndefined,
 >(definition: Definition<Path, A, P, Q, B>): EntryPoint {
-  const { run, ...declaration } = definition;
+  const { run, role: _role, scope: _scope, ...declaration } = definition;
   return {
     ...declaration,
 
     async call({ params, query, identify, readBody, client }, backend) {
-      const actor = await admitted(definition.access, identify);
+      const actor = await admitted(definition, identify);
       const bodySchema = definition.body?.schema;
       const call = {
         actor: actor as Actors[A],
@@ -105,18 +117,30 @@ export function entryPoint<
   };
 }
 
-function nameOf(actor: Actor | undefined): string {
+/** Returns the caller as the audit log names them. */
+export function nameOf(actor: Actor | undefined): string {
   if (!actor) return 'anybody';
   return actor.kind === 'user' ? `user ${actor.user.email}` : actor.name;
 }
 
 async function admitted(
-  access: Access,
+  {
+    access,
+    role,
+    scope,
+  }: Pick<
+    Definition<string, Access, ParamSchemas, z.ZodObject, z.ZodType>,
+    'access' | 'role' | 'scope'
+  >,
   identify: () => Promise<Actor>,
 ): Promise<Actor | undefined> {
   if (access === 'anybody') return undefined;
   const actor = await identify();
-  if (access === 'either' || access === actor.kind) return actor;
+  if (access === 'either' || access === actor.kind) {
+    if (actor.kind === 'user' && scope) requireScope(actor.rights, scope);
+    if (actor.kind === 'administrator' && role) requireRole(actor.roles, role);
+    return actor;
+  }
   throw new Fault(
     'denied',
     access === 'user'

@@ -63,9 +63,9 @@ async function identify(
   const basic = readBasic(header);
   const isToken = basic?.name === tokenName;
   if (/^basic\s/i.test(header) && !isToken) {
-    await requireAdministrator(request);
+    const roles = await requireAdministrator(request);
     const { account = '' } = deps.callers.of(request);
-    return { kind: 'administrator', name: `account ${account}` };
+    return { kind: 'administrator', name: `account ${account}`, roles };
   }
   const accessToken = isToken ? basic.password : readBearer(header);
   if (accessToken === undefined) {
@@ -78,7 +78,7 @@ async function identify(
   const { user, token } = await holderOf(accessToken, request, deps);
   deps.callers.note(request, { user: user.email });
   deps.limits.take(token.id);
-  return { kind: 'user', user, until: token.expiresAt ?? undefined };
+  return { kind: 'user', user, until: token.expiresAt ?? undefined, rights: token.rights };
 }
 
 async function holderOf(

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { tokenScopes } from '../../platform/token-rights.ts';
+import { auditKinds } from '../../storage/rows/people/audit-log.ts';
 import { queryNumber } from '../route/declaration.ts';
 
 // Some clients send null for a member that is not set.
@@ -44,6 +46,12 @@ export const workspacesQuery = pageQuery.extend({
 export const tokensQuery = pageQuery.extend({ user: ownerOptions.user });
 export const credentialsQuery = pageQuery.extend(ownerOptions);
 export const auditQuery = z.object({
+  of: z
+    .enum(auditKinds)
+    .default('changes')
+    .describe(
+      '`changes`; `pulls` and `builds` are recorded where `audit.pulls` and `audit.builds` are on',
+    ),
   max: pageQuery.shape.max,
   before: queryNumber(0, mostOffset).optional().describe('Only entries before this id'),
 });
@@ -62,6 +70,12 @@ export const newTokenSchema = z
         'When the token expires. Default: the expiration of the token that creates it; otherwise never',
       )
       .meta({ format: 'date-time' }),
+    scopes: optional(z.array(z.enum(tokenScopes)).max(tokenScopes.length)).describe(
+      'What the token may do: `pull` (the login for pulls), `request` (container requests, inspections, checks of credentials), `build`, `manage` (the tokens and registry credentials of its user, with their secrets). Default: everything that the creator may give',
+    ),
+    repositories: optional(z.array(z.string()).max(50)).describe(
+      'Patterns of the repositories that the token may use: `team/*` of this server, `quay.io/team/*` of another registry. Such a token cannot have the scope `manage`. Default: all',
+    ),
     user: optional(text).describe(
       'E-mail address of the user who gets the token; for administrators',
     ),
@@ -116,6 +130,15 @@ const tokenView = z.object({
   dateCreated: time,
   expiration: time.nullable(),
   lastUsed,
+  scopes: z.array(z.enum(tokenScopes)),
+  repositories: z
+    .array(z.string())
+    .nullable()
+    .describe('Patterns of the repositories that it may use; null for all'),
+  createdBy: z
+    .string()
+    .nullable()
+    .describe('The administrator who created it for its user; null for its user'),
 });
 const credentialsView = z.object({
   id: z.string(),
@@ -139,6 +162,18 @@ const credentialsView = z.object({
 });
 
 export const userAnswer = z.object({ user: userView }).meta({ title: 'User' });
+export const userInfoAnswer = z
+  .object({
+    user: userView,
+    tokenRights: z
+      .object({
+        scopes: z.array(z.enum(tokenScopes)),
+        repositories: z.array(z.string()).optional(),
+      })
+      .optional()
+      .describe('The limits of the access token; absent for none'),
+  })
+  .meta({ title: 'UserInfo' });
 export const usersAnswer = z
   .object({ users: z.array(userView), totalSize: total })
   .meta({ title: 'Users' });

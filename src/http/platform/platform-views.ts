@@ -2,6 +2,7 @@ import type { AccessToken } from '../../platform/built-in/access-tokens.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import type { KeptCredentials } from '../../platform/built-in/vault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
+import { tokenScopes } from '../../platform/token-rights.ts';
 import type { AuditEntry } from '../../storage/rows/people/audit-log.ts';
 import type { UserRow } from '../../storage/rows/people/user-rows.ts';
 
@@ -32,7 +33,7 @@ export function memberWorkspaceView({ id, name }: Workspace) {
 const organization = 'sluice';
 
 export async function tokenView(
-  { id, name, user, createdAt, expiresAt, usedDay }: AccessToken,
+  { id, name, user, createdAt, expiresAt, usedDay, rights, creator }: AccessToken,
   platform: BuiltInPlatform,
 ) {
   return {
@@ -42,7 +43,17 @@ export async function tokenView(
     dateCreated: timeText(createdAt),
     expiration: expiresAt === null ? null : timeText(expiresAt),
     lastUsed: dayText(usedDay),
+    scopes: [...(rights?.scopes ?? tokenScopes)],
+    repositories: rights?.repositories ? [...rights.repositories] : null,
+    createdBy: creator,
   };
+}
+
+/** Describes a token for the audit log: its name, its limits and its user. */
+export function describeToken({ name, rights }: AccessToken, email: string): string {
+  const { scopes, repositories = [] } = rights ?? {};
+  const limits = scopes ? ` (${[scopes.join(', '), ...repositories].join(' ')})` : '';
+  return `'${name}' of ${email}${limits}`;
 }
 
 /** Returns credentials as answers show them, without their secret. */

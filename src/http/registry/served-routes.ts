@@ -15,6 +15,7 @@ import type { ContainerRequest } from '../../request/container-request.ts';
 import type { ContainerToken } from '../../request/tokens/container-token.ts';
 import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { NotePull } from '../callers/audit-notes.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { looksAgain, takesOrders } from '../callers/handed-on.ts';
 import type { PullGuard } from '../gates/pull-guard.ts';
@@ -39,6 +40,7 @@ export interface ServedDeps {
   readonly blobs: BlobFinder;
   readonly registry: RegistryClient;
   readonly meter: PullMeter;
+  readonly notePull: NotePull;
   readonly noteBlob: NoteBlob;
   readonly trustedProxies: number;
   /** How long the result of a check of rights is valid (ms). */
@@ -152,6 +154,9 @@ async function sendManifest(
   const isCounted = deps.meter.admit(client, request);
   const document = await deps.findManifest(request, image, reference);
   if (req.method === 'GET' && !isCounted) deps.meter.count(client, request);
+  const { image: named, label } = request;
+  const name = `${named.registry}/${named.repository}`;
+  deps.notePull(req, { name, reference, digest: document.digest, label });
   sendDocument(document, req, res, deps.meter.headers(client, request));
 }
 

@@ -5,10 +5,11 @@ import type { Accounts } from '../../hosted/accounts/accounts.ts';
 import { isAccepted, type ValidateDeps } from '../../http/api/validate-credentials.ts';
 import type { NoteDeed } from '../../http/callers/audit-notes.ts';
 import { readBasic } from '../../http/callers/basic-auth.ts';
-import { describeCredentials } from '../../http/platform/platform-views.ts';
+import { describeCredentials, describeToken } from '../../http/platform/platform-views.ts';
 import { pathNumber } from '../../http/route/declaration.ts';
 import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import { unknownCredentials } from '../../platform/built-in/vault.ts';
+import { hasScope } from '../../platform/token-rights.ts';
 import type { CredentialOwner } from '../../storage/rows/people/credential-rows.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type PageAnswer, pageRoute, type Viewer } from '../frame/page-route.ts';
@@ -42,11 +43,18 @@ export const accountRoutes = [
       const { user, token: used } = await requireHolder(ctx, deps.platform);
       const form = await readFormBody(ctx.req);
       return attempt({ ctx, viewer }, deps, async () => {
-        const expiresAt = expirationIn(form);
+        const scopes = form.getAll('scope');
+        const patterns = (form.get('repositories') ?? '').split(/[\s,]+/).filter(Boolean);
         const { value, token } = await deps.platform.tokens.create(
-          ...([user.id, form.get('name') ?? '', expiresAt, used.expiresAt ?? undefined] as const),
+          {
+            ...{ user: user.id, name: form.get('name') ?? '', expiresAt: expirationIn(form) },
+            // A form without a mark is not one for everything.
+            scopes,
+            repositories: patterns.length === 0 ? undefined : patterns,
+          },
+          { until: used.expiresAt ?? undefined, rights: used.rights },
         );
-        deps.noteDeed(ctx.req, 'token.create', `'${token.name}' of ${user.email}`);
+        deps.noteDeed(ctx.req, 'token.create', describeToken(token, user.email));
         return show({ ctx, viewer }, deps, { newToken: { name: token.name, value } });
       });
     },
@@ -105,7 +113,7 @@ export const accountRoutes = [
 ];
 
 async function show(
-  { ctx, viewer: { name, isAdministrator } }: Call,
+  { ctx, viewer: { name, roles } }: Call,
   { accounts, platform }: AccountDeps,
   more: Pick<AccountView, 'newToken' | 'problem'> = {},
   status = 200,
@@ -116,8 +124,12 @@ async function show(
   const view = {
     ...{ name, ...more },
     account: account === undefined ? undefined : accounts.get(account),
-    things: holder && (await ownThings(holder, platform)),
-    workspaces: isAdministrator ? await platform.workspaces.list({}, shownWorkspaces) : undefined,
+    limits: holder?.token.rights,
+    things:
+      holder && hasScope(holder.token.rights, 'manage')
+        ? await ownThings(holder, platform)
+        : undefined,
+    workspaces: roles.length > 0 ? await platform.workspaces.list({}, shownWorkspaces) : undefined,
     now: Date.now(),
   };
   return accountPage(view, status);

@@ -1,7 +1,13 @@
 import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
-import type { Account } from '../../hosted/accounts/accounts.ts';
+import { type Account, rolesOf } from '../../hosted/accounts/accounts.ts';
 import type { KeptCredentials } from '../../platform/built-in/vault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
+import {
+  hasScope,
+  type TokenRights,
+  type TokenScope,
+  tokenScopes,
+} from '../../platform/token-rights.ts';
 import type { Listed } from '../../storage/rows/people/page.ts';
 import { dayElement, timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
@@ -13,7 +19,9 @@ export interface AccountView {
   readonly name: string;
   /** Undefined for a user of a platform. */
   readonly account: Account | undefined;
-  /** Undefined for users of other platforms, and for accounts. */
+  /** The limits of the token of a user of the platform of this server; undefined for none. */
+  readonly limits: TokenRights | undefined;
+  /** Undefined for users of other platforms, for accounts, and for a token that may not manage them. */
   readonly things: OwnThings | undefined;
   /** A token that was just created: its value is shown once. */
   readonly newToken?: { readonly name: string; readonly value: string };
@@ -25,7 +33,7 @@ export interface AccountView {
 }
 
 export function accountPage(view: AccountView, status = 200): Page {
-  const { name, account, things, workspaces, newToken, problem, now } = view;
+  const { name, account, limits, things, workspaces, newToken, problem, now } = view;
   return {
     title: 'Your login',
     status,
@@ -34,6 +42,7 @@ ${problem !== undefined && html`<p class="failure" role="alert">${problem}</p>`}
 <dl class="facts">
 <dt>Kind</dt><dd>${account ? 'account of this server' : 'user of a workflow platform'}</dd>
 ${account && html`<dt>Rights</dt><dd>${rightsOf(account)}</dd>`}
+${limits && html`<dt>Token</dt><dd>${limitsOf(limits)}</dd>`}
 </dl>
 <form method="post" action="/view/logout"><button class="quiet">Log out</button></form>
 ${newToken && newTokenPart(newToken)}
@@ -42,11 +51,29 @@ ${workspaces && allWorkspacesPart(workspaces)}`,
   };
 }
 
-function rightsOf({ repositories }: Account): Html {
-  if (repositories === undefined) return html`administrator of this server`;
-  return html`<ul class="plain">${Object.entries(repositories).map(
+function rightsOf(account: Account): Html {
+  const { repositories, roles } = account;
+  if (!repositories && !roles) return html`administrator of this server`;
+  const administers = rolesOf(account);
+  return html`<ul class="plain">${
+    administers.length > 0 && html`<li>administrator: ${administers.join(', ')}</li>`
+  }${Object.entries(repositories ?? {}).map(
     ([pattern, role]) => html`<li><code>${pattern}</code>: ${role}</li>`,
   )}</ul>`;
+}
+
+const scopeWords: Readonly<Record<TokenScope, string>> = {
+  pull: 'log in to pull images',
+  request: 'request containers',
+  build: 'build images',
+  manage: 'manage my tokens, and read my credentials of registries',
+};
+
+function limitsOf(limits: TokenRights | undefined): Html {
+  if (!limits) return html`everything`;
+  const { scopes, repositories } = limits;
+  const only = repositories?.map((pattern, at) => html`${at > 0 && ', '}<code>${pattern}</code>`);
+  return html`${scopes.join(', ')}${only && html` of ${only}`}`;
 }
 
 function newTokenPart({ name, value }: { readonly name: string; readonly value: string }): Html {
@@ -65,15 +92,15 @@ const lives = [
   [365, 'in a year'],
 ] as const;
 
-function tokensPart({ tokens, until }: OwnThings, now: number): Html {
+function tokensPart({ tokens, until, rights }: OwnThings, now: number): Html {
   const offered = lives.filter(([days]) => until === null || now + days * dayMs < until);
   return html`<h2>Access tokens</h2>
 <p>Pipelines and programs use them in place of a password.</p>
 <div class="wide"><table class="cards-on-phones">
-<thead><tr><th scope="col">Name</th><th scope="col">Created</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col">Change</th></tr></thead>
+<thead><tr><th scope="col">Name</th><th scope="col">May</th><th scope="col">Created</th><th scope="col">Last used</th><th scope="col">Expires</th><th scope="col">Change</th></tr></thead>
 <tbody>${tokens.map(
-    ({ id, name, createdAt, usedDay, expiresAt }) => html`<tr>
-<td>${name}</td><td data-label="Created">${timeElement(createdAt)}</td><td data-label="Last used">${day(usedDay)}</td>
+    ({ id, name, createdAt, usedDay, expiresAt, rights: ofToken, creator }) => html`<tr>
+<td>${name}</td><td data-label="May">${limitsOf(ofToken)}</td><td data-label="Created">${timeElement(createdAt)}${creator !== null && html` by ${creator}`}</td><td data-label="Last used">${day(usedDay)}</td>
 <td data-label="Expires">${expiresAt === null ? 'never' : timeElement(expiresAt)}</td>
 <td><form method="post" action="/view/account/tokens/${id}/revoke"><button class="danger" aria-label="Revoke ${name}">Revoke</button></form></td>
 </tr>`,
@@ -87,6 +114,17 @@ function tokensPart({ tokens, until }: OwnThings, now: number): Html {
 <select id="token-days" name="days">
 ${offered.map(([days, text]) => html`<option value="${days}">${text}</option>`)}<option value="">${until === null ? 'never' : html`with the token of this login, ${dayOf(until)}`}</option>
 </select>
+<fieldset><legend>What it may do</legend>
+${tokenScopes
+  .filter(scope => hasScope(rights, scope))
+  .map(
+    scope =>
+      html`<label><input type="checkbox" name="scope" value="${scope}"${scope !== 'manage' && html` checked`}> ${scopeWords[scope]}</label>`,
+  )}
+</fieldset>
+<label for="token-repositories">Only these repositories</label>
+<p class="hint" id="token-repositories-hint">Patterns such as <code>team/*</code> of this server, or <code>quay.io/team/*</code>. Leave it empty for all.</p>
+<input id="token-repositories" name="repositories" maxlength="2000" autocomplete="off" aria-describedby="token-repositories-hint">
 <p><button>Create</button></p>
 </form></details>`;
 }

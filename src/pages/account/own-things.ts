@@ -5,12 +5,15 @@ import type { AccessToken } from '../../platform/built-in/access-tokens.ts';
 import type { BuiltInPlatform, TokenHolder } from '../../platform/built-in/built-in-platform.ts';
 import type { KeptCredentials } from '../../platform/built-in/vault.ts';
 import type { Workspace } from '../../platform/built-in/workspaces.ts';
+import { requireScope, type TokenRights } from '../../platform/token-rights.ts';
 
 /** What the built-in platform keeps for one of its users. */
 export interface OwnThings {
   readonly tokens: readonly AccessToken[];
   /** When the token of this login expires: no token that it creates can expire later. Null for never. */
   readonly until: number | null;
+  /** The limits of the token of this login: no token that it creates can do more. */
+  readonly rights: TokenRights | undefined;
   /** Those of the user, then those of the workspaces. */
   readonly credentials: readonly KeptCredentials[];
   /** Without their members: the API lists those to administrators only. */
@@ -38,13 +41,16 @@ export async function holderOf(
   }
 }
 
-/** As {@link holderOf}, for changes. Throws a `Fault` (403) for other logins. */
+/** As {@link holderOf}, for changes. Throws a `Fault` (403) for other logins, and for a token that may not manage. */
 export async function requireHolder(
   ctx: Pick<ParameterizedContext, 'req'>,
   platform: BuiltInPlatform,
 ): Promise<TokenHolder> {
   const holder = await holderOf(ctx, platform);
-  if (holder) return holder;
+  if (holder) {
+    requireScope(holder.token.rights, 'manage');
+    return holder;
+  }
   throw new Fault(
     'denied',
     'Only users of the platform of this server can change this: log in with an access token of it',
@@ -70,6 +76,7 @@ export async function ownThings(
   return {
     tokens: ownTokens.entries,
     until: token.expiresAt,
+    rights: token.rights,
     credentials: [...credentials.entries, ...shared.flatMap(({ entries }) => entries)],
     workspaces: own.entries,
   };

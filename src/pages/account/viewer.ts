@@ -24,17 +24,15 @@ export function createViewerOf(deps: ViewerDeps): ViewerOf {
   const identified = async (ctx: Parameters<ViewerOf>[0], endpoint?: string): Promise<Viewer> => {
     const caller = await callerOf(ctx.req, { platformEndpoint: endpoint }, deps);
     const account = readBasic(ctx.req.headers.authorization)?.name;
-    const isAdministrator =
-      account !== undefined &&
-      (await requireAdministrator(ctx.req).then(
-        () => true,
-        error => {
-          if (error instanceof Fault && error.kind === 'denied') return false;
-          throw error;
-        },
-      ));
+    const roles =
+      account === undefined
+        ? []
+        : await requireAdministrator(ctx.req).catch(error => {
+            if (error instanceof Fault && error.kind === 'denied') return [];
+            throw error;
+          });
     const { user = caller.user } = callers.of(ctx.req);
-    return { caller, name: account ?? user, isAdministrator };
+    return { caller, name: account ?? user, roles, isAdministrator: roles.includes('site') };
   };
 
   return async (ctx, endpoint) => {

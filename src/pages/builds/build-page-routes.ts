@@ -4,6 +4,7 @@ import type { BuildPlan } from '../../builds/plan/build-plan.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { type CancelDeps, cancelBuild, ownerOf } from '../../http/api/builds/cancel-build.ts';
+import { hasScope } from '../../platform/token-rights.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
 import { html } from '../frame/html.ts';
@@ -162,7 +163,10 @@ async function viewerPart(
 ): Promise<Omit<ViewerPart, 'done'>> {
   const build = await builds.get(id);
   const plan = JSON.parse(build.plan) as BuildPlan;
-  const mayCancel = viewer.isAdministrator || (await builds.isAsker(id, ownerOf(viewer.caller)));
+  const { caller } = viewer;
+  const mayCancel =
+    viewer.isAdministrator ||
+    (hasScope(caller.rights, 'build') && (await builds.isAsker(id, ownerOf(caller))));
   // The id of a build lets everyone see it: only its owner learns the ids of the others.
   const maySee = maySeeAll(build, viewer);
   const others = maySee ? await builds.others(build) : [];
@@ -185,7 +189,7 @@ async function viewerPart(
 
 /** The id of a build lets everyone see it: not the other builds of its image, and not the files that were sent. */
 function maySeeAll({ owner }: BuildRow, { caller, isAdministrator }: Viewer): boolean {
-  return isAdministrator || owner === ownerOf(caller);
+  return isAdministrator || (hasScope(caller.rights, 'build') && owner === ownerOf(caller));
 }
 
 /** Builds whose steps stand side by side. */

@@ -5,12 +5,14 @@ import { Fault } from '../../foundation/fault.ts';
 import { layersIn } from '../../images/augment/image-change.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { formatReference } from '../../oci/reference.ts';
+import { mayPullServed } from '../../platform/token-rights.ts';
 import type { ContainerRequest, ManifestName } from '../../request/container-request.ts';
 import type { InspectedImage, OpenRequest } from '../../request/inspect/inspect-served.ts';
 import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
 import type { PullStore } from '../../storage/rows/figures/pull-rows.ts';
 import { type UsedImage, usedImage } from '../ask/use-commands.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from '../builds/build-view.ts';
+import type { Viewer } from '../frame/page-route.ts';
 import { type ConfigGroup, configDifference } from './config-difference.ts';
 import { type ContainerPulls, readContainerPulls } from './container-pulls.ts';
 import { choiceOf, type LayerFacts } from './image-facts.ts';
@@ -56,6 +58,7 @@ export interface ContainerPageDeps extends BuildViewDeps {
   readonly pulls: Pick<PullStore, 'byDay' | 'recent'>;
   /** True if a served name alone is not enough to pull. */
   readonly pullsNeedLogin: boolean;
+  readonly publicUrl: URL;
 }
 
 // A page is shown without the image when its registry takes longer.
@@ -68,12 +71,13 @@ const failures = boundedCache<string, string>(1000, { ttl: failureMs });
 export async function containerData(
   token: string,
   platform: string | undefined,
-  viewer: { readonly name: string | undefined },
+  { name, caller }: Pick<Viewer, 'name' | 'caller'>,
   deps: ContainerPageDeps,
 ): Promise<ContainerData> {
   const request = await deps.tokens.describe(token);
   const state = await stateOf(request, deps);
-  const isShown = !deps.pullsNeedLogin || viewer.name !== undefined;
+  const mayPull = name !== undefined && mayPullServed(caller, request, deps.publicUrl.host);
+  const isShown = !deps.pullsNeedLogin || mayPull;
   return {
     ...{ request, state },
     source: formatReference(request.image),

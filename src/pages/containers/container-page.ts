@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { isOwner } from '../../http/api/container/end-request.ts';
+import { hasScope } from '../../platform/token-rights.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type ContainerPageDeps, containerData } from './container-data.ts';
 import { containerPage } from './container-template.ts';
@@ -14,7 +15,9 @@ export const containerPages = [
     query: z.object({ platform: z.string().max(100).optional() }),
     async run({ params, query, viewer }, deps: ContainerPageDeps) {
       const data = await containerData(params.token, query.platform, viewer, deps);
-      const mayEnd = viewer.isAdministrator || isOwner(viewer.caller, data.request);
+      const { caller, isAdministrator } = viewer;
+      const mayEnd =
+        isAdministrator || (hasScope(caller.rights, 'request') && isOwner(caller, data.request));
       return containerPage(data, mayEnd, Date.now());
     },
   }),

@@ -1,5 +1,6 @@
 import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
+import type { AdministratorRole } from '../../hosted/accounts/administrator-roles.ts';
 import type { ApiBasis } from '../../http/api/api-route.ts';
 import { rateFor } from '../../http/limits/caller-rates.ts';
 import { limited } from '../../http/limits/limited.ts';
@@ -16,12 +17,15 @@ export interface Viewer {
   readonly caller: Caller;
   /** How the page addresses them; undefined for a person without a login. */
   readonly name: string | undefined;
+  /** True for administrators with the role `site`. */
   readonly isAdministrator: boolean;
+  /** What the person administers. */
+  readonly roles: readonly AdministratorRole[];
 }
 
 /**
  * The people that a page accepts, as the JSON API does: `anybody`; `requests`: those with the right to make container
- * requests; `administrator`: administrators of the server.
+ * requests; `administrator`: administrators of the server with a role, by default `site`.
  */
 export type PageAccess = 'anybody' | 'requests' | 'administrator';
 
@@ -35,6 +39,8 @@ interface Definition<Path extends string, P extends ParamSchemas, Q extends z.Zo
   /** Path with names in braces for its parameters. */
   readonly path: Path;
   readonly access: PageAccess;
+  /** The role that an administrator must have; `any` for all administrators. Default: `site`. */
+  readonly role?: AdministratorRole | 'any';
   readonly params?: P;
   readonly query?: Q;
   /** The rate limit that each call counts for. */
@@ -83,7 +89,7 @@ export function pageRoute<
   P extends ParamSchemas = {},
   Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
 >(definition: Definition<Path, P, Q, D>): PageRoute<D & PageBasis> {
-  const { run, access, limit, method, path, isShared } = definition;
+  const { run, access, role = 'site', limit, method, path, isShared } = definition;
   return {
     ...{ method, path, ...(isShared ? { isShared } : {}) },
 
@@ -93,7 +99,9 @@ export function pageRoute<
       const viewer = await deps.viewerOf(ctx);
       // A failure after this shows the same person.
       ctx.state.person = viewer;
-      if (access === 'administrator') await deps.requireAdministrator(ctx.req);
+      if (access === 'administrator') {
+        await deps.requireAdministrator(ctx.req, role === 'any' ? undefined : role);
+      }
       const params = parseParams(definition, rawParams) as ParamsOf<Path, P>;
       const query = givenQuery(ctx, definition) as z.output<Q>;
       const { caller } = viewer;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ownerOf } from '../../http/api/builds/cancel-build.ts';
 import type { RequireAdministrator } from '../../http/callers/basic-auth.ts';
+import { requireScope } from '../../platform/token-rights.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type BuildListSources, buildStates, listBuilds, listedKinds } from './build-list.ts';
 import { buildListPage, buildTable, noBuildsPage } from './build-list-page.ts';
@@ -30,6 +31,7 @@ export const buildListRoutes = [
       const maySeeAll = viewer.isAdministrator;
       // Callers without a login share the network that their builds are recorded with.
       if (!maySeeAll && viewer.caller.user === undefined) return noBuildsPage();
+      if (!maySeeAll) requireScope(viewer.caller.rights, 'build');
       const scope = maySeeAll ? (wanted ?? 'all') : 'own';
       const owner = scope === 'own' ? ownerOf(viewer.caller) : undefined;
       const view = { list: await listBuilds(owner, filter, deps), filter, scope, maySeeAll };

@@ -6,33 +6,56 @@ import type {
   HeldTokenRow,
 } from '../../storage/rows/people/access-token-rows.ts';
 import type { Listed, NotAdded, Page } from '../../storage/rows/people/page.ts';
+import { newTokenRights, type TokenRights } from '../token-rights.ts';
 import { checkName } from './entry-name.ts';
 import { noteUse } from './use-day.ts';
 
 /** An access token as lists show it. Times are ms since the epoch. */
-export type AccessToken = AccessTokenRow;
+export interface AccessToken extends Omit<AccessTokenRow, 'rights'> {
+  /** Its limits; undefined for none. */
+  readonly rights: TokenRights | undefined;
+}
+
+/** A valid access token, and its user. */
+export interface HeldToken extends AccessToken, Pick<HeldTokenRow, 'holder'> {}
+
+export interface NewToken {
+  readonly user: number;
+  readonly name: string;
+  /** Default: as the token that creates it. */
+  readonly expiresAt?: number | undefined;
+  /** Default: those of the token that creates it. */
+  readonly scopes?: readonly string[] | undefined;
+  readonly repositories?: readonly string[] | undefined;
+  /** The administrator who creates it for its user, as the audit log names them. */
+  readonly creator?: string | undefined;
+}
+
+/** The token that creates another one: the new one can neither do more nor live longer. */
+export interface TokenBounds {
+  /** When it expires; undefined for never. */
+  readonly until?: number | undefined;
+  readonly rights?: TokenRights | undefined;
+}
 
 /** The tokens that identify users. Source: platform specification, section 5. */
 export interface AccessTokens {
   /**
-   * Creates a token and returns its value, which is shown only once. Throws a {@link Fault}: 400 for an invalid name
-   * or expiry, 403 for one that expires later than the token that creates it, 409 when the user already has a token of
-   * this name.
+   * Creates a token and returns its value, which is shown only once. Throws a {@link Fault}: 400 for an invalid name,
+   * expiry or limit, 403 for one that may do more or expires later than the token that creates it, 409 when the user
+   * already has a token of this name.
    *
-   * @param expiresAt default: as the token that creates it
-   * @param until when the token that creates it expires; undefined for never, and for administrators
+   * @param bounds those of the token that creates it; absent for administrators
    */
   create(
-    user: number,
-    name: string,
-    expiresAt?: number,
-    until?: number,
+    token: NewToken,
+    bounds?: TokenBounds,
   ): Promise<{ readonly value: string; readonly token: AccessToken }>;
   /**
    * Returns the token with that value, and its user. Throws a {@link Fault} (403) when the token is invalid, revoked or
    * expired.
    */
-  use(value: string): Promise<HeldTokenRow>;
+  use(value: string): Promise<HeldToken>;
   /** Lists the tokens of one user, or of all users. */
   list(user: number | undefined, page: Page): Promise<Listed<AccessToken>>;
   /**
@@ -53,10 +76,11 @@ const lastEnd = Date.UTC(9999, 11, 31);
 
 export function createAccessTokens(store: AccessTokenStore, now: () => number): AccessTokens {
   return {
-    async create(user, text, wanted, until) {
-      const name = checkName(text);
+    async create({ user, creator, ...wanted }, { until, rights: own } = {}) {
+      const name = checkName(wanted.name);
+      const rights = newTokenRights(wanted, own);
       const at = now();
-      const expiresAt = wanted ?? until;
+      const expiresAt = wanted.expiresAt ?? until;
       // SQLite stores a fraction also in a column of whole numbers, and PostgreSQL rejects it.
       if (expiresAt !== undefined && !Number.isSafeInteger(expiresAt)) {
         throw new Fault('bad-request', 'The expiration of a token must be a whole number of ms', {
@@ -81,10 +105,13 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
         );
       }
       const value = prefix + randomBytes(randomByteCount).toString('hex');
-      const row = { user, name, createdAt: at, expiresAt: expiresAt ?? null };
+      const row = {
+        ...{ user, name, createdAt: at, expiresAt: expiresAt ?? null },
+        ...{ rights: rights ? JSON.stringify(rights) : null, creator: creator ?? null },
+      };
       const token = await store.insert(hashOf(value), row, maxTokens);
       if (typeof token === 'string') throw notAdded(token, user, name);
-      return { value, token };
+      return { value, token: tokenOf(token) };
     },
 
     async use(value) {
@@ -98,14 +125,17 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
         );
       }
       await noteUse(token.usedDay, at, day => store.touch(token.id, day));
-      return token;
+      return tokenOf(token);
     },
 
-    list: (user, page) => store.list(user, page),
+    async list(user, page) {
+      const { entries, total } = await store.list(user, page);
+      return { entries: entries.map(tokenOf), total };
+    },
 
     async revoke(id, user) {
       const token = await store.remove(id, user);
-      if (token) return token;
+      if (token) return tokenOf(token);
       throw new Fault('not-found', `The access token number ${id} does not exist`, {
         phase: 'request',
       });
@@ -115,6 +145,10 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       await store.purge(now() - endedListedMs, signal);
     },
   };
+}
+
+function tokenOf<Row extends AccessTokenRow>({ rights, ...row }: Row) {
+  return { ...row, rights: rights === null ? undefined : (JSON.parse(rights) as TokenRights) };
 }
 
 function notAdded(why: NotAdded, user: number, name: string): Fault {

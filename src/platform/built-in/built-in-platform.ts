@@ -30,7 +30,7 @@ export interface BuiltInPlatform extends Platform {
 /** The user that an access token belongs to. */
 export interface TokenHolder {
   readonly user: User;
-  readonly token: Pick<AccessToken, 'id' | 'expiresAt'>;
+  readonly token: Pick<AccessToken, 'id' | 'expiresAt' | 'rights'>;
 }
 
 export interface BuiltInPlatformDeps {
@@ -74,8 +74,12 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
     keysFor,
 
     async user({ accessToken }) {
-      const { id, userName, email } = (await holder(accessToken)).user;
-      return { id: String(id), userName, email };
+      const { user, token } = await holder(accessToken);
+      const { id, userName, email } = user;
+      return {
+        ...{ id: String(id), userName, email },
+        ...(token.rights ? { tokenRights: token.rights } : {}),
+      };
     },
 
     async credentials({ accessToken }, workspaceId) {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { tokenScopes } from '../token-rights.ts';
 import type { CredentialEntry, PlatformUser } from '../workflow-platform.ts';
 
 const text = z
@@ -7,10 +8,24 @@ const text = z
   .transform(value => value || undefined);
 const id = z.union([z.string().min(1), z.number()]).transform(String);
 
+// A scope that this version does not know gives no right here.
+const tokenRights = z
+  .object({ scopes: z.array(z.string()), repositories: z.array(z.string()).optional() })
+  .transform(({ scopes, repositories }) => ({
+    scopes: tokenScopes.filter(scope => scopes.includes(scope)),
+    repositories,
+  }))
+  .optional();
+
 /** Response to `GET /user-info`. */
 export const userReply = z
-  .object({ user: z.object({ id, userName: text, email: text }) })
-  .transform(({ user }): PlatformUser => ({ ...user, userName: user.userName ?? user.id }));
+  .object({ user: z.object({ id, userName: text, email: text }), tokenRights })
+  .transform(
+    ({ user, tokenRights: rights }): PlatformUser => ({
+      ...{ ...user, userName: user.userName ?? user.id },
+      ...(rights ? { tokenRights: rights } : {}),
+    }),
+  );
 
 const entry = z
   .object({

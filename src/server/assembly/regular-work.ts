@@ -82,9 +82,12 @@ export function startRegularWork(
         everyMs: Math.min(longestExpireMs, uploadLife),
         run: () => uploads.expire(uploadLife),
       },
-      purge('delete old entries of the audit log', signal =>
-        state.audit.purge(Date.now() - config.audit.keep, config.audit.maxEntries, signal),
-      ),
+      purge('delete old entries of the audit log', async signal => {
+        const { keep, maxEntries } = config.audit;
+        for (const audit of Object.values(state.audits)) {
+          await audit.purge(Date.now() - keep, maxEntries, signal);
+        }
+      }),
       purge('delete ended container requests', tokens.purge),
       purge('delete old figures', signal => purgeFigures(rows, signal)),
       purge('delete old platform tokens', people.client.purges.pairs),

@@ -18,6 +18,7 @@ import { lockData } from '../../storage/directory/data-lock.ts';
 import { createDiskSpace } from '../../storage/directory/disk-space.ts';
 import { readKeyFile } from '../../storage/directory/key-file.ts';
 import { makePrivate } from '../../storage/directory/private-modes.ts';
+import type { AuditKind } from '../../storage/rows/people/audit-log.ts';
 import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
 import { isDirectory, openNamedObjects, openSiteContent } from '../../storage/site-content.ts';
 import { isSqlite, openSiteRows } from '../../storage/site-rows.ts';
@@ -89,6 +90,9 @@ export async function openState(
     ...{ directory: pathOf('listings'), space },
     ...{ maxBytes: config.disk.listingBytes, keepMs: listingsKeptMs },
   });
+  const openAudit = (kind: AuditKind) =>
+    rows.auditLog(err => log.error({ err }, 'cannot write the audit log: its entries wait'), kind);
+  const audit = openAudit('changes');
   return {
     pathOf,
     slabs,
@@ -106,7 +110,9 @@ export async function openState(
     cachedBlobs: rows.cachedBlobs,
     hosted: rows.hosted,
     keptUploads,
-    audit: rows.auditLog(err => log.error({ err }, 'cannot write the audit log: its entries wait')),
+    audit,
+    /** The audit logs by what they record. */
+    audits: { changes: audit, pulls: openAudit('pulls'), builds: openAudit('builds') },
     clock: createSteadyClock(rows.clockReadings, clocksOf(rows)),
     secrets: openSecretBox(keyDirectory(config)),
     signingKey: readKeyFile(join(keyDirectory(config), 'registry-token.key')),

@@ -269,7 +269,7 @@ export const configSchema = z.strictObject({
   accounts: accounts
     .prefault({})
     .describe(
-      'Accounts. `name:password[,name:password]` in the environment, a map in the configuration file. They are administrators; with `name: {password, repositories: {"team/*": push}}` they only have the roles pull, push or administer for hosted repositories. A password may be a bcrypt or argon2id hash (`sluice account hash`). Default: none, and routes that require an account answer 401',
+      'Accounts. `name:password[,name:password]` in the environment, a map in the configuration file. They are administrators who may do everything; with `name: {password, repositories: {"team/*": push}}` they only have the roles pull, push or administer for hosted repositories, and with `roles: [site, audit]` they administer a part of the server: `site` (requests, builds, users, workspaces, figures), `tokens` (of users), `credentials` (of users and workspaces), `audit`, `registries` (the use of the registry credentials of this configuration). A password may be a bcrypt or argon2id hash (`sluice account hash`). Default: none, and routes that require an account answer 401',
     )
     .meta({ secret: true }),
   accountFiles: accountFiles

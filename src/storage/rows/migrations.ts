@@ -281,4 +281,26 @@ export const migrations: readonly string[] = [
   ) WITHOUT ROWID;
   CREATE INDEX verified_layers_by_use ON verified_layers (used_at);
   `,
+  // What an access token may do, as JSON, and who created it for its user. Pulls and builds have audit logs of their own, so
+  // that many pulls remove no entry about administration.
+  `
+  ALTER TABLE access_tokens ADD COLUMN rights TEXT;
+  ALTER TABLE access_tokens ADD COLUMN creator TEXT;
+  CREATE TABLE audit_pulls (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    client TEXT,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL
+  );
+  CREATE TABLE audit_builds (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    client TEXT,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL
+  );
+  `,
 ];

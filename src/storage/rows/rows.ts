@@ -23,7 +23,7 @@ import { createRequestStore, type RequestStore } from './images/request-rows.ts'
 import { createUsageStore, type UsageStore } from './images/usage-rows.ts';
 import { createVerifiedLayerStore, type VerifiedLayerStore } from './images/verified-layer-rows.ts';
 import { type AccessTokenStore, createAccessTokenStore } from './people/access-token-rows.ts';
-import { type AuditLog, createAuditLog } from './people/audit-log.ts';
+import { type AuditKind, type AuditLog, createAuditLog } from './people/audit-log.ts';
 import { type CredentialStore, createCredentialStore } from './people/credential-rows.ts';
 import { createPairingStore, type PairingStore } from './people/pairing-rows.ts';
 import { createSessionStore, type SessionStore } from './people/session-rows.ts';
@@ -74,8 +74,8 @@ export interface Rows {
   readonly databaseTime?: () => Promise<number>;
   /** Returns false while another server may change the rows: what this one has in memory may be outdated. */
   isCurrent(): boolean;
-  /** Returns the audit log. It reports entries that it cannot write to `onError`. */
-  auditLog(onError: (error: unknown) => void): AuditLog;
+  /** Returns the audit log of a kind, by default of changes. It reports entries that it cannot write to `onError`. */
+  auditLog(onError: (error: unknown) => void, kind?: AuditKind): AuditLog;
   /** Resolves when every earlier change would survive a power failure. */
   settle(): Promise<void>;
   /** Finishes the work in progress and closes the database. */
@@ -145,7 +145,7 @@ function storesOf(
     clockReadings: createClockReadingStore(database),
     identity: createIdentityStore(database),
     upkeep,
-    auditLog: onError => createAuditLog(database, onError),
+    auditLog: (onError, kind) => createAuditLog(database, onError, kind),
     settle: database.settle,
     end: database.end,
   };

@@ -31,7 +31,8 @@ suite('users and tokens', () => {
     for (const accessToken of ['', 'sluice_', `${grant.accessToken}0`, 'eyJ0aWQiOjF9']) {
       await assert.rejects(platform.user({ ...grant, accessToken }), kind('denied'));
     }
-    const short = await platform.tokens.create(user.id, 'short', clock.now + 1000);
+    const expiresAt = clock.now + 1000;
+    const short = await platform.tokens.create({ user: user.id, name: 'short', expiresAt });
     const shortGrant = { ...grant, accessToken: short.value };
     await platform.user(shortGrant);
     clock.now += 1000;
@@ -53,7 +54,8 @@ suite('users and tokens', () => {
     const { platform, clock, makeUser } = makePlatform();
     const { user } = await makeUser('ada@example.org');
     for (const expiresAt of [clock.now + 1000.5, Number.POSITIVE_INFINITY, Number.NaN]) {
-      const create = () => platform.tokens.create(user.id, 'odd', expiresAt);
+      const create = () =>
+        platform.tokens.create({ user: user.id, name: 'odd', expiresAt: expiresAt });
       await assert.rejects(create, kind('bad-request'), `${expiresAt}`);
     }
   });
@@ -81,7 +83,8 @@ suite('users and tokens', () => {
     const day = 24 * 3_600_000;
     // As a pipeline does that makes one for each run; the first token of the user does not end.
     for (let run = 0; run < 400; run += 1) {
-      await platform.tokens.create(user.id, `run ${run}`, clock.now + day);
+      const expiresAt = clock.now + day;
+      await platform.tokens.create({ user: user.id, name: `run ${run}`, expiresAt });
       clock.now += day;
       await platform.tokens.purge();
     }
@@ -105,11 +108,21 @@ suite('users and tokens', () => {
     }
     await assert.rejects(() => platform.users.add(' ADA@example.ORG '), kind('in-use'));
     for (const name of ['', '  ', 'a\u0000b', 'x'.repeat(101)]) {
-      await assert.rejects(() => platform.tokens.create(user.id, name), kind('bad-request'), name);
+      await assert.rejects(
+        () => platform.tokens.create({ user: user.id, name }),
+        kind('bad-request'),
+        name,
+      );
     }
-    await assert.rejects(() => platform.tokens.create(user.id, 'test'), kind('in-use'));
+    await assert.rejects(
+      () => platform.tokens.create({ user: user.id, name: 'test' }),
+      kind('in-use'),
+    );
     for (const end of [clock.now, Date.UTC(10_000, 0, 1), Number.NaN]) {
-      await assert.rejects(() => platform.tokens.create(user.id, 'end', end), kind('bad-request'));
+      await assert.rejects(
+        () => platform.tokens.create({ user: user.id, name: 'end', expiresAt: end }),
+        kind('bad-request'),
+      );
     }
     for (const name of ['', '-a', 'a b', 'a/b', 'x'.repeat(64)]) {
       await assert.rejects(() => platform.workspaces.add(name), kind('bad-request'), name);
@@ -378,7 +391,7 @@ suite('credentials', () => {
       for (let number = 0; number < most; number += 1) await add(`n${number}`);
       await assert.rejects(() => add('one more'), kind('in-use'));
     };
-    await fill(199, name => platform.tokens.create(user.id, name));
+    await fill(199, name => platform.tokens.create({ user: user.id, name }));
     await fill(500, name =>
       platform.vault.add({ owner, name, keys: { ...login, registry: 'a.io' } }),
     );

@@ -12,7 +12,7 @@ export function makePlatform(at = Date.UTC(2026, 0, 1, 12)) {
   const platform = createBuiltInPlatform({ rows: rowsOf(database), secrets, now: () => clock.now });
   const makeUser = async (email: string) => {
     const user = await platform.users.add(email);
-    const { value, token } = await platform.tokens.create(user.id, 'test');
+    const { value, token } = await platform.tokens.create({ user: user.id, name: 'test' });
     const grant = { endpoint: 'http://127.0.0.1/platform', accessToken: value };
     return { user, token, grant };
   };

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Builds, Cancellation } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import { requireScope } from '../../../platform/token-rights.ts';
 import type { Caller } from '../../../request/container-request.ts';
 import type { NoteDeed } from '../../callers/audit-notes.ts';
 import type { RequireAdministrator } from '../../callers/basic-auth.ts';
@@ -27,7 +28,8 @@ export async function cancelBuild(
   const owner = ownerOf(caller);
   const { id } = await builds.get(buildId);
   const isOwn = await builds.isAsker(id, owner);
-  if (!isOwn) await requireAdministrator(request).catch(refuseCancel);
+  if (isOwn) requireScope(caller.rights, 'build');
+  else await requireAdministrator(request, 'site').catch(refuseCancel);
   const outcome = await builds.cancel(id, isOwn ? owner : undefined);
   if (outcome === 'cancelled') noteDeed(request, 'build.cancel', id);
   return { id, outcome };

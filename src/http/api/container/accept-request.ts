@@ -5,6 +5,7 @@ import type { Caller } from '../../../request/container-request.ts';
 import type { ApiVersion, Submission } from '../../../request/submission.ts';
 import type { DiskSpace } from '../../../storage/directory/disk-space.ts';
 import type { UsageStore } from '../../../storage/rows/images/usage-rows.ts';
+import type { NoteBuild } from '../../callers/audit-notes.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import { type CallerRates, rateFor } from '../../limits/caller-rates.ts';
 import { type Allowance, type Limiter, limitHeaders } from '../../limits/limiter.ts';
@@ -16,11 +17,12 @@ export interface AcceptRequestDeps {
   readonly buildRates: CallerRates;
   readonly usage: UsageStore;
   readonly space: DiskSpace;
+  readonly noteBuild: NoteBuild;
 }
 
 /** A container request of a caller who may make it. */
 export interface RequestCall {
-  readonly ctx: Pick<ParameterizedContext, 'res' | 'set'>;
+  readonly ctx: Pick<ParameterizedContext, 'req' | 'res' | 'set'>;
   readonly body: Submission;
   readonly caller: Caller;
   readonly warnings: readonly string[];
@@ -35,7 +37,7 @@ const rowBytes = 4096;
 export async function acceptRequest(
   { ctx, body, caller, left }: Omit<RequestCall, 'warnings'>,
   version: ApiVersion,
-  { accept, buildLimiter, buildRates, usage, space }: AcceptRequestDeps,
+  { accept, buildLimiter, buildRates, usage, space, noteBuild }: AcceptRequestDeps,
 ): Promise<Accepted> {
   const onBuild = () => {
     const limit = rateFor(buildRates, caller, caller.address);
@@ -48,5 +50,21 @@ export async function acceptRequest(
     return () => limit && buildLimiter.giveBack(limit.key, limit.rate);
   };
   space.take(rowBytes);
-  return accept(body, version, caller, onBuild, clientSignal(ctx.res));
+  let begins = false;
+  const noteBegin = () => {
+    const giveBack = onBuild();
+    begins = true;
+    return () => {
+      begins = false;
+      return giveBack();
+    };
+  };
+  try {
+    const accepted = await accept(body, version, caller, noteBegin, clientSignal(ctx.res));
+    if (begins) noteBuild(ctx.req, accepted.request);
+    return accepted;
+  } catch (error) {
+    if (begins) noteBuild(ctx.req);
+    throw error;
+  }
 }

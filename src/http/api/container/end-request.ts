@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
 import { formatReference } from '../../../oci/reference.ts';
+import { requireScope } from '../../../platform/token-rights.ts';
 import type { Caller, ContainerRequest } from '../../../request/container-request.ts';
 import type { TokenRegistry } from '../../../request/tokens/token-registry.ts';
 import type { NoteDeed } from '../../callers/audit-notes.ts';
@@ -34,7 +35,8 @@ export async function endRequest(
     found => isOwner(caller, found),
     () => false,
   );
-  if (!isOwn) await requireAdministrator(request).catch(refuseEnd);
+  if (isOwn) requireScope(caller.rights, 'request');
+  else await requireAdministrator(request, 'site').catch(refuseEnd);
   await tokens.revoke(token);
   const { label, image } = await tokens.describe(token);
   noteDeed(request, 'request.end', `${label} of ${formatReference(image)}`);

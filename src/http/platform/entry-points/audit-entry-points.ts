@@ -12,10 +12,11 @@ export const auditEntryPoints = [
     tag: 'Audit',
     summary: 'List the audit log, newest entries first',
     access: 'administrator',
+    role: 'audit',
     query: auditQuery,
     answers: ok(auditAnswer),
-    async run({ query: { max, before } }, { audit }) {
-      const entries = await audit.list({ before, limit: max });
+    async run({ query: { of, max, before } }, { audits }) {
+      const entries = await audits[of].list({ before, limit: max });
       return { entries: entries.map(auditView) };
     },
   }),

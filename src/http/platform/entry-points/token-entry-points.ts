@@ -1,9 +1,11 @@
 import { Fault } from '../../../foundation/fault.ts';
+import { type TokenScope, tokenScopes } from '../../../platform/token-rights.ts';
+import { requireRole } from '../../callers/basic-auth.ts';
 import { noContent, ok, pathNumber } from '../../route/declaration.ts';
-import { entryPoint } from '../entry-point.ts';
+import { type Actor, entryPoint, nameOf } from '../entry-point.ts';
 import { userIdOf } from '../owner.ts';
 import { newTokenAnswer, newTokenSchema, tokensAnswer, tokensQuery } from '../platform-schemas.ts';
-import { tokenView } from '../platform-views.ts';
+import { describeToken, tokenView } from '../platform-views.ts';
 
 /** Entry points of access tokens. Users manage their own tokens, administrators manage all tokens. */
 export const tokenEntryPoints = [
@@ -14,6 +16,8 @@ export const tokenEntryPoints = [
     tag: 'Tokens',
     summary: 'List your own access tokens; for administrators, those of a user or all',
     access: 'either',
+    role: 'tokens',
+    scope: 'manage',
     query: tokensQuery,
     answers: ok(tokensAnswer),
     async run({ actor, query: { user, max, offset } }, backend) {
@@ -33,10 +37,12 @@ export const tokenEntryPoints = [
     tag: 'Tokens',
     summary: 'Create an access token',
     access: 'either',
+    role: 'tokens',
+    scope: 'manage',
     body: { schema: newTokenSchema },
     answers: ok(newTokenAnswer),
     faults: ['in-use', 'not-found', 'storage-full'],
-    async run({ actor, body: { name, expiration, user }, note }, backend) {
+    async run({ actor, body: { name, expiration, user, scopes, repositories }, note }, backend) {
       const { platform } = backend;
       const holder = await userIdOf(actor, user, backend);
       if (holder === undefined) {
@@ -49,9 +55,13 @@ export const tokenEntryPoints = [
         );
       }
       const expiresAt = expiration === undefined ? undefined : Date.parse(expiration);
-      const until = actor.kind === 'user' ? actor.until : undefined;
-      const { value, token } = await platform.tokens.create(holder, name, expiresAt, until);
-      note('token.create', `'${token.name}' of ${(await platform.users.get(holder)).email}`);
+      const wanted = { user: holder, name, expiresAt, scopes, repositories };
+      const { value, token } = await (actor.kind === 'user'
+        ? platform.tokens.create(wanted, actor)
+        : platform.tokens.create({ ...wanted, ...givenBy(actor, wanted) }));
+      note('token.create', describeToken(token, (await platform.users.get(holder)).email));
+      // Whoever gets the token of another user has left a trace.
+      await backend.audit.flush();
       return { accessKey: value, token: await tokenView(token, platform) };
     },
   }),
@@ -62,6 +72,8 @@ export const tokenEntryPoints = [
     tag: 'Tokens',
     summary: 'Revoke an access token',
     access: 'either',
+    role: 'tokens',
+    scope: 'manage',
     params: { tokenId: pathNumber },
     answers: noContent,
     faults: ['not-found'],
@@ -73,3 +85,20 @@ export const tokenEntryPoints = [
     },
   }),
 ];
+
+/**
+ * Returns what an administrator adds to a token for a user. Only the role `credentials` lets a token read the secrets of
+ * its user. Throws a {@link Fault} (403) without the role.
+ */
+function givenBy(
+  actor: Extract<Actor, { kind: 'administrator' }>,
+  {
+    scopes,
+    repositories,
+  }: { readonly scopes?: readonly TokenScope[] | undefined; readonly repositories?: unknown },
+) {
+  const creator = nameOf(actor);
+  if (scopes?.includes('manage')) requireRole(actor.roles, 'credentials');
+  if (scopes || repositories || actor.roles.includes('credentials')) return { creator };
+  return { creator, scopes: tokenScopes.filter(scope => scope !== 'manage') };
+}

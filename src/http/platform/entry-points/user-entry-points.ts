@@ -1,6 +1,12 @@
 import { noContent, ok, pathNumber } from '../../route/declaration.ts';
 import { entryPoint } from '../entry-point.ts';
-import { newUserSchema, userAnswer, usersAnswer, usersQuery } from '../platform-schemas.ts';
+import {
+  newUserSchema,
+  userAnswer,
+  userInfoAnswer,
+  usersAnswer,
+  usersQuery,
+} from '../platform-schemas.ts';
 import { userView } from '../platform-views.ts';
 
 /** Entry points of the users, and of the user of an access token. */
@@ -12,8 +18,11 @@ export const userEntryPoints = [
     tag: 'Users',
     summary: 'The user of the access token',
     access: 'user',
-    answers: ok(userAnswer),
-    run: ({ actor }) => ({ user: userView(actor.user) }),
+    answers: ok(userInfoAnswer),
+    run: ({ actor: { user, rights } }) => ({
+      user: userView(user),
+      ...(rights ? { tokenRights: rights } : {}),
+    }),
   }),
   entryPoint({
     id: 'listUsers',
@@ -36,6 +45,7 @@ export const userEntryPoints = [
     tag: 'Users',
     summary: 'Add a user',
     access: 'administrator',
+    role: 'site',
     body: { schema: newUserSchema },
     answers: ok(userAnswer),
     faults: ['in-use', 'not-found', 'storage-full'],
@@ -52,6 +62,7 @@ export const userEntryPoints = [
     tag: 'Users',
     summary: 'Remove a user, their access tokens and their personal credentials',
     access: 'administrator',
+    role: 'site',
     params: { userId: pathNumber },
     answers: noContent,
     faults: ['not-found'],

@@ -14,7 +14,7 @@ import type { RangeOf } from '../../../pull/blobs/found-blob.ts';
 import { keptBlob } from '../../../pull/blobs/pulled-blob.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import { readBody } from '../../bodies/read-body.ts';
-import type { NoteDeed } from '../../callers/audit-notes.ts';
+import type { NoteDeed, NotePull } from '../../callers/audit-notes.ts';
 import type { Callers } from '../../callers/callers.ts';
 import { takesOrders } from '../../callers/handed-on.ts';
 import { wrongMethod } from '../../errors/wrong-method.ts';
@@ -39,6 +39,7 @@ export interface HostedDeps {
   readonly listings: HostedListings;
   readonly uploads: Uploads;
   readonly countPull: CountHostedPull;
+  readonly notePull: NotePull;
   readonly noteBlob: NoteBlob;
 }
 
@@ -109,7 +110,9 @@ async function send(
   switch (kind) {
     case 'manifests': {
       const document = await deps.manifests.get(repository, reference);
-      deps.countPull(req, { repository, reference, digest: document.digest });
+      const { digest } = document;
+      deps.countPull(req, { repository, reference, digest });
+      deps.notePull(req, { name: repository, reference, digest });
       return sendDocument(document, req, res);
     }
     case 'blobs':

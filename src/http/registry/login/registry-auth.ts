@@ -69,7 +69,8 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
   /** Returns the content of a bearer token; undefined for an invalid one. */
   const noteHolder = async (request: IncomingMessage, bearer: string) => {
     const token = await tokens.read(bearer);
-    if (token?.account !== undefined) callers.note(request, { account: token.account });
+    const { account, user } = token ?? {};
+    if (account !== undefined || user !== undefined) callers.note(request, { account, user });
     else if (token) callers.noteServerToken(request);
     return token;
   };
@@ -77,7 +78,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
   const visitorOf = async (request: IncomingMessage): Promise<Visitor> => {
     const { headers } = request;
     const basic = readBasic(headers.authorization);
-    if (basic) return { kind: 'account', rights: await logIn(request, basic) };
+    if (basic) return { kind: 'account', rights: (await logIn(request, basic))?.rights };
     const bearer = readBearer(headers.authorization);
     if (bearer === undefined) return { kind: 'anybody', rights: keeper.anybody };
     await noteHolder(request, bearer);
@@ -146,7 +147,9 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       const text = bearer ?? (basic?.name === tokenName ? basic.password : undefined);
       const token = text === undefined ? undefined : await noteHolder(request, text);
       if (basic && !token) {
-        if (await logIn(request, basic)) return;
+        const login = await logIn(request, basic);
+        if (await login?.mayPull(name)) return;
+        if (login) throw outsideLimits();
         throw wrong({ kind: 'account', rights: undefined }, details);
       }
       if (bearer !== undefined && !token)
@@ -170,4 +173,12 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       }
     },
   };
+}
+
+function outsideLimits(): Fault {
+  return new Fault(
+    'denied',
+    'This access token is limited to certain repositories, and the image is in none of them: log in with another token',
+    { phase: 'credentials' },
+  );
 }

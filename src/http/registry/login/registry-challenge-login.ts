@@ -1,6 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { type Keeper, tokenName } from '../../../hosted/keeper.ts';
 import type { Rights } from '../../../hosted/rights.ts';
+import type { Identity } from '../../../platform/identities.ts';
+import { mayPullServed, mayUse, requireScope } from '../../../platform/token-rights.ts';
+import type { ContainerRequest } from '../../../request/container-request.ts';
 import type { Callers } from '../../callers/callers.ts';
 import type { Identify } from '../../callers/identify.ts';
 import { isFailedLogin, type LoginLimit } from '../../limits/login-limit.ts';
@@ -11,13 +14,24 @@ export interface NamedPassword {
   readonly password: string;
 }
 
+/** What a login gives. */
+export interface RegistryLogin {
+  /** The rights to hosted repositories. */
+  readonly rights: Rights;
+  /** Returns whether the login lets a client pull a served name, where pulls require one. */
+  mayPull(name: string): Promise<boolean>;
+}
+
 /**
- * Returns the rights behind a name and password, undefined when they are wrong. Under the name
+ * Returns what a name and password give, undefined when they are wrong. Under the name
  * {@link tokenName} the password is a bearer token or, where users of the platform may log in, an access token
- * of the default platform, which gives the rights of everybody. Throws a {@link Fault}: 429 where too many
- * have been wrong, 5xx for a platform that does not answer.
+ * of the default platform, which gives the rights of everybody as far as its own limits go. Throws a {@link Fault}: 403
+ * for an access token that may not pull, 429 where too many have been wrong, 5xx for a platform that does not answer.
  */
-export type LogIn = (request: IncomingMessage, login: NamedPassword) => Promise<Rights | undefined>;
+export type LogIn = (
+  request: IncomingMessage,
+  login: NamedPassword,
+) => Promise<RegistryLogin | undefined>;
 
 export interface LogInDeps {
   readonly keeper: Keeper;
@@ -26,7 +40,15 @@ export interface LogInDeps {
   readonly callers: Callers;
   /** Users of the platform may log in. */
   readonly takesAccessTokens: boolean;
+  /** Host in the names of hosted images. */
+  readonly host: string;
+  /** Returns the container request that a served name stands for; undefined for none. */
+  readonly servedRequest: (name: string) => Promise<ServedRequest | undefined>;
 }
+
+type ServedRequest = Pick<ContainerRequest, 'image' | 'isBuilt' | 'caller'>;
+
+const mayPull = async () => true;
 
 export function createLogIn({
   keeper,
@@ -34,14 +56,27 @@ export function createLogIn({
   identify,
   callers,
   takesAccessTokens,
+  host,
+  servedRequest,
 }: LogInDeps): LogIn {
-  const isUser = async (request: IncomingMessage, platformAccessToken: string) => {
+  const userOf = async (request: IncomingMessage, platformAccessToken: string) => {
     try {
-      return (await identify(request, { platformAccessToken })) !== undefined;
+      return await identify(request, { platformAccessToken });
     } catch (error) {
-      if (isFailedLogin(error)) return false;
+      if (isFailedLogin(error)) return undefined;
       throw error;
     }
+  };
+  const loginOf = ({ rights, scope }: Pick<Identity, 'rights' | 'scope'>): RegistryLogin => {
+    requireScope(rights, 'pull');
+    if (!rights?.repositories) return { rights: keeper.anybody, mayPull };
+    return {
+      rights: name => (mayUse(rights, host, name, host) ? keeper.anybody(name) : []),
+      async mayPull(name) {
+        const request = await servedRequest(name);
+        return request !== undefined && mayPullServed({ rights, scope }, request, host);
+      },
+    };
   };
   return async (request, { name, password }) => {
     // A bearer token cannot be guessed. It fails when it expires, so builders continue while others guess.
@@ -52,11 +87,11 @@ export function createLogIn({
     if (rights) {
       if (isToken) callers.noteServerToken(request);
       else callers.note(request, { account: name });
-      return rights;
+      return { rights, mayPull };
     }
     if (!isToken) logins.fail(request);
     // The password of an account goes to no platform.
-    const isAccessToken = isToken && takesAccessTokens && (await isUser(request, password));
-    return isAccessToken ? keeper.anybody : undefined;
+    const user = isToken && takesAccessTokens ? await userOf(request, password) : undefined;
+    return user && loginOf(user);
   };
 }

@@ -9,6 +9,7 @@ import {
 import type { Action, Rights } from '../../../hosted/rights.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
+import type { Callers } from '../../callers/callers.ts';
 import type { Openness } from '../../gates/access-rules.ts';
 import { queryOf } from '../../request-target.ts';
 import { sendJson } from '../send-json.ts';
@@ -19,6 +20,7 @@ export interface TokenRouteDeps {
   readonly keeper: Keeper;
   readonly tokens: RegistryTokens;
   readonly logIn: LogIn;
+  readonly callers: Pick<Callers, 'of'>;
   /** Prefix of served names, such as `ct/`. */
   readonly servedPrefix: string;
   /** Who may get a token for served names: everybody where pulls are open, callers that logged in, or nobody. */
@@ -41,7 +43,7 @@ const maxFormBytes = 64 * 1024;
  * Source: distribution's token authentication and OAuth2 token authentication specifications.
  */
 export async function sendToken(
-  { keeper, tokens, logIn, servedPrefix, pulls }: TokenRouteDeps,
+  { keeper, tokens, logIn, callers, servedPrefix, pulls }: TokenRouteDeps,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -59,24 +61,24 @@ export async function sendToken(
       phase: 'credentials',
     });
   }
-  const rights: Rights = own ?? keeper.anybody;
+  const rights: Rights = own?.rights ?? keeper.anybody;
   const former = own && login?.name === tokenName ? await tokens.read(login.password) : undefined;
-  const servedActions = ({ name }: RepositoryAccess): readonly Action[] => {
+  const servedActions = async ({ name }: RepositoryAccess): Promise<readonly Action[]> => {
     if (pulls !== 'login') return pulls === 'open' ? pullOnly : [];
     if (former) return allowsPull(former, name) ? pullOnly : [];
-    return own ? pullOnly : [];
+    return (await own?.mayPull(name)) ? pullOnly : [];
   };
-  const access = wanted
-    .map(entry => ({
-      ...entry,
-      actions: isServed(entry) ? servedActions(entry) : allowed(entry, rights),
-    }))
-    .filter(({ actions }) => actions.length > 0);
+  const answered = wanted.map(async entry => ({
+    ...entry,
+    actions: isServed(entry) ? await servedActions(entry) : allowed(entry, rights),
+  }));
+  const access = (await Promise.all(answered)).filter(({ actions }) => actions.length > 0);
   const named = own && login && login.name !== tokenName ? login.name : undefined;
   const account = former ? former.account : named;
+  const user = former ? former.user : callers.of(request).user;
   const mayList = scopes.some(isCatalogScope) && (!former || former.mayList === true);
   const life = former ? Math.min(lifeMs, former.expiresAt - Date.now()) : lifeMs;
-  const token = await tokens.issue({ account, access, mayList }, life);
+  const token = await tokens.issue({ account, user, access, mayList }, life);
   sendJson(response, 200, {
     token,
     access_token: token,

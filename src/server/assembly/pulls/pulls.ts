@@ -21,7 +21,7 @@ export function createPulls(
   { content, usage, tally, rows }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { documents, findImage, tokens, servedBases, blobParts }: Containers,
-): Omit<ServedDeps, 'guard' | 'prefix' | 'noteBlob'> {
+): Omit<ServedDeps, 'guard' | 'prefix' | 'noteBlob' | 'notePull'> {
   return {
     tokens: servedBases.withTokens(tokens),
     isOfBuilder: servedBases.has,

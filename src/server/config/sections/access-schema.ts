@@ -19,7 +19,7 @@ export const access = z.strictObject({
   ),
 });
 
-/** How long the audit log is kept. */
+/** What the audit log records, and how long it is kept. */
 export const audit = z.strictObject({
   keep: duration
     .prefault('90d')
@@ -27,5 +27,15 @@ export const audit = z.strictObject({
   maxEntries: count
     .min(1)
     .default(1_000_000)
-    .describe('Maximum number of entries of the audit log. The oldest entries are removed first'),
+    .describe(
+      'Maximum number of entries of the audit log about changes, of that about pulls, and of that about builds. The oldest entries are removed first',
+    ),
+  pulls: withWords(z.enum(['on', 'off']))
+    .default('off')
+    .describe(
+      'Record who pulls which image (`sluice audit --of pulls`): each manifest that is sent, once in 30 seconds for the same caller. Entries of a second are written together: a power failure loses them',
+    ),
+  builds: withWords(z.enum(['on', 'off']))
+    .default('off')
+    .describe('Record who starts which build (`sluice audit --of builds`), in the same way'),
 });

@@ -1,17 +1,26 @@
 import { z } from 'zod';
+import { administratorRoles } from '../../../hosted/accounts/administrator-roles.ts';
 import { passwordForm } from '../../../hosted/accounts/password-hash.ts';
 import { splitList } from '../units.ts';
 
 const password = z.string().min(1, 'expected a password');
 const repositories = z.record(z.string().min(1), z.enum(['pull', 'push', 'administer']));
+const roles = z.array(
+  z.enum(administratorRoles, `expected one of the roles ${administratorRoles.join(', ')}`),
+);
 
 const account = z
   .union(
     [
       password.transform(word => ({ password: word, repositories: undefined })),
-      z.strictObject({ password, repositories }),
+      z
+        .strictObject({ password, repositories: repositories.optional(), roles: roles.optional() })
+        .refine(
+          ({ repositories: own, roles: given }) => own !== undefined || given !== undefined,
+          'expected repositories, roles or both beside the password; for an administrator with all roles, only the password',
+        ),
     ],
-    'expected a password, or {password, repositories} with the roles pull, push or administer',
+    'expected a password, or {password, repositories, roles}: repositories with pull, push or administer, and what the account administers',
   )
   .superRefine(({ password: text }, context) => {
     try {
@@ -62,8 +71,13 @@ export const accountFiles = z.array(
         'Rights of its accounts, such as `{"team/*": push}`: pull, push or administer. Default: the rights of everybody',
       ),
     administrators: z
-      .array(z.string().min(1))
+      .union(
+        [z.array(z.string().min(1)), z.record(z.string().min(1), roles)],
+        'expected a list of names, or a map of names to their roles',
+      )
       .default([])
-      .describe('Names in the file that are administrators'),
+      .describe(
+        'Names in the file that are administrators: a list of names that may do everything, or a map of names to their roles, such as `{"ada": [site, audit]}`. Roles are `site`, `tokens`, `credentials`, `audit` and `registries`',
+      ),
   }),
 );

@@ -14,6 +14,10 @@ export interface AccessTokenRow {
   readonly expiresAt: number | null;
   /** `yyyy-mm-dd`, UTC */
   readonly usedDay: string | null;
+  /** What it may do, as JSON text; null for everything that its user may do. */
+  readonly rights: string | null;
+  /** The administrator who created it for its user, as the audit log names them; null for its user. */
+  readonly creator: string | null;
 }
 
 /** An access token with its user. */
@@ -29,7 +33,7 @@ export interface AccessTokenStore {
    */
   insert(
     tokenHash: Buffer,
-    row: Pick<AccessTokenRow, 'user' | 'name' | 'createdAt' | 'expiresAt'>,
+    row: Omit<AccessTokenRow, 'usedDay' | 'id'>,
     most: number,
   ): Promise<AccessTokenRow | NotAdded>;
   findByHash(tokenHash: Buffer): Promise<HeldTokenRow | undefined>;
@@ -44,17 +48,17 @@ export interface AccessTokenStore {
 }
 
 const columns =
-  'id, "user", name, created_at AS createdAt, expires_at AS expiresAt, used_day AS usedDay';
+  'id, "user", name, created_at AS createdAt, expires_at AS expiresAt, used_day AS usedDay, rights, creator';
 
 export function createAccessTokenStore(database: RowDatabase): AccessTokenStore {
   const insert = database.sql<AccessTokenRow>(
-    `INSERT INTO access_tokens (token_hash, "user", name, created_at, expires_at)
-     VALUES (@tokenHash, @user, @name, @createdAt, @expiresAt)
+    `INSERT INTO access_tokens (token_hash, "user", name, created_at, expires_at, rights, creator)
+     VALUES (@tokenHash, @user, @name, @createdAt, @expiresAt, @rights, @creator)
      ON CONFLICT ("user", name) DO NOTHING RETURNING ${columns}`,
   );
   const findByHash = database.sql<AccessTokenRow & { email: string; userSince: number }>(
     `SELECT t.id, t."user", t.name, t.created_at AS createdAt, t.expires_at AS expiresAt, t.used_day AS usedDay,
-       u.email, u.created_at AS userSince
+       t.rights, t.creator, u.email, u.created_at AS userSince
      FROM access_tokens t JOIN users u ON u.id = t."user" WHERE t.token_hash = ?`,
   );
   const page = 'ORDER BY id LIMIT @limit OFFSET @offset';

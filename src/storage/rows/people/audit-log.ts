@@ -20,9 +20,19 @@ export type Deed = Pick<AuditEntry, 'actor' | 'action' | 'target'> & {
   readonly client?: string | undefined;
 };
 
-/** The administrative actions, kept for a time. The log contains no secrets. */
+/**
+ * What a log records: changes, which are the actions of administrators and all others that change something; pulls of
+ * images; starts of builds. Each has its own table, so that many pulls remove no entry about a change.
+ */
+export const auditKinds = ['changes', 'pulls', 'builds'] as const;
+export type AuditKind = (typeof auditKinds)[number];
+
+/** What was done, kept for a time. The log contains no secrets. */
 export interface AuditLog {
-  /** Notes an action. It is written with the next turn of the event loop; a failure is reported, not thrown. */
+  /**
+   * Notes an action, which no caller waits for. A change is written with the next turn of the event loop; pulls and
+   * builds of a second are written together. A failure is reported, not thrown.
+   */
   add(deed: Deed): void;
   /** Returns the newest entries first; with an id, only entries before it. */
   list(page: {
@@ -36,36 +46,54 @@ export interface AuditLog {
 }
 
 const longestText = 300;
-// Entries that cannot be written wait, for instance for disk space. Entries above this number are dropped.
+// Entries that cannot be written wait, for instance for disk space. The oldest above this number are dropped.
 const maxWaiting = 10_000;
+// As many as one transaction writes without holding up others.
+const mostAtOnce = 500;
 const retryMs = 5000;
+const tables = { changes: 'audit', pulls: 'audit_pulls', builds: 'audit_builds' } as const;
+/** How long entries wait to be written together (ms). A power failure loses those that wait. */
+const gatherMs = { changes: 0, pulls: 1000, builds: 1000 } as const;
 
-export function createAuditLog(database: RowDatabase, onError: (error: unknown) => void): AuditLog {
+export function createAuditLog(
+  database: RowDatabase,
+  onError: (error: unknown) => void,
+  kind: AuditKind = 'changes',
+): AuditLog {
+  const table = tables[kind];
   const insert = database.sql(
-    'INSERT INTO audit (at, actor, client, action, target) VALUES (?, ?, ?, ?, ?)',
+    `INSERT INTO ${table} (at, actor, client, action, target) VALUES (?, ?, ?, ?, ?)`,
   );
   const list = database.sql<AuditEntry>(
-    'SELECT id, at, actor, client, action, target FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?',
+    `SELECT id, at, actor, client, action, target FROM ${table} WHERE id < ? ORDER BY id DESC LIMIT ?`,
   );
-  const last = database.sql<{ id: number }>('SELECT COALESCE(MAX(id), 0) AS id FROM audit');
+  const last = database.sql<{ id: number }>(`SELECT COALESCE(MAX(id), 0) AS id FROM ${table}`);
   const remove = database.sql(
-    `DELETE FROM audit WHERE id IN (SELECT id FROM audit ORDER BY id LIMIT ?)
+    `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ORDER BY id LIMIT ?)
      AND (at < ? OR id <= ?)`,
   );
+  let dropped = 0;
   let waiting: (readonly [number, string, string | null, string, string])[] = [];
   let isScheduled = false;
   let flushing: Promise<void> | undefined;
 
   const writeAll = async (): Promise<void> => {
     while (waiting.length > 0) {
-      const rows = waiting;
-      waiting = [];
+      if (dropped > 0) {
+        const target = `${dropped} entries that could not be written`;
+        waiting.push([Date.now(), 'this server', null, 'audit.drop', target]);
+        dropped = 0;
+      }
+      const rows = waiting.slice(0, mostAtOnce);
+      waiting = waiting.slice(mostAtOnce);
       try {
         await database.write(function* () {
           yield* atLast(rows.map(row => insert.run(...row)));
         });
       } catch (error) {
-        waiting = [...rows, ...waiting].slice(-maxWaiting);
+        const all = [...rows, ...waiting];
+        waiting = all.slice(-maxWaiting);
+        dropped += all.length - waiting.length;
         onError(error);
         setTimeout(flush, retryMs).unref();
         return;
@@ -83,15 +111,20 @@ export function createAuditLog(database: RowDatabase, onError: (error: unknown) 
     flush,
 
     add({ actor, client = null, action, target }) {
-      if (waiting.length >= maxWaiting) waiting.shift();
+      if (waiting.length >= maxWaiting) {
+        // Many at once, so that not every entry moves all others.
+        dropped += waiting.splice(0, mostAtOnce).length;
+      }
       const cut = (text: string) => text.slice(0, longestText);
       waiting.push([Date.now(), cut(actor), client, action, cut(target)]);
       if (isScheduled) return;
       isScheduled = true;
-      setImmediate(() => {
+      const write = () => {
         isScheduled = false;
         flush();
-      });
+      };
+      if (gatherMs[kind] === 0) setImmediate(write);
+      else setTimeout(write, gatherMs[kind]).unref();
     },
 
     async list({ before = Number.MAX_SAFE_INTEGER, limit }) {

@@ -391,4 +391,9 @@ export const postgresMigrations: readonly string[] = [
   );
   CREATE INDEX verified_layers_by_use ON verified_layers (used_at);
   `,
+  // What an access token may do, who created it, and the audit logs of pulls and builds.
+  `
+  ALTER TABLE access_tokens ADD COLUMN rights TEXT COLLATE "C", ADD COLUMN creator TEXT COLLATE "C";
+  CREATE TABLE audit_pulls (LIKE audit INCLUDING ALL); CREATE TABLE audit_builds (LIKE audit INCLUDING ALL);
+  `,
 ];
