@@ -10,7 +10,7 @@ import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import { ignoredInSif } from '../images/sif/definition/definition-change.ts';
 import type { Document } from '../oci/document.ts';
-import { manifestType, parseManifest } from '../oci/manifest.ts';
+import { manifestType } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
@@ -30,7 +30,7 @@ import { type FindServed, onTopOf } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
-import { changeOf } from './wanted-change.ts';
+import { changeOf, whyUnchanged } from './wanted-change.ts';
 
 export interface AcceptDeps {
   readonly baseOf: BaseFinder;
@@ -305,12 +305,8 @@ function warningsOf(
     );
   }
   if (generated.size === 0 && Object.keys(change).length > 0) {
-    const isIndex = parseManifest(base).kind === 'index';
-    const what = isIndex
-      ? 'is an index without an image to change'
-      : 'is an artifact, not a container image';
     warnings.push(
-      `${formatReference(image)} ${what}: it is served unchanged, without the containerConfig`,
+      `${formatReference(image)} ${whyUnchanged(base, change)}: it is served unchanged, without the containerConfig`,
     );
   }
   return warnings;

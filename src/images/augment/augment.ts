@@ -98,9 +98,8 @@ function* augmentDocument(document: Document, run: Run): Steps {
     case 'index':
       return yield* augmentIndex(document, manifest.manifests, run);
     case 'manifest': {
-      if (!isImage(manifest)) return undefined;
       const config = run.documents.get(manifest.config.digest);
-      if (!config) return undefined;
+      if (!config || !isImage(manifest, config.bytes)) return undefined;
       const image = changeImage(document, manifest, config.bytes, run.change);
       if (!image) return undefined;
       run.generated.set(image.config.digest, image.config);

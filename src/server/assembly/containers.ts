@@ -164,6 +164,7 @@ export function createContainers(
     ...common,
     places: buildPlaces,
     builds,
+    makeImage,
     takeContext: createTakeContext(
       layers,
       createUploadedContexts({ content, manifests: hosted.manifests, ownHost }),
