@@ -19,6 +19,7 @@ import {
   askedImage,
   askedTag,
   type BaseFinder,
+  type FoundBase,
   orasScheme,
   wantedPlatforms,
 } from './asked-image.ts';
@@ -89,14 +90,14 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** Resolves the requested image, with the rights of the caller. */
   const baseFor = async (image: Reference, submission: Submission, { grant, network }: Caller) => {
     const access = { ...(await accessTo(image, deps.credentialsOf(grant))), network };
-    return { access, document: await deps.baseOf(access, image, wantedPlatforms(submission)) };
+    return { access, ...(await deps.baseOf(access, image, wantedPlatforms(submission))) };
   };
 
   /** Issues the container request of an existing image. */
   const serve = async (
     { submission, caller, change, isMounted }: Intake,
     image: Reference,
-    { access, document: base }: Base,
+    { access, document: base, root }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedAnswer> => {
     deps.rights.note(access, base.digest);
@@ -109,6 +110,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       image,
       fixed: {
         base: { digest: base.digest, mediaType: manifestType(base) },
+        ...(root === undefined ? {} : { root }),
         served,
         members: made.members,
       },
@@ -151,10 +153,10 @@ export function createAccept(deps: AcceptDeps): Accept {
       const { grant, network } = caller;
       const access = { ...(await deps.accessToBuilt(image, grant)), network };
       const { image: found } = ticket;
-      const document = await (found
-        ? deps.manifest(access, found.digest, found.mediaType)
-        : deps.baseOf(access, image, []));
-      const answer = await serve(intake, image, { access, document }, about);
+      const base = found
+        ? { document: await deps.manifest(access, found.digest, found.mediaType) }
+        : await deps.baseOf(access, image, []);
+      const answer = await serve(intake, image, { access, ...base }, about);
       return { ...answer, warnings: [...builderWarnings(plan), ...answer.warnings], ticket };
     }
     const answer = await serveLater(intake, image, about);
@@ -230,9 +232,8 @@ function cannotFreeze(): Fault {
 }
 
 /** An existing image. */
-interface Base {
+interface Base extends FoundBase {
   readonly access: Access;
-  readonly document: Document;
 }
 
 interface Intake {
