@@ -4,7 +4,7 @@ import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
 import { sentence } from '../builds/solve/conda/builder-required.ts';
 import { Fault } from '../foundation/fault.ts';
-import { type ImageChange, isUnchanged } from '../images/augment/image-change.ts';
+import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
@@ -95,12 +95,13 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an existing image. */
   const serve = async (
-    { submission, caller, change, isMounted }: Intake,
+    { submission, caller, change: wanted, isMounted }: Intake,
     image: Reference,
     { access, document: base, root }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedAnswer> => {
     deps.rights.note(access, base.digest);
+    const change = ofBase(wanted, formatReference(image));
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
     const request = await deps.tokens.issue(token => ({
@@ -123,7 +124,7 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an image that may not exist yet: the first pull applies the changes. */
   const serveLater = async (
-    { submission, caller, change, isMounted }: Intake,
+    { submission, caller, change: wanted, isMounted }: Intake,
     image: Reference,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedAnswer> => {
@@ -133,7 +134,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       isMounted,
       image,
       fixed: undefined,
-      change,
+      change: ofBase(wanted, formatReference(image)),
       targetImage: targetName(deps.servedBase, token, image, ''),
     }));
     return { kind: 'served', request, warnings: [] };

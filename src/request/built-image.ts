@@ -8,7 +8,7 @@ import { ownFailure } from '../builds/runs/failure-reasons.ts';
 import type { BaseCheckDeps, ShownBase } from '../builds/solve/bases/base-check.ts';
 import { checkRecipeImages } from '../builds/solve/bases/triggered-images.ts';
 import { Fault } from '../foundation/fault.ts';
-import { type ImageChange, isUnchanged } from '../images/augment/image-change.ts';
+import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
 import { imageConfig } from '../images/collect.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
@@ -137,10 +137,12 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
       const { access, document, tag } = base;
       await requireImage(base, change, submission.format);
       const { buildRepository = frozenPlace(submission, places) } = submission;
+      const { registry, repository } = access;
+      const name = tag === undefined ? { digest: document.digest } : { tag };
       return planFreeze(
         { ...submission, buildRepository },
         { ...access, tag, base: document },
-        change,
+        ofBase(change, formatReference({ registry, repository, ...name })),
       );
     }
     const { buildContext } = submission;
