@@ -3,8 +3,9 @@ import { pauseTurn } from '../foundation/pause-turn.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
-import { isImage, parseManifest } from '../oci/manifest.ts';
+import { type ImageManifest, isImage, mayBeRunnable, parseManifest } from '../oci/manifest.ts';
 import { mayBeImage } from '../oci/manifest-parts.ts';
+import { isImageConfigType } from '../oci/media-type.ts';
 import type { Access } from '../upstream/access.ts';
 
 /** Levels of manifests below the root of an image. */
@@ -52,10 +53,11 @@ export async function collectDocuments(
   const visit = async (document: Document): Promise<readonly Descriptor[]> => {
     await pauseTurn();
     const parsed = parseManifest(document);
-    if (parsed.kind === 'manifest' && isImage(parsed) && !found.has(parsed.config.digest)) {
+    if (parsed.kind === 'manifest' && mayBeRunnable(parsed) && !found.has(parsed.config.digest)) {
       // Checked before the fetch; the registry may have reported a wrong size.
       check(parsed.config.size);
-      take(await config(access, parsed.config));
+      const own = await imageConfig({ config }, access, parsed);
+      if (own) take(own);
     }
     return parsed.kind === 'index' ? parsed.manifests.filter(mayBeImage) : [];
   };
@@ -77,6 +79,20 @@ export async function collectDocuments(
     entries = (await inOrder(level, fetchAndVisit)).flat();
   }
   return found;
+}
+
+/** Returns the config of a runnable image; undefined for an artifact. */
+export async function imageConfig(
+  { config }: Pick<DocumentSource, 'config'>,
+  access: Access,
+  manifest: ImageManifest,
+): Promise<Document | undefined> {
+  if (!mayBeRunnable(manifest)) return undefined;
+  const found = config(access, manifest.config);
+  // The registry of an artifact may lack its config: only images need theirs.
+  const isKnown = isImageConfigType(manifest.config.mediaType);
+  const document = await (isKnown ? found : unlessMissing(found));
+  return document && isImage(manifest, document.bytes) ? document : undefined;
 }
 
 /** Does the work for each item, a limited number at a time. The first failure stops it. */

@@ -1,10 +1,14 @@
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import { isDigest } from '../oci/digest.ts';
+import { type Digest, isDigest } from '../oci/digest.ts';
+import { parseManifest } from '../oci/manifest.ts';
+import { mayBeImage } from '../oci/manifest-parts.ts';
+import { isIndexType } from '../oci/media-type.ts';
 import type { Access } from '../upstream/access.ts';
 import { credentialKey } from '../upstream/auth/credentials.ts';
 import { findManifest } from '../upstream/content/find-manifest.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
+import { deepestIndex } from './collect.ts';
 
 /**
  * Checks whether registries still show images to the callers that get stored content of them. Asks the registry
@@ -25,6 +29,8 @@ export interface RightWatch {
 
 export interface RightWatchDeps {
   readonly registry: Pick<RegistryClient, 'headManifest' | 'getManifest' | 'getJson'>;
+  /** The registry of the hosted repositories. What is deleted there is no longer shown to anybody. */
+  readonly ownHost: string;
   /** How long an answer is valid, ms. */
   readonly lifeMs: number;
   /** How long the last answer of a registry stays valid while the registry does not answer, ms. */
@@ -46,7 +52,7 @@ const longestAskMs = 10_000;
 const never = Number.NEGATIVE_INFINITY;
 
 export function createRightWatch(deps: RightWatchDeps): RightWatch {
-  const { registry, lifeMs, graceMs, now = () => performance.now() } = deps;
+  const { lifeMs, graceMs, now = () => performance.now() } = deps;
   const known = boundedCache<string, Known>(keptRights);
 
   const entryOf = (access: Access, reference: string): Known => {
@@ -63,7 +69,7 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
     entry.asking ??= (async () => {
       const asked = now();
       try {
-        await show(registry, access, reference, AbortSignal.timeout(longestAskMs));
+        await show(deps, access, reference, AbortSignal.timeout(longestAskMs));
         Object.assign(entry, { shownAt: asked, failedAt: never });
       } catch (error) {
         Object.assign(entry, { failedAt: now(), failure: error });
@@ -103,18 +109,23 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
   };
 }
 
+type ManifestClient = Pick<RegistryClient, 'headManifest' | 'getManifest'>;
+
 /** Resolves when the registry shows the image, or at least its repository: rights apply to repositories. */
 async function show(
-  registry: RightWatchDeps['registry'],
+  { registry, ownHost }: Pick<RightWatchDeps, 'registry' | 'ownHost'>,
   access: Access,
   reference: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const client: Pick<RegistryClient, 'headManifest' | 'getManifest'> = {
+  const client: ManifestClient = {
     headManifest: (of, name) => registry.headManifest(of, name, signal),
     getManifest: (of, name) => registry.getManifest(of, name, signal),
   };
   try {
+    if (access.registry === ownHost && isDigest(reference)) {
+      return await requireWhole(client, access, reference, deepestIndex);
+    }
     await findManifest(client, access, reference).catch(async error => {
       if (!(error instanceof Fault) || error.kind !== 'manifest-unknown') throw error;
       // A name outlives the tag that it was made from. Some registries also answer 404 for a missing right.
@@ -122,6 +133,25 @@ async function show(
     });
   } catch (error) {
     throw isRefusal(error) ? ended(access, reference, error) : error;
+  }
+}
+
+/**
+ * Requires a hosted image with all its images. A hosted index was pushed with them, so that each one that is missing was
+ * deleted, by somebody who wants nobody to pull it.
+ */
+async function requireWhole(
+  client: ManifestClient,
+  access: Access,
+  digest: Digest,
+  levels: number,
+): Promise<void> {
+  const { mediaType } = await findManifest(client, access, digest);
+  if (levels === 0 || !isIndexType(mediaType)) return;
+  const index = parseManifest(await client.getManifest(access, digest));
+  if (index.kind !== 'index') return;
+  for (const entry of index.manifests.filter(mayBeImage)) {
+    await requireWhole(client, access, entry.digest, levels - 1);
   }
 }
 

@@ -32,7 +32,8 @@ const platformSchema = z.looseObject({
 
 /** Source: OCI image specification descriptor.md. Unknown members are kept. */
 export const descriptorSchema = z.looseObject({
-  mediaType: z.string(),
+  // Old images lack it in places. It then says nothing, and what the content is decides.
+  mediaType: textOrEmpty,
   digest: digestSchema,
   size: z.number().int().nonnegative(),
   urls: z.array(z.string()).nullish(),

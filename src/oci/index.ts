@@ -18,6 +18,7 @@ export {
   isImage,
   type Manifest,
   manifestType,
+  mayBeRunnable,
   type OpaqueManifest,
   parseManifest,
   type Schema1Manifest,

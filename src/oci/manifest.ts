@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { type Descriptor, descriptorSchema, textMap } from './descriptor.ts';
 import type { Document } from './document.ts';
-import { asObject, type JsonObject, parseJson } from './json.ts';
+import { asObject, type JsonObject, memberName, parseJson } from './json.ts';
 import {
   type Family,
+  isArtifactConfigType,
   isImageConfigType,
   isIndexType,
   isLayerType,
@@ -140,13 +141,40 @@ function typeOf(body: JsonObject, served: string): string {
   return served;
 }
 
+// Configs of images are smaller. A larger file of an unknown type is not read to find out what it is.
+const largestUntypedConfig = 4 * 1024 * 1024;
+
 /**
- * Returns true for a runnable image, false for an artifact (ORAS, SIF, Helm ...). BuildKit's attestations and
- * cosign's signatures have the config type of an image, but none of their layers belongs to a file system.
+ * Returns true for a manifest that is a runnable image if its config is the config of one; false for an artifact
+ * (ORAS, SIF, Helm ...). BuildKit's attestations and cosign's signatures have the config type of an image, but none of
+ * their layers belongs to a file system.
  */
-export function isImage({ config, layers }: ImageManifest): boolean {
-  if (!isImageConfigType(config.mediaType)) return false;
-  return layers.length === 0 || layers.some(layer => isLayerType(layer.mediaType));
+export function mayBeRunnable({ config, layers }: ImageManifest): boolean {
+  const { mediaType, size } = config;
+  if (layers.length > 0 && !layers.some(layer => isLayerType(layer.mediaType))) return false;
+  return (
+    isImageConfigType(mediaType) ||
+    (!isArtifactConfigType(mediaType) && size <= largestUntypedConfig)
+  );
+}
+
+/**
+ * Returns true for a runnable image. The early images of Docker Hub have configs of other types, such as
+ * `application/octet-stream`: what the config contains decides, as for Docker, podman and crane.
+ */
+export function isImage(manifest: ImageManifest, config: Buffer): boolean {
+  if (!mayBeRunnable(manifest)) return false;
+  return isImageConfigType(manifest.config.mediaType) || hasRootFs(config);
+}
+
+function hasRootFs(config: Buffer): boolean {
+  try {
+    const members = parseJson(config, 'config');
+    return asObject(members[memberName(members, 'rootfs')]) !== undefined;
+  } catch (error) {
+    if (error instanceof OciSyntaxError) return false;
+    throw error;
+  }
 }
 
 /** Returns the family of media types that a manifest of this type uses. */

@@ -50,9 +50,17 @@ export function isSchema1Type(mediaType: string | undefined): boolean {
   return mediaType === mediaTypes.dockerSchema1 || mediaType === mediaTypes.dockerSchema1Signed;
 }
 
-/** Returns true for the config of a runnable image. Any other config makes the manifest an artifact. */
+/** Returns true for the config of a runnable image. Of other types, some are images too: see `mayBeRunnable`. */
 export function isImageConfigType(mediaType: string | undefined): boolean {
   return mediaType === mediaTypes.ociConfig || mediaType === mediaTypes.dockerConfig;
+}
+
+// A plugin of the Docker engine has a `rootfs` like an image, but no client runs it as one.
+const dockerPlugin = /^application\/vnd\.docker\.plugin\./;
+
+/** Returns true for a config that is not the config of an image, whatever it contains. */
+export function isArtifactConfigType(mediaType: string): boolean {
+  return mediaType === mediaTypes.ociEmpty || dockerPlugin.test(mediaType);
 }
 
 // The rest of the name says how the layer is compressed or encrypted, and whether it is foreign. Old Docker versions

@@ -29,6 +29,7 @@ export interface LookAtRightDeps {
   readonly builds: Pick<Builds, 'get'>;
   readonly watch: Pick<RightWatch, 'look'>;
   readonly findServed: FindServed;
+  readonly ownHost: string;
   /** How long an answer is used (ms). */
   readonly lifeMs: number;
   /** How long the last answer of a platform counts while the platform does not answer (ms). */
@@ -40,7 +41,7 @@ const keptQuestions = 2000;
 const mostServed = 8;
 
 export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
-  const { identities, accessToBuilt, builds, watch, findServed, lifeMs, graceMs } = deps;
+  const { identities, accessToBuilt, builds, watch, findServed, ownHost, lifeMs, graceMs } = deps;
   const latest = boundedCache<string, Question & { readonly at: number }>(keptQuestions);
 
   /** Returns the images that a built image is made of, and the image itself. */
@@ -62,7 +63,8 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     const bases = (recipe?.baseImages ?? []).map(parseReference);
     const shown = (await Promise.all(bases.map(partsOfBase))).flat();
     const made = request.fixed?.base.digest ?? digest;
-    const isShown = made !== null && !access.isService;
+    // This server has the right to its own images, but they may have been deleted.
+    const isShown = made !== null && (!access.isService || access.registry === ownHost);
     return [...shown, ...(isShown ? [{ access, reference: made }] : [])];
   };
 
@@ -77,7 +79,11 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
       return { access, parts: await partsOf(request, access, depth) };
     }
     const access = await accessTo(image, identities.credentialsOf(grant));
-    return { access, parts: fixed ? [{ access, reference: fixed.base.digest }] : [] };
+    if (!fixed) return { access, parts: [] };
+    // Who deletes a hosted index deletes its images, also if they were requested for one platform.
+    const root = access.registry === ownHost ? fixed.root : undefined;
+    const references = root === undefined ? [fixed.base.digest] : [fixed.base.digest, root];
+    return { access, parts: references.map(reference => ({ access, reference })) };
   };
 
   /** Like `questionOf`, but while a platform does not answer, its last answer counts for a time. */

@@ -4,13 +4,13 @@ import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
 import { sentence } from '../builds/solve/conda/builder-required.ts';
 import { Fault } from '../foundation/fault.ts';
-import { type ImageChange, isUnchanged } from '../images/augment/image-change.ts';
+import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import { ignoredInSif } from '../images/sif/definition/definition-change.ts';
 import type { Document } from '../oci/document.ts';
-import { manifestType, parseManifest } from '../oci/manifest.ts';
+import { manifestType } from '../oci/manifest.ts';
 import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
@@ -19,6 +19,7 @@ import {
   askedImage,
   askedTag,
   type BaseFinder,
+  type FoundBase,
   orasScheme,
   wantedPlatforms,
 } from './asked-image.ts';
@@ -30,7 +31,7 @@ import { type FindServed, onTopOf } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
-import { changeOf } from './wanted-change.ts';
+import { changeOf, whyUnchanged } from './wanted-change.ts';
 
 export interface AcceptDeps {
   readonly baseOf: BaseFinder;
@@ -89,17 +90,18 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** Resolves the requested image, with the rights of the caller. */
   const baseFor = async (image: Reference, submission: Submission, { grant, network }: Caller) => {
     const access = { ...(await accessTo(image, deps.credentialsOf(grant))), network };
-    return { access, document: await deps.baseOf(access, image, wantedPlatforms(submission)) };
+    return { access, ...(await deps.baseOf(access, image, wantedPlatforms(submission))) };
   };
 
   /** Issues the container request of an existing image. */
   const serve = async (
-    { submission, caller, change, isMounted }: Intake,
+    { submission, caller, change: wanted, isMounted }: Intake,
     image: Reference,
-    { access, document: base }: Base,
+    { access, document: base, root }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedAnswer> => {
     deps.rights.note(access, base.digest);
+    const change = ofBase(wanted, formatReference(image));
     const made = await deps.makeImage(access, base, change);
     const served = { digest: made.root.digest, mediaType: manifestType(made.root) };
     const request = await deps.tokens.issue(token => ({
@@ -109,6 +111,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       image,
       fixed: {
         base: { digest: base.digest, mediaType: manifestType(base) },
+        ...(root === undefined ? {} : { root }),
         served,
         members: made.members,
       },
@@ -121,7 +124,7 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an image that may not exist yet: the first pull applies the changes. */
   const serveLater = async (
-    { submission, caller, change, isMounted }: Intake,
+    { submission, caller, change: wanted, isMounted }: Intake,
     image: Reference,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedAnswer> => {
@@ -131,7 +134,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       isMounted,
       image,
       fixed: undefined,
-      change,
+      change: ofBase(wanted, formatReference(image)),
       targetImage: targetName(deps.servedBase, token, image, ''),
     }));
     return { kind: 'served', request, warnings: [] };
@@ -151,10 +154,10 @@ export function createAccept(deps: AcceptDeps): Accept {
       const { grant, network } = caller;
       const access = { ...(await deps.accessToBuilt(image, grant)), network };
       const { image: found } = ticket;
-      const document = await (found
-        ? deps.manifest(access, found.digest, found.mediaType)
-        : deps.baseOf(access, image, []));
-      const answer = await serve(intake, image, { access, document }, about);
+      const base = found
+        ? { document: await deps.manifest(access, found.digest, found.mediaType) }
+        : await deps.baseOf(access, image, []);
+      const answer = await serve(intake, image, { access, ...base }, about);
       return { ...answer, warnings: [...builderWarnings(plan), ...answer.warnings], ticket };
     }
     const answer = await serveLater(intake, image, about);
@@ -230,9 +233,8 @@ function cannotFreeze(): Fault {
 }
 
 /** An existing image. */
-interface Base {
+interface Base extends FoundBase {
   readonly access: Access;
-  readonly document: Document;
 }
 
 interface Intake {
@@ -305,12 +307,8 @@ function warningsOf(
     );
   }
   if (generated.size === 0 && Object.keys(change).length > 0) {
-    const isIndex = parseManifest(base).kind === 'index';
-    const what = isIndex
-      ? 'is an index without an image to change'
-      : 'is an artifact, not a container image';
     warnings.push(
-      `${formatReference(image)} ${what}: it is served unchanged, without the containerConfig`,
+      `${formatReference(image)} ${whyUnchanged(base, change)}: it is served unchanged, without the containerConfig`,
     );
   }
   return warnings;

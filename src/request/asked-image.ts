@@ -2,6 +2,7 @@ import { checkOnePlatform, readPlatforms } from '../builds/plan/build-platforms.
 import { inField } from '../builds/plan/field.ts';
 import { Fault } from '../foundation/fault.ts';
 import type { BaseResolver } from '../images/bases/base-image.ts';
+import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import type { Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
@@ -34,6 +35,13 @@ export function wantedPlatforms({ containerPlatform, format }: Submission): read
   return platforms;
 }
 
+/** An image that exists. */
+export interface FoundBase {
+  readonly document: Document;
+  /** Digest of the index that it was chosen from; undefined for a whole image. */
+  readonly root?: Digest;
+}
+
 /**
  * Returns what an image name currently resolves to: the image of the one requested platform, else the whole image,
  * which must have all requested platforms. Throws a {@link Fault}.
@@ -42,7 +50,7 @@ export type BaseFinder = (
   access: Access,
   image: Reference,
   platforms: readonly Platform[],
-) => Promise<Document>;
+) => Promise<FoundBase>;
 
 export function createBaseFinder(bases: BaseResolver): BaseFinder {
   return (access, image, platforms) =>
@@ -53,7 +61,8 @@ export function createBaseFinder(bases: BaseResolver): BaseFinder {
         chosen.push(await bases.select(access, image, root, platform));
       }
       const [only = root, ...others] = chosen;
-      return others.length === 0 ? only : root;
+      if (only === root || others.length > 0) return { document: root };
+      return { document: only, root: root.digest };
     });
 }
 

@@ -8,11 +8,14 @@ import { ownFailure } from '../builds/runs/failure-reasons.ts';
 import type { BaseCheckDeps, ShownBase } from '../builds/solve/bases/base-check.ts';
 import { checkRecipeImages } from '../builds/solve/bases/triggered-images.ts';
 import { Fault } from '../foundation/fault.ts';
-import type { ImageChange } from '../images/augment/image-change.ts';
+import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
+import { imageConfig } from '../images/collect.ts';
 import type { Documents } from '../images/documents.ts';
+import type { ImageMaker } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
-import { parseReference } from '../oci/reference.ts';
+import { parseManifest } from '../oci/manifest.ts';
+import { formatReference, parseReference } from '../oci/reference.ts';
 import type { Identities } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 import type { CredentialSource } from '../upstream/auth/credentials.ts';
@@ -22,6 +25,7 @@ import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Caller } from './container-request.ts';
 import type { TakeContext } from './layers/take-context.ts';
 import type { Submission } from './submission.ts';
+import { whyUnchanged } from './wanted-change.ts';
 
 /** An image that is made by a build, or by changing an existing image. */
 export interface MadeImage {
@@ -62,6 +66,7 @@ export interface BuildIntakeDeps {
   readonly builds: Builds;
   readonly places: BuildPlaces;
   readonly takeContext: TakeContext;
+  readonly makeImage: ImageMaker;
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly credentialsOf: Identities['credentialsOf'];
@@ -91,6 +96,36 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     await ofField(field, pusher.check(pushingTo(await accessTo(image, credentials))));
   };
 
+  /** Checks that the base can become what is asked for: a frozen image has no warning that something is missing in it. */
+  const requireImage = async (
+    { access, document }: AskedBase,
+    change: ImageChange,
+    format: Submission['format'],
+  ): Promise<void> => {
+    const { registry, repository } = access;
+    const refuse = (why: string) => {
+      const name = formatReference({ registry, repository });
+      throw new Fault('bad-request', `'containerImage': ${name} ${why}`, { phase: 'request' });
+    };
+    const manifest = parseManifest(document);
+    if (format === 'sif') {
+      const isImage =
+        manifest.kind === 'manifest' &&
+        (await imageConfig(deps.documents, access, manifest)) !== undefined;
+      if (!isImage) {
+        refuse(
+          'is an artifact, not a container image: only an image can be converted to a Singularity image',
+        );
+      }
+    }
+    if (isUnchanged(change)) return;
+    const { generated } = await deps.makeImage(access, document, change);
+    if (generated.size > 0) return;
+    refuse(
+      `${whyUnchanged(document, change)}, so the containerConfig cannot be applied: freeze it without one`,
+    );
+  };
+
   const planOf = async ({
     submission,
     caller,
@@ -100,11 +135,14 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   }: MakeWish): Promise<BuildPlan> => {
     if (base) {
       const { access, document, tag } = base;
+      await requireImage(base, change, submission.format);
       const { buildRepository = frozenPlace(submission, places) } = submission;
+      const { registry, repository } = access;
+      const name = tag === undefined ? { digest: document.digest } : { tag };
       return planFreeze(
         { ...submission, buildRepository },
         { ...access, tag, base: document },
-        change,
+        ofBase(change, formatReference({ registry, repository, ...name })),
       );
     }
     const { buildContext } = submission;

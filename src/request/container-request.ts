@@ -17,6 +17,8 @@ export interface Caller extends Partial<Identity> {
 export interface FixedImage {
   /** Manifest or index of the base. */
   readonly base: ManifestName;
+  /** The index that the base was chosen from for its platform. */
+  readonly root?: Digest;
   readonly served: ManifestName;
   /** Manifests and configs that were written for it, or that its registry showed when it was requested. */
   readonly members?: readonly Digest[];

@@ -192,9 +192,10 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const pinned = digest === undefined ? image : { ...image, digest };
     const { access, ...repository } = await lookAt(pinned, grant, false);
     const isThere = repository.canPull;
-    const document = isThere
+    const base = isThere
       ? await deps.baseOf(access, pinned, wantedPlatforms(submission))
       : undefined;
+    const document = base?.document;
     if (submission.freeze && document) {
       const frozen = await forecastOf(
         { submission, caller, signal },

@@ -1,5 +1,12 @@
-import { givenFields } from '../images/augment/container-config.ts';
-import type { ImageChange, InjectedLayer } from '../images/augment/image-change.ts';
+import { changesConfig, givenFields } from '../images/augment/container-config.ts';
+import {
+  changesIn,
+  type ImageChange,
+  type InjectedLayer,
+  layersIn,
+} from '../images/augment/image-change.ts';
+import type { Document } from '../oci/document.ts';
+import { parseManifest } from '../oci/manifest.ts';
 import type { Submission } from './submission.ts';
 
 /** Returns the changes that a submission requests, with its verified layers. */
@@ -11,4 +18,16 @@ export function changeOf(
     ...givenFields(containerConfig),
     ...(layers === undefined || layers.length === 0 ? {} : { layers }),
   };
+}
+
+/** Returns why a change affects no image of a base, in words that follow the name of the base. */
+export function whyUnchanged(base: Document, change: ImageChange): string {
+  const architectures = layersIn(change).map(({ architecture }) => architecture);
+  const isForOthers = architectures.length > 0 && !architectures.includes(undefined);
+  if (isForOthers && !changesIn(change).some(changesConfig)) {
+    return `has no image of the architecture of the layers (${[...new Set(architectures)].join(', ')})`;
+  }
+  return parseManifest(base).kind === 'index'
+    ? 'is an index without an image to change'
+    : 'is an artifact, not a container image';
 }

@@ -6,7 +6,7 @@ import type { Digest } from '../../src/oci/digest.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/document.ts';
 import { parseManifest } from '../../src/oci/manifest.ts';
-import { isImageConfigType } from '../../src/oci/media-type.ts';
+import { isIndexType, isManifestType } from '../../src/oci/media-type.ts';
 import { bytesOf } from '../corpus/content.ts';
 import { corpusNames, makeImage } from '../corpus/corpus.ts';
 
@@ -42,7 +42,7 @@ for (const name of corpusNames()) {
     const image = augment(root, all, change);
     for (const [digest, document] of image.generated) {
       assert.equal(digestOf(document.bytes), digest);
-      const manifest = isImageConfigType(document.mediaType) ? undefined : parseManifest(document);
+      const manifest = isManifestLike(document) ? parseManifest(document) : undefined;
       const pointed =
         manifest?.kind === 'index'
           ? manifest.manifests
@@ -62,6 +62,10 @@ for (const name of corpusNames()) {
     for (const [digest, bytes] of before) assert.ok(all.get(digest)?.bytes.equals(bytes));
     assert.deepEqual(augment(root, all, {}).root, root);
   });
+}
+
+function isManifestLike({ mediaType }: Document): boolean {
+  return isManifestType(mediaType) || isIndexType(mediaType);
 }
 
 function isNamed(documents: ReadonlyMap<Digest, Document>, digest: string): boolean {

@@ -1,4 +1,4 @@
-import { type Content, contentOf, describe, jsonContent, mediaTypes } from './content.ts';
+import { type Content, contentOf, describe, jsonContent, mediaTypes, sha256 } from './content.ts';
 import type { Family, Image } from './image.ts';
 import { platformImage } from './multi.ts';
 
@@ -21,6 +21,20 @@ export const artifact: Family = {
       contentOf('application/vnd.cncf.helm.config.v1+json', '{"name":"note","version":"1.0.0"}'),
       contentOf('application/vnd.cncf.helm.chart.content.v1.tar+gzip', 'a chart\n'),
     ),
+  /** The shape of a directory that oras pushes: its one layer has the type of a layer of an image. */
+  directory: async () =>
+    artifactOf(
+      contentOf('application/vnd.unknown.config.v1+json', '{}'),
+      contentOf(`${mediaTypes.ociLayer}+gzip`, 'a directory\n'),
+    ),
+  /** The shape of a plugin of the Docker engine: its config has a root file system. */
+  plugin: async () => {
+    const config = { rootfs: { type: 'layers', diff_ids: [sha256('a plugin\n')] } };
+    return artifactOf(
+      jsonContent('application/vnd.docker.plugin.v1+json', config),
+      contentOf(mediaTypes.dockerLayer, 'a plugin\n'),
+    );
+  },
   /** An image to which another artifact refers; the index of referrers lies under a tag. */
   subject: async () => {
     const subject = await platformImage('amd64');

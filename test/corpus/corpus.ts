@@ -8,6 +8,7 @@ import type { Family, Image } from './image.ts';
 import { layers } from './layers.ts';
 import { multi } from './multi.ts';
 import { odd } from './odd.ts';
+import { old } from './old.ts';
 import { Pusher, type PushTarget } from './push.ts';
 import { schema1 } from './schema1.ts';
 
@@ -21,6 +22,7 @@ const families = {
   attest,
   artifact,
   odd,
+  old,
   schema1,
   big,
 } satisfies Record<string, Family>;

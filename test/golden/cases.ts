@@ -28,6 +28,10 @@ const everything: ImageChange = {
 /** Every shape of image with its own treatment, by the name of its folder. */
 export const cases: Readonly<Record<string, GoldenCase>> = {
   'docker-manifest': { image: 'busybox:v2s2', change: everything },
+  'base-name': {
+    image: 'busybox:oci',
+    change: { ...everything, baseName: 'example.org/busybox:oci' },
+  },
   'oci-manifest': { image: 'busybox:oci', change: everything },
   'no-media-type': { image: 'busybox:oci-nomt', change: everything },
   'docker-types-in-oci': { image: 'busybox:mixedfamily', change: everything },

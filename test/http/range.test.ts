@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Fault } from '../../src/foundation/fault.ts';
-import { parseRange } from '../../src/http/registry/blobs/range.ts';
+import { parseRanges } from '../../src/http/registry/blobs/range.ts';
+
+/** The one part of a header. */
+function parseRange(header: string | undefined, total: number) {
+  const parts = parseRanges(header, total);
+  assert.ok(parts === undefined || parts.length === 1);
+  return parts?.[0];
+}
 
 const size = fc.integer({ min: 1, max: 10_000 });
 
@@ -55,10 +62,10 @@ test('for any header, the answer is a part, the whole, or a refusal', () => {
   fc.assert(
     fc.property(header, size, (text, total) => {
       try {
-        const range = parseRange(text, total);
-        if (!range) return;
-        assert.ok(Number.isInteger(range.start) && Number.isInteger(range.end), text);
-        assert.ok(0 <= range.start && range.start <= range.end && range.end < total, text);
+        for (const range of parseRanges(text, total) ?? []) {
+          assert.ok(Number.isInteger(range.start) && Number.isInteger(range.end), text);
+          assert.ok(0 <= range.start && range.start <= range.end && range.end < total, text);
+        }
       } catch (error) {
         assert.ok(error instanceof Fault && error.status === 416, text);
       }
@@ -67,16 +74,41 @@ test('for any header, the answer is a part, the whole, or a refusal', () => {
   );
 });
 
-test('no header, other units and several ranges return the whole content', () => {
+test('no header, other units and malformed ranges return the whole content', () => {
   for (const header of [
     undefined,
     '',
     'bytes=',
     'bytes=-',
-    'bytes=1-2,4-5',
+    'bytes=,',
+    'bytes=1-2,x',
+    'bytes=1-2,3',
+    'bytes=1-2-3,5-6',
     'items=0-1',
     'bytes 0-1',
   ]) {
     assert.equal(parseRange(header, 10), undefined, header);
   }
+});
+
+test('several ranges keep their order; those that overlap become one, those outside are left out', () => {
+  for (const [header, expected] of [
+    ['bytes=4-5,1-2', ['4-5', '1-2']],
+    ['bytes=1-2, 3-4 ,-1', ['1-2', '3-4', '9-9']],
+    ['bytes=1-2,20-30,5-', ['1-2', '5-9']],
+    ['bytes=6-8,1-2,5-7', ['5-8', '1-2']],
+    ['bytes=0-1,3-4,6-7,1-6', ['0-7']],
+    ['bytes=0-,3-4', ['0-9']],
+  ] as const) {
+    const parts = parseRanges(header, 10)?.map(({ start, end }) => `${start}-${end}`);
+    assert.deepEqual(parts, expected, header);
+  }
+  assert.throws(() => parseRanges('bytes=10-,20-30', 10), { status: 416 });
+});
+
+test('more ranges than a client needs are refused with 400, so that it asks for fewer', () => {
+  const header = (count: number) =>
+    `bytes=${Array.from({ length: count }, (_, at) => `${at * 2}-${at * 2}`).join(',')}`;
+  assert.equal(parseRanges(header(128), 1000)?.length, 128);
+  assert.throws(() => parseRanges(header(129), 1000), { status: 400 });
 });

@@ -10,15 +10,21 @@ import { assertBytes } from '../world/assert-bytes.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
-import { assertSuccess, byDigest, change, injected, plainRegistries } from './served.ts';
+import {
+  assertSuccess,
+  baseAnnotations,
+  byDigest,
+  chainOf,
+  change,
+  injected,
+  plainRegistries,
+} from './served.ts';
 
 const isIndex = (type: string) => type === mediaTypes.ociIndex || type === mediaTypes.dockerList;
-const isImageConfig = (type: string) =>
-  type === mediaTypes.ociConfig || type === mediaTypes.dockerConfig;
-
 // Images without anything to change: artifacts, and indexes without available images.
 const untouched: readonly string[] = [
   ...['artifact:oras11', 'artifact:sif', 'artifact:helm', 'artifact:referrer'],
+  ...['artifact:directory', 'artifact:plugin'],
   'multi:empty',
 ];
 // Blobs that the registry does not have.
@@ -29,6 +35,7 @@ interface Document {
   readonly config?: Descriptor;
   readonly layers?: readonly Descriptor[];
   readonly manifests?: readonly Descriptor[];
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 interface Config {
@@ -90,7 +97,7 @@ suite('corpus', () => {
         const base = before[at];
         assert.ok(base);
         if (isUntouched || one.isAttestation) assert.deepEqual(one.manifest, base.manifest);
-        else checkChanged(one, base);
+        else checkChanged(one, base, image.reference);
       }
       for (const one of seen.images) {
         for (const blob of [one.manifest.config, ...(one.manifest.layers ?? [])]) {
@@ -169,9 +176,9 @@ suite('corpus', () => {
     assert.ok(one);
     assert.deepEqual((one.manifest as Record<string, unknown>)['x.unknown'], { kept: true });
     for (const part of ['9007199254740993', '1e400', '"x.exact":1.10']) {
-      assert.ok(one.configText?.includes(part), part);
+      assert.ok(one.configText.includes(part), part);
     }
-    assert.match(one.configText ?? '', /"x\.unknown":\{"deep":\[null,\{"a":""\}\]\}/);
+    assert.match(one.configText, /"x\.unknown":\{"deep":\[null,\{"a":""\}\]\}/);
   });
 
   test('a repeated request has the same digest, also on a server with other data', async () => {
@@ -218,9 +225,10 @@ const notCopied: Readonly<Record<string, readonly [why: string, wording: RegExp]
 };
 
 interface ServedImage {
+  readonly digest: string;
   readonly manifest: Document;
   readonly type: string;
-  readonly configText: string | undefined;
+  readonly configText: string;
   readonly isAttestation: boolean;
 }
 
@@ -280,9 +288,10 @@ async function walkWith(get: Fetch, rootDigest: string): Promise<Seen> {
     seen.documents.push({ digest: config.digest, bytes: found.bytes });
     const annotations = (from?.annotations ?? {}) as Record<string, string>;
     seen.images.push({
+      digest,
       manifest,
       type,
-      configText: isImageConfig(config.mediaType) ? found.bytes.toString() : undefined,
+      configText: found.bytes.toString(),
       isAttestation: annotations['vnd.docker.reference.type'] === 'attestation-manifest',
     });
   };
@@ -317,21 +326,22 @@ function unchangedWarning(name: string): RegExp {
     : /is an artifact, not a container image: it is served unchanged/;
 }
 
-function checkChanged(one: ServedImage, base: ServedImage): void {
-  const { layers = [], config, ...rest } = one.manifest;
-  const { layers: baseLayers = [], config: baseConfig, ...baseRest } = base.manifest;
+function checkChanged(one: ServedImage, base: ServedImage, name: string): void {
+  const { layers = [], config, annotations, ...rest } = one.manifest;
+  const { annotations: own, layers: lower = [], config: baseConfig, ...baseRest } = base.manifest;
   assert.deepEqual(rest, baseRest, 'other members are the same');
-  assert.deepEqual(Object.keys(one.manifest), Object.keys(base.manifest), 'in the same order');
-  assert.deepEqual(layers.slice(0, -1), baseLayers, 'the layers of the base are the same');
+  assert.deepEqual(Object.keys(one.manifest), Object.keys({ ...base.manifest, ...one.manifest }));
+  assert.deepEqual(layers.slice(0, -1), lower, 'the layers of the base are the same');
   const isDocker = one.type === mediaTypes.dockerManifest;
+  assert.deepEqual(annotations, isDocker ? own : { ...own, ...baseAnnotations(base.digest, name) });
   assert.deepEqual(layers.at(-1), {
     mediaType: isDocker ? mediaTypes.dockerLayer : `${mediaTypes.ociLayer}+gzip`,
     digest: injected.gzipDigest,
     size: injected.gzipSize,
   });
   assert.equal(config?.mediaType, baseConfig?.mediaType);
-  const before = JSON.parse(base.configText ?? '{}') as Config;
-  const after = JSON.parse(one.configText ?? '{}') as Config;
+  const before = JSON.parse(base.configText) as Config;
+  const after = JSON.parse(one.configText) as Config;
   assert.deepEqual(after.rootfs?.diff_ids, [
     ...(before.rootfs?.diff_ids ?? []),
     injected.tarDigest,
@@ -352,11 +362,11 @@ function checkChanged(one: ServedImage, base: ServedImage): void {
   assert.equal(WorkingDir, change.workingDir);
   assert.deepEqual(Cmd, oldCmd);
   assert.deepEqual(others, oldOthers);
-  const kept = ((oldEnv ?? []) as string[]).filter(entry => !entry.startsWith('GREETING='));
+  const keptEnv = ((oldEnv ?? []) as string[]).filter(entry => !entry.startsWith('GREETING='));
   const chain = oldEntrypoint ? chainOf(oldEntrypoint as string[]) : [];
   assert.deepEqual(
     [...(Env as string[])].sort(),
-    [...kept, ...change.env, ...chain].sort(),
+    [...keptEnv, ...change.env, ...chain].sort(),
     'the environment is merged',
   );
   const untouchedMembers = Object.entries(before).filter(
@@ -386,13 +396,4 @@ async function checkBlob(
   assert.equal(bytes.length, size, digest);
   const head = await fetch(url, { method: 'HEAD' });
   assert.equal(head.headers.get('content-length'), String(bytes.length));
-}
-
-function chainOf(entrypoint: readonly string[]): string[] {
-  const list = JSON.stringify(entrypoint);
-  const [word = ''] = entrypoint;
-  return [
-    `SLUICE_ENTRY_CHAIN=${list}`,
-    `WAVE_ENTRY_CHAIN=${entrypoint.length === 1 ? word : list}`,
-  ];
 }

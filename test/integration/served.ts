@@ -120,3 +120,19 @@ export async function fetchJson<T>(sluice: Sluice, name: string, route: string):
 export async function digestOf(name: string): Promise<string> {
   return (await makeImage(name)).root.digest;
 }
+
+/** The variables that tell the entrypoint of the base. */
+export function chainOf(entrypoint: readonly string[]): string[] {
+  const list = JSON.stringify(entrypoint);
+  const [word = ''] = entrypoint;
+  return [
+    `SLUICE_ENTRY_CHAIN=${list}`,
+    `WAVE_ENTRY_CHAIN=${entrypoint.length === 1 ? word : list}`,
+  ];
+}
+
+/** The annotations that a changed OCI image has beside those of its base. */
+export function baseAnnotations(digest: string, name: string): Record<string, string> {
+  const base = 'org.opencontainers.image.base';
+  return { [`${base}.digest`]: digest, [`${base}.name`]: name };
+}

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { documentOf } from '../../src/oci/document.ts';
-import { isImage, manifestType, parseManifest } from '../../src/oci/manifest.ts';
+import { isImage, manifestType, mayBeRunnable, parseManifest } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 import { jsonObjects } from './arbitraries.ts';
@@ -39,19 +39,42 @@ test('null stands for an absent value, as Go writes it', () => {
   assert.deepEqual(empty.kind === 'index' && empty.manifests, []);
 });
 
-test('the type of the config distinguishes an image from an artifact', () => {
-  const kinds = [
-    mediaTypes.ociConfig,
-    mediaTypes.dockerConfig,
-    'application/vnd.sylabs.sif.config.v1',
-  ];
-  const images = kinds.map(mediaType => {
-    const parsed = parseManifest(
-      document({ ...manifest, config: { ...config, mediaType } }, mediaTypes.ociManifest),
-    );
-    return parsed.kind === 'manifest' && isImage(parsed);
-  });
-  assert.deepEqual(images, [true, true, false]);
+test('the type of the config distinguishes an image from an artifact, else what it contains', () => {
+  const rootfs = '{"rootfs":{"type":"layers","diff_ids":[]}}';
+  const layer = { mediaType: mediaTypes.dockerLayerGzip, digest, size: 1 };
+  for (const [mediaType, text, expected] of [
+    [mediaTypes.ociConfig, '{}', true],
+    [mediaTypes.dockerConfig, '{}', true],
+    [mediaTypes.octetStream, rootfs, true],
+    ['text/html', rootfs, true],
+    ['application/vnd.example', '{"RootFS":{}}', true],
+    [undefined, rootfs, true],
+    [mediaTypes.octetStream, '{"rootfs":null}', false],
+    [mediaTypes.octetStream, '{"os":"linux"}', false],
+    [mediaTypes.octetStream, 'rootfs', false],
+    ['application/vnd.sylabs.sif.config.v1', '{}', false],
+    [mediaTypes.ociEmpty, '{}', false],
+    ['application/vnd.docker.plugin.v1+json', rootfs, false],
+  ] as const) {
+    const body = { ...manifest, config: { ...config, mediaType }, layers: [layer] };
+    const parsed = parseManifest(document(body, mediaTypes.ociManifest));
+    const found = parsed.kind === 'manifest' && isImage(parsed, Buffer.from(text));
+    assert.equal(found, expected, `${mediaType} ${text}`);
+  }
+});
+
+test('a config of an unknown type is not read when it is larger than those of images', () => {
+  const layers = [{ mediaType: mediaTypes.ociLayerGzip, digest, size: 1 }];
+  const large = { digest, mediaType: 'application/vnd.example', size: 64 * 1024 * 1024 };
+  for (const [one, expected] of [
+    [large, false],
+    [{ ...large, size: 1000 }, true],
+    [{ ...large, mediaType: mediaTypes.ociConfig }, true],
+  ] as const) {
+    const body = { ...manifest, config: one, layers };
+    const parsed = parseManifest(document(body, mediaTypes.ociManifest));
+    assert.equal(parsed.kind === 'manifest' && mayBeRunnable(parsed), expected);
+  }
 });
 
 for (const [what, body] of [

@@ -13,7 +13,7 @@ import { plainBase } from '../../src/conda/channels/channel-address.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { trimEnd, trimStart, withoutSlashes } from '../../src/foundation/text/trim.ts';
 import { pullRights } from '../../src/hosted/rights.ts';
-import { parseRange } from '../../src/http/registry/blobs/range.ts';
+import { parseRanges } from '../../src/http/registry/blobs/range.ts';
 import { isCatalogScope, parseScope } from '../../src/http/registry/login/token-scope.ts';
 import { localBase } from '../../src/images/sif/definition/sections/sif-source.ts';
 import { applyEntry } from '../../src/images/sif/layers/apply.ts';
@@ -77,8 +77,10 @@ const long: Readonly<Record<string, (() => unknown)[]>> = {
     () => hasCredentials(times(64 * KiB, 'http://a')),
   ],
   'a Range header': [
-    () => parseRange(`bytes=-${times(16 * KiB, ' ')}x`, 10),
-    () => parseRange(`bytes=${times(16 * KiB, '1')}-`, 10),
+    () => parseRanges(`bytes=-${times(16 * KiB, ' ')}x`, 10),
+    () => parseRanges(`bytes=${times(16 * KiB, '1')}-`, 10),
+    () => parseRanges(`bytes=${times(8 * KiB, '0-,')}`, 10),
+    () => parseRanges(`bytes=${times(15 * KiB, ' ')}0-1`, 10),
   ],
   'a channel': [() => plainBase(`a${times(256 * KiB, '/')}a`)],
   'a dependency of a package': [

@@ -30,6 +30,7 @@ export interface ContainerAnswer {
   readonly containerToken: string;
   readonly targetImage: string;
   readonly digest: string;
+  readonly sourceDigest?: string;
   /** Only where a build began. */
   readonly buildId?: string;
   readonly expiration: string;

@@ -1,8 +1,7 @@
-import { Fault } from '../../foundation/fault.ts';
 import type { ImageChange } from '../../images/augment/image-change.ts';
 import { imageDefinition } from '../../images/sif/definition/definition-runtime.ts';
 import type { Document } from '../../oci/document.ts';
-import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
+import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, type Reference } from '../../oci/reference.ts';
 import { buildKey } from './build-key.ts';
 import type { BuildPlan } from './build-plan.ts';
@@ -26,7 +25,6 @@ export function planFreeze(
   const source = { kind: 'image', digest } as const;
   const from = formatReference({ registry, repository: path });
   const isSif = format === 'sif';
-  if (isSif) requireImage(image.base, from);
   const compression = readSifCompression(buildCompression, format);
   const named = tag === undefined ? from : formatReference({ registry, repository: path, tag });
   const key = buildKey({
@@ -51,14 +49,4 @@ export function planFreeze(
     change,
     ...(isSif ? { sif: { definition, ...(compression ? { compression } : {}) } } : {}),
   };
-}
-
-function requireImage(base: Document, name: string): void {
-  const manifest = parseManifest(base);
-  if (manifest.kind === 'manifest' && isImage(manifest)) return;
-  throw new Fault(
-    'bad-request',
-    `'containerImage': ${name} is an artifact, not a container image: only an image can be converted to a Singularity image`,
-    { phase: 'request' },
-  );
 }

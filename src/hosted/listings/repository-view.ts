@@ -249,10 +249,11 @@ async function platformOf(
   { digest, size, mediaType }: Descriptor,
   content: ContentStore,
 ): Promise<string | undefined> {
-  if (!isImageConfigType(mediaType) || size > largestConfig) return undefined;
+  if (size > largestConfig) return undefined;
   try {
     const bytes = await content.read(digest);
     const config = bytes && JSON.parse(bytes.toString());
+    if (!isImageConfigType(mediaType) && config?.rootfs === undefined) return undefined;
     const parts: unknown[] = [config?.os, config?.architecture, config?.variant];
     const words = parts.filter(part => typeof part === 'string' && part !== '');
     return words.length < 2 ? undefined : words.join('/').slice(0, 80);

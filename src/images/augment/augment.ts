@@ -7,7 +7,7 @@ import { mayBeImage } from '../../oci/manifest-parts.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import { changesIn, type ImageChange, isUnchanged } from './image-change.ts';
 import { changeImage } from './image-manifest.ts';
-import { pointTo, sayAbout } from './written-descriptor.ts';
+import { pointTo } from './written-descriptor.ts';
 
 /** The documents of a base image by digest: manifests, indexes and image configs. */
 export type BaseDocuments = ReadonlyMap<Digest, Document>;
@@ -41,8 +41,8 @@ export function augment(
  * Applies a change to an image, or to every image of an index, one image per step, and yields the number of bytes that
  * the step wrote. Pure: the same base and change give the same bytes on every machine. Some entries do not change:
  * those that are not images (attestations, artifacts, unknown types), those that the change does not affect, and
- * those whose documents are missing from `documents`, since an index may be sparse. If an attestation names a
- * changed image in its annotation, updates the annotation.
+ * those whose documents are missing from `documents`, since an index may be sparse. An attestation still names the image
+ * of the base, which is what its statement is about, and no client takes it for one about the changed image.
  * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
  */
 export function* augmentInSteps(
@@ -98,9 +98,8 @@ function* augmentDocument(document: Document, run: Run): Steps {
     case 'index':
       return yield* augmentIndex(document, manifest.manifests, run);
     case 'manifest': {
-      if (!isImage(manifest)) return undefined;
       const config = run.documents.get(manifest.config.digest);
-      if (!config) return undefined;
+      if (!config || !isImage(manifest, config.bytes)) return undefined;
       const image = changeImage(document, manifest, config.bytes, run.change);
       if (!image) return undefined;
       run.generated.set(image.config.digest, image.config);
@@ -117,19 +116,19 @@ function* augmentDocument(document: Document, run: Run): Steps {
 function* augmentIndex(index: Document, entries: readonly Descriptor[], run: Run): Steps {
   const body = parseLossless(index.bytes, 'index');
   const rawEntries = Array.isArray(body.manifests) ? body.manifests : [];
-  const replaced = new Map<string, Digest>();
   const manifests: unknown[] = [];
+  let isChanged = false;
   for (const [position, raw] of rawEntries.entries()) {
     const entry = entries[position];
     const child = entry && mayBeImage(entry) ? run.documents.get(entry.digest) : undefined;
     // Clients read a document by the type that its entry declares.
     const replacement =
       entry && child && (yield* augmentChild({ ...child, mediaType: entry.mediaType }, run));
-    if (replacement) replaced.set(entry.digest, replacement.digest);
+    isChanged ||= replacement !== undefined;
     manifests.push(replacement ? pointTo(raw, replacement) : raw);
   }
-  if (replaced.size === 0) return undefined;
-  body.manifests = manifests.map(raw => sayAbout(raw, replaced));
+  if (!isChanged) return undefined;
+  body.manifests = manifests;
   const document = documentOf(writeJson(body), manifestType(index));
   run.generated.set(document.digest, document);
   yield document.bytes.length;

@@ -24,6 +24,13 @@ export interface ImageChange extends LayeredConfig<InjectedLayer> {
   readonly onTopOf?: ImageChange;
   /** When set, only images of this architecture get the change. */
   readonly architecture?: string;
+  /** Name of the base, for the annotations of the changed image. Requests of earlier versions have none. */
+  readonly baseName?: string;
+}
+
+/** Returns the change with the name of the base that it is made to, unless it is made to a changed image. */
+export function ofBase(change: ImageChange, baseName: string): ImageChange {
+  return isUnchanged(change) || change.onTopOf ? change : { ...change, baseName };
 }
 
 /** Returns the changes in the order in which they apply. */

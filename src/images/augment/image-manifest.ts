@@ -1,5 +1,5 @@
 import { type Document, documentOf } from '../../oci/document.ts';
-import { parseLossless, writeJson } from '../../oci/json.ts';
+import { asObject, parseLossless, writeJson } from '../../oci/json.ts';
 import { familyOf, type ImageManifest, manifestType } from '../../oci/manifest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { type ImageChange, isUnchanged } from './image-change.ts';
@@ -15,7 +15,7 @@ export interface ChangedImage {
 
 /**
  * Returns the image with the change applied. Keeps the family of media types, appends the layers to those of the
- * base, and points the config descriptor to the new config. Every other member of the manifest keeps its value.
+ * base, points the config descriptor to the new config, and names the base in annotations. Every other member of the manifest keeps its value.
  * Returns undefined if the change does not affect this image, because it or its layers are of another architecture.
  */
 export function changeImage(
@@ -36,14 +36,22 @@ export function changeImage(
     manifest.config.mediaType,
   );
   const body = parseLossless(base.bytes, 'manifest');
+  const isDocker = familyOf(type) === 'docker';
   body.config = pointTo(body.config, newConfig);
   if (layers.length > 0) {
-    const mediaType =
-      familyOf(type) === 'docker' ? mediaTypes.dockerLayerGzip : mediaTypes.ociLayerGzip;
+    const mediaType = isDocker ? mediaTypes.dockerLayerGzip : mediaTypes.ociLayerGzip;
     body.layers = [
       ...(Array.isArray(body.layers) ? body.layers : []),
       ...layers.map(layer => ({ mediaType, digest: layer.gzipDigest, size: layer.gzipSize })),
     ];
+  }
+  // Docker's manifests have no annotations. Source: OCI image specification annotations.md.
+  if (change.baseName !== undefined && !isDocker) {
+    body.annotations = {
+      ...asObject(body.annotations),
+      'org.opencontainers.image.base.digest': base.digest,
+      'org.opencontainers.image.base.name': change.baseName,
+    };
   }
   return {
     manifest: documentOf(writeJson(body), type),

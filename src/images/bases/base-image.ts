@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { Document } from '../../oci/document.ts';
-import { type ImageIndex, isImage, parseManifest } from '../../oci/manifest.ts';
+import { type ImageIndex, parseManifest } from '../../oci/manifest.ts';
 import { isSchema1Type } from '../../oci/media-type.ts';
 import {
   formatPlatform,
@@ -16,6 +16,7 @@ import { formatReference, type Reference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import { architectureOf } from '../augment/image-config.ts';
+import { imageConfig } from '../collect.ts';
 import type { Documents } from '../documents.ts';
 import { createCoalescer } from './coalesce.ts';
 
@@ -94,8 +95,9 @@ export async function selectImage(
     if (!image) throw missing(listPlatforms(entries));
     return image;
   }
-  if (manifest.kind === 'manifest' && isImage(manifest)) {
-    const config = await documents.config(access, manifest.config);
+  const config =
+    manifest.kind === 'manifest' ? await imageConfig(documents, access, manifest) : undefined;
+  if (config) {
     const architecture = architectureOf(config.bytes);
     const offered = { os: 'linux', architecture: architecture ?? '' };
     if (architecture !== undefined && !matchesPlatform(platform, offered)) {

@@ -2,10 +2,11 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
 import { asObject, parseJson } from '../../oci/json.ts';
-import { type ImageManifest, isImage, parseManifest } from '../../oci/manifest.ts';
+import { type ImageManifest, parseManifest } from '../../oci/manifest.ts';
 import { mayBeImage } from '../../oci/manifest-parts.ts';
 import { goArchitecture, isAttestation, type Platform } from '../../oci/platform.ts';
 import type { Access } from '../../upstream/access.ts';
+import { imageConfig } from '../collect.ts';
 import type { Documents } from '../documents.ts';
 
 /** An image that a builder may choose in an index, or the image itself. */
@@ -47,8 +48,9 @@ export async function imageLeaves(
   const visit = async (document: Document, entry: Descriptor | undefined, level: number) => {
     requirePlainNames(document, manifestNames);
     const manifest = parseManifest(document);
-    if (manifest.kind === 'manifest' && isImage(manifest)) {
-      const config = await documents.config(access, manifest.config);
+    const config =
+      manifest.kind === 'manifest' ? await imageConfig(documents, access, manifest) : undefined;
+    if (manifest.kind === 'manifest' && config) {
       requirePlainNames(config, configNames);
       leaves.push({ document, manifest, config, entry });
       if (leaves.length > mostEntries) throw tooMany();

@@ -1,7 +1,8 @@
+import { imageConfig } from '../../images/collect.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { Document } from '../../oci/document.ts';
 import { asObject, type JsonObject, memberName, parseLossless } from '../../oci/json.ts';
-import { isImage, parseManifest } from '../../oci/manifest.ts';
+import { parseManifest } from '../../oci/manifest.ts';
 import { isAttestation } from '../../oci/platform.ts';
 import type { InspectedImage } from '../../request/inspect/inspect-served.ts';
 
@@ -54,9 +55,8 @@ export function choiceOf({ access, root, documents }: InspectedImage): PlatformC
   async function readImage(document: Document): Promise<ImageFacts> {
     const parsed = parseManifest(document);
     if (parsed.kind !== 'manifest') return { layers: [], config: {} };
-    const config = isImage(parsed)
-      ? parseLossless((await documents.config(access, parsed.config)).bytes, 'config')
-      : {};
+    const own = await imageConfig(documents, access, parsed);
+    const config = own ? parseLossless(own.bytes, 'config') : {};
     const makers = makersIn(config);
     // A history that does not fit the layers says nothing about any of them.
     const fits = makers.length === parsed.layers.length;

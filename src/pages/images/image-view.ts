@@ -1,6 +1,7 @@
+import { imageConfig } from '../../images/collect.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { parseJson } from '../../oci/json.ts';
-import { isImage, manifestType } from '../../oci/manifest.ts';
+import { manifestType } from '../../oci/manifest.ts';
 import { bareMediaType } from '../../oci/media-type.ts';
 import type { ChosenImage, OfferedPlatform } from '../../request/inspect/choose-image.ts';
 import {
@@ -45,9 +46,8 @@ export async function viewImage(chosen: ChosenImage): Promise<ImageView> {
     ...{ number: at + 1, digest, mediaType, size },
     title: annotations?.['org.opencontainers.image.title'],
   }));
-  const config = isImage(manifest)
-    ? parseJson((await opened.documents.config(opened.access, manifest.config)).bytes, 'config')
-    : undefined;
+  const own = await imageConfig(opened.documents, opened.access, manifest);
+  const config = own && parseJson(own.bytes, 'config');
   return {
     platforms,
     indexDigest: opened.root.digest === document.digest ? undefined : opened.root.digest,

@@ -1,10 +1,11 @@
 import { Fault } from '../../foundation/fault.ts';
 import { selectImage } from '../../images/bases/base-image.ts';
+import { imageConfig } from '../../images/collect.ts';
 import { sifLayerType } from '../../images/sif/format/oras.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
 import { asObject, type JsonObject, parseLossless } from '../../oci/json.ts';
-import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
+import { manifestType, parseManifest } from '../../oci/manifest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import type { Platform } from '../../oci/platform.ts';
 import type { Reference } from '../../oci/reference.ts';
@@ -70,10 +71,9 @@ async function describe(
   const type = manifestType(document);
   const file = manifest.kind === 'manifest' ? manifest.layers.find(isSif) : undefined;
   const sif = file && (await describeSif(registry, access, file));
-  const config =
-    manifest.kind === 'manifest' && isImage(manifest)
-      ? parseLossless((await documents.config(access, manifest.config)).bytes, 'config')
-      : sif?.config;
+  const own =
+    manifest.kind === 'manifest' ? await imageConfig(documents, access, manifest) : undefined;
+  const config = own ? parseLossless(own.bytes, 'config') : sif?.config;
   const isOci = type === mediaTypes.ociManifest;
   return {
     registry: image.registry,

@@ -84,7 +84,10 @@ export function createContainers(
   const glanced = createDocuments(withoutWrites(content), registry, renewMs, share);
   const makeImage = createImageMaker(documents);
   const bases = createBaseResolver(registry, documents, keyOfAccess);
-  const rights = createRightWatch({ registry, lifeMs: config.rightLife, graceMs: rightGraceMs });
+  const rights = createRightWatch({
+    ...{ registry, ownHost },
+    ...{ lifeMs: config.rightLife, graceMs: rightGraceMs },
+  });
   const accessToBuilt = (
     image: Pick<Access, 'registry' | 'repository'>,
     grant: SealedGrant | undefined,
@@ -164,6 +167,8 @@ export function createContainers(
     ...common,
     places: buildPlaces,
     builds,
+    // Checks only: the build makes and stores the image.
+    makeImage: createImageMaker(glanced),
     takeContext: createTakeContext(
       layers,
       createUploadedContexts({ content, manifests: hosted.manifests, ownHost }),
@@ -184,7 +189,7 @@ export function createContainers(
     documents,
     makeImage,
     lookAtRight: createLookAtRight({
-      ...{ identities, accessToBuilt, builds, findServed },
+      ...{ identities, accessToBuilt, builds, findServed, ownHost },
       watch: rights,
       lifeMs: config.rightLife,
       graceMs: rightGraceMs,

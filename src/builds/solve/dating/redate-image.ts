@@ -8,7 +8,12 @@ import type { Descriptor } from '../../../oci/descriptor.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { type Document, documentOf } from '../../../oci/document.ts';
 import { asObject, memberName, parseJson, parseLossless, writeJson } from '../../../oci/json.ts';
-import { type ImageManifest, isImage, manifestType, parseManifest } from '../../../oci/manifest.ts';
+import {
+  type ImageManifest,
+  manifestType,
+  mayBeRunnable,
+  parseManifest,
+} from '../../../oci/manifest.ts';
 import { mayBeImage } from '../../../oci/manifest-parts.ts';
 import { drain } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
@@ -123,7 +128,9 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
 
   const redate = async (document: Document, run: Run): Promise<Document> => {
     const parsed = parseManifest(document);
-    if (parsed.kind === 'manifest' && isImage(parsed)) return redateManifest(document, parsed, run);
+    if (parsed.kind === 'manifest' && mayBeRunnable(parsed)) {
+      return redateManifest(document, parsed, run);
+    }
     if (parsed.kind !== 'index') return document;
     const body = parseLossless(document.bytes, 'index');
     const entries: unknown[] = [];

@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Fault } from '../../../foundation/fault.ts';
 import { architectureOf } from '../../../images/augment/image-config.ts';
+import { imageConfig } from '../../../images/collect.ts';
 import type { Documents } from '../../../images/documents.ts';
 import { blobsOf, type MadeOf } from '../../../images/made-blobs.ts';
 import { type ConvertedSif, convertToSif } from '../../../images/sif/convert.ts';
@@ -11,7 +12,7 @@ import type { SifSigner } from '../../../images/sif/signing/signer.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { Document } from '../../../oci/document.ts';
 import { parseLossless } from '../../../oci/json.ts';
-import { isImage, parseManifest } from '../../../oci/manifest.ts';
+import { parseManifest } from '../../../oci/manifest.ts';
 import type { Reference } from '../../../oci/reference.ts';
 import { sourceOfBytes } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
@@ -81,10 +82,11 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
     await using leases = new AsyncDisposableStack();
     const { image, source } = made;
     const manifest = parseManifest(image.root);
-    if (manifest.kind !== 'manifest' || !isImage(manifest)) throw noImage(source);
     const config =
-      image.generated.get(manifest.config.digest) ??
-      (await documents.config(source, manifest.config));
+      manifest.kind === 'manifest' &&
+      (image.generated.get(manifest.config.digest) ??
+        (await imageConfig(documents, source, manifest)));
+    if (manifest.kind !== 'manifest' || !config) throw noImage(source);
     const blobs = blobsOf(made, deps);
     return await convertToSif(
       {

@@ -1,6 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault } from '../../../foundation/fault.ts';
+import { imageConfig } from '../../../images/collect.ts';
 import type { Documents } from '../../../images/documents.ts';
 import { blobsOf } from '../../../images/made-blobs.ts';
 import type { Publish } from '../../../images/publish.ts';
@@ -11,7 +12,7 @@ import type { ConvertLimits } from '../../../images/sif/limits.ts';
 import { createScratchSpace } from '../../../images/sif/scratch-space.ts';
 import type { Descriptor } from '../../../oci/descriptor.ts';
 import type { Document } from '../../../oci/document.ts';
-import { isImage, parseManifest } from '../../../oci/manifest.ts';
+import { parseManifest } from '../../../oci/manifest.ts';
 import { parsePlatform } from '../../../oci/platform.ts';
 import { formatReference, parseReference, type Reference } from '../../../oci/reference.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
@@ -56,11 +57,16 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
   const { documents, registry, publish, limits, space } = deps;
 
   /** Returns the SIF file that a name refers to; undefined for a container image. */
-  const sifIn = (document: Document, name: string): Descriptor | undefined => {
+  const sifIn = async (
+    source: Access,
+    document: Document,
+    name: string,
+  ): Promise<Descriptor | undefined> => {
     const manifest = parseManifest(document);
     const [layer] = manifest.kind === 'manifest' ? manifest.layers : [];
     if (layer?.mediaType === sifLayerType) return layer;
-    if (manifest.kind === 'index' || (manifest.kind === 'manifest' && isImage(manifest))) {
+    if (manifest.kind === 'index') return undefined;
+    if (manifest.kind === 'manifest' && (await imageConfig(documents, source, manifest))) {
       return undefined;
     }
     throw new Fault(
@@ -87,7 +93,7 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
       image.digest ?? image.tag ?? 'latest',
     );
     const document = await documents.manifest(source, digest, mediaType);
-    const sif = sifIn(document, name);
+    const sif = await sifIn(source, document, name);
     if (!sif) return formatReference({ ...image, digest });
     const write = (line: string) => log.write(`${line}\n`);
     const made = await withFile(document, sif, source, { directory, disk, signal, name }, path =>

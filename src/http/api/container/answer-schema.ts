@@ -27,6 +27,12 @@ export const containerAnswerSchema = z
       .describe(
         'Digest of the image. The name stands for this digest as long as the name exists. Absent until the image is built. With `dryRun`: the current digest of the image name in the request',
       ),
+    sourceDigest: z
+      .string()
+      .optional()
+      .describe(
+        'Digest of the image that the served one is made of: of `containerImage`, or of its image for `containerPlatform`',
+      ),
     buildId: z.string().optional().describe('Id of the build of the image, see `/v1alpha1/builds`'),
     cached: z
       .boolean()

@@ -83,7 +83,9 @@ function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
     ...legacyAnswer(served),
     containerImage: sourceName(request),
     // The served name refers to this digest as long as the name exists.
-    ...(request.fixed ? { digest: request.fixed.served.digest } : {}),
+    ...(request.fixed
+      ? { digest: request.fixed.served.digest, sourceDigest: request.fixed.base.digest }
+      : {}),
     ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
     ...(ticket ? stateOf(ticket) : { succeeded: true }),
     ...(freeze === undefined ? {} : { freeze }),
@@ -118,7 +120,7 @@ function stateOf({ isCached, succeeded, reason }: BuildTicket) {
 
 /** Returns a request for its details page: without the identity and the address of the caller. */
 export function describeRequest(request: ContainerRequest) {
-  const { layers = [], ...config } = request.change;
+  const { layers = [], baseName: _, ...config } = request.change;
   return {
     token: request.token,
     expiration: isoTime(request.expiresAt),

@@ -3,6 +3,7 @@ import type { NoteBlob } from '../../../foundation/telemetry/blob-metrics.ts';
 import { type Digest, splitDigest } from '../../../oci/digest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import type { ByteRange, FoundBlob, RangeOf } from '../../../pull/blobs/found-blob.ts';
+import type { ByteSource } from '../../../storage/content/byte-source.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import {
   apiVersionHeader,
@@ -10,7 +11,8 @@ import {
   isUnmodified,
   sendUnmodified,
 } from '../registry-headers.ts';
-import { parseRange } from './range.ts';
+import { lengthOf, multipartOf } from './multipart.ts';
+import { parseRanges } from './range.ts';
 import { RelayError, relay } from './relay.ts';
 
 /** Access to the blob to send, wherever it is stored. */
@@ -44,8 +46,8 @@ export async function sendBlob(
     return;
   }
   const header = rangeHeader(request, digest);
-  const rangeOf = header === undefined ? undefined : (size: number) => parseRange(header, size);
-  const blob = await answer.open(rangeOf, signal);
+  const rangesOf = (size: number) => parseRanges(header, size);
+  const blob = await answer.open(header === undefined ? undefined : firstOf(rangesOf), signal);
   if (blob.kind === 'redirect') {
     // No body and a closed connection: some clients hang on anything else.
     response.writeHead(307, {
@@ -59,17 +61,24 @@ export async function sendBlob(
     note('redirected', 0);
     return;
   }
-  const part = rangeOf?.(blob.size);
-  const whole = { start: 0, end: blob.size - 1 };
-  writeHead(response, digest, blob.size, part);
-  const { start, end } = part ?? whole;
-  const length = end - start + 1;
-  const isWhole = length === blob.size;
+  const openPart = async (part: ByteRange): Promise<ByteSource> => {
+    const next = await answer.open(() => part, signal);
+    if (next.kind === 'stream' && next.size === blob.size) return next.source;
+    if (next.kind === 'stream') next.source.destroy();
+    throw new Error('the blob is elsewhere now');
+  };
+  const body = bodyOf(blob, rangesOf(blob.size), openPart);
+  const { contentType = mediaTypes.octetStream, contentRange, source, length } = body;
+  response.writeHead(body.isPart ? 206 : 200, {
+    ...contentHeaders(digest, contentType, length),
+    'accept-ranges': 'bytes',
+    ...(contentRange === undefined ? {} : { 'content-range': contentRange }),
+  });
   const { way } = blob;
-  const isHashed = isWhole && !blob.isVerified;
+  const isHashed = body.isWhole && !blob.isVerified;
   try {
     await relay({
-      source: blob.source,
+      source,
       sink: response,
       length,
       ...(isHashed ? { digest: splitDigest(digest) } : {}),
@@ -82,25 +91,37 @@ export async function sendBlob(
   }
 }
 
-function writeHead(
-  response: ServerResponse,
-  digest: Digest,
-  size: number,
-  part: ByteRange | undefined,
-): void {
-  const length = part ? part.end - part.start + 1 : size;
-  const headers = {
-    ...contentHeaders(digest, mediaTypes.octetStream, length),
-    'accept-ranges': 'bytes',
-  };
-  if (part) {
-    response.writeHead(206, {
-      ...headers,
-      'content-range': `bytes ${part.start}-${part.end}/${size}`,
-    });
-  } else {
-    response.writeHead(200, headers);
+function firstOf(rangesOf: (size: number) => readonly ByteRange[] | undefined): RangeOf {
+  return size => rangesOf(size)?.[0];
+}
+
+/** The body of an answer. */
+interface BlobBody {
+  readonly source: ByteSource;
+  readonly length: number;
+  /** True for an answer to a range. */
+  readonly isPart: boolean;
+  /** True for all bytes of the blob. */
+  readonly isWhole: boolean;
+  readonly contentRange?: string;
+  readonly contentType?: string;
+}
+
+function bodyOf(
+  { source, size }: Extract<FoundBlob, { kind: 'stream' }>,
+  parts: readonly ByteRange[] | undefined,
+  openPart: (part: ByteRange) => Promise<ByteSource>,
+): BlobBody {
+  const [part, ...others] = parts ?? [];
+  if (parts === undefined || part === undefined) {
+    return { source, length: size, isPart: false, isWhole: true };
   }
+  if (others.length > 0) {
+    return { ...multipartOf(parts, size, source, openPart), isPart: true, isWhole: false };
+  }
+  const length = lengthOf(part);
+  const contentRange = `bytes ${part.start}-${part.end}/${size}`;
+  return { source, length, contentRange, isPart: true, isWhole: length === size };
 }
 
 /** Returns the requested range; undefined if `If-Range` names other content (RFC 9110, section 13.1.5). */
