@@ -1,5 +1,6 @@
 import type { OnBegin } from '../builds/asker.ts';
 import type { BuildTicket } from '../builds/build-ticket.ts';
+import { compressionWarnings } from '../builds/plan/build-compression.ts';
 import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
 import { sentence } from '../builds/solve/conda/builder-required.ts';
@@ -155,10 +156,14 @@ export function createAccept(deps: AcceptDeps): Accept {
         ? deps.manifest(access, found.digest, found.mediaType)
         : deps.baseOf(access, image, []));
       const answer = await serve(intake, image, { access, document }, about);
-      return { ...answer, warnings: [...builderWarnings(plan), ...answer.warnings], ticket };
+      return {
+        ...answer,
+        warnings: [...planWarnings(submission, plan), ...answer.warnings],
+        ticket,
+      };
     }
     const answer = await serveLater(intake, image, about);
-    return { ...answer, warnings: builderWarnings(plan), ticket };
+    return { ...answer, warnings: planWarnings(submission, plan), ticket };
   };
 
   /** Makes a complete image, which contains its config and layers, in the repository of the caller. */
@@ -183,7 +188,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     }));
     const isOpen = frozenPlace(submission, deps.places) !== undefined;
     const warnings = [
-      ...builderWarnings(plan),
+      ...planWarnings(submission, plan),
       ...(isOpen ? [openWarning(plan)] : []),
       ...sifWarnings(plan),
     ];
@@ -217,7 +222,12 @@ export function createAccept(deps: AcceptDeps): Accept {
     if (submission.freeze) return freeze(intake, pinned, image && askedTag(image), onBuild);
     if (!image || !pinned) return build(intake, onBuild);
     const base = await baseFor(pinned, submission, caller);
-    return serve(intake, image, base, { isPublic: base.access.credentials === undefined });
+    const about = { isPublic: base.access.credentials === undefined };
+    const answer = await serve(intake, image, base, about);
+    return {
+      ...answer,
+      warnings: [...compressionWarnings(submission, undefined), ...answer.warnings],
+    };
   };
 }
 
@@ -271,11 +281,15 @@ function targetName(
   return `${scheme}${base}/${token}/${image.repository}${suffix}`;
 }
 
-function builderWarnings(plan: BuildPlan): string[] {
+function planWarnings(submission: Submission, plan: BuildPlan): string[] {
   const reasons = recipeIn(plan)?.builderReasons ?? [];
+  const ignored = compressionWarnings(submission, plan);
   return reasons.length === 0
-    ? []
-    : [`${sentence(reasons)} a builder, so BuildKit makes the image and its layers are not shared`];
+    ? ignored
+    : [
+        ...ignored,
+        `${sentence(reasons)} a builder, so BuildKit makes the image and its layers are not shared`,
+      ];
 }
 
 function openWarning({ target }: BuildPlan): string {

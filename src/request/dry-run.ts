@@ -1,3 +1,4 @@
+import { compressionWarnings } from '../builds/plan/build-compression.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import type { BuildPlaces } from '../builds/plan/plan.ts';
 import type { Solution, SolutionOf } from '../builds/solve/conda/solution-of.ts';
@@ -38,6 +39,7 @@ export interface Forecast {
   /** Why the build could not start now, such as a missing builder; undefined if it could, or if nothing would be built. */
   readonly obstacle: Fault | undefined;
   readonly registries: readonly RegistryForecast[];
+  readonly warnings: readonly string[];
 }
 
 /** The caller's rights to a repository. */
@@ -178,6 +180,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       isCached,
       obstacle: isCached ? undefined : await obstacleTo(plan, solution, caller),
       registries: [...inIt, ...beside],
+      warnings: compressionWarnings(submission, plan),
     };
   };
 
@@ -211,6 +214,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       isCached: isThere && !submission.freeze,
       obstacle: undefined,
       registries: [repository],
+      warnings: compressionWarnings(submission, undefined),
     };
   };
 }

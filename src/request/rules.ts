@@ -1,6 +1,6 @@
+import { checkCompression } from '../builds/plan/build-compression.ts';
 import { inField } from '../builds/plan/field.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
-import { readSifCompression } from '../builds/plan/sif-compression.ts';
 import { Fault } from '../foundation/fault.ts';
 import { givenFields } from '../images/augment/container-config.ts';
 import { parseReference } from '../oci/reference.ts';
@@ -26,7 +26,7 @@ export function checkRules(
   checkPackages(submission);
   checkContexts(submission);
   checkArguments(submission);
-  readSifCompression(submission.buildCompression, submission.format);
+  checkCompression(submission);
   checkBuildOptions(submission);
 }
 
@@ -38,8 +38,6 @@ function checkLegacy({ packages, nameStrategy }: Submission): void {
 
 function checkWhatToServe(submission: Submission): void {
   const { containerImage, containerFile, condaFile, packages } = submission;
-  if (containerImage === '')
-    refuse("'containerImage' is empty: give an image name or leave it out");
   if (containerImage !== undefined && containerFile !== undefined) {
     refuse("'containerImage' must be omitted when 'containerFile' is given: send one of the two");
   }
