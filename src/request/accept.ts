@@ -12,7 +12,12 @@ import type { RightWatch } from '../images/right-watch.ts';
 import { ignoredInSif } from '../images/sif/definition/definition-change.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType, parseManifest } from '../oci/manifest.ts';
-import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
+import {
+  formatReference,
+  maxNameLength,
+  parseReference,
+  type Reference,
+} from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 import type { CredentialSource } from '../upstream/auth/credentials.ts';
@@ -20,6 +25,7 @@ import {
   askedImage,
   askedTag,
   type BaseFinder,
+  checkScheme,
   orasScheme,
   wantedPlatforms,
 } from './asked-image.ts';
@@ -29,7 +35,7 @@ import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
-import type { ContainerToken } from './tokens/container-token.ts';
+import { type ContainerToken, tokenLength } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
 import { changeOf } from './wanted-change.ts';
 
@@ -90,7 +96,9 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** Resolves the requested image, with the rights of the caller. */
   const baseFor = async (image: Reference, submission: Submission, { grant, network }: Caller) => {
     const access = { ...(await accessTo(image, deps.credentialsOf(grant))), network };
-    return { access, document: await deps.baseOf(access, image, wantedPlatforms(submission)) };
+    const document = await deps.baseOf(access, image, wantedPlatforms(submission));
+    checkScheme(submission, document);
+    return { access, document };
   };
 
   /** Issues the container request of an existing image. */
@@ -141,6 +149,11 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** Issues the container request of an image that was built, or is built now. */
   const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
     const { submission, caller, signal } = intake;
+    const { buildRepository } = submission;
+    // Nobody could pull the image after its build.
+    if (buildRepository !== undefined) {
+      checkLength(deps.servedBase, parseReference(buildRepository).repository);
+    }
     // Changes are made when the image is served, so that many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
       { submission, caller, change: {}, signal },
@@ -277,8 +290,19 @@ function targetName(
   { containerImage = '' }: Pick<Submission, 'containerImage'> = {},
 ): string {
   const [scheme = ''] = orasScheme.exec(containerImage) ?? [];
+  checkLength(base, image.repository);
   const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
   return `${scheme}${base}/${token}/${image.repository}${suffix}`;
+}
+
+function checkLength(base: string, repository: string): void {
+  const length = `${base}/`.length + tokenLength + `/${repository}`.length;
+  if (length <= maxNameLength) return;
+  throw new Fault(
+    'bad-request',
+    `The name to pull would have ${length} characters without its tag, and clients accept at most ${maxNameLength}: use an image or a 'buildRepository' with a shorter name, or 'freeze'`,
+    { phase: 'request' },
+  );
 }
 
 function planWarnings(submission: Submission, plan: BuildPlan): string[] {

@@ -13,7 +13,13 @@ import { findManifest } from '../upstream/content/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { Turns } from '../upstream/transport/turns.ts';
-import { askedImage, askedTag, type BaseFinder, wantedPlatforms } from './asked-image.ts';
+import {
+  askedImage,
+  askedTag,
+  type BaseFinder,
+  checkScheme,
+  wantedPlatforms,
+} from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import type { Caller } from './container-request.ts';
 import type { LayerIntake } from './layers/layers.ts';
@@ -198,6 +204,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const document = isThere
       ? await deps.baseOf(access, pinned, wantedPlatforms(submission))
       : undefined;
+    if (document) checkScheme(submission, document);
     if (submission.freeze && document) {
       const frozen = await forecastOf(
         { submission, caller, signal },

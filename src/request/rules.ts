@@ -3,7 +3,7 @@ import { inField } from '../builds/plan/field.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
 import { Fault } from '../foundation/fault.ts';
 import { givenFields } from '../images/augment/container-config.ts';
-import { parseReference } from '../oci/reference.ts';
+import { maxNameLength, parseReference } from '../oci/reference.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
 /**
@@ -74,7 +74,13 @@ function checkFreeze(submission: Submission, places: Pick<BuildPlaces, 'frozen'>
 
 function checkRepository(field: string, value: string | undefined): void {
   if (value === undefined) return;
-  const { tag, digest } = inField(field, () => parseReference(value));
+  const { registry, repository, tag, digest } = inField(field, () => parseReference(value));
+  const { length } = `${registry}/${repository}`;
+  if (length > maxNameLength) {
+    refuse(
+      `'${field}' has ${length} characters, and clients accept names of at most ${maxNameLength}: use a shorter one`,
+    );
+  }
   // Without a path, the port of a registry looks like a tag.
   if (!value.includes('/')) {
     refuse(

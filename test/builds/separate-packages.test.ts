@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isNative } from '../../src/builds/plan/build-plan.ts';
 import { planBuild } from '../../src/builds/plan/plan.ts';
+import { readEntries } from '../../src/builds/recipe/conda/conda-environment.ts';
 import { separatePackages } from '../../src/builds/recipe/conda/package-spec.ts';
 import { buildCases } from '../golden/build-cases.ts';
 
@@ -33,11 +34,18 @@ test('one package with blanks in it stays one package', () => {
 });
 
 const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
+const wantedOf = (entries: readonly string[]) => readEntries('entries', entries).packages;
 const planOf = (entries: readonly string[], condaOpts = {}) =>
   planBuild({ packages: { type: 'CONDA', entries, channels: ['team'], condaOpts } }, places);
 
 test('one entry with two packages has the key of two entries', () => {
   assert.equal(planOf(['a=1 b=2']).key, planOf(['b=2', 'a=1']).key);
+});
+
+// Source: conda, MatchSpec: a build between ^ and $ is a regular expression.
+test('a build may be a regular expression', () => {
+  const entry = "tool[build='^py311.*$']";
+  assert.deepEqual(wantedOf([entry]), [entry]);
 });
 
 test('the image with the package manager that clients send by default requires no builder', () => {

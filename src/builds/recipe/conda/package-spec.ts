@@ -14,7 +14,8 @@ export interface PackageSpec {
 
 const grammar =
   /^(?:(?<channel>.+)::)?(?<name>[A-Za-z0-9_][A-Za-z0-9_.*-]*)(?<constraint>(?:[ =<>!~[].*)?)$/s;
-const constraintGrammar = /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|,~^():/'" -]*\])?$/;
+const constraintGrammar =
+  /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|,~^$?():/'" -]*\])?$/;
 const archive = /\.(?:conda|tar\.bz2)$/;
 
 /**
