@@ -32,7 +32,11 @@ const registryPattern = new RegExp(
   `^(?:${label}(?:\\.${label})*|\\[(?<ipv6>[0-9a-fA-F:.]+)\\])(?::(?<port>[0-9]{1,5}))?$`,
 );
 const dockerHosts = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.io']);
-const maxNameLength = 255;
+/**
+ * Characters that a repository may have, and that clients accept in a whole name without its tag. Source:
+ * containers/image and older versions of Docker, docker/reference: NameTotalLengthMax.
+ */
+export const maxNameLength = 255;
 
 export function isRepository(text: string): boolean {
   return text.length <= maxNameLength && repositoryPattern.test(text);

@@ -21,6 +21,16 @@ export function withoutProtocol(text: string): string {
   return text.trim().replace(/^https?:\/\//i, '');
 }
 
+/**
+ * Returns the name of a registry or of a part of it without the protocol, and without the version of the registry API
+ * where the name is an address of that API: `https://HOST/v2/`.
+ */
+export function withoutApi(text: string): string {
+  const name = withoutProtocol(text);
+  const isAddress = name !== text.trim() || name.endsWith('/');
+  return isAddress ? name.replace(/^([^/]+)\/v[12]\/*$/, '$1') : name;
+}
+
 /** Returns false for a host that URLs rewrite, such as `1.2`, which becomes 1.0.0.2. */
 function isSpelledOut(registry: string): boolean {
   if (registry.startsWith('[')) return true;

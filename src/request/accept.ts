@@ -1,5 +1,6 @@
 import type { OnBegin } from '../builds/asker.ts';
 import type { BuildTicket } from '../builds/build-ticket.ts';
+import { compressionWarnings } from '../builds/plan/build-compression.ts';
 import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
 import { sentence } from '../builds/solve/conda/builder-required.ts';
@@ -11,7 +12,12 @@ import type { RightWatch } from '../images/right-watch.ts';
 import { ignoredInSif } from '../images/sif/definition/definition-change.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
-import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
+import {
+  formatReference,
+  maxNameLength,
+  parseReference,
+  type Reference,
+} from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 import type { CredentialSource } from '../upstream/auth/credentials.ts';
@@ -19,6 +25,7 @@ import {
   askedImage,
   askedTag,
   type BaseFinder,
+  checkScheme,
   type FoundBase,
   orasScheme,
   wantedPlatforms,
@@ -29,7 +36,7 @@ import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
-import type { ContainerToken } from './tokens/container-token.ts';
+import { type ContainerToken, tokenLength } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
 import { changeOf, whyUnchanged } from './wanted-change.ts';
 
@@ -90,7 +97,9 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** Resolves the requested image, with the rights of the caller. */
   const baseFor = async (image: Reference, submission: Submission, { grant, network }: Caller) => {
     const access = { ...(await accessTo(image, deps.credentialsOf(grant))), network };
-    return { access, ...(await deps.baseOf(access, image, wantedPlatforms(submission))) };
+    const found = await deps.baseOf(access, image, wantedPlatforms(submission));
+    checkScheme(submission, found.document);
+    return { access, ...found };
   };
 
   /** Issues the container request of an existing image. */
@@ -143,6 +152,11 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** Issues the container request of an image that was built, or is built now. */
   const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
     const { submission, caller, signal } = intake;
+    const { buildRepository } = submission;
+    // Nobody could pull the image after its build.
+    if (buildRepository !== undefined) {
+      checkLength(deps.servedBase, parseReference(buildRepository).repository);
+    }
     // Changes are made when the image is served, so that many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
       { submission, caller, change: {}, signal },
@@ -158,10 +172,14 @@ export function createAccept(deps: AcceptDeps): Accept {
         ? { document: await deps.manifest(access, found.digest, found.mediaType) }
         : await deps.baseOf(access, image, []);
       const answer = await serve(intake, image, { access, ...base }, about);
-      return { ...answer, warnings: [...builderWarnings(plan), ...answer.warnings], ticket };
+      return {
+        ...answer,
+        warnings: [...planWarnings(submission, plan), ...answer.warnings],
+        ticket,
+      };
     }
     const answer = await serveLater(intake, image, about);
-    return { ...answer, warnings: builderWarnings(plan), ticket };
+    return { ...answer, warnings: planWarnings(submission, plan), ticket };
   };
 
   /** Makes a complete image, which contains its config and layers, in the repository of the caller. */
@@ -186,7 +204,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     }));
     const isOpen = frozenPlace(submission, deps.places) !== undefined;
     const warnings = [
-      ...builderWarnings(plan),
+      ...planWarnings(submission, plan),
       ...(isOpen ? [openWarning(plan)] : []),
       ...sifWarnings(plan),
     ];
@@ -220,7 +238,12 @@ export function createAccept(deps: AcceptDeps): Accept {
     if (submission.freeze) return freeze(intake, pinned, image && askedTag(image), onBuild);
     if (!image || !pinned) return build(intake, onBuild);
     const base = await baseFor(pinned, submission, caller);
-    return serve(intake, image, base, { isPublic: base.access.credentials === undefined });
+    const about = { isPublic: base.access.credentials === undefined };
+    const answer = await serve(intake, image, base, about);
+    return {
+      ...answer,
+      warnings: [...compressionWarnings(submission, undefined), ...answer.warnings],
+    };
   };
 }
 
@@ -269,15 +292,30 @@ function targetName(
   { containerImage = '' }: Pick<Submission, 'containerImage'> = {},
 ): string {
   const [scheme = ''] = orasScheme.exec(containerImage) ?? [];
+  checkLength(base, image.repository);
   const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
   return `${scheme}${base}/${token}/${image.repository}${suffix}`;
 }
 
-function builderWarnings(plan: BuildPlan): string[] {
+function checkLength(base: string, repository: string): void {
+  const length = `${base}/`.length + tokenLength + `/${repository}`.length;
+  if (length <= maxNameLength) return;
+  throw new Fault(
+    'bad-request',
+    `The name to pull would have ${length} characters without its tag, and clients accept at most ${maxNameLength}: use an image or a 'buildRepository' with a shorter name, or 'freeze'`,
+    { phase: 'request' },
+  );
+}
+
+function planWarnings(submission: Submission, plan: BuildPlan): string[] {
   const reasons = recipeIn(plan)?.builderReasons ?? [];
+  const ignored = compressionWarnings(submission, plan);
   return reasons.length === 0
-    ? []
-    : [`${sentence(reasons)} a builder, so BuildKit makes the image and its layers are not shared`];
+    ? ignored
+    : [
+        ...ignored,
+        `${sentence(reasons)} a builder, so BuildKit makes the image and its layers are not shared`,
+      ];
 }
 
 function openWarning({ target }: BuildPlan): string {

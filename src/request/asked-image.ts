@@ -4,6 +4,13 @@ import { Fault } from '../foundation/fault.ts';
 import type { BaseResolver } from '../images/bases/base-image.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
+import {
+  type ImageIndex,
+  type ImageManifest,
+  mayBeRunnable,
+  parseManifest,
+} from '../oci/manifest.ts';
+import { isImageConfigType } from '../oci/media-type.ts';
 import type { Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
 import type { Access } from '../upstream/access.ts';
@@ -23,6 +30,31 @@ export function askedTag({ tag = 'latest', digest }: Reference): string | undefi
 
 /** The scheme that clients write in front of names of Singularity images. */
 export const orasScheme = /^oras:\/\//;
+
+/**
+ * Checks the scheme that the caller wrote: a client that pulls an ordinary image by `oras://` fails with a message of its
+ * own. Throws a {@link Fault} (400).
+ */
+export function checkScheme({ containerImage = '', format }: Submission, base: Document): void {
+  if (!orasScheme.test(containerImage)) return;
+  const manifest = parseManifest(base);
+  // One with a config of another type may be an image or not: the client decides.
+  const isImage = (one: ImageManifest) =>
+    isImageConfigType(one.config.mediaType) && mayBeRunnable(one);
+  if (manifest.kind === 'manifest' && !isImage(manifest)) return;
+  const hasImages = (index: ImageIndex) =>
+    index.manifests.some(({ platform }) => platform && platform.os !== 'unknown');
+  if (manifest.kind === 'index' && !hasImages(manifest)) return;
+  const remedy =
+    format === 'sif'
+      ? "leave out 'oras://'"
+      : "leave out 'oras://', or send 'format: sif' with 'freeze' to have it converted";
+  throw new Fault(
+    'bad-request',
+    `'containerImage': ${containerImage.replace(orasScheme, '')} is a container image, and 'oras://' is for Singularity images and other artifacts: ${remedy}`,
+    { phase: 'request' },
+  );
+}
 
 /** Returns the requested platforms; empty for all platforms of the image. Throws a {@link Fault} (400). */
 export function wantedPlatforms({ containerPlatform, format }: Submission): readonly Platform[] {

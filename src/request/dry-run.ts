@@ -1,3 +1,4 @@
+import { compressionWarnings } from '../builds/plan/build-compression.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import type { BuildPlaces } from '../builds/plan/plan.ts';
 import type { Solution, SolutionOf } from '../builds/solve/conda/solution-of.ts';
@@ -12,7 +13,13 @@ import { findManifest } from '../upstream/content/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import { Turns } from '../upstream/transport/turns.ts';
-import { askedImage, askedTag, type BaseFinder, wantedPlatforms } from './asked-image.ts';
+import {
+  askedImage,
+  askedTag,
+  type BaseFinder,
+  checkScheme,
+  wantedPlatforms,
+} from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import type { Caller } from './container-request.ts';
 import type { LayerIntake } from './layers/layers.ts';
@@ -38,6 +45,7 @@ export interface Forecast {
   /** Why the build could not start now, such as a missing builder; undefined if it could, or if nothing would be built. */
   readonly obstacle: Fault | undefined;
   readonly registries: readonly RegistryForecast[];
+  readonly warnings: readonly string[];
 }
 
 /** The caller's rights to a repository. */
@@ -178,6 +186,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       isCached,
       obstacle: isCached ? undefined : await obstacleTo(plan, solution, caller),
       registries: [...inIt, ...beside],
+      warnings: compressionWarnings(submission, plan),
     };
   };
 
@@ -196,6 +205,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       ? await deps.baseOf(access, pinned, wantedPlatforms(submission))
       : undefined;
     const document = base?.document;
+    if (document) checkScheme(submission, document);
     if (submission.freeze && document) {
       const frozen = await forecastOf(
         { submission, caller, signal },
@@ -212,6 +222,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       isCached: isThere && !submission.freeze,
       obstacle: undefined,
       registries: [repository],
+      warnings: compressionWarnings(submission, undefined),
     };
   };
 }

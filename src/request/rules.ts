@@ -1,9 +1,9 @@
+import { checkCompression } from '../builds/plan/build-compression.ts';
 import { inField } from '../builds/plan/field.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
-import { readSifCompression } from '../builds/plan/sif-compression.ts';
 import { Fault } from '../foundation/fault.ts';
 import { givenFields } from '../images/augment/container-config.ts';
-import { parseReference } from '../oci/reference.ts';
+import { maxNameLength, parseReference } from '../oci/reference.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
 /**
@@ -26,7 +26,7 @@ export function checkRules(
   checkPackages(submission);
   checkContexts(submission);
   checkArguments(submission);
-  readSifCompression(submission.buildCompression, submission.format);
+  checkCompression(submission);
   checkBuildOptions(submission);
 }
 
@@ -38,8 +38,6 @@ function checkLegacy({ packages, nameStrategy }: Submission): void {
 
 function checkWhatToServe(submission: Submission): void {
   const { containerImage, containerFile, condaFile, packages } = submission;
-  if (containerImage === '')
-    refuse("'containerImage' is empty: give an image name or leave it out");
   if (containerImage !== undefined && containerFile !== undefined) {
     refuse("'containerImage' must be omitted when 'containerFile' is given: send one of the two");
   }
@@ -76,7 +74,13 @@ function checkFreeze(submission: Submission, places: Pick<BuildPlaces, 'frozen'>
 
 function checkRepository(field: string, value: string | undefined): void {
   if (value === undefined) return;
-  const { tag, digest } = inField(field, () => parseReference(value));
+  const { registry, repository, tag, digest } = inField(field, () => parseReference(value));
+  const { length } = `${registry}/${repository}`;
+  if (length > maxNameLength) {
+    refuse(
+      `'${field}' has ${length} characters, and clients accept names of at most ${maxNameLength}: use a shorter one`,
+    );
+  }
   // Without a path, the port of a registry looks like a tag.
   if (!value.includes('/')) {
     refuse(

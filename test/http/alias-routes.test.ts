@@ -47,6 +47,10 @@ suite('routes of other services', { concurrency: 2 }, () => {
       assert.equal(view.status, 303, id);
       assert.equal(view.headers.location, `/v1alpha1/builds/${target}`);
     }
+    // An address in other letters is another address.
+    for (const path of ['/Service-Info', '/V1alpha1/inspect', '/V2/', '/Health']) {
+      assert.equal((await call(`${world.sluice.url}${path}`)).status, 404, path);
+    }
     const { serviceInfo } = json(await call(`${world.sluice.url}/service-info`));
     assert.deepEqual([serviceInfo.version, serviceInfo.apiLevel], ['0.1.0', '1.13.0']);
   });

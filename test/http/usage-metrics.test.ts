@@ -74,6 +74,8 @@ test('rules 1 to 6 of the metrics', async () => {
   const orgs = { 'one.org': 110, 'two.org': 1000 };
   assert.deepEqual(await metric(world, 'pulls'), { metric: 'pulls', count: 1111, orgs });
   assert.deepEqual(await metric(world, 'pulls?date=&org='), { metric: 'pulls', count: 1111, orgs });
+  const one = (await metric(world, 'pulls?org=One.ORG')) as { orgs: object };
+  assert.deepEqual(one.orgs, { 'one.org': 110 });
   assert.deepEqual(await metric(world, 'pulls?date=2026-01-01'), {
     metric: 'pulls',
     count: 11,

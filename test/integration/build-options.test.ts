@@ -19,6 +19,20 @@ interface Details {
   readonly reason?: string;
 }
 
+interface ManifestShape {
+  readonly layers: readonly LayerShape[];
+}
+
+interface LayerShape {
+  readonly mediaType: string;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** Returns true for a layer that has the table of eStargz. */
+function hasTable(layer: LayerShape | undefined): boolean {
+  return layer?.annotations?.['containerd.io/snapshot/stargz/toc.digest'] !== undefined;
+}
+
 suite('options of builds', { concurrency: 1 }, () => {
   let registry: Registry;
   let buildkitd: Buildkitd;
@@ -63,6 +77,34 @@ suite('options of builds', { concurrency: 1 }, () => {
     const url = `http://${registry.host}/v2/${repository}/${kind}/${digest}`;
     return (await fetch(url, { headers: accept })).json();
   };
+
+  const layerTypes = {
+    gzip: 'application/vnd.oci.image.layer.v1.tar+gzip',
+    zstd: 'application/vnd.oci.image.layer.v1.tar+zstd',
+    estargz: 'application/vnd.oci.image.layer.v1.tar+gzip',
+  };
+  for (const [mode, mediaType] of Object.entries(layerTypes)) {
+    for (const force of [false, true]) {
+      test(`layers in ${mode}${force ? ', those of the base too' : ''}`, async () => {
+        const repository = `team/${mode}${force ? '-forced' : ''}`;
+        const buildRepository = `${registry.host}/${repository}`;
+        const buildCompression = { mode, level: 9, force };
+        const text = `FROM ${base}\nRUN echo ${mode} > /made`;
+        const make = () =>
+          build(text, { buildRepository, buildCompression, freeze: true, noCache: true });
+        const [{ digest, log, succeeded }, again] = [await make(), await make()];
+        assert.equal(succeeded, true, log);
+        // The files have the date of a build, in every form: the image is the same again.
+        assert.equal(again.digest, digest);
+        const { layers } = (await documentOf(repository, digest, 'manifests')) as ManifestShape;
+        const [first, made] = [layers[0], layers.at(-1)];
+        assert.equal(made?.mediaType, mediaType);
+        assert.equal(hasTable(made), mode === 'estargz');
+        assert.equal(first?.mediaType === mediaType, force || mode !== 'zstd');
+        assert.equal(hasTable(first), force && mode === 'estargz');
+      });
+    }
+  }
 
   test('arguments, a stage, labels, annotations and a date, from the command line', async () => {
     await using place = await makeTempDir('options');

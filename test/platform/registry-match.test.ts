@@ -26,6 +26,9 @@ test('the registry of an entry is recognised in every notation', () => {
     ['localhost/x', 'localhost', 'x'],
     ['[::1]:5000/a//b', '[::1]:5000', 'a/b'],
     ['registry.example/v2', 'registry.example', 'v2'],
+    ['https://registry.example/v2/', 'registry.example', ''],
+    ['registry.example:5000/v2/', 'registry.example:5000', ''],
+    ['https://registry.example/v2/team', 'registry.example', 'v2/team'],
   ] as const) {
     assert.deepEqual(parseScope(text), { host, path }, text);
   }

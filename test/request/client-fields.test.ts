@@ -31,15 +31,16 @@ const refusals: readonly (readonly [body: object, message: RegExp])[] = [
   [{ scanMode: 'required' }, /'scanMode' cannot be honoured: this server does not scan images\./],
   [{ scanMode: 'sometimes' }, /'scanMode' cannot be honoured/],
   [{ containerIncludes: ['alpine'] }, /'containerIncludes' is not provided .* COPY --from=IMAGE/],
-  [{ buildTemplate: 'conda/pixi:v1' }, /'buildTemplate' names a template that this server/],
-  [{ buildTemplate: 'cran/installr:v1' }, /'buildTemplate' names a template/],
 ];
 const warned: readonly (readonly [body: object, message: RegExp])[] = [
   [{ scanMode: 'async' }, /^'scanMode' is ignored: this server does not scan images$/],
   [{ scanLevels: ['LOW'] }, /^'scanLevels' is ignored: this server does not scan/],
+  // A client sends its settings with every request, also for an image that exists.
+  [{ buildTemplate: 'conda/micromamba:v2' }, /^'buildTemplate' is ignored: it is for 'packages'/],
+  [{ buildTemplate: 'cran/installr:v1' }, /^'buildTemplate' is ignored: it is for 'packages'/],
   [
-    { buildTemplate: 'conda/micromamba:v2' },
-    /^'buildTemplate' is ignored: this server makes Conda/,
+    { buildCompression: { mode: 'zstd', level: 3 } },
+    /^'buildCompression' is ignored: the layers of an existing image stay as they are$/,
   ],
   [{ workflowId: '5xK1' }, /^'workflowId' is ignored: the life time/],
   [{ spackTarget: 'x86_64' }, /^'spackTarget' is ignored: Spack is deprecated$/],
@@ -61,6 +62,8 @@ const silent: readonly object[] = [
   { mirror: false, scanMode: 'none', scanLevels: [], containerIncludes: [] },
   { mirror: null, scanMode: null, buildTemplate: null, workflowId: null, whatever: null },
   { buildTemplate: '', workflowId: '', spackTarget: '' },
+  { buildCompression: {} },
+  { buildCompression: { mode: 'gzip' } },
 ];
 
 for (const [body, message] of refusals) {
@@ -107,6 +110,73 @@ test('nested fields are checked too, and hints that clients send for themselves 
   assert.deepEqual(JSON.parse(served.body.toString()).warnings, [
     "'containerConfig.layers[0].gzipdigest' is not a field of this API, and is ignored: did you mean 'gzipDigest'?",
   ]);
+});
+
+test('templates for Conda packages are ignored with a warning, others are refused', async () => {
+  const packages = { type: 'CONDA', entries: ['a'] };
+  for (const buildTemplate of ['conda/micromamba:v1', 'conda/micromamba:v2', 'conda/pixi:v1']) {
+    const reply = await world.ask({ packages, buildTemplate, dryRun: true });
+    const { warnings = [] } = JSON.parse(reply.body.toString());
+    assert.match(warnings[0], /^'buildTemplate' is ignored: this server makes Conda images/);
+  }
+  for (const buildTemplate of ['cran/installr:v1', 'conda/pixi:v9', 7]) {
+    const reply = await world.ask({ packages, buildTemplate, dryRun: true });
+    assertApiFault(reply, 400, /'buildTemplate' names a template that this server does not have/);
+  }
+});
+
+test('a compression is ignored with a warning where no builder makes layers', async () => {
+  const packages = { type: 'CONDA', entries: ['a'] };
+  const buildCompression = { mode: 'estargz', level: 5, force: true };
+  const native = await world.ask({ packages, buildCompression, dryRun: true });
+  assert.deepEqual(JSON.parse(native.body.toString()).warnings, [
+    "'buildCompression' is ignored: layers of Conda packages are shared by many images, and are compressed with gzip",
+  ]);
+  const containerFile = Buffer.from('FROM scratch').toString('base64');
+  const built = await world.ask({ containerFile, buildCompression, dryRun: true });
+  const answer = JSON.parse(built.body.toString());
+  assert.equal(answer.warnings, undefined);
+  const plain = await world.ask({ containerFile, dryRun: true });
+  assert.notEqual(answer.key, JSON.parse(plain.body.toString()).key);
+  const gzip = { containerFile, buildCompression: { mode: 'gzip' }, dryRun: true };
+  const same = await world.ask(gzip);
+  assert.equal(JSON.parse(same.body.toString()).key, JSON.parse(plain.body.toString()).key);
+});
+
+/** Every field that has a type in which a value can be empty. */
+const empty: Readonly<Record<string, unknown>> = {
+  ...{ containerFile: '', condaFile: '', spackFile: '', containerPlatform: '' },
+  ...{ buildRepository: '', cacheRepository: '', timestamp: '', fingerprint: '', format: '' },
+  ...{ towerEndpoint: '', towerAccessToken: '', towerRefreshToken: '', towerWorkspaceId: '' },
+  ...{ packages: {}, nameStrategy: '', buildContext: {}, namedContexts: {}, buildArgs: {} },
+  ...{ buildTarget: '', labels: {}, annotations: {}, created: '', secrets: {}, ssh: {} },
+  ...{ buildCompression: { mode: '' }, containerConfig: {}, freeze: '', dryRun: '', noCache: '' },
+};
+
+for (const [field, value] of Object.entries(empty)) {
+  test(`an empty ${field} is no ${field}`, async () => {
+    const reply = await world.ask({ containerImage, [field]: value });
+    assert.equal(reply.status, 200, reply.body.toString());
+    assert.equal(JSON.parse(reply.body.toString()).warnings, undefined);
+  });
+}
+
+test('all empty values together, also in objects, are no values', async () => {
+  const nested = {
+    packages: { type: '', environment: '', entries: [], channels: [], condaOpts: {} },
+    buildContext: { location: '', gzipDigest: '', tarDigest: '', gzipSize: '' },
+    buildCompression: { mode: '', level: null },
+    containerConfig: { env: [], layers: [] },
+  };
+  const reply = await world.ask({ containerImage, ...empty, ...nested });
+  assert.equal(reply.status, 200, reply.body.toString());
+  // A value that is empty by its meaning stays: these remove what the image has.
+  const removed = { containerConfig: { entrypoint: [] } };
+  const served = await world.ask({ containerImage, ...removed });
+  const { containerToken } = JSON.parse(served.body.toString());
+  const details = await world.sluice.fetch(`/container-token/${containerToken}`);
+  const { request } = (await details.json()) as { request: object };
+  assert.deepEqual({ ...request, ...removed }, request);
 });
 
 test('the deprecated endpoint also warns', async () => {

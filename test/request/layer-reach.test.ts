@@ -41,6 +41,16 @@ test('a layer URL cannot reach addresses that the operator opened for a registry
   }
 });
 
+test('a host that is listed without a port is open on all of its ports', async () => {
+  await using open = await startFaultWorld({ layers: { privateHosts: ['127.0.0.1'] } });
+  const { relay } = open.upstreams;
+  relay.put('open/layer.tar.gz', 'application/gzip', emptyLayer);
+  const layers = [{ location: `http://${relay.host}/v2/open/layer.tar.gz` }];
+  const containerImage = relay.image('team/app').name;
+  const reply = await open.ask({ containerImage, containerConfig: { layers } });
+  assert.equal(reply.status, 200, reply.body.toString());
+});
+
 test('neither can a build context or a dry run', async () => {
   const { relay } = world.upstreams;
   const location = `http://${relay.host}/v2/admin/secrets.tar.gz`;

@@ -1,6 +1,7 @@
 /** Served names in place of image names: their images, with the rights of the caller. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
 import { type FaultWorld, postJson, startFaultWorld } from '../faults/fault-world.ts';
 import { assertApiFault, call } from '../faults/http-client.ts';
 import { emptyLayer, type ScriptedImage } from '../faults/scripted-upstream.ts';
@@ -110,11 +111,51 @@ suite('served names', () => {
   });
 
   test('keep the scheme that clients write before Singularity images', async () => {
-    const { targetImage } = await request(`oras://${image.name}`);
-    assert.match(targetImage, /^oras:\/\/127\.0\.0\.1:\d+\/ct\/[a-z2-7]+\/team\/app:latest$/);
+    const { relay } = world.upstreams;
+    const ociManifest = 'application/vnd.oci.image.manifest.v1+json';
+    const digest = digestOf(Buffer.from('{}'));
+    const config = { mediaType: 'application/vnd.sylabs.sif.config.v1+json', digest, size: 2 };
+    relay.put(`team/sif/blobs/${digest}`, 'application/octet-stream', Buffer.from('{}'));
+    const sif = { schemaVersion: 2, mediaType: ociManifest, config, layers: [] };
+    const manifest = Buffer.from(JSON.stringify(sif));
+    for (const reference of ['latest', digestOf(manifest)]) {
+      relay.put(`team/sif/manifests/${reference}`, ociManifest, manifest);
+    }
+    const { targetImage } = await request(`oras://${relay.host}/team/sif`);
+    assert.match(targetImage, /^oras:\/\/127\.0\.0\.1:\d+\/ct\/[a-z2-7]+\/team\/sif:latest$/);
     const name = targetImage.replace('oras://', '');
     assert.equal((await call(world.sluice.at(name, 'manifests/latest'))).status, 200);
     assert.match((await request(targetImage)).targetImage, /^oras:/);
+  });
+
+  test('have the scheme for Singularity images only where there is one', async () => {
+    for (const dryRun of [false, true]) {
+      const ordinary = await world.ask({ containerImage: `oras://${image.name}`, dryRun });
+      assertApiFault(ordinary, 400, /is a container image, and 'oras:\/\/' is for .*: leave out/);
+    }
+    const served = await request(image.name);
+    const again = await world.ask({ containerImage: `oras://${served.targetImage}` });
+    assertApiFault(again, 400, /is a container image/);
+  });
+
+  // Source: containers/image, which refuses a longer name before it asks a registry.
+  test('are not longer than clients accept', async () => {
+    const { relay } = world.upstreams;
+    const rest = `127.0.0.1:65535/ct/${'x'.repeat(32)}/`.length;
+    const fits = relay.image(`l/${'a'.repeat(255 - rest - 2)}`);
+    assert.ok((await request(fits.name)).targetImage.replace(/:latest$/, '').length <= 255);
+    const long = relay.image(`l/${'a'.repeat(232)}`);
+    assertApiFault(
+      await world.ask({ containerImage: long.name }),
+      400,
+      /clients accept at most 255/,
+    );
+    const containerFile = Buffer.from('FROM scratch').toString('base64');
+    const buildRepository = `${relay.host}/${'a'.repeat(232)}`;
+    const built = await world.ask({ containerFile, buildRepository });
+    assertApiFault(built, 400, /clients accept at most 255/);
+    const frozen = { containerFile, buildRepository: `${buildRepository}aaaaaaaaaa`, freeze: true };
+    assertApiFault(await world.ask(frozen), 400, /'buildRepository' has 2\d\d characters/);
   });
 
   test('cannot be used here where pulls require a login', async () => {

@@ -46,6 +46,32 @@ test('spellings of hosts in auths', async () => {
   }
 });
 
+// Source: containers-auth.json(5): podman and skopeo write keys for parts of a registry.
+test('a key with a path is for that part of a registry, and the longest one counts', async () => {
+  const find = dockerConfigCredentials(
+    JSON.stringify({
+      auths: {
+        'quay.io/team': { auth: auth('team', '1') },
+        'quay.io/team/app': { auth: auth('app', '2') },
+        'quay.io/other/': { auth: auth('other', '3') },
+        'docker.io/lab': { auth: auth('lab', '4') },
+        'index.docker.io/v1': { auth: auth('hub', '5') },
+        'ghcr.io/v2/': { auth: auth('hub', '6') },
+      },
+    }),
+  );
+  assert.deepEqual(await find('quay.io', 'team/tool'), password('team', '1'));
+  assert.deepEqual(await find('quay.io', 'team'), password('team', '1'));
+  assert.deepEqual(await find('quay.io', 'team/app/deep'), password('app', '2'));
+  assert.deepEqual(await find('quay.io', 'team/apple'), password('team', '1'));
+  assert.deepEqual(await find('quay.io', 'other/x'), password('other', '3'));
+  assert.equal(await find('quay.io', 'teams/x'), undefined);
+  assert.equal(await find('quay.io'), undefined);
+  assert.deepEqual(await find('docker.io', 'lab/x'), password('lab', '4'));
+  assert.deepEqual(await find('docker.io', 'library/alpine'), password('hub', '5'));
+  assert.deepEqual(await find('ghcr.io', 'v2/x'), password('hub', '6'));
+});
+
 test('credential helpers', async () => {
   await using directory = await makeTempDir('helper');
   const helper = directory.join('docker-credential-of-tests');

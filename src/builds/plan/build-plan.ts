@@ -83,10 +83,21 @@ export interface RecipeOrigin {
   readonly isFiltered?: true;
   /** The options of the build, without the caller's secrets. */
   readonly options?: BuildOptions | undefined;
+  /** Compression of the layers that the builder makes. Default: gzip. */
+  readonly layers?: LayerCompression | undefined;
   /** Images that replace other images or stages. */
   readonly namedContexts?: NamedContexts | undefined;
   /** Singularity images by their names in the Dockerfile: each is replaced by an image made from it. */
   readonly sifBases?: NamedContexts | undefined;
+}
+
+/** Compression of the layers that a builder makes. */
+export interface LayerCompression {
+  readonly mode: 'gzip' | 'zstd' | 'estargz';
+  /** Default: the builder's own. */
+  readonly level?: number;
+  /** True to compress the layers of base images again, too. */
+  readonly force?: true;
 }
 
 /** An existing image. */

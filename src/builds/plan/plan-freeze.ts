@@ -3,11 +3,11 @@ import { imageDefinition } from '../../images/sif/definition/definition-runtime.
 import type { Document } from '../../oci/document.ts';
 import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, type Reference } from '../../oci/reference.ts';
+import { compressionOption, readSifCompression } from './build-compression.ts';
 import { buildKey } from './build-key.ts';
 import type { BuildPlan } from './build-plan.ts';
 import { imageName } from './image-name.ts';
 import type { BuildFields } from './plan.ts';
-import { compressionOption, readSifCompression } from './sif-compression.ts';
 
 /** Returns the plan that copies an existing image to a repository, with the changes made in the image itself. */
 export function planFreeze(
@@ -25,7 +25,7 @@ export function planFreeze(
   const source = { kind: 'image', digest } as const;
   const from = formatReference({ registry, repository: path });
   const isSif = format === 'sif';
-  const compression = readSifCompression(buildCompression, format);
+  const compression = readSifCompression({ buildCompression, format });
   const named = tag === undefined ? from : formatReference({ registry, repository: path, tag });
   const key = buildKey({
     ...{ source, platforms: [], repository, nameStrategy, format },

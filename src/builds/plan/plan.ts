@@ -11,6 +11,13 @@ import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
 import { readBuildSource } from '../recipe/read-source.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../recipe/submitted.ts';
+import {
+  compressionOption,
+  layersOption,
+  readLayerCompression,
+  readSifCompression,
+  type SubmittedCompression,
+} from './build-compression.ts';
 import { buildKey } from './build-key.ts';
 import { type BuildOptionsWish, optionsInKey, readBuildOptions } from './build-options.ts';
 import type { BuildPlan } from './build-plan.ts';
@@ -18,11 +25,6 @@ import { checkOnePlatform, readPlatforms } from './build-platforms.ts';
 import { chooseFrontend, type FrontendSetting } from './frontend.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
 import { contextOptions, readNamedContexts } from './named-contexts.ts';
-import {
-  compressionOption,
-  readSifCompression,
-  type SubmittedCompression,
-} from './sif-compression.ts';
 
 /** The fields of a container request that decide the result of a build. */
 export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
@@ -103,7 +105,9 @@ export function planBuild(
   const platforms = parsed.map(formatPlatform);
   const repository = wish.buildRepository ?? frozenPlace(wish, places) ?? places.repository;
   const namedContexts = readNamedContexts(wish.namedContexts);
-  const compression = readSifCompression(wish.buildCompression, format);
+  const compression = readSifCompression(wish);
+  // Layers of packages are shared by images, whatever their requests say.
+  const layers = recipe.maker === 'native' ? undefined : readLayerCompression(wish);
   const options = readBuildOptions(wish, {
     isDockerfile: !kind.isGenerated,
     isSif: format === 'sif',
@@ -118,6 +122,7 @@ export function planBuild(
     options: {
       ...contextOptions(namedContexts),
       ...compressionOption(compression),
+      ...layersOption(layers),
       ...argumentOptions(wish),
       ...optionsInKey(options),
       ...(isFiltered ? { dockerignore: 'off' } : {}),
@@ -166,6 +171,7 @@ export function planBuild(
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
       ...(Object.keys(sifBases).length > 0 ? { sifBases } : {}),
       ...(Object.keys(options).length > 0 ? { options } : {}),
+      ...(layers ? { layers } : {}),
     },
     change,
     ...(format === 'sif'

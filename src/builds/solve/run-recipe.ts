@@ -187,6 +187,16 @@ function annotationAttrs({ options }: RecipeOrigin): Record<string, string> {
   return Object.fromEntries(annotations.map(([name, text]) => [`annotation.${name}`, text]));
 }
 
+function compressionAttrs({ layers }: RecipeOrigin): Record<string, string> {
+  if (!layers) return {};
+  const { mode, level, force } = layers;
+  return {
+    compression: mode,
+    ...(level === undefined ? {} : { 'compression-level': String(level) }),
+    ...(force ? { 'force-compression': 'true' } : {}),
+  };
+}
+
 function namespaceOf(owner: string): string {
   return createHash('sha256').update(`owner ${owner}`).digest('hex');
 }
@@ -231,8 +241,10 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
             insecure: isPlainHttp(target.registry),
             attrs: {
               ...(target.tag !== undefined ? {} : { 'push-by-digest': 'true' }),
-              // Byte code contains the time of its source: dating/redate-image changes both.
-              'rewrite-timestamp': 'false',
+              // Byte code contains the time of its source: dating/redate-image changes both. It cannot change eStargz
+              // layers, which have a table of their own bytes.
+              'rewrite-timestamp': String(recipe.layers?.mode === 'estargz'),
+              ...compressionAttrs(recipe),
               ...annotationAttrs(recipe),
             },
           },

@@ -153,9 +153,9 @@ export function createSolve(deps: SolveDeps): Solve {
       });
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);
-      const { created } = recipe.options ?? {};
+      const { layers: compression, options: { created } = {} } = recipe;
       const written = await step('Set the dates of files', ({ write }) =>
-        deps.redate(source, image, created, write, signal),
+        deps.redate(source, image, { created, compression }, write, signal),
       );
       const { digest } = written.root;
       const mediaType = manifestType(written.root);

@@ -27,7 +27,7 @@ const metricQuery = z.object({
     .refine(text => text === '' || isDay(text), 'must be a day of the form yyyy-mm-dd')
     .optional()
     .describe('Day, yyyy-mm-dd (UTC)'),
-  org: z.string().optional().describe('Domain of an organisation'),
+  org: z.string().optional().describe('Domain of an organisation; case does not matter'),
   arch: z.string().optional().describe('Not counted by this server: v1alpha3 refuses it'),
 });
 
@@ -59,7 +59,7 @@ export const metricsRoutes = versions.flatMap(({ version, id }) =>
             { phase: 'request' },
           );
         }
-        const [day, org] = [date || undefined, sentOrg || undefined];
+        const [day, org] = [date || undefined, sentOrg?.toLowerCase() || undefined];
         const query = { day, org };
         const count = await usage.count(metric, query);
         if (version === 'v1alpha2' && day !== undefined && org !== undefined) return { count };

@@ -19,9 +19,10 @@ export type Found<R> =
 /** Returns undefined for a path without a route. */
 export type Router<R> = (method: string, path: string) => Found<R> | undefined;
 
-/** Creates a router, which finds routes by method and path. It treats `HEAD` as `GET` and ignores a trailing slash. */
+/** Creates a router, which finds routes by method and path. It treats `HEAD` as `GET` and ignores a slash at
+ * the end, but not case. */
 export function createRouter<R extends Routable>(routes: readonly R[]): Router<R> {
-  const router = new KoaRouter();
+  const router = new KoaRouter({ sensitive: true });
   const routeOf = new Map<object, R>();
   for (const route of routes) {
     for (const path of [route.path, ...(route.aliases ?? [])]) {

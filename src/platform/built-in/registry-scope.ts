@@ -1,7 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import { withoutSlashes } from '../../foundation/text/trim.ts';
 import { parseReference } from '../../oci/reference.ts';
-import { registryHost, withoutProtocol } from '../../oci/registry-name.ts';
+import { registryHost, withoutApi } from '../../oci/registry-name.ts';
 
 // The grammar needs this much to distinguish a host from a path.
 const inside = '/x/x';
@@ -11,7 +11,7 @@ const inside = '/x/x';
  * without protocol. The default is Docker Hub, `docker.io`. Throws a {@link Fault} (400).
  */
 export function registryScope(text = 'docker.io'): string {
-  const name = withoutSlashes(withoutProtocol(text))
+  const name = withoutSlashes(withoutApi(text))
     // Docker writes Docker Hub into its configuration like this.
     .replace(/^(index\.docker\.io)\/v1$/i, '$1');
   if (registryHost(name) === undefined) throw refused();

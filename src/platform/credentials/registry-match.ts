@@ -1,5 +1,5 @@
 import { canonicalRegistry } from '../../oci/reference.ts';
-import { registryHost } from '../../oci/registry-name.ts';
+import { registryHost, withoutApi } from '../../oci/registry-name.ts';
 import type { CredentialEntry } from '../workflow-platform.ts';
 import { ecrRegistry } from './ecr-registry.ts';
 
@@ -28,11 +28,11 @@ export function isAzureRegistry(host: string): boolean {
 }
 
 /**
- * Returns `host[/path]` in canonical spelling. Accepts a scheme, a slash at the end, and the API version that docker
- * appends to its own host. Without a host it is Docker Hub, as in image names.
+ * Returns `host[/path]` in canonical spelling. Accepts a scheme, a slash at the end, the address of the registry's
+ * API, and the API version that docker appends to its own host. Without a host it is Docker Hub, as in image names.
  */
 export function parseScope(text: string | undefined): RegistryScope {
-  const trimmed = (text ?? '').trim().replace(/^https?:\/\//i, '');
+  const trimmed = withoutApi(text ?? '');
   const segments = trimmed.split('/').filter(segment => segment !== '');
   const [first = ''] = segments;
   const hasHost = /[.:]/.test(first) || first === 'localhost';

@@ -6,6 +6,8 @@ export type ContainerToken = string & { readonly __brand: 'ContainerToken' };
 // Base 32 (RFC 4648) in lower case: valid in a repository name, and 20 bytes give 32 characters.
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
 const randomByteCount = 20;
+/** Characters of a token. */
+export const tokenLength = 32;
 const pattern = /^[a-z2-7]{32}$/;
 
 /** Returns a new token of 160 random bits. */

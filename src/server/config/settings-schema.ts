@@ -187,7 +187,7 @@ const layers = z.strictObject({
   privateHosts: list
     .default([])
     .describe(
-      'Hosts from which layers may be downloaded at a loopback, private or link-local address. `registries` does not apply to layer URLs',
+      'Hosts, with a port or for all ports, from which layers may be downloaded at a loopback, private or link-local address. `registries` does not apply to layer URLs',
     ),
   mounted: list
     .default(['https://fusionfs.seqera.io/'])

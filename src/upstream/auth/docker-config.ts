@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { canonicalRegistry } from '../../oci/reference.ts';
+import { withoutApi } from '../../oci/registry-name.ts';
 import type { CredentialSource, Credentials } from './credentials.ts';
 
 const run = promisify(execFile);
@@ -20,27 +21,51 @@ const configSchema = z.object({
 });
 
 /**
- * Returns the credentials in a docker `config.json`: `auths`, `credHelpers` and `credsStore`. Matches a registry by
- * its exact host, and accepts the spellings that docker itself writes for Docker Hub. Throws when the text is not such
- * a file. Source: docker CLI reference, Configuration files.
+ * Returns the credentials in a docker `config.json` or podman `auth.json`: `auths`, `credHelpers` and `credsStore`.
+ * Matches a registry by its exact host, with the longest path that contains the repository, and accepts the spellings
+ * that docker itself writes for Docker Hub. Throws when the text is not such a file. Source: docker CLI reference,
+ * Configuration files; containers-auth.json(5).
  */
 export function dockerConfigCredentials(text: string): CredentialSource {
   const config = configSchema.parse(JSON.parse(text));
   const auths = new Map(
-    Object.entries(config.auths).map(([key, entry]) => [registryOfKey(key), entry]),
+    Object.entries(config.auths).map(([key, entry]) => [placeOfKey(key), entry]),
   );
   const helpers = new Map(
     Object.entries(config.credHelpers).map(([key, name]) => [registryOfKey(key), name]),
   );
-  return async registry => {
+  return async (registry, repository) => {
     const host = canonicalRegistry(registry);
     const helper = helpers.get(host);
     if (helper) return askHelper(helper, host);
-    const entry = auths.get(host);
-    const own = entry && credentialsOf(entry);
-    if (own) return own;
+    for (const place of placesOf(host, repository)) {
+      const entry = auths.get(place);
+      const own = entry && credentialsOf(entry);
+      if (own) return own;
+    }
     return config.credsStore ? askHelper(config.credsStore, host) : undefined;
   };
+}
+
+/** Returns a repository and everything that contains it, the smallest first: `host/a/b`, `host/a`, `host`. */
+function placesOf(host: string, repository: string | undefined): string[] {
+  const parts = repository === undefined ? [] : repository.split('/');
+  return [...parts.keys(), parts.length]
+    .map(count => [host, ...parts.slice(0, count)].join('/'))
+    .reverse();
+}
+
+/** Returns `host[/path]`. A key with a protocol is docker's, which looks at the host only. */
+function placeOfKey(key: string): string {
+  if (/^https?:\/\//.test(key)) return registryOfKey(key);
+  const [host = '', ...path] = withoutApi(key).split('/');
+  const inner = path.filter(part => part !== '');
+  return [canonicalRegistry(host), ...(isApi(host, inner) ? [] : inner)].join('/');
+}
+
+/** `index.docker.io/v1` is how docker names its own registry. */
+function isApi(host: string, path: readonly string[]): boolean {
+  return canonicalRegistry(host) === 'docker.io' && /^v[12]$/.test(path.join('/'));
 }
 
 /** `https://index.docker.io/v1/` and `registry.example.com` both name a host. */

@@ -101,9 +101,11 @@ export function createTransport(
     isAllowed,
     wayTo: createWayTo(proxyFor, isAllowed, proxyNames),
   });
-  const ownReach = reachWith(host => listed(host) || privateHosts.includes(host));
+  const isPrivate = (host: string) =>
+    privateHosts.includes(host) || privateHosts.includes(host.replace(/:\d+$/, ''));
+  const ownReach = reachWith(host => listed(host) || isPrivate(host));
   // Layer URLs may name the private hosts themselves, with any path.
-  const strangersReach = reachWith(host => privateHosts.includes(host));
+  const strangersReach = reachWith(isPrivate);
   // Docker Hub is listed by a name that is not the host of its API.
   const isListed = (host: string) =>
     ownReach.isAllowed(host) || settingsOf(registries, host).allowPrivateAddress;

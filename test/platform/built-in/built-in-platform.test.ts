@@ -224,6 +224,9 @@ suite('credentials', () => {
       ['ghcr.io/team', 'ghcr.io/team'],
       ['localhost:5000/a/b', 'localhost:5000/a/b'],
       ['127.0.0.1:5000', '127.0.0.1:5000'],
+      ['https://registry.example.com:8443/v2/', 'registry.example.com:8443'],
+      ['registry.example.com/v2/', 'registry.example.com'],
+      ['registry.example.com/v2', 'registry.example.com/v2'],
       ['[::1]:5000/a', '[::1]:5000/a'],
     ];
     for (const [at, [given, wanted]] of cases.entries()) {

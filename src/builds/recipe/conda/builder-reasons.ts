@@ -1,5 +1,5 @@
 import type { RecipeOptions } from '../recipe-kind.ts';
-import { defaultMambaImage } from './conda-options.ts';
+import { usualMambaImages } from './conda-options.ts';
 import { type CondaSource, packageUrlsIn, pipIn } from './conda-source.ts';
 
 /**
@@ -13,7 +13,7 @@ export function builderReasons(
   const { mambaImage, commands } = options;
   const reasons: readonly (readonly [reason: string, isGiven: boolean])[] = [
     ["'condaOpts.commands'", commands.length > 0],
-    [`'condaOpts.mambaImage' ${mambaImage}`, mambaImage !== defaultMambaImage],
+    [`'condaOpts.mambaImage' ${mambaImage}`, !usualMambaImages.includes(mambaImage)],
     ["the 'pip' packages", pipIn(wanted).length > 0],
     ["a package of a 'file' URL", packageUrlsIn(wanted).some(url => url.startsWith('file:'))],
     [

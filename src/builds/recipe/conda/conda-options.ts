@@ -14,8 +14,14 @@ const defaultOptions = {
   basePackages: 'conda-forge::procps-ng',
 } as const;
 
-/** The full name of the default image with the package manager. */
-export const defaultMambaImage = formatReference(parseReference(defaultOptions.mambaImage));
+/**
+ * The full names of the images with the package manager that existing clients send without being asked to. Source:
+ * reference service, defaults of its two templates.
+ */
+export const usualMambaImages: readonly string[] = [
+  defaultOptions.mambaImage,
+  'mambaorg/micromamba:2-amazon2023',
+].map(name => formatReference(parseReference(name)));
 
 // Instructions that a command may be; any other instruction would change the structure of the recipe.
 const taken = /^(?:ENV|LABEL|USER|WORKDIR)\s/;

@@ -14,7 +14,8 @@ export interface PackageSpec {
 
 const grammar =
   /^(?:(?<channel>.+)::)?(?<name>[A-Za-z0-9_][A-Za-z0-9_.*-]*)(?<constraint>(?:[ =<>!~[].*)?)$/s;
-const constraintGrammar = /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|,~^():/'" -]*\])?$/;
+const constraintGrammar =
+  /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|,~^$?():/'" -]*\])?$/;
 const archive = /\.(?:conda|tar\.bz2)$/;
 
 /**
@@ -36,6 +37,22 @@ export function readPackage(field: string, text: string): string {
   if (groups.channel !== undefined) readChannel(field, groups.channel);
   else refusePathToken(field, splitChannel(spec).channel ?? '');
   return spec;
+}
+
+// A channel or a name with an operator: no version and no build looks like this.
+const namedWord = /^(?:pip:\S+|[^\s'"[\]]+::[^\s'"]+|[A-Za-z_][A-Za-z0-9_.-]*(?:[=<>!~]=?|\[).+)$/;
+
+/**
+ * Returns the packages in an entry of a list: some clients send all packages as one text, `samtools=1.20 bwa=0.7.18`. A
+ * text is one package unless another of its words also starts one: `samtools 1.20` and `samtools >=1.19, <2` are.
+ */
+export function separatePackages(entry: string): readonly string[] {
+  const words = entry.trim().split(/\s+/);
+  const [first = '', ...others] = words;
+  if (/['"]|\[[^\]]*\s/.test(entry) || others.length === 0 || !/^[A-Za-z0-9_]/.test(first)) {
+    return [entry];
+  }
+  return others.every(word => namedWord.test(word)) ? words : [entry];
 }
 
 /** Returns the parts of a text from {@link readPackage}; undefined for the URL of a package. */

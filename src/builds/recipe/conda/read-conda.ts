@@ -8,6 +8,7 @@ import { readEntries, readEnvironmentFile } from './conda-environment.ts';
 import { readCondaOptions } from './conda-options.ts';
 import type { CondaSource, CondaWanted } from './conda-source.ts';
 import { isLockUrl, readLockFile, readLockUrl } from './lock/conda-lock.ts';
+import { separatePackages } from './package-spec.ts';
 import { checkPlatforms, subdirOf } from './platform-fit.ts';
 
 /**
@@ -79,7 +80,7 @@ function readList(
   if (isLockText(whole)) return readLockFile(field, whole, subdirs);
   const [first = '', ...others] = entries;
   if (others.length === 0 && isLockUrl(first)) return readLockUrl(`${field}[0]`, first);
-  return readEntries(field, entries);
+  return readEntries(field, entries.flatMap(separatePackages));
 }
 
 function condaSource(

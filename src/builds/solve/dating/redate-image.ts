@@ -20,8 +20,9 @@ import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { LocalFile } from '../../../storage/content/scratch-file.ts';
 import type { Access } from '../../../upstream/access.ts';
 import type { RegistryClient } from '../../../upstream/registry-client.ts';
+import type { LayerCompression } from '../../plan/build-plan.ts';
 import { buildTime } from './build-time.ts';
-import { readLayer, redateLayer } from './redate-layer.ts';
+import { type LayerForm, readLayer, redateLayer } from './redate-layer.ts';
 import { Redating } from './redating.ts';
 
 export interface RedateDeps {
@@ -44,19 +45,23 @@ export interface RedatedImage {
  * Sets the date of a build on everything the build has made, in all layers except those of the base image. BuildKit can
  * do this too, but leaves outdated compiled Python code. Throws a `Fault`.
  *
- * @param created date for the config of the image, if it changes
+ * @param wish date for the config of the image, if it changes, and the compression of the layers
  */
 export type RedateImage = (
   source: Access,
   root: Document,
-  created: string | undefined,
+  wish: RedateWish,
   log: (line: string) => void,
   signal: AbortSignal,
 ) => Promise<RedatedImage>;
 
-interface Run {
+export interface RedateWish {
+  readonly created?: string | undefined;
+  readonly compression?: LayerCompression | undefined;
+}
+
+interface Run extends RedateWish {
   readonly source: Access;
-  readonly created: string | undefined;
   readonly generated: Map<Digest, Document>;
   readonly layers: InjectedLayer[];
   readonly blobs: MadeBlobs;
@@ -87,7 +92,7 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     manifest: ImageManifest,
     run: Run,
   ): Promise<Document> => {
-    const { source, created, generated, log, signal } = run;
+    const { source, created, compression, generated, log, signal } = run;
     const config = await documents.config(source, manifest.config);
     const own = ownLayers(manifest, config);
     if (own.length === 0 && created === undefined) return document;
@@ -99,11 +104,12 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
       const layer = manifest.layers[index] as Descriptor;
       const { path } = files.use(await openLayer(layer, run));
       paths.push({ index, path });
-      await readLayer(path, redating, signal);
+      await readLayer(path, formOf(layer), redating, signal);
     }
     const changed = new Map<number, InjectedLayer>();
     for (const { index, path } of paths) {
-      const layer = await redateLayer(path, redating, content, signal);
+      const form = { ...compression, ...formOf(manifest.layers[index] as Descriptor) };
+      const layer = await redateLayer(path, form, redating, content, signal);
       if (layer) changed.set(index, layer);
     }
     if (changed.size === 0 && created === undefined) return document;
@@ -151,14 +157,14 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     return written;
   };
 
-  return async (source, root, created, log, signal) => {
+  return async (source, root, wish, log, signal) => {
     const generated = new Map<Digest, Document>();
     const layers: InjectedLayer[] = [];
     const blobs = blobsOf({ image: { root, generated: new Map() }, added: [], source }, deps);
     try {
       const redated = await redate(root, {
+        ...wish,
         source,
-        created,
         generated,
         layers,
         blobs,
@@ -187,8 +193,19 @@ function ownLayers(manifest: ImageManifest, config: Document): number[] {
     .flatMap((entry, index) => {
       const layer = manifest.layers[index];
       const isOwn = Date.parse(String(entry?.created)) === buildTime * 1000;
-      return isOwn && layer && /[.+]gzip$/.test(layer.mediaType) ? [index] : [];
+      return isOwn && layer && isChangeable(layer) ? [index] : [];
     });
+}
+
+// The annotation of eStargz, whose table describes the bytes of the layer.
+const tableAnnotation = 'containerd.io/snapshot/stargz/toc.digest';
+
+function isChangeable({ mediaType, annotations }: Descriptor): boolean {
+  return /[.+](?:gzip|zstd)$/.test(mediaType) && !Object.hasOwn(annotations ?? {}, tableAnnotation);
+}
+
+function formOf({ mediaType }: Descriptor): Pick<LayerForm, 'mode'> {
+  return { mode: mediaType.endsWith('zstd') ? 'zstd' : 'gzip' };
 }
 
 function changeConfig(

@@ -1,6 +1,12 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import { createGunzip, createGzip } from 'node:zlib';
+import {
+  constants,
+  createGunzip,
+  createGzip,
+  createZstdCompress,
+  createZstdDecompress,
+} from 'node:zlib';
 import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
@@ -10,16 +16,37 @@ import { LayerEntries } from './tar-entries.ts';
 
 const chunkSize = 256 * 1024;
 
-/** Reads a layer, a gzip file, and records what later changes of the image's layers require. */
+/** How a layer is compressed. */
+export interface LayerForm {
+  readonly mode: 'gzip' | 'zstd';
+  readonly level?: number;
+}
+
+// Higher levels take windows of memory that readers refuse.
+const mostZstd = 19;
+
+function unpack({ mode }: Pick<LayerForm, 'mode'>) {
+  return mode === 'zstd' ? createZstdDecompress({ chunkSize }) : createGunzip({ chunkSize });
+}
+
+function pack({ mode, level }: LayerForm) {
+  if (mode === 'gzip') return createGzip({ chunkSize, ...(level === undefined ? {} : { level }) });
+  const params =
+    level === undefined ? {} : { [constants.ZSTD_c_compressionLevel]: Math.min(level, mostZstd) };
+  return createZstdCompress({ chunkSize, params });
+}
+
+/** Reads a layer, and records what later changes of the image's layers require. */
 export async function readLayer(
   path: string,
+  form: Pick<LayerForm, 'mode'>,
   redating: Redating,
   signal: AbortSignal,
 ): Promise<void> {
   const entries = new LayerEntries(redating.reader());
   await pipeline(
     createReadStream(path),
-    createGunzip({ chunkSize }),
+    unpack(form),
     async (chunks: AsyncIterable<Buffer>) => {
       for await (const chunk of chunks) entries.pass(chunk);
       entries.end();
@@ -31,6 +58,7 @@ export async function readLayer(
 /** Writes the changed layer to the content store; returns undefined if nothing in it changes. */
 export async function redateLayer(
   path: string,
+  form: LayerForm,
   redating: Redating,
   content: ContentStore,
   signal: AbortSignal,
@@ -46,12 +74,12 @@ export async function redateLayer(
   try {
     await pipeline(
       createReadStream(path),
-      createGunzip({ chunkSize }),
+      unpack(form),
       async function* change(chunks: AsyncIterable<Buffer>) {
         for await (const chunk of chunks) yield await take(entries.pass(chunk));
         yield await take(entries.end());
       },
-      createGzip({ chunkSize }),
+      pack(form),
       async (chunks: AsyncIterable<Buffer>) => {
         for await (const chunk of chunks) await file.write(chunk);
       },

@@ -83,9 +83,9 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
   },
   compression: {
     type: 'string',
-    value: 'gzip|zstd[:LEVEL]',
+    value: 'gzip|zstd|estargz[:LEVEL]',
     description:
-      'Compression of a Singularity image. zstd:9 takes half the time of gzip:6. Default: gzip:6',
+      'Compression of the layers that a builder makes, or of a Singularity image. For the latter, zstd:9 takes half the time of gzip:6. Default: gzip',
   },
   platform: {
     type: 'string',
@@ -246,10 +246,10 @@ function buildArgsOf(given: readonly string[]): Record<string, string> {
 
 function compressionOf(given: string | undefined): Pick<Submission, 'buildCompression'> {
   if (given === undefined) return {};
-  const [, mode, level] = /^(gzip|zstd)(?::(\d+))?$/.exec(given) ?? [];
+  const [, mode, level] = /^(gzip|zstd|estargz)(?::(\d+))?$/.exec(given) ?? [];
   if (mode === undefined) {
     throw new CommandError(
-      `--compression ${given}: expected gzip, zstd, gzip:LEVEL or zstd:LEVEL`,
+      `--compression ${given}: expected gzip, zstd or estargz, with or without :LEVEL`,
       2,
     );
   }

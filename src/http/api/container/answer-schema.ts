@@ -200,7 +200,11 @@ export const serviceInfoSchema = z
     serviceInfo: z.object({
       version: z.string(),
       commitId: z.string(),
-      apiLevel: z.string().describe('Version of Wave whose API this server provides'),
+      apiLevel: z
+        .string()
+        .describe(
+          'Version of Wave whose API this server provides for existing clients, without mirrors, scans and R packages',
+        ),
     }),
   })
   .meta({ title: 'ServiceInfo' });

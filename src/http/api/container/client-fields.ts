@@ -12,8 +12,8 @@ export interface ClientField {
   /** How the documentation describes the handling of the field. */
   readonly handling: 'refused' | 'warning' | 'no effect';
   readonly about: string;
-  /** Returns the objection to a value, as the rest of a sentence that begins with the name of the field. */
-  readonly objection: (value: unknown) => Objection;
+  /** Returns the objection to a value in a body, as the rest of a sentence that begins with the name of the field. */
+  readonly objection: (value: unknown, body: Readonly<Record<string, unknown>>) => Objection;
 }
 
 const noScan = 'this server does not scan images';
@@ -77,12 +77,15 @@ export const clientFields: readonly ClientField[] = [
   },
   {
     path: 'buildTemplate',
-    handling: 'refused',
+    handling: 'warning',
     about:
-      '`conda/micromamba:v1` and `:v2` are answered with a warning: Sluice makes Conda images in its own way, which `dryRun` shows. Others are refused',
-    objection: value => {
+      'Sluice makes Conda images in its own way, which `dryRun` shows. With `packages`, a template that is not for Conda packages is refused',
+    objection: (value, { packages }) => {
       if (!isSomething(value)) return undefined;
-      if (typeof value === 'string' && /^conda\/micromamba:v[12]$/.test(value)) {
+      if (!isSomething(packages)) {
+        return { warning: "is ignored: it is for 'packages', and the request has none" };
+      }
+      if (typeof value === 'string' && /^conda\/(?:micromamba:v[12]|pixi:v1)$/.test(value)) {
         return {
           warning:
             'is ignored: this server makes Conda images in its own way, which a dry run shows',
@@ -93,12 +96,6 @@ export const clientFields: readonly ClientField[] = [
           "names a template that this server does not have: leave it out for Conda packages, or send a Dockerfile as 'containerFile'",
       };
     },
-  },
-  {
-    path: 'buildCompression.force',
-    handling: 'warning',
-    about: 'Layers of base images stay as they are',
-    objection: ignored('layers of base images stay as they are'),
   },
   {
     path: 'workflowId',

@@ -28,10 +28,12 @@ export function isDryRunId(requestId: string): boolean {
 
 /** Returns the answer to a dry run. Source: reference service, `dryRun`: a dry run reports build number 0. */
 export function forecastAnswer(
-  { image, digest, platforms, build, solution, isCached, obstacle, registries }: Forecast,
+  forecast: Forecast,
   { freeze }: Pick<Submission, 'freeze'>,
-  warnings: readonly string[],
+  ignored: readonly string[],
 ) {
+  const { image, digest, platforms, build, solution, isCached, obstacle, registries } = forecast;
+  const warnings = [...ignored, ...forecast.warnings];
   return {
     dryRun: true,
     requestId: `${dryRunMark}${randomBytes(6).toString('hex')}`,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { SubmittedCompression } from '../../../builds/plan/build-compression.ts';
 import type { SubmittedCondaOptions, SubmittedPackages } from '../../../builds/recipe/submitted.ts';
 import { maxRecipeBase64 } from '../../../builds/recipe/text/base64-text.ts';
 import type { LayeredConfig } from '../../../images/augment/image-change.ts';
@@ -8,8 +9,23 @@ import type { Submission, SubmittedLayer } from '../../../request/submission.ts'
 type SchemaOf<T> = { readonly [Field in keyof T]-?: z.ZodType<T[Field]> };
 
 // Some clients send null for a field that is not set.
-const optional = <T extends z.ZodType>(schema: T) =>
+const kept = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform(value => value ?? undefined);
+
+// Others send an empty text, or an object without a value.
+const optional = <T extends z.ZodType>(schema: T) =>
+  z
+    .preprocess(value => (isEmpty(value) ? undefined : value), schema.nullish())
+    .optional()
+    .transform(value => (value === null || isEmpty(value) ? undefined : value));
+
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === '') return true;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every(
+    member => member === undefined || (Array.isArray(member) && member.length === 0),
+  );
+}
 
 /** Maximum number of each kind of entry in a request: far more than any genuine request has. */
 const most = {
@@ -86,14 +102,19 @@ const contextSchema = layerSchema.extend({
   ),
 });
 
+/** Some clients send a context of empty texts where there is none. */
+function withoutPlace(context: z.output<typeof contextSchema>) {
+  return context.location === '' && isEmpty({ ...context, location: undefined })
+    ? undefined
+    : context;
+}
+
 const configSchema = z
   .object({
-    entrypoint: optional(strings(most.words)).describe('Replaces the entrypoint of the image'),
-    cmd: optional(strings(most.words)).describe('Replaces the command of the image'),
-    env: optional(strings(most.env)).describe(
-      '`NAME=value` each, merged into the environment by name',
-    ),
-    workingDir: optional(withoutNul(longest.name)).describe('Replaces the working directory'),
+    entrypoint: kept(strings(most.words)).describe('Replaces the entrypoint of the image'),
+    cmd: kept(strings(most.words)).describe('Replaces the command of the image'),
+    env: kept(strings(most.env)).describe('`NAME=value` each, merged into the environment by name'),
+    workingDir: kept(withoutNul(longest.name)).describe('Replaces the working directory'),
     layers: optional(z.array(layerSchema).max(most.layers)).describe(
       'Layers put on top of the image; a server allows 20 by default',
     ),
@@ -103,7 +124,7 @@ const configSchema = z
 const condaOptionsSchema = z.object({
   mambaImage: optional(name).describe('Image with the package manager'),
   baseImage: optional(name).describe('Image that the packages are added to'),
-  basePackages: optional(upTo(longest.line)).describe('Packages to add to the requested ones'),
+  basePackages: kept(upTo(longest.line)).describe('Packages to add to the requested ones'),
   commands: optional(strings(most.commands)).describe(
     'Commands to run in the image after the packages are installed',
   ),
@@ -126,7 +147,7 @@ export const containerRequestSchema = z
     containerFile: optional(recipe).describe(
       'Dockerfile, or with `sif` a Singularity definition file, base64',
     ),
-    containerConfig: optional(configSchema).describe('Changes to the image'),
+    containerConfig: kept(configSchema).describe('Changes to the image'),
     condaFile: optional(recipe).describe(
       'Conda environment file, base64; with `containerFile` the file `conda.yml` of the build context',
     ),
@@ -156,7 +177,7 @@ export const containerRequestSchema = z
     nameStrategy: optional(z.enum(['none', 'tagPrefix', 'imageSuffix'])).describe(
       'How the built container is named',
     ),
-    buildContext: optional(contextSchema).describe(
+    buildContext: optional(contextSchema.transform(withoutPlace)).describe(
       'Files for COPY and ADD, as a tar.gz file or an artifact; its `.dockerignore` is honoured',
     ),
     dryRun: optional(z.boolean()).describe(
@@ -199,10 +220,17 @@ export const containerRequestSchema = z
     ),
     buildCompression: optional(
       z.object({
-        mode: optional(z.string().max(longest.line)).describe('gzip (default) or zstd'),
-        level: optional(z.number()).describe('1 to 9 for gzip (default: 6), 1 to 22 for zstd (9)'),
-      }),
-    ).describe('How the file system of a Singularity image is compressed'),
+        mode: optional(short).describe('`gzip` (default), `zstd` or `estargz`'),
+        level: optional(z.number()).describe(
+          '0 to 9 for gzip and estargz, 0 to 22 for zstd. For Singularity images: 1 to 9 for gzip (default: 6), 1 to 22 for zstd (9)',
+        ),
+        force: optional(z.boolean()).describe(
+          'Compress the layers of base images again, too. Default: only for estargz',
+        ),
+      } satisfies SchemaOf<SubmittedCompression>),
+    ).describe(
+      'How the layers that a builder makes, or the file system of a Singularity image, are compressed. Other images have layers that exist already: they are answered with a warning',
+    ),
     noTest: optional(z.boolean()).describe(
       'Do not run the %test of a Singularity definition file at the end of the build',
     ),

@@ -38,9 +38,10 @@ export function createFieldCheck(schema: z.ZodType): (body: unknown) => readonly
 
   return body => {
     const warnings: string[] = [];
-    for (const { place, path, name, value, properties } of unknownIn(shape, withoutAliases(body))) {
+    const given = withoutAliases(body) as Readonly<Record<string, unknown>>;
+    for (const { place, path, name, value, properties } of unknownIn(shape, given)) {
       const shown = `'${inOneLine(place)}'`;
-      const objection = byPath.get(path)?.objection(value);
+      const objection = byPath.get(path)?.objection(value, given);
       if (objection && 'refusal' in objection) {
         throw new Fault('bad-request', `${shown} ${objection.refusal}`, { phase: 'request' });
       }
