@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { planFreeze } from '../../src/builds/plan/plan-freeze.ts';
-import { sifManifest } from '../../src/images/sif/format/oras.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { type Document, documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
@@ -38,12 +37,4 @@ test('a Singularity image keeps the requested tag and reports its digest', () =>
 
 test('other images do not contain the name: the key is that of the digest', () => {
   assert.equal(plan('docker', 'one').target, plan('docker', 'other').target);
-});
-
-test('an artifact cannot become a Singularity image', () => {
-  const artifact = sifManifest({ digest, size: 1 }, 'x.sif');
-  assert.throws(() => plan('sif', 'one', artifact), {
-    message: /'containerImage': registry\.test\/one is an artifact, not a container image/,
-    kind: 'bad-request',
-  });
 });
