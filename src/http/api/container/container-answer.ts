@@ -134,7 +134,11 @@ function stateOf({ isCached, succeeded, reason }: BuildTicket) {
 export function describeRequest(request: ContainerRequest, build: BuildRow | undefined) {
   const { token, platform, fingerprint, timestamp, buildId, fixed, asked } = request;
   const plan = build && (JSON.parse(build.plan) as BuildPlan);
-  const { layers = [], baseName: _, ...config } = request.isFrozen && plan ? plan.change : request.change;
+  const {
+    layers = [],
+    baseName: _,
+    ...config
+  } = request.isFrozen && plan ? plan.change : request.change;
   const containerConfig = { ...config, ...(layers.length > 0 ? { layers } : {}) };
   const created = isoTime(request.createdAt);
   const expiration = isoTime(request.expiresAt);
