@@ -157,7 +157,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
 
   const get = async (id: string): Promise<BuildRow> => {
-    const row = await store.find(id);
+    const row = await store.find(ownId(id));
     if (row) return row;
     throw new Fault(
       'build-unknown',
@@ -242,7 +242,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
 
     get,
 
-    document: (id, name) => keptDocument(store, id, name),
+    document: (id, name) => keptDocument(store, ownId(id), name),
     documents: build => keptNames(store, build),
     waitsFor({ plan }) {
       const isForBuilder = builders.isComing() && needsBuilder(JSON.parse(plan) as BuildPlan);
@@ -331,3 +331,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
 const resumed = '\nThe server was restarted. The build starts again.\n';
 const purgedAtOnce = 100;
 const comparedBuilds = 20;
+
+/** Returns the id of a build without the prefix that ids of the reference service have. */
+function ownId(id: string): string {
+  return id.replace(/^bd-/, '');
+}

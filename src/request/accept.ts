@@ -31,7 +31,7 @@ import {
   wantedPlatforms,
 } from './asked-image.ts';
 import type { BuildIntake } from './built-image.ts';
-import type { Caller, ContainerRequest } from './container-request.ts';
+import type { AskedFields, Caller, ContainerRequest } from './container-request.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
@@ -271,7 +271,13 @@ interface Intake {
 
 function commonOf(submission: Submission, caller: Caller) {
   const { containerPlatform, fingerprint, timestamp } = submission;
-  return { caller, platform: containerPlatform, fingerprint, timestamp };
+  const { containerImage, buildRepository, cacheRepository, nameStrategy } = submission;
+  const { format, freeze, platformWorkspaceId } = submission;
+  const asked: AskedFields = {
+    ...{ containerImage, buildRepository, cacheRepository, nameStrategy },
+    ...{ format, freeze, platformWorkspaceId },
+  };
+  return { caller, asked, platform: containerPlatform, fingerprint, timestamp };
 }
 
 function mountsFiles({ containerConfig }: Submission, mountedLayers: readonly string[]): boolean {

@@ -18,9 +18,33 @@ import type { Submission } from './submission.ts';
 
 /** Returns the image that a submission names; undefined for a recipe. Throws a {@link Fault} (400). */
 export function askedImage({ containerImage }: Submission): Reference | undefined {
+  if (containerImage !== undefined) refuseLibraries(containerImage);
   return containerImage === undefined
     ? undefined
     : inField('containerImage', () => parseReference(containerImage.replace(orasScheme, '')));
+}
+
+/** Refuses Singularity images that are not in a registry. Throws a {@link Fault} (400) that says where the image is. */
+function refuseLibraries(name: string): void {
+  const refuse = (why: string): never => {
+    throw new Fault('bad-request', `'containerImage': ${why}`, { phase: 'request' });
+  };
+  const [, galaxy] =
+    /^(?:https?:\/\/)?depot\.galaxyproject\.org\/singularity\/([^/]*)$/.exec(name) ?? [];
+  if (galaxy !== undefined) {
+    const image = `quay.io/biocontainers/${galaxy.replace(/\.(?:sif|img)$/, '')}`;
+    refuse(
+      `${name} is a Singularity image file, not an image in a registry. The same container is ${image}: send that name, with 'format: sif' and 'freeze' for a Singularity image`,
+    );
+  }
+  if (/^(?:library|shub):\/\//.test(name)) {
+    const place = name.startsWith('shub')
+      ? 'Singularity Hub, which has been closed'
+      : 'a Singularity library';
+    refuse(
+      `${name.slice(0, 200)} is in ${place}, not in a registry: send the name of a container image, or push the file to a registry (apptainer push IMAGE.sif oras://REGISTRY/NAME:TAG)`,
+    );
+  }
 }
 
 /** Returns the tag by which an image is requested; undefined for an image that is requested by its digest. */

@@ -3,6 +3,7 @@ import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Reference } from '../oci/reference.ts';
 import type { Identity } from '../platform/identities.ts';
+import type { Submission } from './submission.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
 
 /** The caller, as far as it is known. */
@@ -25,6 +26,20 @@ export interface FixedImage {
 }
 
 export type ManifestName = Pick<Descriptor, 'mediaType' | 'digest'>;
+
+/** Fields of the submission, as it was sent. The recipe is in the plan of its build. */
+export type AskedFields = Readonly<
+  Pick<
+    Submission,
+    | 'containerImage'
+    | 'buildRepository'
+    | 'cacheRepository'
+    | 'nameStrategy'
+    | 'format'
+    | 'freeze'
+    | 'platformWorkspaceId'
+  >
+>;
 
 /** All data that a pull through the token requires. It never changes. */
 export interface ContainerRequest {
@@ -50,6 +65,8 @@ export interface ContainerRequest {
   readonly isPublic?: boolean;
   /** `host/prefix/token/repository[:tag|@digest]`, or the name of a frozen image. */
   readonly targetImage: string;
+  /** What the caller asked for; absent in requests of earlier versions. */
+  readonly asked?: AskedFields | undefined;
   readonly platform?: string | undefined;
   readonly fingerprint?: string | undefined;
   readonly timestamp?: string | undefined;

@@ -6,6 +6,7 @@ import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts'
 import type { Access } from './access.ts';
 import { partOfBlob } from './content/blob-answer.ts';
 import { type Answer, readAll } from './exchange/answer.ts';
+import { titleOf } from './exchange/error-words.ts';
 import type { Exchange } from './exchange/exchange.ts';
 import { faultOfError } from './exchange/failure.ts';
 import type { Question } from './exchange/question.ts';
@@ -112,6 +113,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         signal,
       });
       const mediaType = bareMediaType(answer.headers.get('content-type')) ?? mediaTypes.ociManifest;
+      requireManifest(bytes, access, name);
       return isDigest(reference)
         ? verified(bytes, mediaType, reference, name)
         : documentOf(bytes, mediaType);
@@ -196,4 +198,17 @@ function verified(bytes: Buffer, mediaType: string, wanted: Digest, name: string
     );
   }
   return { bytes, mediaType, digest };
+}
+
+/** Throws a `Fault` for what a portal, a proxy or another kind of server sends in place of a manifest. */
+function requireManifest(bytes: Buffer, { registry }: Access, name: string): void {
+  const isPage = /^\s*</.test(bytes.subarray(0, 200).toString('latin1'));
+  if (bytes.length > 0 && !isPage) return;
+  const title = isPage ? titleOf(bytes.subarray(0, 16 * 1024).toString('utf8')) : '';
+  const what = isPage ? `a web page${title === '' ? '' : ` ("${title}")`}` : 'nothing';
+  throw new Fault(
+    'upstream',
+    `${registry} answered ${what} in place of the manifest of ${name}: check that ${registry} is a registry, and that no proxy or login page answers for it`,
+    { phase: 'upstream' },
+  );
 }

@@ -188,7 +188,7 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
       const { creationTime, duration, reason, ...how } = await statusOf(id);
       assert.ok(duration >= 0 && Date.parse(creationTime) > 0);
       assert.match(reason ?? '', /exit code 42/);
-      const detailsUri = `${sluice.url}/v1alpha1/builds/${buildId}/logs`;
+      const detailsUri = `${sluice.url}/view/builds/${buildId}`;
       assert.deepEqual(how, { id, status: 'DONE', buildId, detailsUri, succeeded: false });
     }
   });

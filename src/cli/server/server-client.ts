@@ -94,6 +94,12 @@ export async function askServer(
     init.signal?.throwIfAborted();
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     const why = cause instanceof Error ? cause.message : String(cause);
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+    if (/CERT|SIGNATURE|ISSUER/.test(code)) {
+      throw new CommandError(
+        `The certificate of ${server} is not trusted (${why}). Set SLUICE_CA to the PEM file of its authority, or of the certificate itself if it is self-signed`,
+      );
+    }
     throw new CommandError(
       `No answer from ${server} (${why}). Start the server with 'npm start', or specify its address with --server or SLUICE_SERVER`,
     );

@@ -15,6 +15,11 @@ export const fieldAliases: Readonly<Record<string, string>> = {
  */
 export const apiLevel = '1.13.0';
 
+/** Returns the served image in the fields of existing clients. */
+export function withServedAliases(served: { readonly image: string; readonly digest?: string }) {
+  return { wave: served, waveImage: served.image, waveDigest: served.digest };
+}
+
 /** Path segment of the metrics of mounted file systems. */
 export const mountedAlias = 'fusion';
 

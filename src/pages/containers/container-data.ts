@@ -4,8 +4,9 @@ import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { layersIn } from '../../images/augment/image-change.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import { formatReference } from '../../oci/reference.ts';
+import { formatReference, parseReference } from '../../oci/reference.ts';
 import { mayPullServed } from '../../platform/token-rights.ts';
+import { orasScheme } from '../../request/asked-image.ts';
 import type { ContainerRequest, ManifestName } from '../../request/container-request.ts';
 import type { InspectedImage, OpenRequest } from '../../request/inspect/inspect-served.ts';
 import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
@@ -45,6 +46,8 @@ export type ContainerState =
 export interface ContainerData {
   readonly request: ContainerRequest;
   readonly source: string;
+  /** The plan of its build, while the build is known. */
+  readonly plan: BuildPlan | undefined;
   readonly state: ContainerState;
   /** The image; or why it cannot be shown; undefined for one that does not exist. */
   readonly image: ContainerImage | { readonly why: string; readonly isLate?: true } | undefined;
@@ -78,13 +81,37 @@ export async function containerData(
   const state = await stateOf(request, deps);
   const mayPull = name !== undefined && mayPullServed(caller, request, deps.publicUrl.host);
   const isShown = !deps.pullsNeedLogin || mayPull;
+  const plan = await planOf(request, deps);
   return {
     ...{ request, state },
-    source: formatReference(request.image),
+    plan,
+    source: plan?.origin.kind === 'image' ? askedName(request) : formatReference(request.image),
     image: state.kind === 'ready' ? await look(request, platform, isShown, deps) : undefined,
     used: usedImage(request.targetImage, deps),
     pulls: await readContainerPulls(request.token, deps.pulls),
   };
+}
+
+/** Returns the image that was asked for, without the scheme of Singularity images. */
+function askedName({ asked, image }: ContainerRequest): string {
+  const { containerImage } = asked ?? {};
+  return containerImage === undefined
+    ? formatReference(image)
+    : formatReference(parseReference(containerImage.replace(orasScheme, '')));
+}
+
+/** Returns undefined for a request without a build, and for a build that is no longer known. */
+async function planOf(
+  { buildId }: ContainerRequest,
+  { builds }: Pick<ContainerPageDeps, 'builds'>,
+): Promise<BuildPlan | undefined> {
+  if (buildId === undefined) return undefined;
+  try {
+    return JSON.parse((await builds.get(buildId)).plan) as BuildPlan;
+  } catch (error) {
+    if (!(error instanceof Fault) || error.kind !== 'build-unknown') throw error;
+    return undefined;
+  }
 }
 
 async function stateOf(

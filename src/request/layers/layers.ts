@@ -8,6 +8,7 @@ import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { AnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
 import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
 import type { FetchedLayerStore } from '../../storage/rows/images/fetched-layer-rows.ts';
+import { closedAddressIn } from '../../upstream/transport/address-guard.ts';
 import { WireError } from '../../upstream/wire/wire-error.ts';
 import type { Caller } from '../container-request.ts';
 import type { SubmittedLayer } from '../submission.ts';
@@ -300,7 +301,10 @@ function failedFetch(error: unknown, url: URL, name: string): unknown {
   const isOurs = error instanceof Fault && (error.phase === 'layer' || error.phase === 'limit');
   if (isOurs) return error;
   const isTold = error instanceof Fault || error instanceof WireError;
-  const why = isTold ? `: ${error.message}` : '';
+  const told = isTold ? `: ${error.message}` : '';
+  const why = closedAddressIn(error)
+    ? told.replace(/ it in the configuration$/, ' it under layers.privateHosts')
+    : told;
   const kind = error instanceof Fault && error.kind === 'denied' ? 'denied' : 'bad-request';
   return new Fault(kind, `${name} could not be fetched from ${url.host}${why}`, {
     phase: 'layer',

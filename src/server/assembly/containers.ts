@@ -148,7 +148,8 @@ export function createContainers(
     health: state.remotes,
   });
   const logUrlOf = (id: string) => new URL(`/v1alpha1/builds/${id}/logs`, publicUrl).href;
-  const building = { ...service, logUrlOf };
+  const pageUrlOf = (id: string) => new URL(`/view/builds/${id}`, publicUrl).href;
+  const building = { ...service, pageUrlOf };
   const layers = createLayerIntake({
     content,
     cachedBlobs,

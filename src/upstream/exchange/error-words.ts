@@ -69,6 +69,15 @@ function wordsIn(text: string, type: string): string {
   return /^(?:text\/plain|application\/json)/i.test(type) || type === '' ? start : '';
 }
 
+/** Returns the title of a web page, in one line; empty for a page without one. */
+export function titleOf(page: string): string {
+  const title = /<title[^>]*>([^<]*)</i.exec(page)?.[1] ?? '';
+  return title
+    .replace(/[\p{C}\s]+/gu, ' ')
+    .trim()
+    .slice(0, quotedCharacters);
+}
+
 /** Sources: distribution specification, Error codes; OAuth 2.0, `error_description`; common APIs. */
 function jsonWords(text: string): string {
   let value: unknown;

@@ -20,7 +20,8 @@ const noAddress = 'has no address: check the registry name';
 
 const reasons: Readonly<Record<string, string>> = {
   ENOTFOUND: noAddress,
-  EAI_AGAIN: 'could not be looked up: the name service did not answer',
+  EAI_AGAIN:
+    'could not be looked up, because the name service (DNS) does not answer: check the DNS settings of this server',
   ECONNREFUSED: 'refused the connection',
   ECONNRESET: 'closed the connection',
   EPIPE: 'closed the connection',
@@ -85,6 +86,14 @@ export async function faultOfStatus(
   switch (status) {
     case 401:
     case 403:
+      // Source: Harbor, which reports a full project as a missing right.
+      if (/\bquota\b/i.test(words.quote)) {
+        return new Fault(
+          'denied',
+          `The quota at ${registry} is used up, so it refuses ${question.what} (${status})${said}`,
+          { ...options, phase: 'upstream' },
+        );
+      }
       return new Fault('denied', `${deniedMessage(status, access, question)}${said}`, options);
     case 404:
     case 410:

@@ -179,6 +179,9 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
   const plan = JSON.parse(build.plan) as BuildPlan;
   const { sif } = plan;
   const recipe = recipeIn(plan);
+  const dockerFile = maskAddresses(recipe?.dockerfile ?? '');
+  const conda = recipe?.files['conda.yml'];
+  const compression = sif?.compression ?? recipe?.layers;
   return {
     ...status(build),
     buildId: build.id,
@@ -188,10 +191,14 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
     ...(build.file === null ? {} : { file: blobUrl(build.target, build.file, urlOf) }),
     ...(recipe
       ? {
-          ...(recipe.native ? {} : { containerFile: maskAddresses(recipe.dockerfile) }),
+          ...(recipe.native ? {} : { containerFile: dockerFile, dockerFile }),
+          ...(conda === undefined ? {} : { condaFile: maskAddresses(conda) }),
           platforms: recipe.platforms,
+          platform: recipe.platforms.join(','),
         }
       : {}),
+    ...(compression ? { compression } : {}),
+    ...(build.succeeded === null ? {} : { exitStatus: build.succeeded ? 0 : 1 }),
     ...(build.digest === null ? {} : { digest: build.digest }),
     ...(build.reason === null ? {} : { reason: build.reason }),
     ...(build.finishedAt === null

@@ -118,7 +118,7 @@ export const containerStatusSchema = z
     id: z.string(),
     status: z.enum(['BUILDING', 'DONE']),
     buildId: z.string().optional().describe('Id of the build of the image'),
-    detailsUri: z.string().optional().describe('Address of the log of the build'),
+    detailsUri: z.string().optional().describe('Address of the page of the build'),
     succeeded: z.boolean().optional().describe('Absent while it is built'),
     reason: z.string().optional().describe('Why the build failed'),
     creationTime: isoTime,
@@ -128,13 +128,42 @@ export const containerStatusSchema = z
 
 export const containerDetailsSchema = z
   .object({
+    id: z.string(),
     token: z.string(),
     expiration: isoTime,
-    request: z.looseObject({ containerImage: z.string() }),
+    request: z
+      .looseObject({ containerImage: z.string().optional() })
+      .describe('What was asked for'),
     buildId: z.string().optional(),
-    source: z.object({ image: z.string(), digest: z.string().optional() }),
-    served: z.object({ image: z.string(), digest: z.string().optional() }),
+    build: z
+      .looseObject({
+        buildId: z.string(),
+        containerFile: z.string().optional(),
+        condaFile: z.string().optional(),
+      })
+      .optional()
+      .describe('The recipe of its build, and where the image is pushed'),
+    source: z
+      .object({ image: z.string(), digest: z.string().optional() })
+      .describe('What that resolved to; for a recipe, the image that was built'),
+    served: z.object({ image: z.string(), digest: z.string().optional() }).describe('The result'),
+    containerImage: z.string().optional(),
+    containerConfig: z.looseObject({}),
+    containerFile: z.string().optional(),
+    condaFile: z.string().optional(),
+    platform: z.string().optional(),
+    workspaceId: z.number().optional(),
+    buildRepository: z.string().optional(),
+    cacheRepository: z.string().optional(),
+    nameStrategy: z.string().optional(),
+    format: z.string().optional(),
+    freeze: z.boolean().optional(),
+    fingerprint: z.string().optional(),
+    timestamp: z.string(),
+    sourceImage: z.string(),
+    sourceDigest: z.string().optional(),
   })
+  .loose()
   .meta({ title: 'ContainerDetails' });
 
 /** Source: container service specification, section 2.5. */
@@ -166,6 +195,11 @@ export const buildDetailsSchema = buildStatusSchema
       .string()
       .optional()
       .describe('Text of the Dockerfile; absent for an image that is only changed and copied'),
+    dockerFile: z.string().optional().describe('The same as `containerFile`'),
+    condaFile: z.string().optional().describe('Conda environment file of the build'),
+    exitStatus: z.number().int().optional().describe('0, or 1 for a failed build'),
+    platform: z.string().optional().describe('`platforms` as one text'),
+    compression: z.object({ mode: z.string(), level: z.number().optional() }).optional(),
     platforms: z.array(z.string()).optional(),
     digest: z.string().optional(),
     reason: z.string().optional().describe('Why the build failed'),

@@ -1,11 +1,16 @@
 import { randomBytes } from 'node:crypto';
+import { maskAddresses } from '../../../buildkit/index.ts';
 import type { BuildTicket } from '../../../builds/build-ticket.ts';
+import { type BuildPlan, recipeIn } from '../../../builds/plan/build-plan.ts';
 import type { Solution } from '../../../builds/solve/conda/solution-of.ts';
-import { formatReference } from '../../../oci/reference.ts';
+import { formatReference, parseReference } from '../../../oci/reference.ts';
 import type { Accepted, FrozenAnswer, ServedAnswer } from '../../../request/accept.ts';
+import { orasScheme } from '../../../request/asked-image.ts';
 import type { ContainerRequest } from '../../../request/container-request.ts';
 import type { Forecast } from '../../../request/dry-run.ts';
 import type { ApiVersion, Submission } from '../../../request/submission.ts';
+import type { BuildRow } from '../../../storage/rows/images/build-rows.ts';
+import { withServedAliases } from '../aliases.ts';
 
 /** Returns the answer to a container request. Source: container service specification, section 2.4. */
 export function containerAnswer(
@@ -120,24 +125,77 @@ function stateOf({ isCached, succeeded, reason }: BuildTicket) {
   };
 }
 
-/** Returns a request for its details page: without the identity and the address of the caller. */
-export function describeRequest(request: ContainerRequest) {
-  const { layers = [], baseName: _, ...config } = request.change;
-  return {
-    token: request.token,
-    expiration: isoTime(request.expiresAt),
-    request: {
-      containerImage: sourceName(request),
-      containerConfig: { ...config, ...(layers.length > 0 ? { layers } : {}) },
-      ...(request.platform === undefined ? {} : { containerPlatform: request.platform }),
-      ...(request.fingerprint === undefined ? {} : { fingerprint: request.fingerprint }),
-      ...(request.timestamp === undefined ? {} : { timestamp: request.timestamp }),
-      creationTime: isoTime(request.createdAt),
-    },
-    ...(request.buildId === undefined ? {} : { buildId: request.buildId }),
-    source: { image: sourceName(request), digest: request.fixed?.base.digest },
-    served: { image: request.targetImage, digest: request.fixed?.served.digest },
+/**
+ * Returns a request for its details: what was asked for, what that resolved to, and what was made. In the field names of
+ * this service, and in those of the reference service beside them. Without the identity and the address of the caller.
+ *
+ * @param build the build of the request, while it is known
+ */
+export function describeRequest(request: ContainerRequest, build: BuildRow | undefined) {
+  const { token, platform, fingerprint, timestamp, buildId, fixed, asked } = request;
+  const plan = build && (JSON.parse(build.plan) as BuildPlan);
+  const {
+    layers = [],
+    baseName: _,
+    ...config
+  } = request.isFrozen && plan ? plan.change : request.change;
+  const containerConfig = { ...config, ...(layers.length > 0 ? { layers } : {}) };
+  const created = isoTime(request.createdAt);
+  const expiration = isoTime(request.expiresAt);
+  const {
+    platformWorkspaceId: workspaceId,
+    containerImage,
+    ...wanted
+  } = asked ?? {
+    containerImage: sourceName(request),
   };
+  const recipe = plan && recipeIn(plan);
+  const conda = recipe?.files['conda.yml'];
+  const made = {
+    ...(recipe && !recipe.native
+      ? { containerFile: maskAddresses(recipe.original ?? recipe.dockerfile) }
+      : {}),
+    ...(conda === undefined ? {} : { condaFile: maskAddresses(conda) }),
+  };
+  const source = sourceOf(request, plan);
+  const digest = fixed?.served.digest ?? (request.isFrozen ? build?.digest : undefined);
+  const served = { image: request.targetImage, ...(digest ? { digest } : {}) };
+  const about = {
+    ...(containerImage === undefined ? {} : { containerImage }),
+    containerConfig,
+    ...(platform === undefined ? {} : { containerPlatform: platform, platform }),
+    ...(fingerprint === undefined ? {} : { fingerprint }),
+    ...(workspaceId === undefined ? {} : { workspaceId }),
+    ...wanted,
+  };
+  return {
+    ...{ id: token, token, expiration },
+    request: {
+      ...about,
+      ...(timestamp === undefined ? {} : { timestamp }),
+      creationTime: created,
+    },
+    ...(buildId === undefined ? {} : { buildId, build: { buildId, ...made, ...wanted } }),
+    ...{ source, served },
+    ...{ ...about, ...made, timestamp: timestamp ?? created },
+    ...{ sourceImage: source.image, sourceDigest: source.digest },
+    ...withServedAliases(served),
+  };
+}
+
+/** Returns the image that the request starts from: of a recipe, the image that was built. */
+function sourceOf(request: ContainerRequest, plan: BuildPlan | undefined) {
+  if (plan?.origin.kind !== 'image') {
+    return { image: sourceName(request), digest: request.fixed?.base.digest };
+  }
+  const { repository, digest } = plan.origin;
+  const { containerImage = repository } = request.asked ?? {};
+  return { image: nameOf(containerImage), digest };
+}
+
+/** Returns the full name of an image as it was sent. */
+function nameOf(text: string): string {
+  return formatReference(parseReference(text.replace(orasScheme, '')));
 }
 
 function sourceName({ image }: ContainerRequest): string {

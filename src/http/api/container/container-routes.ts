@@ -31,8 +31,8 @@ export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
   readonly gate: Gate;
   readonly dryRun: DryRun;
   readonly builds: Builds;
-  /** Address of the log of a build. */
-  readonly logUrlOf: (buildId: string) => string;
+  /** Address of the page of a build. */
+  readonly pageUrlOf: (buildId: string) => string;
 }
 
 const tag = 'Containers';
@@ -91,8 +91,7 @@ export const containerRoutes = [
     params: { token },
     answers: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
     faults: ['not-found'],
-    run: async ({ params }, { tokens }: ContainerDeps) =>
-      describeRequest(await tokens.describe(params.token)),
+    run: ({ params }, deps: ContainerDeps) => describe(params.token, deps),
   }),
   apiRoute({
     id: 'getContainerToken',
@@ -105,8 +104,7 @@ export const containerRoutes = [
     answers: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
     faults: ['not-found'],
     isDeprecated: true,
-    run: async ({ params }, { tokens }: ContainerDeps) =>
-      describeRequest(await tokens.describe(params.token)),
+    run: ({ params }, deps: ContainerDeps) => describe(params.token, deps),
   }),
   apiRoute({
     id: 'getContainerStatus',
@@ -118,9 +116,9 @@ export const containerRoutes = [
     params: { token },
     answers: ok(containerStatusSchema, 'The state', containerExample.status),
     faults: ['not-found'],
-    async run({ params }, { builds, logUrlOf, tokens }: ContainerDeps) {
+    async run({ params }, { builds, pageUrlOf, tokens }: ContainerDeps) {
       if (isDryRunId(params.token)) throw dryRunHasNoStatus();
-      return containerStatus(builds, logUrlOf, await tokens.get(params.token));
+      return containerStatus(builds, pageUrlOf, await tokens.get(params.token));
     },
   }),
   apiRoute({
@@ -140,6 +138,18 @@ export const containerRoutes = [
     },
   }),
 ];
+
+async function describe(token: string, { tokens, builds }: ContainerDeps) {
+  const request = await tokens.describe(token);
+  const { buildId } = request;
+  // A finished build is forgotten some time after its last request.
+  const build = buildId === undefined ? undefined : await builds.get(buildId).catch(ifUnknown);
+  return describeRequest(request, build);
+}
+
+function ifUnknown(error: unknown): undefined {
+  if (!(error instanceof Fault) || error.kind !== 'build-unknown') throw error;
+}
 
 async function create(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
   const { body: submission, caller, warnings } = call;

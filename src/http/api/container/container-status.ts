@@ -5,11 +5,11 @@ import { isoTime } from './container-answer.ts';
 /**
  * Returns the status of a container request. An existing image is done at once, any other when its build has finished.
  *
- * @param logUrlOf address of the log of a build
+ * @param pageUrlOf address of the page of a build
  */
 export async function containerStatus(
   builds: Pick<Builds, 'get'>,
-  logUrlOf: (buildId: string) => string,
+  pageUrlOf: (buildId: string) => string,
   { token, createdAt, buildId, fixed }: ContainerRequest,
 ) {
   const build = fixed || buildId === undefined ? undefined : await builds.get(buildId);
@@ -17,7 +17,7 @@ export async function containerStatus(
   return {
     id: token,
     status: succeeded === null ? 'BUILDING' : 'DONE',
-    ...(buildId === undefined ? {} : { buildId, detailsUri: logUrlOf(buildId) }),
+    ...(buildId === undefined ? {} : { buildId, detailsUri: pageUrlOf(buildId) }),
     ...(succeeded === null ? {} : { succeeded }),
     ...(build?.reason ? { reason: build.reason } : {}),
     creationTime: isoTime(createdAt),

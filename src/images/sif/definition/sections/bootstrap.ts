@@ -51,6 +51,13 @@ function checkHeaders({ headers }: DefinitionStage): void {
 function fromOf({ headers, line }: DefinitionStage): Header {
   const from = headers.get('from');
   if (!from?.value) refuseLine(line, "it does not name its base image: add 'From:'");
+  const [variable, name] = /\$\{?(\w+)\}?/.exec(from.value) ?? [];
+  if (variable !== undefined) {
+    refuseLine(
+      from.line,
+      `${shownText(variable)} is not replaced in a header: write {{ ${name} }}, and give its value with the request ('buildArgs', sluice build --build-arg ${name}=...) or in '%arguments'`,
+    );
+  }
   return from;
 }
 
