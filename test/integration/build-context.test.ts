@@ -200,7 +200,10 @@ suite('build contexts', { concurrency: 2 }, () => {
       /400: .*buildContext\.tarDigest is sha256/,
     );
     await refused({ buildContext: inline(Buffer.from('x')) }, /400: .*buildContext is not a gzip/);
-    await refused({ buildContext: {} }, /400: .*'buildContext\.location'/);
+    await refused(
+      { buildContext: { tarDigest: digestOf('x') } },
+      /400: .*'buildContext\.location'/,
+    );
     await assert.rejects(
       sluice.request({ containerImage: base, buildContext: inline(gzip) }),
       /400: .*'buildContext' is for builds/,

@@ -97,7 +97,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
       });
     assertApiFault(await ask('hunter2'), 403, /access token is invalid/);
     // The sender is known, so the next check follows.
-    assertApiFault(await ask(ada.accessToken), 400, /'containerImage' is empty/);
+    assertApiFault(await ask(ada.accessToken), 400, /'containerImage'/);
   });
 
   test('accepts a valid token: 401 without one, 403 with a wrong, expired or revoked one', async () => {
