@@ -147,7 +147,11 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     : ownLogs;
   const tlsOf = createBuilderTls(deps.builderTls, log);
   const pods = found.isConfigured ? findWorkerPods() : undefined;
-  const builders = createBuilders({ source: found, log, tlsOf, health: deps.health, pods });
+  const keepsForUsers = limits.concurrent.ofStrangers < limits.concurrent.inAll;
+  const builders = createBuilders({
+    ...{ source: found, log, tlsOf, health: deps.health },
+    ...{ pods, keepsForUsers },
+  });
   // The log says at the start which builders do not keep callers apart.
   if (found.isConfigured) builders.require(anyUser).catch(() => {});
 

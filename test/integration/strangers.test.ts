@@ -10,6 +10,7 @@ import { test } from 'node:test';
 import { removeControlGroup } from '../../src/builds/builder/contained/control-group.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
+import { eventually } from '../world/eventually.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { startRegistry } from '../world/registry.ts';
 import { type Sluice, type SluiceOptions, startSluice } from '../world/sluice.ts';
@@ -129,10 +130,9 @@ test('if the builder cannot be contained, callers without a login are refused, a
   const stranger = await ask(sluice, dockerfile());
   assert.equal(stranger.status, 401);
   assert.match(stranger.message, /builds only for callers with a login/);
-  assert.match(
-    sluice.output(),
-    /builds of callers without a login are off: .*slirp4netns .*apt-get install .*slirp4netns/,
-  );
+  const reason =
+    /builds of callers without a login are off: .*slirp4netns .*apt-get install .*slirp4netns/;
+  await eventually('the log has the reason', () => reason.test(sluice.output()));
   const token = await newAccessToken(sluice, administrator, 'ada@example.com');
   const known = await ask(sluice, dockerfile(), token);
   assert.equal(known.status, 200, known.message);

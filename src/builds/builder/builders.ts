@@ -66,6 +66,8 @@ export interface BuildersOptions {
   readonly log: Logger;
   readonly tlsOf?: TlsOf;
   readonly health?: RemoteHealth;
+  /** True if strangers leave one of several builders that have one domain at a time to users. */
+  readonly keepsForUsers?: boolean;
   /** The pods of workers; absent outside Kubernetes. */
   readonly pods?: WorkerPods | undefined;
 }
@@ -75,6 +77,7 @@ export function createBuilders({
   log,
   tlsOf = () => undefined,
   health = noRemoteHealth,
+  keepsForUsers = false,
   pods,
 }: BuildersOptions): Builders {
   const { find, isComing, troubles } = source;
@@ -175,7 +178,7 @@ export function createBuilders({
       const rank = Math.min(...[...left].map(rankOf));
       const best = [...left].filter(one => rankOf(one) === rank);
       const before = wantedBefore(waiter);
-      const kept = keptForUsers(best, domain);
+      const kept = keepsForUsers ? keptForUsers(best, domain) : new Set();
       const free = best.filter(
         one => !before.has(one) && !kept.has(one) && hasPlace(one, domain.name),
       );
