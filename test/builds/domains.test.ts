@@ -155,19 +155,19 @@ suite('builders that the server starts', () => {
 });
 
 suite('other builders', () => {
-  const oneBuilder = (address: string) =>
+  const buildersAt = (...addresses: readonly string[]) =>
     createBuilders({
       source: {
-        find: async () => [{ address, isOpen: true }],
+        find: async () => addresses.map(address => ({ address, isOpen: true })),
         isComing: () => false,
         troubles: () => [],
       },
-      log,
+      ...{ log, keepsForUsers: true },
     });
 
   test('a shared one builds for users without secrets only', async () => {
     await using buildkitd = await startBuildkitd({ isShared: true });
-    const builders = oneBuilder(buildkitd.address);
+    const builders = buildersAt(buildkitd.address);
     await runStep(builders, user, 'echo shared');
     assert.doesNotMatch(await runStep(builders, other, 'echo shared'), cached, 'steps are apart');
     for (const domain of [strangers, alone('1')]) {
@@ -180,7 +180,7 @@ suite('other builders', () => {
 
   test('one of Sluice alone is emptied for another domain, and builds of one wait for those of the other', async () => {
     await using buildkitd = await startBuildkitd();
-    const builders = oneBuilder(buildkitd.address);
+    const builders = buildersAt(buildkitd.address);
     const usage = (client: BuildkitClient) => client.diskUsage();
     const use = <T>(domain: TrustDomain, work: (client: BuildkitClient) => Promise<T>) =>
       builders.use({ domain, platforms: [] }, never, work);
@@ -208,9 +208,34 @@ suite('other builders', () => {
     await builders.close();
   });
 
+  test('strangers that run and wait leave one of several to users', async () => {
+    await using first = await startBuildkitd();
+    await using second = await startBuildkitd();
+    const builders = buildersAt(first.address, second.address);
+    const use = (domain: TrustDomain, work: () => Promise<void>) =>
+      builders.use({ domain, platforms: [] }, never, work);
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const { promise: begun, resolve: begins } = Promise.withResolvers<void>();
+    const running = use(strangers, () => {
+      begins();
+      return held;
+    });
+    await begun;
+    let isOver = false;
+    const waiting = use({ ...strangers, name: 'build 1', isAlone: true }, async () => {
+      isOver = true;
+    });
+    // Does not wait for strangers, whenever they came.
+    for (let count = 0; count < 3; count += 1) await use(user, async () => {});
+    assert.equal(isOver, false);
+    release();
+    await Promise.all([running, waiting]);
+    await builders.close();
+  });
+
   test('what a cancelled build leaves in use does not reach another domain', async () => {
     await using buildkitd = await startBuildkitd();
-    const builders = oneBuilder(buildkitd.address);
+    const builders = buildersAt(buildkitd.address);
     const stop = new AbortController();
     const cancelled = builders.use({ domain: user, platforms: [] }, stop.signal, client =>
       build(

@@ -114,7 +114,7 @@ suite('verified base images', () => {
     assert.ok(registry.requests.every(({ userAgent }) => !/buildkit/.test(userAgent)));
   });
 
-  test('layers of others cannot be had by their digests', async () => {
+  test('layers of others are not available by their digests', async () => {
     const image = await privateImage('of others');
     const name = await push('team/closed', image);
     await succeed(`FROM ${name}\nRUN cat /secret\n`);

@@ -178,7 +178,7 @@ export function createBuilders({
       const rank = Math.min(...[...left].map(rankOf));
       const best = [...left].filter(one => rankOf(one) === rank);
       const before = wantedBefore(waiter);
-      const kept = keepsForUsers ? keptForUsers(best, domain) : new Set();
+      const kept = keepsForUsers ? keptForUsers(best, domain) : new Set<Builder>();
       const free = best.filter(
         one => !before.has(one) && !kept.has(one) && hasPlace(one, domain.name),
       );
@@ -186,7 +186,7 @@ export function createBuilders({
       if (!builder) {
         // Those that suit less well would take much longer, or cannot run the steps at all.
         waiter.wants.clear();
-        for (const builder of best) waiter.wants.add(builder);
+        for (const builder of best) if (!kept.has(builder)) waiter.wants.add(builder);
         waiters.add(waiter);
         return undefined;
       }

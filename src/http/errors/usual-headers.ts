@@ -8,7 +8,7 @@ type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
  * Gives an answer the headers of every answer, where its route sets none of the same name. They are added when the head
  * is written: Node writes headers from one object a third faster than those that were set one by one.
  *
- * @param requiresTls an answer over TLS tells browsers to use only https for this host. Source: RFC 6797
+ * @param requiresTls browsers that get an answer over TLS use only https for this host afterwards. Source: RFC 6797
  */
 export function addUsualHeaders(
   response: ServerResponse,
