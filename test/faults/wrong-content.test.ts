@@ -177,5 +177,5 @@ test('a manifest that is not JSON is refused', async () => {
     relay.put(`wrong/html/manifests/${name}`, 'application/vnd.oci.image.manifest.v1+json', bytes);
   }
   const reply = await world.ask({ containerImage: `${relay.host}/wrong/html:latest` });
-  faultIds.push(assertApiFault(reply, 400, /manifest/));
+  faultIds.push(assertApiFault(reply, 502, /answered a web page in place of the manifest/));
 });

@@ -56,7 +56,7 @@ test('an HTML page in place of a list is refused', async () => {
       assertRegistryFault(reply, {
         status: 502,
         code: 'UNAVAILABLE',
-        message: /is not a valid list/,
+        message: /is not a valid list|answered (?:a web page|nothing) in place of the manifest/,
       });
       assertSafe(route, reply);
     }

@@ -139,7 +139,7 @@ test('ranges of blobs, from every source', async () => {
       assert.equal(reply.headers['docker-content-digest'], digest);
       assertBytes(reply.body, bytes.subarray(start, end + 1), range);
     }
-    for (const range of ['bytes=0-1,4-5', 'lines=1-2', 'bytes=', 'bytes=a-b', 'bytes=-', 'x']) {
+    for (const range of ['lines=1-2', 'bytes=', 'bytes=a-b', 'bytes=-', 'x']) {
       const reply = await call(at(`blobs/${digest}`), { headers: { range } });
       assert.equal(reply.status, 200, range);
       assertBytes(reply.body, bytes);

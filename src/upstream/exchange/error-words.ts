@@ -71,7 +71,7 @@ function wordsIn(text: string, type: string): string {
 
 /** Returns the title of a web page, in one line; empty for a page without one. */
 export function titleOf(page: string): string {
-  const title = /<title[^>]*>([^<]*)</i.exec(page)?.[1] ?? '';
+  const title = /<title[^<>]*>([^<]*)</i.exec(page)?.[1] ?? '';
   return title
     .replace(/[\p{C}\s]+/gu, ' ')
     .trim()

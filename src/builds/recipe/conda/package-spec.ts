@@ -40,7 +40,8 @@ export function readPackage(field: string, text: string): string {
 }
 
 // A channel or a name with an operator: no version and no build looks like this.
-const namedWord = /^(?:pip:\S+|[^\s'"[\]]+::[^\s'"]+|[A-Za-z_][A-Za-z0-9_.-]*(?:[=<>!~]=?|\[).+)$/;
+const namedWord =
+  /^(?:pip:\S+|[^\s'"[\]:]+(?::[^\s'"[\]:]+)*::[^\s'"]+|[A-Za-z_][A-Za-z0-9_.-]*(?:[=<>!~]=?|\[).+)$/;
 
 /**
  * Returns the packages in an entry of a list: some clients send all packages as one text, `samtools=1.20 bwa=0.7.18`. A
@@ -49,7 +50,9 @@ const namedWord = /^(?:pip:\S+|[^\s'"[\]]+::[^\s'"]+|[A-Za-z_][A-Za-z0-9_.-]*(?:
 export function separatePackages(entry: string): readonly string[] {
   const words = entry.trim().split(/\s+/);
   const [first = '', ...others] = words;
-  if (/['"]|\[[^\]]*\s/.test(entry) || others.length === 0 || !/^[A-Za-z0-9_]/.test(first)) {
+  const isQuoted = /['"]/.test(entry);
+  const isBracketed = words.some(word => word.lastIndexOf('[') > word.lastIndexOf(']'));
+  if (isQuoted || isBracketed || others.length === 0 || !/^[A-Za-z0-9_]/.test(first)) {
     return [entry];
   }
   return others.every(word => namedWord.test(word)) ? words : [entry];

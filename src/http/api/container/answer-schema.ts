@@ -199,7 +199,9 @@ export const buildDetailsSchema = buildStatusSchema
     condaFile: z.string().optional().describe('Conda environment file of the build'),
     exitStatus: z.number().int().optional().describe('0, or 1 for a failed build'),
     platform: z.string().optional().describe('`platforms` as one text'),
-    compression: z.object({ mode: z.string(), level: z.number().optional() }).optional(),
+    compression: z
+      .object({ mode: z.string(), level: z.number().optional(), force: z.boolean().optional() })
+      .optional(),
     platforms: z.array(z.string()).optional(),
     digest: z.string().optional(),
     reason: z.string().optional().describe('Why the build failed'),
