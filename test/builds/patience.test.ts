@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BuilderLost } from '../../src/builds/builder/builder-refusals.ts';
-import { asStorageFailure } from '../../src/builds/solve/failures/storage-failure.ts';
+import { asBaseLost, asStorageFailure } from '../../src/builds/solve/failures/storage-failure.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { ask, idOf, made, startBench } from './build-bench.ts';
 
@@ -89,4 +89,22 @@ test('only a failed answer of the own registry is a failure of the storage', () 
   for (const other of [failed.replace('503', '403'), 'failed to push a/b: denied: no']) {
     assert.equal(kindOf(other), 'bad-request push');
   }
+});
+
+test('a verified base that this server could not deliver is a failure of the storage', () => {
+  const image = '127.0.0.1:1/library/busybox:1';
+  const failed = `a base image is unavailable (Dockerfile, line 1): ${image}: failed to resolve source metadata for ${image}: `;
+  const opened = `${failed}failed to copy: httpReadSeeker: failed open: `;
+  const kindOf = (message: string) => {
+    const error = asBaseLost(new Fault('bad-request', message));
+    return error instanceof Fault ? `${error.kind} ${error.phase}` : undefined;
+  };
+  // The build's token is in the memory of another replica.
+  const octets = 'unexpected media type application/octet-stream for sha256:ab: not found';
+  assert.equal(kindOf(failed + octets), 'unavailable store');
+  const unknown = `content at http://127.0.0.1:2/v2/${image}/manifests/sha256:ab not found: not found`;
+  assert.equal(kindOf(opened + unknown), 'unavailable store');
+  assert.equal(kindOf(`${opened}unexpected status: 503 Service Unavailable`), 'unavailable store');
+  assert.equal(kindOf(`${failed}unexpected status: 403 Forbidden`), 'bad-request undefined');
+  assert.equal(kindOf(`${image}: not found`), 'bad-request undefined');
 });
