@@ -147,7 +147,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     }
     const { buildContext } = submission;
     const context = buildContext && (await takeContext(buildContext, { ...caller, signal }));
-    return planBuild({ ...submission, context }, places, change);
+    const { owner, isTrusted } = askerOf(caller);
+    const mountsOf = places.sharesMounts && isTrusted ? owner : undefined;
+    return planBuild({ ...submission, context, mountsOf }, places, change);
   };
 
   /** Checks the rights of the caller. Returns the plan with all images that the build pulls. */

@@ -67,13 +67,22 @@ suite('steps that several callers have', { concurrency: 1 }, () => {
       const mount = `RUN --mount=type=cache,id=${id},target=/kept`;
       const put = `FROM ${world.base}\n${mount} echo ${secret} > /kept/file; cat /kept/file > /put\n`;
       assert.equal(image(await world.build(first, put)).files.get('/put'), `${secret}\n`);
-      const take = `FROM ${world.base}\n${mount} ls /kept > /found; cat /kept/* || true\n`;
+      const take = `FROM ${world.base}\n${mount} ls /kept > /found; cat /kept/* || true; : ${id}\n`;
       const other = image(await world.build(second, take));
       assert.ok(!other.all.includes(secret), other.all);
       assert.equal(other.files.get('/found'), '');
       if (first === 'stranger') return;
       const own = image(await world.build(first, take.replace('ls', 'ls -A')));
       assert.equal(own.files.get('/found'), 'file\n', 'control: the setting shares own mounts');
+      // An image made from them is not another caller's, not even for the same recipe.
+      const same = {
+        labels: { same: randomUUID() },
+        buildRepository: `${world.open.host}/of-both`,
+      };
+      const made = image(await world.build(first, take, same));
+      assert.equal(made.files.get('/found'), 'file\n');
+      const others = image(await world.build(second, take, same));
+      assert.equal(others.files.get('/found'), '');
     });
   }
 

@@ -34,6 +34,8 @@ test('options that change the image change the key, other options do not', () =>
     { labels: { a: 'b' } },
     { annotations: { a: 'b' } },
     { created: '2026-01-31T12:00:00Z' },
+    { mountsOf: 'ada' },
+    { mountsOf: 'eve' },
     known,
     { ...known, secrets: { token: base64('one') } },
     { ...known, ssh: { token: [keys.one] } },

@@ -115,6 +115,11 @@ suite('builders that the server starts', () => {
     );
     assert.equal(states().length, 3);
     assert.equal(builders.states().length, 1);
+    // A question starts none.
+    for (const domain of [alone('3'), domainOfCaller({ owner: 'third', isTrusted: true })]) {
+      await builders.require(domain);
+    }
+    assert.equal(states().length, 3);
   });
 
   test('one without builds ends, and its state serves the next build, also of the next server', async () => {
@@ -159,6 +164,7 @@ suite('other builders', () => {
     createBuilders({
       source: {
         find: async () => addresses.map(address => ({ address, isOpen: true })),
+        canStart: async () => false,
         isComing: () => false,
         troubles: () => [],
       },

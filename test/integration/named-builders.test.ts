@@ -121,7 +121,12 @@ suite('workers behind a name', () => {
       { address: first.address, isOpen: true, share: { weight: 3, builds: 5 } },
       { address: second.address, isOpen: true },
     ];
-    const source = { find: async () => found, isComing: () => false, troubles: () => [] };
+    const source = {
+      find: async () => found,
+      canStart: async () => false,
+      isComing: () => false,
+      troubles: () => [],
+    };
     const builders = createBuilders({ source, log: createLogger('silent') });
     const { promise: all, resolve: release } = Promise.withResolvers<void>();
     const signal = new AbortController().signal;

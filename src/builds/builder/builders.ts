@@ -244,7 +244,7 @@ export function createBuilders({
     },
 
     async require(domain) {
-      if (isComing()) return;
+      if (isComing() || (await source.canStart(domain))) return;
       const found = await known(domain);
       if (found.length === 0) throw noBuilder(troubles());
       const kinds = await Promise.all(found.map(one => (one.own ? 'own' : separation(one))));

@@ -2,11 +2,12 @@ import { accessSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type BuildkitClient, connect } from '../../buildkit/index.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
-import { strangers } from '../domain.ts';
+import { strangers, type TrustDomain } from '../domain.ts';
 import { troubleOf } from './builder-trouble.ts';
 import { obstacleToContainment } from './contained/requirements.ts';
 import type { BuilderShare, BuilderSource, FindBuilders, FoundBuilder } from './found-builder.ts';
 import { type AddressesOf, createAddressesOf } from './named-builders.ts';
+import type { OwnBuilder } from './own/builder-process.ts';
 import { createDomainBuilders, type DomainStart } from './own/domain-builders.ts';
 import {
   builderPath,
@@ -167,22 +168,31 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     return addresses.map(address => ({ address, configured: name, isOpen, share }));
   };
 
+  /** Returns the running builders, and whether the domain gets one that this server starts. */
+  const look = async (domain: TrustDomain) => {
+    const { able, unable } = await running();
+    if (able === undefined) return { found: undefined, unable, isOwn: true };
+    const found = foreign(able);
+    const isClosed =
+      !mayUse(separations.get(able) ?? 'shared', domain) ||
+      (domain.customer === 'stranger' && !found.isOpen);
+    // Strangers need a network of their own.
+    const isOwn = isClosed && (domain.customer === 'known' || mayContain(options));
+    return { found, unable, isOwn };
+  };
+
+  const isOpenOwn = ({ isContained }: Pick<OwnBuilder, 'isContained'>): boolean =>
+    isContained || open.includes('*');
+
   const find: FindBuilders = async (domain, isBusy = () => false) => {
     if (configured.includes('off')) return [];
     if (configured.length > 0) return (await Promise.all(configured.map(behind))).flat();
-    const { able, unable } = await running();
-    const found = able === undefined ? undefined : foreign(able);
-    const isClosed =
-      found &&
-      (!mayUse(separations.get(found.address) ?? 'shared', domain) ||
-        (domain.customer === 'stranger' && !found.isOpen));
-    // Strangers need a network of their own.
-    if (found && !(isClosed && (domain.customer === 'known' || mayContain(options))))
-      return [found];
+    const { found, unable, isOwn } = await look(domain);
+    if (found && !isOwn) return [found];
     const started = await own.get(domain, isBusy);
     if (started) {
-      const isOpen = started.isContained || open.includes('*');
       const { address, hasEnded } = started;
+      const isOpen = isOpenOwn(started);
       return [{ address, isOpen, own: { hasEnded, end: () => own.end(domain) } }];
     }
     if (found) return [found];
@@ -195,6 +205,12 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
 
   return {
     find,
+    async canStart(domain) {
+      if (configured.length > 0) return false;
+      const last = own.lastStarted();
+      if (!last || (domain.customer === 'stranger' && !isOpenOwn(last))) return false;
+      return (await look(domain)).isOwn;
+    },
     isConfigured: configured.length > 0 && !configured.includes('off'),
     isComing: () => isComing,
     troubles: () => [...new Set(troubles.values())],

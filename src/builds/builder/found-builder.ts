@@ -38,6 +38,11 @@ export type FindBuilders = (
 /** Finds builders and supplies the certificates for their connections. */
 export interface BuilderSource {
   readonly find: FindBuilders;
+  /**
+   * Returns true if this server would start a builder for the domain, and the last start of one succeeded. A question
+   * starts nothing.
+   */
+  canStart(domain: TrustDomain): Promise<boolean>;
   /** True while a builder is being installed. */
   isComing(): boolean;
   /** Returns why the builders that were found cannot be used; empty if none was found. */

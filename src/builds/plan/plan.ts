@@ -6,9 +6,11 @@ import type { DefinitionRuntime } from '../../images/sif/definition/definition-r
 import type { Digest } from '../../oci/digest.ts';
 import { formatPlatform } from '../../oci/platform.ts';
 import { parseReference } from '../../oci/reference.ts';
+import { domainLabel, domainOfCaller } from '../domain.ts';
 import { type CondaMaker, type CondaSource, packageUrlsIn } from '../recipe/conda/conda-source.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
 import { readBuildSource } from '../recipe/read-source.ts';
+import type { Recipe } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../recipe/submitted.ts';
 import {
@@ -47,6 +49,8 @@ export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
 export interface BuildWish extends BuildFields {
   /** The build context, after it was verified. */
   readonly context?: SentContext | undefined;
+  /** The owner whose builds share their cache mounts with this one; undefined if only builds with the same key do. */
+  readonly mountsOf?: string | undefined;
 }
 
 /** A build context in the content store. */
@@ -69,6 +73,8 @@ export interface BuildPlaces {
   readonly conda?: CondaMaker;
   /** The Conda channels of the configuration. Default: none. */
   readonly condaChannels?: BuilderChannels;
+  /** True if the builds of one known owner share the content of cache mounts. Default: false. */
+  readonly sharesMounts?: boolean;
   /** Default repositories of frozen images, by format; absent where the operator has set none. */
   readonly frozen: Readonly<Partial<Record<'docker' | 'sif', string>>>;
 }
@@ -126,6 +132,7 @@ export function planBuild(
       ...argumentOptions(wish),
       ...optionsInKey(options),
       ...(isFiltered ? { dockerignore: 'off' } : {}),
+      ...mountOption(wish, recipe.maker),
     },
   });
   const pulled = parsed.map(platform => {
@@ -188,6 +195,12 @@ export function planBuild(
         }
       : {}),
   };
+}
+
+/** Returns the owner in the key, whose other builds can change the image: nobody else gets it. */
+function mountOption({ mountsOf }: BuildWish, maker: Recipe['maker']): Record<string, string> {
+  if (mountsOf === undefined || maker === 'native') return {};
+  return { mounts: domainLabel(domainOfCaller({ owner: mountsOf, isTrusted: true })) };
 }
 
 /** Returns the arguments of a Dockerfile or definition file in the form for the key. */

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import {
   BuildError,
   type BuildkitClient,
@@ -151,7 +150,7 @@ function commonOptions(
     replacedImages: run.bases,
     sourceRules,
     // Otherwise, files that another recipe left in a cache mount would change an image that everyone uses.
-    cacheNamespace: sharesMounts && run.domain.customer === 'known' ? namespaceOf(run.owner) : key,
+    cacheNamespace: sharesMounts && run.domain.customer === 'known' ? domainLabel(run.domain) : key,
     ...(args ? { buildArgs: args } : {}),
     ...(labels ? { labels } : {}),
     target,
@@ -195,10 +194,6 @@ function compressionAttrs({ layers }: RecipeOrigin): Record<string, string> {
     ...(level === undefined ? {} : { 'compression-level': String(level) }),
     ...(force ? { 'force-compression': 'true' } : {}),
   };
-}
-
-function namespaceOf(owner: string): string {
-  return createHash('sha256').update(`owner ${owner}`).digest('hex');
 }
 
 /**

@@ -93,9 +93,10 @@ export function createContainers(
     grant: SealedGrant | undefined,
   ) => accessInOwnRight(image, ownHost, serviceCredentialsOf(grant));
   const common = { registry, pusher, credentialsOf, ownHost };
-  const { syntax, conda: condaMaker } = config.builds;
+  const { syntax, conda: condaMaker, cacheMounts } = config.builds;
   const condaChannels = conda.builderChannels;
-  const buildPlaces = { ...places, syntax, conda: condaMaker, condaChannels };
+  const sharesMounts = cacheMounts === 'owner';
+  const buildPlaces = { ...places, syntax, conda: condaMaker, condaChannels, sharesMounts };
   const servedBase = `${ownHost}/${config.prefix}`;
   const servedBases = createServedBases({ documents, servedBase });
   const blobParts = createBlobParts(deps, state, registries);

@@ -45,6 +45,8 @@ export interface DomainBuilders {
    * is tried again later.
    */
   get(domain: TrustDomain, isBusy: IsBusy): Promise<OwnBuilder | undefined>;
+  /** Returns the builder that was started last; undefined before the first one, and when the last start failed. */
+  lastStarted(): Pick<OwnBuilder, 'isContained'> | undefined;
   /** Ends the builder of one build, and removes its state. */
   end(domain: TrustDomain): Promise<void>;
   close(): Promise<void>;
@@ -78,6 +80,7 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
   let isBusy: IsBusy = () => false;
   let isClosed = false;
   let ready: Promise<void> | undefined;
+  let last: Pick<OwnBuilder, 'isContained'> | undefined;
 
   const prepare = async (): Promise<void> => {
     await clearStates(directory, log);
@@ -170,6 +173,7 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     places.set(name, place);
     builder.then(running => {
       place.running = running;
+      last = running && { isContained: running.isContained };
       // The next build tries again.
       if (!running && places.get(name) === place) places.delete(name);
     });
@@ -207,6 +211,8 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
       endIdle();
       return get(domain);
     },
+
+    lastStarted: () => last,
 
     async end(domain) {
       const place = places.get(placeName(domain));

@@ -68,7 +68,7 @@ export const builds = z.strictObject({
     .enum(['build', 'owner'])
     .default('build')
     .describe(
-      'Which builds share the caches of `RUN --mount=type=cache`. `build`: only builds with the same key. `owner`: all builds of one caller with a login; the files that one build leaves there can then change the result of another',
+      'Which builds share the caches of `RUN --mount=type=cache`. `build`: only builds with the same key. `owner`: all builds of one caller with a login; the files that one build leaves there can then change the result of another, so these builds and their images are for this caller only',
     ),
   conda: z
     .enum(['auto', 'native', 'buildkit'])
