@@ -1,4 +1,4 @@
-import { Worker } from 'node:worker_threads';
+import { endThread, startThread } from '../../foundation/threads.ts';
 import { makeRoom } from '../threads/idle-threads.ts';
 import { inRoom, threadNeeds } from '../threads/thread-room.ts';
 import type { PrepareAnswer, PrepareOrder } from './prepare-worker.ts';
@@ -25,7 +25,7 @@ async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<stri
   await makeRoom();
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<PrepareAnswer>();
-  const worker = new Worker(new URL('./prepare-worker.ts', import.meta.url), {
+  const worker = startThread(new URL('./prepare-worker.ts', import.meta.url), {
     workerData: order,
     // It holds the places of all records, and the records of one package.
     resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 },
@@ -35,7 +35,6 @@ async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<stri
   worker.on('exit', () => reject(new Error('the thread for repository data ended')));
   const stop = () => {
     reject(signal.reason);
-    void worker.terminate();
   };
   signal.addEventListener('abort', stop, { once: true });
   try {
@@ -50,6 +49,6 @@ async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<stri
     throw error;
   } finally {
     signal.removeEventListener('abort', stop);
-    await worker.terminate();
+    await endThread(worker);
   }
 }

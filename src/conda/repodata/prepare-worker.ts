@@ -1,3 +1,4 @@
+import '../../foundation/gated-zlib.ts';
 import { createReadStream, readFileSync } from 'node:fs';
 import { type Duplex, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';

@@ -1,4 +1,5 @@
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
+import { endThread, startThread } from '../../foundation/threads.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type {
   ShardAnswer,
@@ -35,7 +36,7 @@ export class SolveThread {
   #memoryBytes = 0;
 
   constructor(settings: ThreadSettings) {
-    this.#worker = new Worker(new URL('./solve-worker.ts', import.meta.url), {
+    this.#worker = startThread(new URL('./solve-worker.ts', import.meta.url), {
       workerData: settings,
       // Shards are outside of its heap; what it reads of them is not.
       resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
@@ -76,7 +77,7 @@ export class SolveThread {
   async stop(reason: Error): Promise<void> {
     this.#lost ??= reason;
     this.#end()?.reject(reason);
-    await this.#worker.terminate();
+    await endThread(this.#worker);
   }
 
   #told(message: ThreadMessage): void {

@@ -1,3 +1,4 @@
+import '../../foundation/gated-zlib.ts';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Platform, SolvedPackage } from '@conda-org/rattler';
 import { plainBase } from '../channels/channel-address.ts';

@@ -65,10 +65,7 @@ export interface OrderMessage {
 export interface PieceRing {
   /** Room for {@link mostAhead} pieces of at most {@link mostMemberBytes}. */
   readonly bytes: Uint8Array;
-  /**
-   * How many pieces the main thread has taken, and 1 if it needs no more. The thread waits when there is no room for
-   * another one.
-   */
+  /** One number: how many pieces the main thread has taken. The thread waits when there is no room for another one. */
   readonly taken: Int32Array;
 }
 
@@ -89,15 +86,4 @@ export const mostAhead = 3;
 export function pieceIn({ bytes }: PieceRing, count: number, size: number): Uint8Array {
   const start = (count % mostAhead) * mostMemberBytes;
   return bytes.subarray(start, start + size);
-}
-
-/** Has the thread end its work at the next piece. */
-export function stopThread({ taken }: PieceRing): void {
-  Atomics.store(taken, 1, 1);
-  Atomics.notify(taken, 0);
-}
-
-/** Returns whether the main thread needs no more pieces. */
-export function isStopped({ taken }: PieceRing): boolean {
-  return Atomics.load(taken, 1) === 1;
 }

@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os';
-import { Worker } from 'node:worker_threads';
-import { atMost } from '../../../foundation/bounded-wait.ts';
+import type { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { RunQueue } from '../../../foundation/run-queue.ts';
+import { endThread, startThread } from '../../../foundation/threads.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { endIdleThreads, makeRoom, noteIdle } from '../../threads/idle-threads.ts';
 import { inRoom, threadNeeds } from '../../threads/thread-room.ts';
@@ -15,7 +15,6 @@ import {
   type OrderMessage,
   type PieceRing,
   pieceIn,
-  stopThread,
 } from './layer-orders.ts';
 
 /** Threads that make layers. They end when they have nothing to do. */
@@ -40,7 +39,6 @@ export interface LayerThreads {
 // Each needs about 70 MiB: a server with more memory gets more by its setting.
 const usualThreads = 2;
 const idleMs = 10_000;
-const stopMs = 5000;
 // The files of a package do not pass through the heap; its lists of paths do.
 const heapMb = 256;
 const ringBytes = mostAhead * mostMemberBytes;
@@ -81,7 +79,7 @@ export function createLayerThreads(
   let isClosed = false;
 
   const start = (): Thread => {
-    const worker = new Worker(new URL('./layer-worker.ts', import.meta.url), {
+    const worker = startThread(new URL('./layer-worker.ts', import.meta.url), {
       resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
     });
     all.add(worker);
@@ -109,7 +107,7 @@ export function createLayerThreads(
   const rest = (thread: Thread): void => {
     const end = async () => {
       if (!takeOut(idle.findIndex(one => one.thread === thread))) return;
-      await thread.worker.terminate();
+      await endThread(thread.worker);
       rings.push(thread.bytes);
     };
     const timer = setTimeout(() => void end(), idleMs).unref();
@@ -125,16 +123,13 @@ export function createLayerThreads(
     written: Float64Array | undefined,
   ): Promise<MadeLayer> => {
     const { worker, bytes } = thread;
-    const taken = new Int32Array(new SharedArrayBuffer(8));
+    const taken = new Int32Array(new SharedArrayBuffer(4));
     const pieces: PieceRing = { bytes, taken };
     let received = 0;
     const { promise, resolve, reject } = Promise.withResolvers<MadeLayer>();
-    const { promise: atRest, resolve: rests } = Promise.withResolvers<void>();
-    let isStopping = false;
     let writing: Promise<void> = Promise.resolve();
     const answered = (answer: LayerAnswer): void => {
       if ('piece' in answer) {
-        if (isStopping) return;
         const piece = pieceIn(pieces, received, answer.piece);
         received += 1;
         writing = writing.then(async () => {
@@ -143,29 +138,17 @@ export function createLayerThreads(
           Atomics.notify(taken, 0);
         });
         writing.catch(reject);
-        return;
-      }
-      rests();
-      if ('made' in answer) writing.then(() => resolve(answer.made), reject);
+      } else if ('made' in answer) writing.then(() => resolve(answer.made), reject);
       else reject(errorOf(answer));
     };
-    const failed = (error: unknown) => {
-      rests();
-      reject(lostThread(error));
-    };
-    const exited = () => failed(undefined);
+    const failed = (error: unknown) => reject(lostThread(error));
+    const exited = () => reject(lostThread(undefined));
     const abort = () => reject(signal.reason);
     worker.on('message', answered).on('error', failed).on('exit', exited);
     signal.addEventListener('abort', abort, { once: true });
     try {
       worker.postMessage({ order, pieces, written } satisfies OrderMessage);
       return await promise;
-    } catch (error) {
-      isStopping = true;
-      stopThread(pieces);
-      // Node ends the process if a thread is terminated while it makes a zlib stream.
-      await atMost(stopMs, atRest);
-      throw error;
     } finally {
       worker.off('message', answered).off('error', failed).off('exit', exited);
       signal.removeEventListener('abort', abort);
@@ -186,8 +169,8 @@ export function createLayerThreads(
       rest(thread);
       return made;
     } catch (error) {
-      // One that does not come to rest is at work still.
-      await thread.worker.terminate();
+      // It may be at work still, or may wait for the pieces to be taken.
+      await endThread(thread.worker);
       void thread.reading.then(() => rings.push(thread.bytes));
       throw error;
     }
@@ -223,7 +206,7 @@ export function createLayerThreads(
 
     async close() {
       isClosed = true;
-      await Promise.all([...all].map(worker => worker.terminate()));
+      await Promise.all([...all].map(endThread));
     },
   };
 }

@@ -1,9 +1,9 @@
+import '../../../foundation/gated-zlib.ts';
 import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { joinLayers } from './join-layers.ts';
 import {
-  isStopped,
   type LayerAnswer,
   type LayerOrder,
   type MadeLayer,
@@ -39,7 +39,6 @@ function sender(pieces: PieceRing): PutPiece {
   let sent = 0;
   return piece => {
     for (;;) {
-      if (isStopped(pieces)) throw new Error('The layer is not needed any more');
       const now = Atomics.load(pieces.taken, 0);
       if (sent - now < mostAhead) break;
       Atomics.wait(pieces.taken, 0, now);

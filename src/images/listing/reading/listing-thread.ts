@@ -1,5 +1,5 @@
-import { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
+import { endThread, startThread } from '../../../foundation/threads.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 import { DamagedListing } from '../records/byte-codec.ts';
 import {
@@ -38,7 +38,7 @@ export async function runListing(
   };
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();
-  const worker = new Worker(new URL('./listing-worker.ts', import.meta.url), {
+  const worker = startThread(new URL('./listing-worker.ts', import.meta.url), {
     workerData: order,
     resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
   });
@@ -78,7 +78,7 @@ export async function runListing(
   } finally {
     signal.removeEventListener('abort', stop);
     source?.destroy();
-    await worker.terminate();
+    await endThread(worker);
     // Ends a transfer that waits for the thread.
     ahead = 0;
     wake();

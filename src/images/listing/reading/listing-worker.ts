@@ -1,3 +1,4 @@
+import '../../../foundation/gated-zlib.ts';
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { parentPort, workerData } from 'node:worker_threads';
