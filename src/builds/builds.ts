@@ -52,6 +52,8 @@ export interface Builds {
   load(): { readonly running: number; readonly waiting: number };
   /** Returns the build when it has finished, or its state after the given time. Throws {@link Fault} (404). */
   settled(id: string, ms: number): Promise<BuildRow>;
+  /** Returns the last build of a name in the same way; undefined for a name without a build. */
+  settledAs(target: string, ms: number): Promise<BuildRow | undefined>;
   /** Returns the build when the packages of its image are known, when it has finished, or after the given time. */
   solved(id: string, ms: number): Promise<BuildRow>;
   /**
@@ -269,6 +271,13 @@ export function createBuilds(deps: BuildsDeps): Builds {
     async settled(id, ms) {
       await atMost(ms, active.get(id)?.done);
       return get(id);
+    },
+
+    async settledAs(target, ms) {
+      const last = await store.latest(target);
+      if (last?.finishedAt !== null) return last;
+      await atMost(ms, active.get(last.id)?.done);
+      return get(last.id);
     },
 
     async solved(id, ms) {

@@ -11,6 +11,7 @@ import type { Selection } from './credentials/selection.ts';
 import type { Endpoints } from './endpoint.ts';
 import { grantPlace } from './sealed-places.ts';
 import { mayUse, mayUseAll, outsideRights, type TokenRights } from './token-rights.ts';
+import { homeOf } from './user-home.ts';
 import type { Grant, Platform } from './workflow-platform.ts';
 
 /** How a request identifies its caller. Source: container service specification, section 2.1. */
@@ -31,6 +32,8 @@ export interface Identity {
   readonly name: string;
   /** Domain of the e-mail address. */
   readonly org: string | undefined;
+  /** `registry/path` that the hosted repositories of the user are below; undefined for an account. */
+  readonly home?: string;
   /** The limits of the access token; undefined for none, and for accounts. */
   readonly rights?: TokenRights | undefined;
   readonly grant: SealedGrant;
@@ -108,6 +111,8 @@ interface PlatformGrant extends Grant {
   readonly workspaceId: string | undefined;
   /** The repositories that the token is limited to. They never change. */
   readonly repositories?: readonly string[] | undefined;
+  /** Path that the hosted repositories of the user are below. Requests of older servers have none. */
+  readonly home?: string;
 }
 
 interface AccountGrant {
@@ -151,9 +156,16 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     return account && rolesOf(account).includes('registries') ? service : deps.anonymous;
   };
 
-  /** Returns a token that lets an account use a hosted repository, as long as and as far as the account itself may. */
-  const ownToken = (account: string, name: string, use: RepositoryUse): Promise<string> => {
-    const key = `${use} ${account} ${name}`;
+  /**
+   * Returns a token that lets an account use a hosted repository, as long as and as far as the account itself may; without
+   * an account, a token for a repository of the user.
+   */
+  const ownToken = (
+    account: string | undefined,
+    name: string,
+    use: RepositoryUse,
+  ): Promise<string> => {
+    const key = `${use} ${account ?? ''} ${name}`;
     const known = ownTokens.get(key);
     if (known) return known;
     const actions: RepositoryUse[] = use === 'push' ? ['pull', 'push'] : ['pull'];
@@ -193,10 +205,25 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     throw outsideRights(registry, repository);
   };
 
+  const homeRight = async (
+    { home }: PlatformGrant,
+    registry: string,
+    repository: string | undefined,
+    use: RepositoryUse,
+  ): Promise<NamedCredentials | undefined> => {
+    if (registry !== hosted.host || home === undefined || repository === undefined) return;
+    if (!repository.startsWith(`${home}/`)) return;
+    const password = await ownToken(undefined, repository, use);
+    const credentials = { kind: 'password', username: tokenName, password } as const;
+    return { name: registry, owner: 'user', credentials };
+  };
+
   const find: Identities['find'] = async (sealed, registry, repository, use = 'pull') => {
     const grant = sealed === undefined ? undefined : open(sealed);
     if (grant && !('account' in grant)) {
       if (!reaches(grant, registry, repository)) return undefined;
+      const home = await homeRight(grant, registry, repository, use);
+      if (home) return home;
       return selection.find(grant, grant.workspaceId, registry, repository);
     }
     const listed = isOwn(registry, repository)
@@ -222,16 +249,19 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
       const grant = { endpoint, accessToken, refreshToken, workspaceId };
       const { id, email, userName, tokenRights: rights } = await platform.user(grant);
       const user = `${endpoint} ${id}`;
+      const name = email ?? userName;
+      const home = homeOf({ user, name });
       const repositories = rights?.repositories;
       // What one token may see, another one of the same user may not.
       const limits = repositories ? ` ${JSON.stringify(repositories)}` : '';
       return {
         user,
-        name: email ?? userName,
+        name,
+        home: `${hosted.host}/${home}`,
         scope: `${user} ${workspaceId ?? ''}${limits}`,
         org: email?.split('@')[1]?.toLowerCase(),
         ...(rights ? { rights } : {}),
-        grant: seal({ ...grant, repositories }),
+        grant: seal({ ...grant, repositories, home }),
       };
     },
 

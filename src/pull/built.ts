@@ -37,6 +37,31 @@ export function createBuiltBy(
   };
 }
 
+/**
+ * Waits for the build of a hosted name that has no image yet. Returns true if the image may exist now. Throws {@link
+ * StillBuilding} after a limited time, and a {@link Fault} (404) for a failed build. Clients that know the name do not learn
+ * more: whoever has the id of a build can read its log.
+ *
+ * @param name `registry/repository:tag`
+ */
+export type AwaitBuild = (name: string) => Promise<boolean>;
+
+export function createAwaitBuild(builds: Builds, patienceMs: number): AwaitBuild {
+  return async name => {
+    const build = await builds.settledAs(name, patienceMs);
+    if (!build) return false;
+    if (build.succeeded === null) {
+      throw new StillBuilding('The build of this image has not finished: pull it again in a while');
+    }
+    if (build.succeeded) return true;
+    throw new Fault(
+      'manifest-unknown',
+      'The build of this image failed: read its log (sluice logs, with the build id in the answer to the request), or request the image again',
+      { phase: 'build' },
+    );
+  };
+}
+
 // Leaves room for the address of the log.
 const mostHeadline = 300;
 

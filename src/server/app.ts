@@ -157,7 +157,6 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const pullsNeedLogin = rules.pulls === 'login';
   const logIn = createLogIn({
     ...{ keeper, logins, identify, callers },
-    takesAccessTokens: pullsNeedLogin,
     host: tokens.service,
     servedRequest: name => containers.tokens.get(name.split('/')[1] ?? '').catch(() => undefined),
   });
@@ -173,6 +172,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
       },
       hosted: {
         ...{ ...hosted, content, auth, callers, noteDeed, noteBlob, notePull },
+        ...{ host: tokens.service, awaitBuild: containers.awaitBuild },
         countPull: createHostedPullCount(deps, state, registries),
       },
       token: {

@@ -31,7 +31,7 @@ test('a token that belongs to no account is not confused with a caller without a
     ...{ keeper, tokens, callers, realm: 'https://images.example.com/token', pullsNeedLogin: true },
     logIn: createLogIn({
       ...{ host: 'images.example.com', servedRequest: async () => undefined },
-      ...{ keeper, callers, takesAccessTokens: false, identify: async () => undefined },
+      ...{ keeper, callers, identify: async () => undefined },
       logins: createLoginLimit(undefined, 0),
     }),
   });

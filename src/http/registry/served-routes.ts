@@ -5,7 +5,6 @@ import type { NoteBlob } from '../../foundation/telemetry/blob-metrics.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { RangeOf } from '../../pull/blobs/found-blob.ts';
 import type { BlobFinder } from '../../pull/blobs/pulled-blob.ts';
-import { StillBuilding } from '../../pull/built.ts';
 import type { ImageFinder } from '../../pull/image-finder.ts';
 import { type PullPath, parsePullPath } from '../../pull/pull-path.ts';
 import type { PulledImage } from '../../pull/pulled-image.ts';
@@ -23,9 +22,9 @@ import type { RequestState } from '../request-state.ts';
 import { sendBlob } from './blobs/send-blob.ts';
 import { sendOrder } from './blobs/send-order.ts';
 import type { PullMeter } from './pull-meter.ts';
-import { apiVersionHeader } from './registry-headers.ts';
 import { sendDocument } from './send-document.ts';
 import { sendJson } from './send-json.ts';
+import { waitForBuild } from './wait-for-build.ts';
 import { watchRight } from './watch-right.ts';
 
 export interface ServedDeps {
@@ -83,35 +82,8 @@ export async function sendServed(
       { phase: 'request' },
     );
   }
-  const image = await findOrRedirect(deps, request, req, res);
+  const image = await waitForBuild(() => deps.findImage(request), req, res);
   if (image) await send(deps, pull, request, image, req, res);
-}
-
-// Go's clients follow ten redirects.
-const mostRedirects = 9;
-
-/** Returns the image. While it builds, redirects the client to itself, which restarts its timeout: undefined. */
-async function findOrRedirect(
-  deps: ServedDeps,
-  request: ContainerRequest,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Promise<PulledImage | undefined> {
-  try {
-    return await deps.findImage(request);
-  } catch (error) {
-    const url = new URL(req.url ?? '', 'http://localhost');
-    const turn = Number(url.searchParams.get('wait') ?? 0);
-    if (!(error instanceof StillBuilding) || !(turn < mostRedirects)) throw error;
-    url.searchParams.set('wait', String(turn + 1));
-    res.writeHead(307, {
-      location: `${url.pathname}${url.search}`,
-      'content-length': '0',
-      ...apiVersionHeader,
-    });
-    res.end();
-    return undefined;
-  }
 }
 
 function send(

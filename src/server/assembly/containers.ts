@@ -11,7 +11,7 @@ import { createImageMaker } from '../../images/image-maker.ts';
 import { createLayerListings } from '../../images/listing/layer-listings.ts';
 import { createRightWatch } from '../../images/right-watch.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
-import { createBuiltBy } from '../../pull/built.ts';
+import { createAwaitBuild, createBuiltBy } from '../../pull/built.ts';
 import { createImageFinder } from '../../pull/image-finder.ts';
 import { createLookAtRight } from '../../pull/pull-right.ts';
 import { createFindServedBase, createServedBases } from '../../pull/served-bases.ts';
@@ -241,5 +241,6 @@ export function createContainers(
     ...{ documents, building, tokens, findImage, openRequest, servedBases, blobParts },
     ...{ accept, dryRun, inspect, openInspected, registry, grantContexts },
     ...{ layerListings, openLayers },
+    awaitBuild: createAwaitBuild(building.builds, config.builds.pullWait),
   };
 }

@@ -5,13 +5,15 @@ import type { HostedBlobs } from '../../../hosted/blobs.ts';
 import { listingHeaders } from '../../../hosted/in-process/own-registry.ts';
 import type { HostedListings, Listing } from '../../../hosted/listings/listings.ts';
 import type { HostedManifests } from '../../../hosted/manifests.ts';
-import type { Action } from '../../../hosted/rights.ts';
+import type { Action, Rights } from '../../../hosted/rights.ts';
 import type { Uploads } from '../../../hosted/uploads/uploads.ts';
 import { type Digest, isDigest } from '../../../oci/digest.ts';
+import type { Document } from '../../../oci/document.ts';
 import { isRepository, isTag } from '../../../oci/reference.ts';
 import { orderStored } from '../../../pull/blobs/blob-order.ts';
 import type { RangeOf } from '../../../pull/blobs/found-blob.ts';
 import { keptBlob } from '../../../pull/blobs/pulled-blob.ts';
+import type { AwaitBuild } from '../../../pull/built.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import type { NoteDeed, NotePull } from '../../callers/audit-notes.ts';
@@ -25,6 +27,7 @@ import type { RegistryAuth } from '../login/registry-auth.ts';
 import { apiVersionHeader } from '../registry-headers.ts';
 import { sendDocument } from '../send-document.ts';
 import { sendJson } from '../send-json.ts';
+import { waitForBuild } from '../wait-for-build.ts';
 import { type HostedPath, parseHostedPath } from './hosted-path.ts';
 import type { CountHostedPull } from './hosted-pulls.ts';
 import { sendUpload } from './upload-routes.ts';
@@ -41,6 +44,9 @@ export interface HostedDeps {
   readonly countPull: CountHostedPull;
   readonly notePull: NotePull;
   readonly noteBlob: NoteBlob;
+  readonly awaitBuild: AwaitBuild;
+  /** The host in names of hosted images. */
+  readonly host: string;
 }
 
 // The minimum that every registry accepts. Source: OCI distribution specification 1.1, Pushing Manifests.
@@ -71,7 +77,7 @@ export async function sendHosted(
   }
   if (action === 'delete') return remove(deps, asked, req, res);
   if (action === 'push') return putManifest(deps, asked, req, res);
-  return send(deps, asked, req, res);
+  return send(deps, asked, rights, req, res);
 }
 
 /** Sends the names of the repositories that the caller may pull. */
@@ -103,13 +109,19 @@ function actionOf({ kind }: HostedPath, method: string): Action {
 async function send(
   deps: HostedDeps,
   { kind, repository, reference }: ContentPath,
+  rights: Rights,
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
   const query = queryOf(req);
   switch (kind) {
     case 'manifests': {
-      const document = await deps.manifests.get(repository, reference);
+      // A builder looks for its own image before it pushes it: whoever may push does not wait.
+      const mayWait = !isDigest(reference) && !rights(repository).includes('push');
+      const get = () => deps.manifests.get(repository, reference);
+      const find = mayWait ? () => getBuilt(deps, repository, reference) : get;
+      const document = await waitForBuild(find, req, res);
+      if (!document) return;
       const { digest } = document;
       deps.countPull(req, { repository, reference, digest });
       deps.notePull(req, { name: repository, reference, digest });
@@ -125,6 +137,21 @@ async function send(
         req,
         res,
       );
+  }
+}
+
+/** Returns the manifest under a tag. Waits for a build that pushes it. */
+async function getBuilt(
+  { manifests, awaitBuild, host }: HostedDeps,
+  repository: string,
+  tag: string,
+): Promise<Document> {
+  try {
+    return await manifests.get(repository, tag);
+  } catch (error) {
+    const isMissing = error instanceof Fault && error.kind === 'manifest-unknown';
+    if (!isMissing || !(await awaitBuild(`${host}/${repository}:${tag}`))) throw error;
+    return manifests.get(repository, tag);
   }
 }
 

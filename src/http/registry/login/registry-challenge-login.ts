@@ -3,6 +3,7 @@ import { type Keeper, tokenName } from '../../../hosted/keeper.ts';
 import type { Rights } from '../../../hosted/rights.ts';
 import type { Identity } from '../../../platform/identities.ts';
 import { mayPullServed, mayUse, requireScope } from '../../../platform/token-rights.ts';
+import { homeRights } from '../../../platform/user-home.ts';
 import type { ContainerRequest } from '../../../request/container-request.ts';
 import type { Callers } from '../../callers/callers.ts';
 import type { Identify } from '../../callers/identify.ts';
@@ -24,8 +25,8 @@ export interface RegistryLogin {
 
 /**
  * Returns what a name and password give, undefined when they are wrong. Under the name
- * {@link tokenName} the password is a bearer token or, where users of the platform may log in, an access token
- * of the default platform, which gives the rights of everybody as far as its own limits go. Throws a {@link Fault}: 403
+ * {@link tokenName} the password is a bearer token, or an access token of the default platform, which gives the rights of
+ * everybody and those to the user's own repositories, as far as its own limits go. Throws a {@link Fault}: 403
  * for an access token that may not pull, 429 where too many have been wrong, 5xx for a platform that does not answer.
  */
 export type LogIn = (
@@ -38,8 +39,6 @@ export interface LogInDeps {
   readonly logins: LoginLimit;
   readonly identify: Identify;
   readonly callers: Callers;
-  /** Users of the platform may log in. */
-  readonly takesAccessTokens: boolean;
   /** Host in the names of hosted images. */
   readonly host: string;
   /** Returns the container request that a served name stands for; undefined for none. */
@@ -55,7 +54,6 @@ export function createLogIn({
   logins,
   identify,
   callers,
-  takesAccessTokens,
   host,
   servedRequest,
 }: LogInDeps): LogIn {
@@ -67,11 +65,15 @@ export function createLogIn({
       throw error;
     }
   };
-  const loginOf = ({ rights, scope }: Pick<Identity, 'rights' | 'scope'>): RegistryLogin => {
+  const loginOf = (identity: Omit<Identity, 'name'>): RegistryLogin => {
+    const { rights, scope } = identity;
     requireScope(rights, 'pull');
-    if (!rights?.repositories) return { rights: keeper.anybody, mayPull };
+    const all: Rights = name => [
+      ...new Set([...keeper.anybody(name), ...homeRights(identity, `${host}/${name}`)]),
+    ];
+    if (!rights?.repositories) return { rights: all, mayPull };
     return {
-      rights: name => (mayUse(rights, host, name, host) ? keeper.anybody(name) : []),
+      rights: name => (mayUse(rights, host, name, host) ? all(name) : []),
       async mayPull(name) {
         const request = await servedRequest(name);
         return request !== undefined && mayPullServed({ rights, scope }, request, host);
@@ -91,7 +93,7 @@ export function createLogIn({
     }
     if (!isToken) logins.fail(request);
     // The password of an account goes to no platform.
-    const user = isToken && takesAccessTokens ? await userOf(request, password) : undefined;
+    const user = isToken ? await userOf(request, password) : undefined;
     return user && loginOf(user);
   };
 }
