@@ -10,7 +10,7 @@ import { credentialKey } from '../upstream/auth/credentials.ts';
 import { findManifest } from '../upstream/content/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
-import type { BuildPlaces } from './plan/plan.ts';
+import { type BuildPlaces, frozenPlaces } from './plan/plan.ts';
 import type { RightsOf } from './solve/build-rights.ts';
 
 /** The repositories that images are pushed to. Images are named `registry/repository:tag`. */
@@ -45,7 +45,7 @@ const pushableMs = 60_000;
 
 export function createTargetRepository(deps: TargetRepositoryDeps): TargetRepository {
   const { registry, pusher, rightsOf, ownHost, places, maxAnonymousBytes } = deps;
-  const frozenPlaces = Object.values(places.frozen);
+  const frozen = frozenPlaces(places);
   // A pipeline requests many images in one repository.
   const pushable = boundedCache<string, true>(1000, { ttl: pushableMs });
 
@@ -84,16 +84,17 @@ export function createTargetRepository(deps: TargetRepositoryDeps): TargetReposi
       const image = parseReference(target);
       if (maxAnonymousBytes === undefined || image.registry !== ownHost) return;
       // A name strategy can give each image its own repository below the requested one.
-      const place = placeOf(image, [places.repository, ...frozenPlaces]);
+      const place = placeOf(image, [places.repository, ...frozen]);
       const bytes = await deps.hostedBytes(place ?? image.repository);
-      if (bytes >= maxAnonymousBytes) throw anonymousRoomFull(maxAnonymousBytes);
+      if (bytes >= maxAnonymousBytes)
+        throw anonymousRoomFull(place ?? image.repository, maxAnonymousBytes);
     },
 
     removedWith({ target, digest, isTrusted }) {
       const image = parseReference(target);
       const { repository, tag = 'latest' } = image;
       // Without an access token, an image is either in the repository for builds, or frozen.
-      const isFrozen = placeOf(image, frozenPlaces) !== undefined;
+      const isFrozen = placeOf(image, frozen) !== undefined;
       const stays = digest === null || isTrusted || image.registry !== ownHost || isFrozen;
       return stays ? undefined : { repository, tag, digest };
     },
@@ -112,10 +113,10 @@ function placeOf(
     )?.repository;
 }
 
-function anonymousRoomFull(most: number): Fault {
+function anonymousRoomFull(repository: string, most: number): Fault {
   return new Fault(
     'storage-full',
-    `The repository for builds holds ${most} bytes, which is the limit for requests without a login: log in, set 'buildRepository' to your own repository, or ask the operator to raise anonymous.maxBuildBytes`,
+    `The repository ${repository} of this server holds ${most} bytes, which is the limit for requests without a login: log in, set 'buildRepository' to your own repository, or ask the operator to raise anonymous.maxBuildBytes`,
     { phase: 'limit', limit: 'builds without a login on the disk', retryAfterSeconds: 3600 },
   );
 }

@@ -32,6 +32,7 @@ import {
 } from './asked-image.ts';
 import type { BuildIntake } from './built-image.ts';
 import type { AskedFields, Caller, ContainerRequest } from './container-request.ts';
+import { inHome } from './default-repository.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
@@ -211,7 +212,8 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { kind: 'frozen', request, warnings, ticket };
   };
 
-  return async (submission, version, caller, onBuild, signal) => {
+  return async (given, version, caller, onBuild, signal) => {
+    const submission = inHome(given, caller, deps.places);
     checkRules(submission, version, deps.places);
     const asked = askedImage(submission);
     // The name of another container request refers to its image with its changes, with the rights of this caller.

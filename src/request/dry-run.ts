@@ -22,6 +22,7 @@ import {
 } from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import type { Caller } from './container-request.ts';
+import { inHome } from './default-repository.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import type { FindServed } from './served-name.ts';
@@ -190,7 +191,8 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     };
   };
 
-  return async (submission, version, caller, signal) => {
+  return async (given, version, caller, signal) => {
+    const submission = inHome(given, caller, deps.places);
     checkRules(submission, version, deps.places);
     const { grant } = caller;
     const asked = askedImage(submission);

@@ -6,6 +6,8 @@ import { givenFields } from '../images/augment/container-config.ts';
 import { maxNameLength, parseReference } from '../oci/reference.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
+type FrozenPlaces = Pick<BuildPlaces, 'frozen' | 'local'>;
+
 /**
  * Checks the rules between several fields of a submission, in the order in which they are reported. Throws a {@link
  * Fault}: 400 for a broken rule, with the field and the remedy. Source: container service specification, sections 2.1,
@@ -14,7 +16,7 @@ import type { ApiVersion, Submission } from './submission.ts';
 export function checkRules(
   submission: Submission,
   version: ApiVersion,
-  places: Pick<BuildPlaces, 'frozen'>,
+  places: FrozenPlaces,
 ): void {
   if (version === 'v1alpha1') checkLegacy(submission);
   checkWhatToServe(submission);
@@ -60,15 +62,24 @@ function checkWhatToServe(submission: Submission): void {
   }
 }
 
-function checkFreeze(submission: Submission, places: Pick<BuildPlaces, 'frozen'>): void {
-  const { freeze, buildRepository, format } = submission;
+function checkFreeze(submission: Submission, places: FrozenPlaces): void {
+  const { freeze, buildRepository, format, defaultRepository } = submission;
   if (freeze && (buildRepository ?? frozenPlace(submission, places)) === undefined) {
     refuse(
-      "'freeze' requires 'buildRepository': name the repository to push to. The operator can set one for requests without it (freezeRepository)",
+      defaultRepository
+        ? "'freeze' requires 'buildRepository': without a login, this server has no repository for images that stay. Send an access token of a user (SLUICE_TOKEN for the command line), name a repository that you may push to, or ask the operator to set freezeRepository"
+        : "'freeze' requires 'buildRepository': name the repository to push to, or send 'defaultRepository: true' for the one that this server has for you. The operator can set one for requests without both (freezeRepository)",
+    );
+  }
+  if (submission.noCache && frozenPlace(submission, places) !== undefined) {
+    refuse(
+      "'noCache' requires 'buildRepository': others rely on the frozen images of the default one, which stay as they are",
     );
   }
   if (format === 'sif' && !freeze) {
-    refuse("'format: sif' requires 'freeze: true' and 'buildRepository': set both");
+    refuse(
+      "'format: sif' requires 'freeze: true' and 'buildRepository': a Singularity image is always pushed to a repository, so set both",
+    );
   }
 }
 

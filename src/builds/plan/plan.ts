@@ -36,6 +36,8 @@ export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
   readonly nameStrategy?: NameStrategy | undefined;
   readonly format?: 'docker' | 'sif' | undefined;
   readonly freeze?: boolean | undefined;
+  /** True to freeze to the default repository where `buildRepository` names none. */
+  readonly defaultRepository?: boolean | undefined;
   /** Images by the name of the image or stage of the Dockerfile that they replace. */
   readonly namedContexts?: Readonly<Record<string, string>> | undefined;
   /** True to skip the %test of a definition file. */
@@ -76,16 +78,31 @@ export interface BuildPlaces {
   /** True if the builds of one known owner share the content of cache mounts. Default: false. */
   readonly sharesMounts?: boolean;
   /** Default repositories of frozen images, by format; absent where the operator has set none. */
-  readonly frozen: Readonly<Partial<Record<'docker' | 'sif', string>>>;
+  readonly frozen: FrozenPlaces;
+  /** Those of a local server, for requests that ask for the default repository. */
+  readonly local?: FrozenPlaces;
+  /** True if such requests of users go to a repository of the user. */
+  readonly homes?: boolean;
 }
 
-/** Returns the operator's repository for a frozen image whose request names none. */
+type FrozenPlaces = Readonly<Partial<Record<'docker' | 'sif', string>>>;
+
+/** Returns the server's repository for a frozen image whose request names none. */
 export function frozenPlace(
-  { buildRepository, freeze, format = 'docker' }: BuildWish,
-  { frozen }: Pick<BuildPlaces, 'frozen'>,
+  { buildRepository, freeze, format = 'docker', defaultRepository }: BuildWish,
+  { frozen, local = {} }: Pick<BuildPlaces, 'frozen' | 'local'>,
 ): string | undefined {
-  return freeze && buildRepository === undefined ? frozen[format] : undefined;
+  if (!freeze || buildRepository !== undefined) return undefined;
+  return frozen[format] ?? (defaultRepository ? local[format] : undefined);
 }
+
+/** Returns all repositories of the server for frozen images. */
+export function frozenPlaces({ frozen, local = {} }: BuildPlaces): readonly string[] {
+  return [...Object.values(frozen), ...Object.values(local)];
+}
+
+/** The hosted repositories for frozen images on a local server whose operator has set none. */
+export const localFrozenPaths = { docker: 'public/frozen', sif: 'public/sif' } as const;
 
 const defaultPlatform = 'linux/amd64';
 

@@ -1,4 +1,4 @@
-import type { BuildPlaces } from '../../builds/plan/plan.ts';
+import { type BuildPlaces, frozenPlaces } from '../../builds/plan/plan.ts';
 import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
 import { createIdentities } from '../../platform/identities.ts';
@@ -46,7 +46,7 @@ export function createPeople(
       tokens: registries.hosted.tokens,
       anybody: registries.hosted.keeper.anybody,
     },
-    serviceRepositories: [places.repository, places.cache, ...Object.values(places.frozen)].filter(
+    serviceRepositories: [places.repository, places.cache, ...frozenPlaces(places)].filter(
       name => name !== undefined,
     ),
   });

@@ -47,6 +47,7 @@ function derivedValues({ config }: LoadedConfig): Readonly<Record<string, unknow
   const publicUrl = publicUrlOf(config);
   const { requests, builds, pulls } = accessRules(config, publicUrl);
   const { concurrent, waiting } = configuredShares(config, publicUrl);
+  const places = configuredPlaces(config, publicUrl);
   return {
     url: publicUrl.origin,
     'access.requests': requests,
@@ -55,8 +56,9 @@ function derivedValues({ config }: LoadedConfig): Readonly<Record<string, unknow
     'builds.concurrentPerCaller': concurrent.ofOne,
     'builds.concurrentAnonymous': concurrent.ofStrangers,
     'builds.maxWaitingAnonymous': waiting.ofStrangers,
-    buildRepository: configuredPlaces(config, publicUrl).repository,
-    freezeSifRepository: config.freezeRepository,
+    buildRepository: places.repository,
+    freezeRepository: places.local?.docker,
+    freezeSifRepository: config.freezeRepository ?? places.local?.sif,
     'platform.url': new URL('/platform', publicUrl).href,
   };
 }

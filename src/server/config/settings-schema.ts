@@ -27,6 +27,8 @@ const repository = z.string().refine(text => {
   }
 }, 'expected registry/path, without a tag');
 
+const repositoryOrOff = withWords(z.union([z.literal('off'), repository])).optional();
+
 const builder = z.string().superRefine((text, context) => {
   if (text === 'off') return;
   try {
@@ -364,16 +366,12 @@ export const configSchema = z.strictObject({
     .describe(
       'Repository that caches the layers of builds, `registry/path`. Default: none, only the builder has a cache',
     ),
-  freezeRepository: repository
-    .optional()
-    .describe(
-      'Repository for frozen images of requests without `buildRepository`, `registry/path`. Everybody must be able to pull from it, such as from the hosted `<own host>/public/frozen`, so images with private base images are refused. Default: none, and such requests are refused',
-    ),
-  freezeSifRepository: repository
-    .optional()
-    .describe(
-      'Repository for frozen Singularity images of requests without `buildRepository`. Default: `freezeRepository`',
-    ),
+  freezeRepository: repositoryOrOff.describe(
+    'Repository for frozen images of requests without `buildRepository`, `registry/path`; `off` for none. Everybody must be able to pull from it, such as from the hosted `<own host>/public/frozen`, so images with private base images are refused. Default: the command line and the pages push to a repository of the user on this server. Without a login, they push to `<own host>/public/frozen` where `access.builds` would be `open` by default. Other requests are refused',
+  ),
+  freezeSifRepository: repositoryOrOff.describe(
+    'The same for frozen Singularity images. Default: `freezeRepository`; where that has no value, `<own host>/public/sif`',
+  ),
   builds: builds.prefault({}),
   sif: sif.prefault({}),
   platform: platform.prefault({}),

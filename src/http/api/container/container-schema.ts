@@ -166,6 +166,9 @@ export const containerRequestSchema = z
     freeze: optional(z.boolean()).describe(
       'Push the image with all changes to `buildRepository`, under a name that does not expire',
     ),
+    defaultRepository: optional(z.boolean()).describe(
+      'Where `freeze` has no `buildRepository`: push to the repository that this server has for such images, which is one of the user where the request has an access token. Sent by the command line and the pages',
+    ),
     platformEndpoint: optional(name).describe('Workflow platform address'),
     platformAccessToken: optional(token).describe('Access token of the platform'),
     platformRefreshToken: optional(token).describe('Refresh token of the platform'),

@@ -28,6 +28,6 @@ export const anonymous = z.strictObject({
   maxBuildBytes: limit
     .prefault('100 GiB')
     .describe(
-      'Size of the hosted repository for builds above which only callers with a login can start builds',
+      'Size of the hosted repository for builds, and of each one for frozen images, above which only callers with a login can start builds in it',
     ),
 });
