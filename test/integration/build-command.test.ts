@@ -347,11 +347,11 @@ suite('sluice build', { concurrency: 2 }, () => {
       ],
       [[place, '--label', 'a'], /--label a: expected NAME=VALUE/],
       [[place, '--secret', 'id=a,src=/no/file'], /--secret id=a: .*no such file/],
-      [[place, '--no-test'], /'noTest' is for Singularity definition files/],
+      [[place, '--no-test'], /--no-test is for Singularity definition files/],
       [[place, '--container-config', `${place}/bad`], /bad is not a JSON object/],
       [[place, '--container-config', `${place}/odd`], /'containerConfig\.env': expected array/],
       [[place, '--format', 'tar'], /expected docker or sif/],
-      [[place, '--freeze'], /'freeze' requires 'buildRepository'/],
+      [[place, '--freeze', '--server', 'http://sluice.test'], /--freeze requires --push-to/],
       [[`${place}/Dockerfile`], /Dockerfile is neither a directory|Cannot read/],
       [['-f', `${place}/nothing`, place], /Cannot read .*nothing/],
     ] as const) {

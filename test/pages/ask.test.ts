@@ -158,12 +158,14 @@ suite('the form to ask for a container', () => {
     const { page } = tab;
     await page.goto(at({ by: 'packages', package: 'bwa', base: image }));
     await page.getByLabel('Singularity image').check();
-    await page.getByText('requires “Repository”').waitFor();
     await page.getByLabel('Repository').fill(`${registry.host}/sif`);
     await planOf(page).getByText('can be pushed to').waitFor();
+    // Without a repository, a local server keeps it.
+    await page.getByLabel('Repository').fill('');
+    await planOf(page).getByText(`oras://${sluice.host}/public/sif:bwa--`).waitFor();
     await page.getByRole('button', { name: 'Get the container' }).click();
     await page
-      .getByText(`apptainer pull --no-https image.sif oras://${registry.host}/sif:bwa--`)
+      .getByText(`apptainer pull --no-https image.sif oras://${sluice.host}/public/sif:bwa--`)
       .waitFor();
     await page.getByText('Ready').waitFor();
     await page.getByText('the name does not expire').waitFor();
@@ -182,7 +184,11 @@ suite('the form to ask for a container', () => {
         'entrypoint',
         /“Entrypoint” has an open quote/,
       ],
-      [{ by: 'packages', package: 'bwa', format: 'sif' }, 'repository', /requires “Repository”/],
+      [
+        { by: 'packages', package: 'bwa', format: 'sif', repository: 'team' },
+        'repository',
+        /“Repository” is incomplete/,
+      ],
       [{ by: 'packages', package: 'no&such' }, 'package', /is not a conda package/],
       [{ by: 'dockerfile', dockerfile: 'RUN true' }, 'dockerfile', /FROM/],
       [{ by: 'packages', package: 'absent', base: image }, 'package', /No candidates .* absent/],
@@ -332,7 +338,7 @@ suite('the form to ask for a container', () => {
     );
     await checkLooks(
       browser,
-      at({ by: 'dockerfile', dockerfile: `FROM ${image}`, format: 'sif' }),
+      at({ by: 'dockerfile', dockerfile: `FROM ${image}`, format: 'sif', repository: 'team' }),
       'ask-dockerfile',
       page => page.locator('#repository-problem .failure').waitFor(),
     );

@@ -2,10 +2,11 @@ import type { Submission } from '../../request/submission.ts';
 import type { Command, Values } from '../command/command.ts';
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';
-import { post, RefusedError, serverAddress } from '../server/server-client.ts';
+import { RefusedError, serverAddress } from '../server/server-client.ts';
 import { ownMachine } from '../server/use-proxies.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 import { answerOptions, type ImageAnswer, printImage } from './image-answer.ts';
+import { requestContainer } from './request-container.ts';
 import {
   type BuildRequest,
   buildRequestOf,
@@ -43,13 +44,13 @@ function warnOfPlainHttp(values: Values, { secrets, ssh }: Submission): void {
 
 async function ask(values: Values, { submission, directory }: BuildRequest): Promise<ImageAnswer> {
   const send = async (buildContext: Submission['buildContext']) =>
-    (await post(values, '/v1alpha2/container', {
+    requestContainer(values, {
       ...submission,
       buildContext,
       dryRun: values['dry-run'],
       ...(await claimOf(values)),
       timestamp: new Date().toISOString(),
-    })) as ImageAnswer;
+    });
   const { buildContext } = submission;
   try {
     if (buildContext || !directory) return await send(buildContext);

@@ -1,6 +1,7 @@
 import type { Option, Values } from '../command/command.ts';
 import { jsonOption } from '../command/common-options.ts';
 import { terminalLines } from '../command/terminal-text.ts';
+import { serverAddress } from '../server/server-client.ts';
 import { exitCodeOf, followBuild, plainOption } from './follow.ts';
 
 /** The parts of a server's answer to a container request that commands use. */
@@ -58,13 +59,20 @@ export async function printImage(values: Values, answer: ImageAnswer): Promise<n
     return 1;
   }
   if (buildId !== undefined && succeeded === undefined) {
-    // A frozen name belongs to another registry, where a pull does not wait.
-    const state = freeze ? '' : ' A pull waits for it.';
+    // Another registry does not wait for the image that it gets.
+    const state = freeze && !isHosted(values, answer) ? '' : ' A pull waits for it.';
     console.error(
       `The image is being built.${state} To follow the build: sluice logs -f ${buildId}`,
     );
   }
   return 0;
+}
+
+/** Returns true for an image in a repository of the server itself. */
+function isHosted(values: Values, { targetImage }: ImageAnswer): boolean {
+  const server = serverAddress(values);
+  const name = targetImage.replace('oras://', '');
+  return URL.canParse(server) && name.startsWith(`${new URL(server).host}/`);
 }
 
 /** Reports images that cannot be pulled, pushed or built. */

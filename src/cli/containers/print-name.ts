@@ -1,5 +1,10 @@
 import { pullName } from '../../builds/plan/build-plan.ts';
-import { planBuild, type SentContext } from '../../builds/plan/plan.ts';
+import {
+  type BuildPlaces,
+  localFrozenPaths,
+  planBuild,
+  type SentContext,
+} from '../../builds/plan/plan.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { containerRequestSchema } from '../../http/api/container/container-schema.ts';
 import { parseBody } from '../../http/route/parse-input.ts';
@@ -10,6 +15,8 @@ import { changeOf } from '../../request/wanted-change.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { serverAddress } from '../server/server-client.ts';
+import { ownMachine } from '../server/use-proxies.ts';
+import { inOptionWords } from './request-container.ts';
 import { measureDirectory } from './source/measure-directory.ts';
 import { measureLayer } from './source/measure-layer.ts';
 import { buildRequestOf } from './source/source-options.ts';
@@ -25,6 +32,13 @@ export async function printName(values: Values, args: readonly string[]): Promis
   const { SLUICE_FREEZE_REPOSITORY: docker, SLUICE_FREEZE_SIF_REPOSITORY: sif = docker } = env;
   const frozen = { ...(docker ? { docker } : {}), ...(sif ? { sif } : {}) };
   const wanted = await buildRequestOf(values, args);
+  const { defaultRepository, format = 'docker' } = wanted.submission;
+  if (defaultRepository && env.SLUICE_TOKEN && frozen[format] === undefined) {
+    throw new CommandError(
+      'With SLUICE_TOKEN, the server pushes to a repository of the user, whose name is not known here: specify --push-to, or use sluice build --dry-run',
+      2,
+    );
+  }
   try {
     const { directory } = wanted;
     const submission = parseBody(containerRequestSchema, {
@@ -34,7 +48,7 @@ export async function printName(values: Values, args: readonly string[]): Promis
         ? { buildContext: { location: 'oci://', isFiltered: directory.isFiltered } }
         : {}),
     });
-    const places = { repository, cache: undefined, frozen };
+    const places = { repository, cache: undefined, frozen, local: localPlaces(server) };
     checkRules(submission, 'v1alpha2', places);
     const { buildContext, containerConfig, freeze } = submission;
     const context = directory
@@ -47,10 +61,18 @@ export async function printName(values: Values, args: readonly string[]): Promis
     print(values, { key: plan.key, name }, name);
   } catch (error) {
     if (error instanceof Fault || error instanceof OciSyntaxError) {
-      throw new CommandError(error.message, 2);
+      throw new CommandError(inOptionWords(error.message), 2);
     }
     throw error;
   }
+}
+
+/** Returns the repositories for frozen images of a server on this machine, with its default settings. */
+function localPlaces(server: string): BuildPlaces['frozen'] {
+  const { host, hostname } = new URL(server);
+  if (!ownMachine.includes(hostname)) return {};
+  const { docker, sif } = localFrozenPaths;
+  return { docker: `${host}/${docker}`, sif: `${host}/${sif}` };
 }
 
 async function measureUrl(context: SubmittedLayer): Promise<SentContext> {

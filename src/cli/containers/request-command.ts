@@ -15,10 +15,11 @@ import {
 
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';
-import { post } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
-import { answerOptions, type ImageAnswer, printImage } from './image-answer.ts';
+import { answerOptions, printImage } from './image-answer.ts';
+import { requestContainer } from './request-container.ts';
 import { layerOf, packDirectory } from './source/pack.ts';
+import { freezeOf } from './source/source-options.ts';
 
 /** `sluice request`: requests a container and prints the name to pull. */
 export const requestCommand: Command = {
@@ -61,7 +62,8 @@ export const requestCommand: Command = {
     'push-to': {
       type: 'string',
       value: 'REPOSITORY',
-      description: 'With --freeze: repository to push the image to, registry/path',
+      description:
+        'With --freeze: repository to push the image to, registry/path. Default: your own repository on the server, or the one that it has for all',
     },
     freeze: {
       type: 'boolean',
@@ -72,7 +74,7 @@ export const requestCommand: Command = {
       value: 'docker|sif',
       completes: ['docker', 'sif'],
       description:
-        'Format of the image. sif, a Singularity image, requires --freeze. Default: docker',
+        'Format of the image. sif, a Singularity image, implies --freeze. Default: docker',
     },
     ...claimOptions,
     server: serverOption,
@@ -88,20 +90,21 @@ export const requestCommand: Command = {
     if (others.length > 0) {
       throw new UsageError(`Expected one image, got ${[image, ...others].join(' and ')}`);
     }
-    if (text(values, 'push-to') !== undefined && !values.freeze) {
+    const frozen = freezeOf(values);
+    if (text(values, 'push-to') !== undefined && !frozen.freeze) {
       throw new CommandError('--push-to requires --freeze: only frozen images are pushed', 2);
     }
-    const answer = (await post(values, '/v1alpha2/container', {
+    const answer = await requestContainer(values, {
       containerImage: image,
       containerConfig: await configOf(values),
       containerPlatform: text(values, 'platform'),
       buildRepository: text(values, 'push-to'),
-      freeze: values.freeze,
+      ...frozen,
       format: text(values, 'format'),
       dryRun: values['dry-run'],
       ...(await claimOf(values)),
       timestamp: new Date().toISOString(),
-    })) as ImageAnswer;
+    });
     return printImage(values, answer);
   },
 };

@@ -11,7 +11,7 @@ export function submissionOf(form: AskForm): Submission {
     ...changes(form),
     ...(form.platforms.length > 0 ? { containerPlatform: form.platforms.join(',') } : {}),
     // A Singularity image is always pushed to a repository.
-    ...(form.isKept || form.isSingularity ? { freeze: true } : {}),
+    ...(form.isKept || form.isSingularity ? { freeze: true, defaultRepository: true } : {}),
     ...(form.isSingularity ? { format: 'sif' } : {}),
     ...textAs('buildRepository', form.repository),
   });

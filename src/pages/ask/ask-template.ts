@@ -120,7 +120,7 @@ ${problemPlace('platform', problem)}
 <p class="hint">Pushed to a repository, under a name that does not expire. Singularity images always are.</p>
 </fieldset>
 </div>
-<div class="ask-repository">${textField('repository', form.repository, problem, html`Where it is pushed, such as <code>registry.example.org/team/images</code>. Empty: where the operator of this server keeps such images, if there is such a place.`)}</div>`;
+<div class="ask-repository">${textField('repository', form.repository, problem, html`Where it is pushed, such as <code>registry.example.org/team/images</code>. Empty: a repository on this server, which is your own if you have logged in as a user.`)}</div>`;
 }
 
 function moreFields(form: AskForm, problem: FormProblem | undefined): Html {

@@ -97,7 +97,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     value: 'REPOSITORY',
     description:
-      'Repository to push the image to, registry/path. Default: the build repository of the server',
+      'Repository to push the image to, registry/path. Default: the build repository of the server; with --freeze your own repository on the server, or the one that it has for all',
   },
   'name-strategy': {
     type: 'string',
@@ -121,8 +121,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     value: 'docker|sif',
     completes: ['docker', 'sif'],
-    description:
-      'Format of the image. sif, a Singularity image, requires --freeze. Default: docker',
+    description: 'Format of the image. sif, a Singularity image, implies --freeze. Default: docker',
   },
 };
 
@@ -169,10 +168,18 @@ export async function buildRequestOf(
     ...compressionOf(text(values, 'compression')),
     ...(await recipeOptionsOf(values)),
     ...(values['no-test'] === true ? { noTest: true } : {}),
-    ...(values.freeze === true ? { freeze: true } : {}),
+    ...freezeOf(values),
     format: choiceOf(values, 'format', formats),
   };
   return { submission, directory };
+}
+
+/** Returns the fields of a frozen image. A Singularity image is always one: only a registry has it. */
+export function freezeOf(values: Values): Pick<Submission, 'freeze' | 'defaultRepository'> {
+  if (values.freeze !== true && values.format !== 'sif') return {};
+  return values['push-to'] === undefined
+    ? { freeze: true, defaultRepository: true }
+    : { freeze: true };
 }
 
 /** Returns the given Dockerfile, or the one in the context. */
