@@ -43,7 +43,7 @@ export async function domains(): Promise<Part[]> {
     await builders.use({ domain, platforms: [] }, never, client =>
       build(client, {
         dockerfile: `FROM scratch\nCOPY busybox /bin/sh\nRUN echo ${randomUUID()} > /made\n`,
-        ...{ context, extraHosts: { ...numberedBuild(), ...domainHosts(domain) } },
+        ...{ context, extraHosts: { ...numberedBuild(), ...domainHosts(domainLabel(domain)) } },
       }),
     );
     return performance.now() - began;

@@ -29,7 +29,7 @@ import { createBuilders } from './builder/builders.ts';
 import type { FoundBuilders } from './builder/find-builders.ts';
 import { findWorkerPods } from './builder/pods/worker-pods.ts';
 import { type Builds, createBuilds } from './builds.ts';
-import { domainOfCaller, mustBeAlone, type TrustDomain } from './domain.ts';
+import { createLabelOf, domainOfCaller, mustBeAlone, type TrustDomain } from './domain.ts';
 import type { Shares } from './limits/shares.ts';
 import { archivedLogs } from './logs/archive/archived-logs.ts';
 import type { LogArchive } from './logs/archive/log-archive.ts';
@@ -92,6 +92,8 @@ export interface BuildServiceDeps {
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   readonly tokens: RegistryTokens;
+  /** The key of the service: all replicas have the same. */
+  readonly signingKey: Uint8Array;
   readonly fetchToken: FetchToken;
   /** Host of the hosted registry. */
   readonly ownHost: string;
@@ -155,6 +157,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   // The log says at the start which builders do not keep callers apart.
   if (found.isConfigured) builders.require(anyUser).catch(() => {});
 
+  const labelOf = createLabelOf(deps.signingKey);
+
   const rightsOf = createBuildRights({
     credentialsOf: deps.credentialsOf,
     tokens: deps.tokens,
@@ -169,7 +173,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     const { content, isPlainHttp, places } = deps;
     const { sourceRules } = deps;
     const sharesMounts = limits.cacheMounts === 'owner';
-    const common = { builders, content, isPlainHttp, sourceRules, sharesMounts };
+    const common = { builders, content, isPlainHttp, sourceRules, sharesMounts, labelOf };
     const isTrustedCache = limits.trustCaches;
     return createRunRecipe({ ...common, isTrustedCache, serviceCache: places.cache })(run);
   };

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac, hkdfSync } from 'node:crypto';
 import type { RecipeOrigin } from './plan/build-plan.ts';
 
 /** Kind of caller. Builds of strangers run only on builders that cannot connect to closed addresses. */
@@ -46,6 +46,18 @@ export function domainOf(build: DomainMember, recipe: RecipeOrigin): TrustDomain
 /** Returns the domain as 32 hexadecimal digits, for names of files and tags. */
 export function domainLabel({ name }: TrustDomain): string {
   return createHash('sha256').update(name).digest('hex').slice(0, 32);
+}
+
+/**
+ * Returns the label of a name for builders: 32 hexadecimal digits that nobody can compute without the key of the service. The
+ * image of a frontend may ask a builder for any host, mount and cache, so their names must not be known to other callers.
+ */
+export type LabelOf = (name: string) => string;
+
+/** @param key the key of the service, from which another one is derived (RFC 5869) */
+export function createLabelOf(key: Uint8Array): LabelOf {
+  const own = Buffer.from(hkdfSync('sha256', key, '', 'sluice labels for builders', 32));
+  return name => createHmac('sha256', own).update(name).digest('hex').slice(0, 32);
 }
 
 // With the case folding of Go's strings.EqualFold: a long s is an s.

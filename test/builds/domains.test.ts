@@ -8,6 +8,7 @@ import { domainHosts, numberedBuild } from '../../src/builds/builder/build-host.
 import { type Builders, createBuilders } from '../../src/builds/builder/builders.ts';
 import { type FindBuildersOptions, findBuilders } from '../../src/builds/builder/find-builders.ts';
 import {
+  createLabelOf,
   domainLabel,
   domainOf,
   domainOfCaller,
@@ -65,7 +66,7 @@ const stepLog = async (client: BuildkitClient, domain: TrustDomain, step: string
     text += piece;
   });
   const dockerfile = `FROM scratch\nCOPY busybox /bin/sh\nRUN ${step}\n`;
-  const extraHosts = { ...numberedBuild(), ...domainHosts(domain) };
+  const extraHosts = { ...numberedBuild(), ...domainHosts(domainLabel(domain)) };
   await build(client, { dockerfile, context, extraHosts }, { onProgress: shown.onProgress });
   shown.end();
   return text;
@@ -97,6 +98,15 @@ test('a build is alone if something decides its result that is not in the keys o
   assert.equal(domainOf(member, key).isAlone, true);
   const next = domainOf({ ...member, id: '2' }, secret);
   assert.notEqual(domainLabel(domainOf(member, secret)), domainLabel(next));
+});
+
+test('labels for builders are those of this service, and of nobody else', () => {
+  const [own, foreign] = [createLabelOf(Buffer.from('own')), createLabelOf(Buffer.from('foreign'))];
+  assert.match(own(user.name), /^[0-9a-f]{32}$/);
+  assert.equal(own(user.name), createLabelOf(Buffer.from('own'))(user.name));
+  assert.notEqual(own(user.name), own(other.name));
+  assert.notEqual(own(user.name), foreign(user.name));
+  assert.notEqual(own(user.name), domainLabel(user));
 });
 
 suite('builders that the server starts', () => {
@@ -248,7 +258,7 @@ suite('other builders', () => {
         client,
         {
           dockerfile: 'FROM scratch\nCOPY busybox /bin/sh\nRUN echo secret > /made\nRUN sleep 99\n',
-          ...{ context, extraHosts: domainHosts(user) },
+          ...{ context, extraHosts: domainHosts(domainLabel(user)) },
         },
         { signal: stop.signal },
       ),

@@ -10,7 +10,7 @@ import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
-import { makeTempDir } from '../world/temp-dir.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
 interface Answer extends ContainerAnswer {
   readonly buildId: string;
@@ -36,8 +36,10 @@ suite('a shared builder', { concurrency: 1 }, () => {
   let trusting: Sluice;
   let base: Pushed;
   let secret: Pushed;
+  let keys: TempDir;
 
   before(async () => {
+    keys = await makeTempDir('keys');
     open = await startRegistry();
     closed = await startRegistry({ auth: 'basic' });
     base = await only(open);
@@ -52,6 +54,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
     for (const server of [trusting, other, privileged]) await server?.stop();
     for (const builder of [second, first]) await builder?.stop();
     for (const registry of [closed, open]) await registry?.stop();
+    await keys?.remove();
   });
 
   const only = async (registry: Registry): Promise<Pushed> => {
@@ -61,6 +64,8 @@ suite('a shared builder', { concurrency: 1 }, () => {
   };
   const start = (builder: Buildkitd, account: object, builds = {}) =>
     startSluice({
+      // Servers with equal keys give their callers equal labels in a cache.
+      env: { SLUICE_REPLICA_KEYS: keys.path },
       config: {
         accounts: { admin: 'secret' },
         buildkit: [builder.address],

@@ -1,5 +1,4 @@
 import { randomInt } from 'node:crypto';
-import { domainLabel, type TrustDomain } from '../domain.ts';
 
 /** Host name that carries the build number: its address in the `/etc/hosts` of a step. contained/runc.sh reads it. */
 export const buildHost = 'sluice-build';
@@ -17,7 +16,9 @@ export function numberedBuild(): Readonly<Record<string, string>> {
 /**
  * Returns an extra host that only the steps of this domain have. Its name is part of BuildKit's cache keys: a step cannot
  * get the result of a step of another domain, on any builder and from any cache. The files of an image do not have it.
+ *
+ * @param label the label of the domain from `LabelOf`
  */
-export function domainHosts(domain: TrustDomain): Readonly<Record<string, string>> {
-  return { [`sluice-${domainLabel(domain)}`]: '0.0.0.0' };
+export function domainHosts(label: string): Readonly<Record<string, string>> {
+  return { [`sluice-${label}`]: '0.0.0.0' };
 }

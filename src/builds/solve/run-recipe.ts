@@ -19,7 +19,7 @@ import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Secrets } from '../asker.ts';
 import { domainHosts, numberedBuild } from '../builder/build-host.ts';
 import type { Builders } from '../builder/builders.ts';
-import { domainLabel, type TrustDomain } from '../domain.ts';
+import type { LabelOf, TrustDomain } from '../domain.ts';
 import type { LogWriter } from '../logs/build-logs.ts';
 import type { BuildStep } from '../logs/build-step.ts';
 import type { StepCount } from '../logs/run-step.ts';
@@ -76,6 +76,7 @@ export interface RunRecipeDeps {
   readonly isTrustedCache: boolean;
   /** True if the builds of one known owner share the content of cache mounts. */
   readonly sharesMounts: boolean;
+  readonly labelOf: LabelOf;
   /** Rules for what a Dockerfile may fetch with ADD. */
   readonly sourceRules: readonly SourceRule[];
 }
@@ -95,7 +96,7 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
     const run = {
       ...given,
       context: contextOf(recipe, sent),
-      extraHosts: { ...numberedBuild(), ...domainHosts(domain) },
+      extraHosts: { ...numberedBuild(), ...domainHosts(deps.labelOf(domain.name)) },
     };
     try {
       return await builders.use({ domain, platforms: recipe.platforms }, signal, async client => {
@@ -133,7 +134,11 @@ function contextOf({ recipe, files }: RecipeOrigin, sent: BuildContext | undefin
 
 function commonOptions(
   run: PreparedRun,
-  { sourceRules, sharesMounts }: Pick<RunRecipeDeps, 'sourceRules' | 'sharesMounts'>,
+  {
+    sourceRules,
+    sharesMounts,
+    labelOf,
+  }: Pick<RunRecipeDeps, 'sourceRules' | 'sharesMounts' | 'labelOf'>,
 ) {
   const { key, recipe, context, extraHosts, access, secrets = noSecrets } = run;
   const { args, target, labels } = recipe.options ?? {};
@@ -150,7 +155,9 @@ function commonOptions(
     replacedImages: run.bases,
     sourceRules,
     // Otherwise, files that another recipe left in a cache mount would change an image that everyone uses.
-    cacheNamespace: sharesMounts && run.domain.customer === 'known' ? domainLabel(run.domain) : key,
+    cacheNamespace: labelOf(
+      sharesMounts && run.domain.customer === 'known' ? run.domain.name : key,
+    ),
     ...(args ? { buildArgs: args } : {}),
     ...(labels ? { labels } : {}),
     target,
@@ -260,11 +267,11 @@ const logMs = 150;
 /** Returns the layer caches that a build reads and writes. One that is alone has none. */
 function cachesOf(
   { recipe: { cache }, domain }: PreparedRun,
-  { isTrustedCache, serviceCache }: RunRecipeDeps,
+  { isTrustedCache, serviceCache, labelOf }: RunRecipeDeps,
 ) {
   if (cache === undefined || domain.isAlone) return { imports: [], exports: [] };
   // Each domain has its own in the repository that all use.
-  const ref = cache === serviceCache ? `${cache}:${domainLabel(domain)}` : cache;
+  const ref = cache === serviceCache ? `${cache}:${labelOf(domain.name)}` : cache;
   const caches = [{ type: 'registry' as const, ref }];
   return { imports: cache === serviceCache || isTrustedCache ? caches : [], exports: caches };
 }

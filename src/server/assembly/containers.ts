@@ -104,6 +104,7 @@ export function createContainers(
   const service = createBuildService({
     ...common,
     credentialsOf: serviceCredentialsOf,
+    signingKey: state.signingKey,
     store: state.rows.builds,
     logDirectory: pathOf('logs/builds'),
     logArchive: state.buildLogs,

@@ -62,7 +62,7 @@ export const builds = z.strictObject({
   trustCaches: flag
     .default(false)
     .describe(
-      'Read layers from the `cacheRepository` of a request. A caller who can push there can then change the images of all callers. Enable this only if all callers trust each other',
+      'Read layers from the `cacheRepository` of a request; steps are found there if a server with the same keys wrote them. A caller who can push there can then change the images of all callers. Enable this only if all callers trust each other',
     ),
   cacheMounts: z
     .enum(['build', 'owner'])
