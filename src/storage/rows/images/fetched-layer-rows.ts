@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Change, RowDatabase } from '../driver/row-database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
+import { createNotedChanges } from '../noted-changes.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** The digests of layers fetched from URLs, so that each is fetched once. Times are ms since the epoch. */
@@ -32,7 +33,7 @@ export function createFetchedLayerStore(database: RowDatabase): FetchedLayerStor
     `DELETE FROM fetched_layers WHERE location_hash IN
      (SELECT location_hash FROM fetched_layers WHERE used_at > ? LIMIT ?)`,
   );
-  const note = (work: Change<void>): void => void database.commit(work).catch(() => {});
+  const { note, ended } = createNotedChanges(database);
   const hash = (location: string) => createHash('sha256').update(location).digest();
   return {
     async find(location, at) {
@@ -44,6 +45,7 @@ export function createFetchedLayerStore(database: RowDatabase): FetchedLayerStor
     },
     put: (location, body, at) => note(() => put.run(hash(location), body, at)),
     async purge(usedBefore, latest, signal) {
+      await ended();
       const before = await inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal);
       return (
         before + (await inSmallSteps(database, rows => purgeLater.changes(latest, rows), signal))

@@ -1,5 +1,6 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
+import { createNotedChanges } from '../noted-changes.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** Records which layers of Conda packages were made. Times are ms since the epoch. */
@@ -73,6 +74,7 @@ export function createPackageLayerStore(database: RowDatabase): PackageLayerStor
     `DELETE FROM package_layers WHERE id IN
      (SELECT id FROM package_layers WHERE used_at > ? LIMIT ?)`,
   );
+  const { note, ended } = createNotedChanges(database);
   const bytesOf = (key: string) => Buffer.from(key, 'hex');
   return {
     async find(key, at) {
@@ -80,8 +82,7 @@ export function createPackageLayerStore(database: RowDatabase): PackageLayerStor
       if (!found) return undefined;
       const { usedAt, ...row } = found;
       if (Math.abs(at - usedAt) > touchMs) {
-        // A use that cannot be written is dropped.
-        void database.commit(() => touch.run(at, bytesOf(key))).catch(() => {});
+        note(() => touch.run(at, bytesOf(key)));
       }
       return row;
     },
@@ -89,6 +90,7 @@ export function createPackageLayerStore(database: RowDatabase): PackageLayerStor
     enter: ({ key, ...layer }) => database.commit(() => enter.run({ key: bytesOf(key), ...layer })),
     after: (id, limit) => database.read(after.all(id, limit)),
     async purge(usedBefore, latest, signal) {
+      await ended();
       const before = await inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal);
       const later = await inSmallSteps(database, rows => purgeLater.changes(latest, rows), signal);
       return before + later;

@@ -1,5 +1,6 @@
 import type { Digest } from '../../../oci/digest.ts';
-import type { Change, RowDatabase } from '../driver/row-database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
+import { createNotedChanges } from '../noted-changes.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** Records which registries have sent a layer, and what it unpacks to. Times are ms since the epoch. */
@@ -34,7 +35,7 @@ export function createVerifiedLayerStore(database: RowDatabase): VerifiedLayerSt
     `DELETE FROM verified_layers WHERE (digest, registry) IN
      (SELECT digest, registry FROM verified_layers WHERE used_at > ? LIMIT ?)`,
   );
-  const note = (work: Change<void>): void => void database.commit(work).catch(() => {});
+  const { note, ended } = createNotedChanges(database);
   return {
     async find(digest, registry, at) {
       const found = await database.read(find.get(digest, registry));
@@ -46,6 +47,7 @@ export function createVerifiedLayerStore(database: RowDatabase): VerifiedLayerSt
     put: (digest, registry, diffId, at) =>
       database.commit(() => put.run(digest, registry, diffId, at)),
     async purge(usedBefore, latest, signal) {
+      await ended();
       const before = await inSmallSteps(database, rows => purge.changes(usedBefore, rows), signal);
       return (
         before + (await inSmallSteps(database, rows => purgeLater.changes(latest, rows), signal))
