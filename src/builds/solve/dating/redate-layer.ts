@@ -1,12 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import {
-  constants,
-  createGunzip,
-  createGzip,
-  createZstdCompress,
-  createZstdDecompress,
-} from 'node:zlib';
+import { createGunzip, createGzip, createZstdDecompress } from 'node:zlib';
+import { createSteadyZstd } from '../../../foundation/steady-zstd.ts';
 import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
@@ -31,9 +26,7 @@ function unpack({ mode }: Pick<LayerForm, 'mode'>) {
 
 function pack({ mode, level }: LayerForm) {
   if (mode === 'gzip') return createGzip({ chunkSize, ...(level === undefined ? {} : { level }) });
-  const params =
-    level === undefined ? {} : { [constants.ZSTD_c_compressionLevel]: Math.min(level, mostZstd) };
-  return createZstdCompress({ chunkSize, params });
+  return createSteadyZstd(level === undefined ? undefined : Math.min(level, mostZstd));
 }
 
 /** Reads a layer, and records what later changes of the image's layers require. */

@@ -1,8 +1,8 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { constants, createZstdCompress } from 'node:zlib';
 import { Fault } from '../../../foundation/fault.ts';
+import { createSteadyZstd } from '../../../foundation/steady-zstd.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { type Document, documentOf } from '../../../oci/document.ts';
 import { asObject, parseJson } from '../../../oci/json.ts';
@@ -35,7 +35,6 @@ export interface BaseOptions {
   readonly signal: AbortSignal;
 }
 
-const chunkSize = 256 * 1024;
 const layerType = 'application/vnd.oci.image.layer.v1.tar+zstd';
 
 /**
@@ -103,7 +102,7 @@ async function pack(
           yield piece;
         }
       },
-      createZstdCompress({ chunkSize, params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
+      createSteadyZstd(1),
       async (chunks: AsyncIterable<Buffer>) => {
         for await (const chunk of chunks) await ingest.write(chunk);
       },
