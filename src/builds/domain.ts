@@ -38,7 +38,7 @@ export function domainOfCaller({
 }
 
 /** Returns the domain of a build on a builder. */
-export function domainOf(build: DomainMember, recipe: RecipeOrigin): TrustDomain {
+export function domainOf(build: DomainMember, recipe: Pick<RecipeOrigin, 'options'>): TrustDomain {
   const domain = domainOfCaller(build);
   return mustBeAlone(recipe) ? { ...domain, name: `build ${build.id}`, isAlone: true } : domain;
 }

@@ -114,6 +114,10 @@ suite('builders that the server starts', () => {
     await using directory = await makeTempDir('domains');
     await using own = ownBuilders(directory);
     const { builders } = own;
+    // A question starts none, and neither does a wait for an installation.
+    await builders.require(alone('0'));
+    await builders.untilThere(user, never);
+    assert.equal(existsSync(directory.join('builders')), false);
     await runStep(builders, user, 'echo made');
     assert.match(await runStep(builders, user, 'echo made'), cached);
     for (const domain of [other, strangers, alone('1'), alone('2')]) {
@@ -125,7 +129,7 @@ suite('builders that the server starts', () => {
     );
     assert.equal(states().length, 3);
     assert.equal(builders.states().length, 1);
-    // A question starts none.
+    // Neither does a question later.
     for (const domain of [alone('3'), domainOfCaller({ owner: 'third', isTrusted: true })]) {
       await builders.require(domain);
     }
@@ -175,6 +179,7 @@ suite('other builders', () => {
       source: {
         find: async () => addresses.map(address => ({ address, isOpen: true })),
         canStart: async () => false,
+        untilInstalled: async () => {},
         isComing: () => false,
         troubles: () => [],
       },

@@ -48,7 +48,10 @@ suite('a builder behind TLS', () => {
   /** Returns the error message of a build on that builder. */
   const failure = async (address: string, files: TlsFiles | undefined): Promise<string> => {
     const find = async () => [{ address, isOpen: true }];
-    const source = { find, canStart: async () => false, isComing: () => false, troubles: () => [] };
+    const source = {
+      ...{ find, canStart: async () => false, untilInstalled: async () => {} },
+      ...{ isComing: () => false, troubles: () => [] },
+    };
     const tlsOf = createBuilderTls(new Map(files ? [[address, files]] : []), log);
     const builders = createBuilders({ source, log, tlsOf });
     try {

@@ -124,6 +124,7 @@ suite('workers behind a name', () => {
     const source = {
       find: async () => found,
       canStart: async () => false,
+      untilInstalled: async () => {},
       isComing: () => false,
       troubles: () => [],
     };

@@ -80,7 +80,7 @@ export function createBuilders({
   keepsForUsers = false,
   pods,
 }: BuildersOptions): Builders {
-  const { find, isComing, troubles } = source;
+  const { isComing, troubles } = source;
   const connections = createBuilderConnections(source, log, tlsOf, health);
   const { known, isAble, separation } = connections;
   const bindings = createBindings(connections.drop, pods);
@@ -225,7 +225,7 @@ export function createBuilders({
     isComing,
 
     async untilThere(domain, signal) {
-      await unlessAborted(find(domain), signal);
+      await unlessAborted(source.untilInstalled(domain), signal);
     },
 
     async use(wish, signal, work) {

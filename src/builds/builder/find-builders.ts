@@ -12,6 +12,7 @@ import { createDomainBuilders, type DomainStart } from './own/domain-builders.ts
 import {
   builderPath,
   closedToStrangers,
+  hasOwnBuilder,
   type OwnBuilderOptions,
   startOwnBuilder,
 } from './own/own-builder.ts';
@@ -207,9 +208,12 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     find,
     async canStart(domain) {
       if (configured.length > 0) return false;
-      const last = own.lastStarted();
-      if (!last || (domain.customer === 'stranger' && !isOpenOwn(last))) return false;
+      const last = own.lastStart() ?? expectedStart(options);
+      if (last === 'failed' || (domain.customer === 'stranger' && !isOpenOwn(last))) return false;
       return (await look(domain)).isOwn;
+    },
+    async untilInstalled(domain) {
+      if (configured.length === 0 && (await look(domain)).isOwn) await installing;
     },
     isConfigured: configured.length > 0 && !configured.includes('off'),
     isComing: () => isComing,
@@ -220,6 +224,13 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
       await own.close();
     },
   };
+}
+
+/** Returns how the first start of a builder would end, by the programs that are installed. */
+function expectedStart(options: FindBuildersOptions): 'failed' | Pick<OwnBuilder, 'isContained'> {
+  if (!hasOwnBuilder(options)) return 'failed';
+  const obstacle = options.containment && obstacleToContainment(builderPath(options));
+  return { isContained: options.containment !== undefined && obstacle === undefined };
 }
 
 /** Returns whether this server's own builder would be open to strangers once everything it requires is installed. */

@@ -39,10 +39,12 @@ export type FindBuilders = (
 export interface BuilderSource {
   readonly find: FindBuilders;
   /**
-   * Returns true if this server would start a builder for the domain, and the last start of one succeeded. A question
-   * starts nothing.
+   * Returns true if this server would start a builder for the domain, and the last start of one succeeded; before the
+   * first start, if the programs are installed. A question starts nothing.
    */
   canStart(domain: TrustDomain): Promise<boolean>;
+  /** Resolves when no builder that the domain needs is being installed. Starts nothing. */
+  untilInstalled(domain: TrustDomain): Promise<void>;
   /** True while a builder is being installed. */
   isComing(): boolean;
   /** Returns why the builders that were found cannot be used; empty if none was found. */

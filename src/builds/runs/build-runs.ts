@@ -7,7 +7,7 @@ import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/imag
 import { traced } from '../../tracing/traces.ts';
 import type { Asker, Secrets, Undo } from '../asker.ts';
 import type { Builders } from '../builder/builders.ts';
-import { domainOfCaller } from '../domain.ts';
+import { domainOf } from '../domain.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
 import { createPermits, type Permit, type Permits } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
@@ -127,12 +127,12 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     }
   };
 
-  const takeBuilderPermit = async (run: Run): Promise<Permit> => {
+  const takeBuilderPermit = async (run: Run, plan: BuildPlan): Promise<Permit> => {
     const { row, writer, stop } = run;
     // Waiting for BuildKit takes no permit.
     if (builders.isComing()) {
       writer.write('Waiting for BuildKit, which is being installed.\n');
-      await builders.untilThere(domainOfCaller(row), stop.signal);
+      await builders.untilThere(domainOf(row, recipeIn(plan) ?? {}), stop.signal);
     }
     return takePermit(permits, run);
   };
@@ -146,13 +146,15 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     const { signal } = stop;
     const plan = JSON.parse(row.plan) as BuildPlan;
     let isOnBuilder = needsBuilder(plan);
-    let permit = await (isOnBuilder ? takeBuilderPermit(run) : takePermit(nativePermits, run));
+    let permit = await (isOnBuilder
+      ? takeBuilderPermit(run, plan)
+      : takePermit(nativePermits, run));
     using _held = { [Symbol.dispose]: () => permit[Symbol.dispose]() };
     const requireBuilder = async () => {
       if (isOnBuilder) return;
       permit[Symbol.dispose]();
       permit = noPermit;
-      permit = await takeBuilderPermit(run);
+      permit = await takeBuilderPermit(run, plan);
       isOnBuilder = true;
     };
     const startedAt = now();

@@ -45,8 +45,8 @@ export interface DomainBuilders {
    * is tried again later.
    */
   get(domain: TrustDomain, isBusy: IsBusy): Promise<OwnBuilder | undefined>;
-  /** Returns the builder that was started last; undefined before the first one, and when the last start failed. */
-  lastStarted(): Pick<OwnBuilder, 'isContained'> | undefined;
+  /** Returns how the last start ended; undefined before the first one has. */
+  lastStart(): 'failed' | Pick<OwnBuilder, 'isContained'> | undefined;
   /** Ends the builder of one build, and removes its state. */
   end(domain: TrustDomain): Promise<void>;
   close(): Promise<void>;
@@ -80,7 +80,7 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
   let isBusy: IsBusy = () => false;
   let isClosed = false;
   let ready: Promise<void> | undefined;
-  let last: Pick<OwnBuilder, 'isContained'> | undefined;
+  let last: ReturnType<DomainBuilders['lastStart']>;
 
   const prepare = async (): Promise<void> => {
     await clearStates(directory, log);
@@ -173,7 +173,7 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     places.set(name, place);
     builder.then(running => {
       place.running = running;
-      last = running && { isContained: running.isContained };
+      last = running ? { isContained: running.isContained } : 'failed';
       // The next build tries again.
       if (!running && places.get(name) === place) places.delete(name);
     });
@@ -212,7 +212,7 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
       return get(domain);
     },
 
-    lastStarted: () => last,
+    lastStart: () => last,
 
     async end(domain) {
       const place = places.get(placeName(domain));

@@ -67,6 +67,14 @@ export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuil
   }
 }
 
+/** Returns whether the programs are installed that {@link startOwnBuilder} requires. */
+export function hasOwnBuilder(options: Pick<OwnBuilderOptions, 'folders' | 'path'>): boolean {
+  const path = builderPath(options);
+  const isRoot = process.getuid?.() === 0;
+  const programs = isRoot ? ['buildkitd'] : ['buildkitd', 'rootlesskit'];
+  return programs.every(name => findProgram(name, path) !== undefined);
+}
+
 /** Returns the log line for a builder that only callers with a login may use. */
 export function closedToStrangers(obstacle: string): string {
   return `builds of callers without a login are off: the builder that this server starts cannot get its own network and limits (${obstacle})`;
