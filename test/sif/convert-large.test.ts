@@ -11,8 +11,8 @@ import { promisify } from 'node:util';
 import { createZstdCompress } from 'node:zlib';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';
-import { describeFile } from './conversion.ts';
-import { tarOf } from './tar-file.ts';
+import { convert, describeFile } from './conversion.ts';
+import { tarLayer, tarOf } from './tar-file.ts';
 
 const mebibyte = 1024 * 1024;
 // As `npm start` runs the server.
@@ -54,4 +54,25 @@ test('a large file in a zstd layer is never in memory', async () => {
   const list = ['-offset', String(squashfs?.offset), '-lln', path, 'large'];
   const { stdout } = await promisify(execFile)(requireCommand('unsquashfs'), list);
   assert.match(stdout, new RegExp(` ${size} \\d{4}-`));
+});
+
+test('very many files of one size are not compared with each other', async () => {
+  // 420 million pairs. mksquashfs compared 80,000 files of one size for 85 seconds.
+  const count = 29_000;
+  const parts = Array.from({ length: count }, (_, at) => ({
+    name: `many/${at}`,
+    content: `${at}`.padStart(20),
+  }));
+  const duplicatesOf = async (layer: ReturnType<typeof tarLayer>) => {
+    await using conversion = await convert([layer]);
+    const { squashfs } = await conversion.describe();
+    const args = ['-offset', String(squashfs?.offset), '-s', conversion.sif.path];
+    const { stdout } = await promisify(execFile)(requireCommand('unsquashfs'), args);
+    return { says: /Duplicates are .*/.exec(stdout)?.[0], lines: conversion.lines.join('\n') };
+  };
+  const many = await duplicatesOf(tarLayer(parts));
+  assert.equal(many.says, 'Duplicates are not removed');
+  assert.match(many.lines, /many files have the same size/);
+  const few = await duplicatesOf(tarLayer(parts.slice(0, 2_000)));
+  assert.equal(few.says, 'Duplicates are removed');
 });

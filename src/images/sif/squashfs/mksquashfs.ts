@@ -40,6 +40,8 @@ export interface SquashOptions {
   readonly compression: Compression;
   /** False if compression hardly reduces the content of files. */
   readonly isCompressed: boolean;
+  /** True to store files with the same content once. */
+  readonly mergesDuplicates: boolean;
   /** Milliseconds without any input or output before the process is killed. */
   readonly stallMs: number;
 }
@@ -158,12 +160,14 @@ export function startMksquashfs(options: SquashOptions): Squasher {
 }
 
 function argumentsOf(options: SquashOptions): string[] {
-  const { output, offset, rootMode, processors, hasAttributes, isCompressed } = options;
+  const { output, offset, rootMode, processors, hasAttributes, isCompressed, mergesDuplicates } =
+    options;
   const { mode, level } = options.compression;
   return [
     ...['-', output, '-tar', '-noappend', '-offset', String(offset)],
     ...['-comp', mode, '-Xcompression-level', String(level)],
     ...(isCompressed ? [] : ['-noD', '-noF']),
+    ...(mergesDuplicates ? [] : ['-no-duplicates']),
     ...['-all-root', ...(hasAttributes ? [] : ['-no-xattrs'])],
     ...['-root-mode', rootMode.toString(8)],
     ...['-mem', '64M', ...(processors === undefined ? [] : ['-processors', String(processors)])],

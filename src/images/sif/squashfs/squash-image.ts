@@ -31,6 +31,12 @@ const measureEvery = 64 * 1024 * 1024;
 const tellEvery = 10_000;
 
 /**
+ * The most pairs of files of the same size. mksquashfs compares each file with all earlier files of its size, in a list:
+ * so many comparisons take about ten seconds, for 28,000 files of one size. Part of the format: it decides the bytes.
+ */
+const mostPairs = 400_000_000;
+
+/**
  * Writes an image as a squashfs. Removes fetched layers when they are no longer needed. The same image gives
  * the same bytes. Throws a {@link Fault} on failure; the type of error is not specified when the signal is
  * aborted. No process runs after an error, but the file may exist.
@@ -42,8 +48,11 @@ export async function squashImage(
   options: SquashImageOptions,
 ): Promise<number> {
   const { directory, output, offset, stallMs, compression, space, log, signal } = options;
-  const { entries, bytes, tarBytes, newest, hasAttributes } = await measure(tree);
+  const { entries, bytes, tarBytes, newest, hasAttributes, pairs } = await measure(tree);
   log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
+  const mergesDuplicates = pairs <= mostPairs;
+  if (!mergesDuplicates)
+    log('many files have the same size: files with the same content are stored separately');
   const path = join(directory, output);
   signal.throwIfAborted();
   // Space for the bytes written before the first check of the file size.
@@ -51,7 +60,7 @@ export async function squashImage(
   const squasher = startMksquashfs({
     ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
     ...{ rootMode: tree.root.inode.mode, time: newest, hasAttributes, stallMs },
-    ...{ compression, isCompressed: isCompressible(layers) },
+    ...{ compression, isCompressed: isCompressible(layers), mergesDuplicates },
   });
   const stop = () => void squasher.stop();
   signal.addEventListener('abort', stop);
@@ -99,17 +108,25 @@ interface Measure {
    */
   readonly newest: number;
   readonly hasAttributes: boolean;
+  /** Pairs of files of the same size. Several names of one file count as several files. */
+  readonly pairs: number;
 }
 
 async function measure(tree: ImageTree): Promise<Measure> {
   const now = Date.now() / 1000;
-  const total = { entries: 0, bytes: 0, tarBytes: 0, newest: 0, hasAttributes: false };
+  const total = { entries: 0, bytes: 0, tarBytes: 0, newest: 0, hasAttributes: false, pairs: 0 };
+  const ofSize = new Map<number, number>();
   for await (const nodes of allNodes(tree)) {
     for (const { inode } of nodes) {
       total.entries += 1;
       total.bytes += inode.size;
       total.hasAttributes ||= (inode.attributes?.length ?? 0) > 0;
       total.tarBytes += tarBlockSize + paddedSize(inode.size);
+      if (inode.kind === 'file' && inode.size > 0) {
+        const others = ofSize.get(inode.size) ?? 0;
+        total.pairs += others;
+        ofSize.set(inode.size, others + 1);
+      }
       if (inode.mtime <= now) total.newest = Math.max(total.newest, inode.mtime);
     }
   }
