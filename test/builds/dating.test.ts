@@ -97,9 +97,7 @@ test('a layer without later dates passes unchanged', () => {
   const parts = [source('a.py', 5), { name: 'b', type: 'directory' as const, mtime: buildTime }];
   const redating = new Redating();
   const tar = tarOf(parts);
-  const writer = redating.writer();
-  assert.deepEqual(pass(tar, writer, 900), tar);
-  assert.equal(writer.isChanged, false);
+  assert.deepEqual(pass(tar, redating.writer(), 900), tar);
 });
 
 test('the position of the source time depends on the Python version', () => {

@@ -33,7 +33,7 @@ const unusedDeps: SolveDeps = {
   ...{ makeCondaImage: unused, makeImage: unused, publish: unused, makeSif: unused },
   ...{ attach: unused, redate: unused, stageSifBases: unused },
   requireBuilder: async () => {},
-  prepareBases: async () => ({ images: {}, [Symbol.dispose]() {} }),
+  prepareBases: async () => ({ images: {}, layers: [], [Symbol.dispose]() {} }),
 };
 
 const noSteps = {

@@ -149,7 +149,7 @@ test('a layer of a build that cannot be written for its dates', async () => {
   const source = { registry: 'registry.example.com', repository: 'app', credentials: undefined };
   const { signal } = new AbortController();
   await assert.rejects(
-    redate(source, root, {}, () => {}, signal),
+    redate(source, root, { bases: [] }, () => {}, signal),
     /no space is left/,
   );
   assert.equal(pool.lent, 0);

@@ -2,7 +2,11 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
+import { baseLayer } from '../corpus/base.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
+import { imageOf, without } from '../corpus/image.ts';
+import { layerOf } from '../corpus/layer.ts';
+import { Pusher } from '../corpus/push.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
@@ -24,6 +28,7 @@ interface ManifestShape {
 }
 
 interface LayerShape {
+  readonly digest: string;
   readonly mediaType: string;
   readonly annotations?: Readonly<Record<string, string>>;
 }
@@ -105,6 +110,30 @@ suite('options of builds', { concurrency: 1 }, () => {
       });
     }
   }
+
+  test('layers of a base stay as they are, without a history and in an image built here', async () => {
+    const later = await layerOf([{ name: 'later', content: 'text', mtime: 1_750_000_000 }]);
+    const image = imageOf({ layers: [await baseLayer(), later], config: without('history') });
+    const pusher = await Pusher.open(registry, 'later');
+    await pusher.push(image, '1');
+    await pusher.close();
+    let below = `${registry.host}/later:1`;
+    let expected = image.blobs.slice(1).map(({ digest }) => digest);
+    for (const repository of ['team/once', 'team/twice']) {
+      const buildRepository = `${registry.host}/${repository}`;
+      // The first stage has the same layers, and more.
+      const text = `FROM ${below} AS made\nRUN echo made > /made\nFROM ${below}\nCOPY --from=made /made /${repository}`;
+      const { digest, log } = await build(text, { buildRepository, freeze: true });
+      assert.match(log, /dated 1 layers/);
+      const { layers } = (await documentOf(repository, digest, 'manifests')) as ManifestShape;
+      assert.deepEqual(
+        layers.slice(0, -1).map(layer => layer.digest),
+        expected,
+      );
+      below = `${buildRepository}@${digest}`;
+      expected = layers.map(layer => layer.digest);
+    }
+  });
 
   test('arguments, a stage, labels, annotations and a date, from the command line', async () => {
     await using place = await makeTempDir('options');

@@ -14,7 +14,7 @@ import type { Publish } from '../../images/publish.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { Document } from '../../oci/document.ts';
 import { manifestType } from '../../oci/manifest.ts';
-import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
+import { formatReference, parseReference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
 import { domainOf, type TrustDomain } from '../domain.ts';
 import { layersOf } from '../logs/made-layers.ts';
@@ -24,7 +24,7 @@ import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { Staging } from '../runs/staged-images.ts';
-import type { PrepareBases } from './bases/prepare-bases.ts';
+import type { PrepareBases, PreparedBases } from './bases/prepare-bases.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
 import {
@@ -39,7 +39,7 @@ import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
 import { asBaseLost, asStorageFailure } from './failures/storage-failure.ts';
-import type { RecipeResult, RunRecipe } from './run-recipe.ts';
+import type { RecipeResult, RecipeRun, RunRecipe } from './run-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
 
@@ -116,9 +116,9 @@ export function createSolve(deps: SolveDeps): Solve {
     build: BuildRun,
     rights: BuildRights,
     recipe: RecipeOrigin,
-    target: Reference,
+    { target, isStaged }: Pick<RecipeRun, 'target' | 'isStaged'>,
     count: StepCount,
-  ): Promise<RecipeResult> => {
+  ): Promise<RecipeResult & Pick<PreparedBases, 'layers'>> => {
     const { owner, secrets, log, signal } = build;
     const { key } = build.plan;
     const domain = domainOf(build, recipe);
@@ -127,8 +127,9 @@ export function createSolve(deps: SolveDeps): Solve {
     using bases = await deps.prepareBases(build, rights, recipe);
     const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
     const access = rights.forBuilder(pushed);
-    const known = { key, recipe, target, access, domain, owner, secrets };
-    return await deps.runRecipe({ ...known, bases: bases.images, log, count, signal });
+    const known = { key, recipe, target, isStaged, access, domain, owner, secrets };
+    const made = await deps.runRecipe({ ...known, bases: bases.images, log, count, signal });
+    return { ...made, layers: bases.layers };
   };
 
   /** Has a builder make the image of a recipe, and pushes it to the target of the plan. */
@@ -148,14 +149,16 @@ export function createSolve(deps: SolveDeps): Solve {
             deps.stageSifBases({ ...run, log: { ...log, write } }, rights, recipe, place),
           )
         : recipe;
-      const made = await runRecipe(run, rights, ready, place, count).catch(error => {
-        throw asBaseLost(isStaged ? asStorageFailure(error) : error);
-      });
+      const made = await runRecipe(run, rights, ready, { target: place, isStaged }, count).catch(
+        error => {
+          throw asBaseLost(isStaged ? asStorageFailure(error) : error);
+        },
+      );
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);
       const { layers: compression, options: { created } = {} } = recipe;
       const written = await step('Set the dates of files', ({ write }) =>
-        deps.redate(source, image, { created, compression }, write, signal),
+        deps.redate(source, image, { created, compression, bases: made.layers }, write, signal),
       );
       const { digest } = written.root;
       const mediaType = manifestType(written.root);

@@ -16,6 +16,8 @@ export interface VerifiedImage {
   readonly manifests: readonly Document[];
   /** Everything in it: manifests, configs and layers. */
   readonly digests: ReadonlySet<Digest>;
+  /** The unpacked digests of the layers, for each of the manifests. */
+  readonly diffIds: readonly ReadonlySet<Digest>[];
 }
 
 /** The image to verify. */
@@ -82,7 +84,8 @@ export function createVerifyImage(proofs: LayerProofs): VerifyImage {
     const manifests = leaves.map(({ document }) => document);
     const parts = leaves.flatMap(({ manifest: { config, layers } }) => [config, ...layers]);
     const digests = [root, ...manifests, ...parts].map(({ digest }) => digest as Digest);
-    return { root, manifests, digests: new Set(digests) };
+    const diffIds = leaves.map(({ config }) => new Set(diffIdsIn(config)));
+    return { root, manifests, digests: new Set(digests), diffIds };
   };
 }
 

@@ -5,6 +5,7 @@ import type {
   VerifyImage,
 } from '../../../images/bases/verified-image.ts';
 import type { Documents } from '../../../images/documents.ts';
+import type { Digest } from '../../../oci/digest.ts';
 import { formatReference, parseReference } from '../../../oci/reference.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { BuildRights } from '../build-rights.ts';
@@ -31,6 +32,8 @@ export type OfferImage = (image: OfferedImage) => Offer;
 export interface PreparedBases extends Disposable {
   /** By their names in the recipe. */
   readonly images: Readonly<Record<string, ReplacedImage>>;
+  /** The unpacked digests of the layers of each image that may be the base of the result. */
+  readonly layers: readonly ReadonlySet<Digest>[];
 }
 
 /**
@@ -41,6 +44,11 @@ export type PrepareBases = (
   rights: Pick<BuildRights, 'access'>,
   recipe: RecipeOrigin,
 ) => Promise<PreparedBases>;
+
+interface PreparedBase extends Pick<VerifiedImage, 'diffIds'> {
+  readonly image: ReplacedImage;
+  readonly offer: Offer;
+}
 
 export interface PrepareBasesDeps extends BaseCheckDeps {
   readonly documents: Documents;
@@ -58,7 +66,7 @@ export function createPrepareBases(deps: PrepareBasesDeps): PrepareBases {
     { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
     rights: Pick<BuildRights, 'access'>,
     recipe: RecipeOrigin,
-  ): Promise<{ readonly image: ReplacedImage; readonly offer: Offer }> => {
+  ): Promise<PreparedBase> => {
     const base = await findBase(name, deps, rights.access);
     const { access, digest, mediaType, served } = base;
     return aboutBase(name, async () => {
@@ -79,20 +87,25 @@ export function createPrepareBases(deps: PrepareBasesDeps): PrepareBases {
         repository: served?.repository ?? parsed.repository,
       });
       const shown = formatReference({ ...parsed, digest });
-      return { image: { pulled: offered.name, shown }, offer: offered };
+      const { diffIds } = verified;
+      return { image: { pulled: offered.name, shown }, offer: offered, diffIds };
     });
   };
 
   return async (run, rights, recipe) => {
     using offers = new DisposableStack();
-    const images = await Promise.all(
+    const bases = await Promise.all(
       recipe.baseImages.map(async name => {
-        const { image, offer: own } = await prepareOne(name, run, rights, recipe);
-        offers.use(own);
-        return [name, image] as const;
+        const base = await prepareOne(name, run, rights, recipe);
+        offers.use(base.offer);
+        return { name, ...base };
       }),
     );
     const all = offers.move();
-    return { images: Object.fromEntries(images), [Symbol.dispose]: () => all.dispose() };
+    return {
+      images: Object.fromEntries(bases.map(({ name, image }) => [name, image])),
+      layers: bases.flatMap(({ diffIds }) => diffIds),
+      [Symbol.dispose]: () => all.dispose(),
+    };
   };
 }

@@ -7,7 +7,7 @@ import { TarError } from '../../../images/sif/tar/tar-error.ts';
 import type { Descriptor } from '../../../oci/descriptor.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { type Document, documentOf } from '../../../oci/document.ts';
-import { asObject, memberName, parseJson, parseLossless, writeJson } from '../../../oci/json.ts';
+import { asObject, parseJson, parseLossless, writeJson } from '../../../oci/json.ts';
 import {
   type ImageManifest,
   manifestType,
@@ -22,7 +22,7 @@ import type { Access } from '../../../upstream/access.ts';
 import type { RegistryClient } from '../../../upstream/registry-client.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
 import { buildTime } from './build-time.ts';
-import { type LayerForm, readLayer, redateLayer } from './redate-layer.ts';
+import { type LayerForm, type PackedLayer, readLayer, redateLayer } from './redate-layer.ts';
 import { Redating } from './redating.ts';
 
 export interface RedateDeps {
@@ -42,10 +42,10 @@ export interface RedatedImage {
 }
 
 /**
- * Sets the date of a build on everything the build has made, in all layers except those of the base image. BuildKit can
- * do this too, but leaves outdated compiled Python code. Throws a `Fault`.
+ * Sets the date of a build on everything the build has made, in all layers except those of the base image, and compresses
+ * these layers. BuildKit can do this too, but leaves outdated compiled Python code. Throws a `Fault`.
  *
- * @param wish date for the config of the image, if it changes, and the compression of the layers
+ * @param wish the layers of possible bases, the date for the config if it changes, and the compression of the layers
  */
 export type RedateImage = (
   source: Access,
@@ -56,6 +56,8 @@ export type RedateImage = (
 ) => Promise<RedatedImage>;
 
 export interface RedateWish {
+  /** The unpacked digests of the layers of each image that may be the base. */
+  readonly bases: readonly ReadonlySet<Digest>[];
   readonly created?: string | undefined;
   readonly compression?: LayerCompression | undefined;
 }
@@ -92,34 +94,36 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     manifest: ImageManifest,
     run: Run,
   ): Promise<Document> => {
-    const { source, created, compression, generated, log, signal } = run;
+    const { source, created, compression, bases, generated, log, signal } = run;
     const config = await documents.config(source, manifest.config);
-    const own = ownLayers(manifest, config);
+    const own = ownLayers(manifest, config, bases);
     if (own.length === 0 && created === undefined) return document;
     const began = performance.now();
     await using files = new AsyncDisposableStack();
     const redating = new Redating();
-    const paths: { readonly index: number; readonly path: string }[] = [];
+    const packed: (PackedLayer & { readonly index: number })[] = [];
     for (const index of own) {
       const layer = manifest.layers[index] as Descriptor;
       const { path } = files.use(await openLayer(layer, run));
-      paths.push({ index, path });
-      await readLayer(path, formOf(layer), redating, signal);
+      const one = { index, path, packing: packingOf(layer) };
+      packed.push(one);
+      await readLayer(one, redating, signal);
     }
+    const form = formOf(compression);
     const changed = new Map<number, InjectedLayer>();
-    for (const { index, path } of paths) {
-      const form = { ...compression, ...formOf(manifest.layers[index] as Descriptor) };
-      const layer = await redateLayer(path, form, redating, content, signal);
-      if (layer) changed.set(index, layer);
+    for (const one of packed) {
+      changed.set(one.index, await redateLayer(one, form, redating, content, signal));
     }
-    if (changed.size === 0 && created === undefined) return document;
     run.layers.push(...changed.values());
     const newConfig = documentOf(changeConfig(config.bytes, changed, created), config.mediaType);
     const body = parseLossless(document.bytes, 'manifest');
     body.config = pointTo(body.config, newConfig);
     body.layers = listOf(body.layers).map((raw, index) => {
       const layer = changed.get(index);
-      return layer ? { ...asObject(raw), digest: layer.gzipDigest, size: layer.gzipSize } : raw;
+      if (!layer) return raw;
+      const { gzipDigest: digest, gzipSize: size } = layer;
+      const mediaType = typeOf(manifest.layers[index] as Descriptor, form);
+      return { ...asObject(raw), mediaType, digest, size };
     });
     const written = documentOf(writeJson(body), manifestType(document));
     generated.set(newConfig.digest, newConfig);
@@ -184,28 +188,52 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
   };
 }
 
-/** Returns the layers that the build has made: BuildKit gives their history the date of a build. */
-function ownLayers(manifest: ImageManifest, config: Document): number[] {
-  const body = parseJson(config.bytes, 'config');
-  const history = listOf(body[memberName(body, 'history')]).map(asObject);
-  return history
-    .filter(entry => entry?.empty_layer !== true)
-    .flatMap((entry, index) => {
-      const layer = manifest.layers[index];
-      const isOwn = Date.parse(String(entry?.created)) === buildTime * 1000;
-      return isOwn && layer && isChangeable(layer) ? [index] : [];
-    });
+/**
+ * Returns the layers that the build has made: those after the layers of its base. Any image of the build may be the
+ * base of its last stage, or none.
+ */
+function ownLayers(
+  manifest: ImageManifest,
+  config: Document,
+  bases: readonly ReadonlySet<Digest>[],
+): number[] {
+  const { rootfs } = parseJson(config.bytes, 'config');
+  const diffIds = listOf(asObject(rootfs)?.diff_ids) as Digest[];
+  const ofBase = bases.map(base => {
+    const own = diffIds.findIndex(diffId => !base.has(diffId));
+    return own === -1 ? diffIds.length : own;
+  });
+  const first = Math.max(0, ...ofBase);
+  return [...manifest.layers.entries()].flatMap(([index, layer]) =>
+    index >= first && isChangeable(layer) ? [index] : [],
+  );
 }
 
 // The annotation of eStargz, whose table describes the bytes of the layer.
 const tableAnnotation = 'containerd.io/snapshot/stargz/toc.digest';
+// How the type of a layer ends, in the words of both families.
+const packingEnd = /[.+](gzip|zstd)$/;
 
 function isChangeable({ mediaType, annotations }: Descriptor): boolean {
-  return /[.+](?:gzip|zstd)$/.test(mediaType) && !Object.hasOwn(annotations ?? {}, tableAnnotation);
+  const isPlain = mediaType.replace(packingEnd, '').endsWith('tar');
+  return isPlain && !Object.hasOwn(annotations ?? {}, tableAnnotation);
 }
 
-function formOf({ mediaType }: Descriptor): Pick<LayerForm, 'mode'> {
-  return { mode: mediaType.endsWith('zstd') ? 'zstd' : 'gzip' };
+function packingOf({ mediaType }: Descriptor): PackedLayer['packing'] {
+  return packingEnd.exec(mediaType)?.[1] as PackedLayer['packing'];
+}
+
+function formOf(compression: LayerCompression | undefined): LayerForm {
+  // Layers with a table were made by the builder.
+  if (!compression || compression.mode === 'estargz') return { mode: 'gzip' };
+  const { mode, level } = compression;
+  return { mode, ...(level === undefined ? {} : { level }) };
+}
+
+/** Returns the type of a layer that was compressed again. Docker has no type for zstd: `docker` has that of gzip only. */
+function typeOf({ mediaType }: Descriptor, { mode }: LayerForm): string {
+  const plain = mediaType.replace(packingEnd, '');
+  return `${plain}${plain.startsWith('application/vnd.oci.') ? '+' : '.'}${mode}`;
 }
 
 function changeConfig(

@@ -1,4 +1,5 @@
 import { createReadStream } from 'node:fs';
+import { type Duplex, PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip, createZstdDecompress } from 'node:zlib';
 import { createSteadyZstd } from '../../../foundation/steady-zstd.ts';
@@ -11,7 +12,14 @@ import { LayerEntries } from './tar-entries.ts';
 
 const chunkSize = 256 * 1024;
 
-/** How a layer is compressed. */
+/** A layer in a file. */
+export interface PackedLayer {
+  readonly path: string;
+  /** Its compression; undefined for none. */
+  readonly packing: 'gzip' | 'zstd' | undefined;
+}
+
+/** How to compress a layer. */
 export interface LayerForm {
   readonly mode: 'gzip' | 'zstd';
   readonly level?: number;
@@ -20,8 +28,9 @@ export interface LayerForm {
 // Higher levels take windows of memory that readers refuse.
 const mostZstd = 19;
 
-function unpack({ mode }: Pick<LayerForm, 'mode'>) {
-  return mode === 'zstd' ? createZstdDecompress({ chunkSize }) : createGunzip({ chunkSize });
+function unpack({ packing }: PackedLayer): Duplex {
+  if (packing === undefined) return new PassThrough();
+  return packing === 'zstd' ? createZstdDecompress({ chunkSize }) : createGunzip({ chunkSize });
 }
 
 function pack({ mode, level }: LayerForm) {
@@ -31,15 +40,14 @@ function pack({ mode, level }: LayerForm) {
 
 /** Reads a layer, and records what later changes of the image's layers require. */
 export async function readLayer(
-  path: string,
-  form: Pick<LayerForm, 'mode'>,
+  layer: PackedLayer,
   redating: Redating,
   signal: AbortSignal,
 ): Promise<void> {
   const entries = new LayerEntries(redating.reader());
   await pipeline(
-    createReadStream(path),
-    unpack(form),
+    createReadStream(layer.path, { highWaterMark: chunkSize }),
+    unpack(layer),
     async (chunks: AsyncIterable<Buffer>) => {
       for await (const chunk of chunks) entries.pass(chunk);
       entries.end();
@@ -48,16 +56,18 @@ export async function readLayer(
   );
 }
 
-/** Writes the changed layer to the content store; returns undefined if nothing in it changes. */
+/**
+ * Writes the layer with its dates to the content store. It is compressed again even if nothing in it changes: the same
+ * recipe gives the same bytes, whatever the builder still had.
+ */
 export async function redateLayer(
-  path: string,
+  layer: PackedLayer,
   form: LayerForm,
   redating: Redating,
   content: ContentStore,
   signal: AbortSignal,
-): Promise<InjectedLayer | undefined> {
-  const visitor = redating.writer();
-  const entries = new LayerEntries(visitor);
+): Promise<InjectedLayer> {
+  const entries = new LayerEntries(redating.writer());
   const file = await content.ingest();
   const hash = createFlowHash('sha256');
   const take = async (bytes: Buffer): Promise<Buffer> => {
@@ -66,8 +76,8 @@ export async function redateLayer(
   };
   try {
     await pipeline(
-      createReadStream(path),
-      unpack(form),
+      createReadStream(layer.path, { highWaterMark: chunkSize }),
+      unpack(layer),
       async function* change(chunks: AsyncIterable<Buffer>) {
         for await (const chunk of chunks) yield await take(entries.pass(chunk));
         yield await take(entries.end());
@@ -79,10 +89,6 @@ export async function redateLayer(
       { signal },
     );
     const tarDigest = `sha256:${await hash.digest()}` as Digest;
-    if (!visitor.isChanged) {
-      await file.abort();
-      return undefined;
-    }
     const gzipSize = file.size;
     return { gzipDigest: await file.commit(), gzipSize, tarDigest };
   } catch (error) {

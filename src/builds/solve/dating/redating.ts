@@ -39,20 +39,13 @@ export class Redating {
     };
   }
 
-  /** Returns a visitor that changes a layer; `isChanged` is true if it changed anything. */
-  writer(): LayerVisitor & { readonly isChanged: boolean } {
-    let isChanged = false;
+  /** Returns a visitor that changes a layer. */
+  writer(): LayerVisitor {
     let path = '';
     return {
-      get isChanged() {
-        return isChanged;
-      },
       entry: entry => {
         path = entry.path;
-        if (entry.mtime > buildTime && entry.isDatable) {
-          entry.date(buildTime);
-          isChanged = true;
-        }
+        if (entry.mtime > buildTime && entry.isDatable) entry.date(buildTime);
         return entry.type === '0' && entry.size >= 16 && path.endsWith('.pyc');
       },
       content: block => {
@@ -63,7 +56,6 @@ export class Redating {
         const isCurrent = stamp.mtime === stampOf(source.mtime) && isSameSize;
         block.writeUInt32LE(isCurrent ? stampOf(buildTime) : outdated, stamp.offset);
         if (isCurrent) this.compiled += 1;
-        isChanged = true;
       },
     };
   }
