@@ -165,13 +165,15 @@ const cancelWords: Readonly<Record<Cancellation, string>> = {
 };
 
 /** Source: container service specification, section 2.5. */
-function status({ id, createdAt, finishedAt, succeeded }: BuildRow) {
+function status({ id, createdAt, startedAt, finishedAt, succeeded }: BuildRow) {
   const isOver = finishedAt !== null;
   return {
     id,
     status: isOver ? 'COMPLETED' : 'PENDING',
     startTime: new Date(createdAt).toISOString(),
-    ...(isOver ? { duration: (finishedAt - createdAt) / 1000, succeeded } : {}),
+    ...(isOver
+      ? { duration: (finishedAt - createdAt) / 1000, succeeded }
+      : { phase: startedAt === null ? 'queued' : 'running' }),
   };
 }
 
@@ -201,9 +203,6 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
     ...(build.succeeded === null ? {} : { exitStatus: build.succeeded ? 0 : 1 }),
     ...(build.digest === null ? {} : { digest: build.digest }),
     ...(build.reason === null ? {} : { reason: build.reason }),
-    ...(build.finishedAt === null
-      ? { phase: build.startedAt === null ? 'queued' : 'running' }
-      : {}),
   };
 }
 

@@ -171,6 +171,7 @@ export const buildStatusSchema = z
   .object({
     id: z.string(),
     status: z.enum(['PENDING', 'COMPLETED']),
+    phase: z.enum(['queued', 'running']).optional().describe('Present until the build is finished'),
     startTime: isoTime,
     duration: z.number().optional().describe('Seconds; present when the build is finished'),
     succeeded: z.boolean().optional().describe('Present when the build is finished'),
@@ -205,7 +206,6 @@ export const buildDetailsSchema = buildStatusSchema
     platforms: z.array(z.string()).optional(),
     digest: z.string().optional(),
     reason: z.string().optional().describe('Why the build failed'),
-    phase: z.enum(['queued', 'running']).optional().describe('Present until the build is finished'),
     waitsFor: z
       .string()
       .optional()
