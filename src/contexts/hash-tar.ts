@@ -14,20 +14,36 @@ export async function hashTar(
   update: (piece: Uint8Array) => Promise<void> | void,
 ): Promise<void> {
   const feed = new Feed(content);
+  // A hash on another thread takes longer to receive a piece than to read it.
+  let pieces: Uint8Array[] = [];
+  let size = 0;
+  const flush = async () => {
+    const bytes = Buffer.concat(pieces);
+    [pieces, size] = [[], 0];
+    await update(bytes);
+  };
+  const take = (piece: Uint8Array): Promise<void> | undefined => {
+    pieces.push(piece);
+    size += piece.length;
+    return size >= pieceBytes ? flush() : undefined;
+  };
   try {
     for (const entry of entries) {
-      for (const block of tarHeaders(tarEntryOf(entry))) await update(block);
+      for (const block of tarHeaders(tarEntryOf(entry))) await take(block);
       if (entry.kind === 'file') {
-        for await (const piece of feed.take(entry.size)) await update(piece);
-        await update(tarPadding(entry.size));
+        for await (const piece of feed.take(entry.size)) await take(piece);
+        await take(tarPadding(entry.size));
       }
       await pauseTurn();
     }
-    await update(tarEnd());
+    await take(tarEnd());
+    await flush();
   } finally {
     await feed.end();
   }
 }
+
+const pieceBytes = 256 * 1024;
 
 /** Reads a stream of pieces as sections of a given number of bytes. */
 class Feed {

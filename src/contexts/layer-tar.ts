@@ -10,7 +10,6 @@ export interface TarEntry {
   /** The name of a directory ends in `/`. */
   readonly name: string;
   readonly type: TarEntryType;
-  /** Permissions. 0 means 0644, or 0755 for a directory. */
   readonly mode: number;
   /** Target of a symbolic link. */
   readonly linkname?: string;
@@ -32,8 +31,7 @@ interface Header extends Omit<TarEntry, 'type'> {
 
 /** Returns the bytes that precede the content of an entry. */
 export function tarHeaders(entry: TarEntry): Buffer[] {
-  const mode = entry.mode || (entry.type === 'directory' ? 0o755 : 0o644);
-  const header = { ...entry, mode, size: entry.size ?? 0 };
+  const header = { ...entry, size: entry.size ?? 0 };
   const plain = ustarHeader(header);
   return plain ? [plain] : paxHeaders(header);
 }

@@ -5,6 +5,7 @@ import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { readAhead } from '../../src/builds/solve/context/read-ahead.ts';
 import { openUploadedContext } from '../../src/builds/solve/context/uploaded-context.ts';
 import { measureDirectory } from '../../src/cli/containers/source/measure-directory.ts';
 import {
@@ -100,6 +101,24 @@ suite('uploaded build contexts', () => {
     assert.equal(listed.find(({ name }) => name === 'run')?.mode, 0o755);
     const packed = await packContext(directory);
     assert.equal((await measureDirectory(directory)).tarDigest, packed?.tarDigest);
+  });
+
+  test('small ranges are those of the whole content, and are read together', async () => {
+    const bytes = randomBytes(3 * mebibyte + 77);
+    let reads = 0;
+    const read = readAhead(async function* (start, end) {
+      reads += 1;
+      const half = (start + end) >> 1;
+      yield bytes.subarray(start, half);
+      yield bytes.subarray(half, end + 1);
+    }, bytes.length);
+    for (let start = 0; start < bytes.length; start += 9_973) {
+      const end = Math.min(start + 9_972, bytes.length - 1);
+      const pieces: Uint8Array[] = [];
+      for await (const piece of read(start, end)) pieces.push(piece);
+      assert.ok(Buffer.concat(pieces).equals(bytes.subarray(start, end + 1)), `from ${start}`);
+    }
+    assert.equal(reads, 4);
   });
 
   test('a changed, added or removed file changes few blobs', async () => {

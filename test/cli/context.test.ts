@@ -1,8 +1,13 @@
 /** The files of a directory that are sent as a build context. */
 import assert from 'node:assert/strict';
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { gunzipSync } from 'node:zlib';
 import { CommandError } from '../../src/cli/command/command.ts';
 import { contextFiles } from '../../src/cli/containers/source/context-files.ts';
 import { readIgnoreFile } from '../../src/cli/containers/source/ignore-file.ts';
@@ -139,4 +144,31 @@ test('an invalid context is reported', async () => {
   await failing(directory.join('file'), /neither a directory nor the URL/);
   await failing(directory.join('nothing'), /neither a directory nor the URL/);
   await failing(directory.path, /'\[a' is not a pattern/);
+});
+
+test('a pipe is refused unless it is excluded, and a socket is left out', async () => {
+  await using directory = await makeTempDir('special');
+  const server = createServer().listen(directory.join('socket'));
+  await once(server, 'listening');
+  try {
+    await promisify(execFile)('mkfifo', [directory.join('pipe')]);
+    await assert.rejects(contextFiles(directory.path, undefined), /pipe is a pipe or a device/);
+    await writeFile(directory.join('.dockerignore'), 'pipe\n');
+    const { files } = await contextFiles(directory.path, undefined);
+    assert.deepEqual(
+      files.map(({ path }) => path),
+      ['.dockerignore'],
+    );
+  } finally {
+    server.close();
+  }
+});
+
+test('a file that nobody may read is packed so', async () => {
+  await using directory = await makeTempDir('secret');
+  await writeFile(directory.join('secret'), 'text');
+  await chmod(directory.join('secret'), 0);
+  const packed = await packContext(await contextDirectory(directory.path, undefined));
+  const tar = gunzipSync(Buffer.from(packed?.location.split(':').at(-1) ?? '', 'base64'));
+  assert.equal(tar.toString('latin1', 100, 106), '000000');
 });

@@ -6,10 +6,11 @@ import type { FileTree, TreeEntry } from './file-tree.ts';
 const readBytes = 256 * 1024;
 
 /**
- * Returns a tree of the files below a local directory. Symlinks stay symlinks and are never followed here. Entries that
- * are not a file, directory or symlink are left out. Errors are those of the file system.
+ * Returns a tree of the files below a local directory. Symlinks stay symlinks and are never followed here. Sockets
+ * are left out, as BuildKit does. Pipes and devices are left out too, unless `marksSpecial` is true. Errors are those of
+ * the file system.
  */
-export function directoryTree(root: string): FileTree {
+export function directoryTree(root: string, { marksSpecial = false } = {}): FileTree {
   return {
     async list(directory) {
       const path = join(root, directory);
@@ -20,7 +21,7 @@ export function directoryTree(root: string): FileTree {
       const entries: TreeEntry[] = [];
       for (const name of names) {
         const entry = await entryOf(path, textOf(name, path));
-        if (entry) entries.push(entry);
+        if (entry && (marksSpecial || !entry.isSpecial)) entries.push(entry);
       }
       return entries;
     },
@@ -34,7 +35,8 @@ async function entryOf(directory: string, name: string): Promise<TreeEntry | und
   const common = { name, mode: found.mode & 0o7777, mtimeMs: found.mtimeMs };
   if (found.isFile()) return { ...common, kind: 'file', size: found.size };
   if (found.isDirectory()) return { ...common, kind: 'directory', size: 0 };
-  if (!found.isSymbolicLink()) return undefined;
+  if (found.isSocket()) return undefined;
+  if (!found.isSymbolicLink()) return { ...common, kind: 'file', size: 0, isSpecial: true };
   return { ...common, kind: 'symlink', size: 0, target: await readlink(path) };
 }
 

@@ -11,6 +11,8 @@ export interface TreeEntry {
   readonly mtimeMs: number;
   /** Target of a symlink. */
   readonly target?: string;
+  /** True for a pipe or a device, which a tree cannot hold: its reader decides what that means. */
+  readonly isSpecial?: true;
 }
 
 /** Files that a build may use. The tree must not change during its use. */

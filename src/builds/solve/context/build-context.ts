@@ -1,4 +1,5 @@
 import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
@@ -11,6 +12,7 @@ import type { Digest } from '../../../oci/digest.ts';
 import { type ByteSource, copiesOf } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { ScratchFile } from '../../../storage/content/scratch-file.ts';
+import { readAhead } from './read-ahead.ts';
 import { type TarEntry, TarIndex } from './tar-index.ts';
 
 const readBytes = 256 * 1024;
@@ -42,10 +44,10 @@ export async function openBuildContext(
   const file = await content.scratch();
   try {
     const index = await readTar(content.open(digest, 0, size - 1), file, signal);
+    const read = (start: number, end: number) =>
+      createReadStream(file.path, { start, end, highWaterMark: readBytes });
     return {
-      tree: index.tree((start, end) =>
-        createReadStream(file.path, { start, end, highWaterMark: readBytes }),
-      ),
+      tree: index.tree(readAhead(read, (await stat(file.path)).size)),
       [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
     };
   } catch (error) {

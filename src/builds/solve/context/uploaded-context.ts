@@ -9,6 +9,7 @@ import { type ImageManifest, parseManifest } from '../../../oci/manifest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import { copiesOf } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
+import { readAhead } from './read-ahead.ts';
 import { TarIndex } from './tar-index.ts';
 
 /** A build context that was uploaded as an artifact. Nothing is unpacked: its files are read from its blobs. */
@@ -43,7 +44,7 @@ export async function openUploadedContext(
     refuse(`lists files of ${size} bytes, but its layers have ${chain.size} bytes`);
   }
   return {
-    tree: index.tree(chain.read),
+    tree: index.tree(readAhead(chain.read, size)),
     entries,
     parts: [digest, config.digest, ...layers.map(layer => layer.digest)],
     read: () => chain.read(0, size - 1),

@@ -26,12 +26,14 @@ export async function contextFiles(
   const excludes = readIgnoreFile(own ?? (await read(join(directory, ignoreFile))) ?? '');
   const found: Found[] = [];
   try {
-    for await (const file of walkTree(directoryTree(directory), {
+    for await (const file of walkTree(directoryTree(directory, { marksSpecial: true }), {
       ...{ includes: [], follows: [], excludes },
     })) {
+      if (file.entry.isSpecial) throw special(directory, file.path);
       found.push(file);
     }
   } catch (error) {
+    if (error instanceof CommandError) throw error;
     throw new CommandError(
       `Cannot read the directory ${directory}: ${(error as Error).message}`,
       2,
@@ -47,4 +49,10 @@ async function read(path: string): Promise<string | undefined> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new CommandError(`Cannot read ${path}: ${(error as Error).message}`, 2);
   }
+}
+
+function special(directory: string, path: string): CommandError {
+  const file = join(directory, path);
+  const message = `${file} is a pipe or a device, which a build context cannot have: remove it, or exclude it in .dockerignore`;
+  return new CommandError(message, 2);
 }

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { buffer } from 'node:stream/consumers';
+import { createGzip } from 'node:zlib';
 import { type TarEntry, tarEnd, tarHeaders, tarPadding } from '../../../contexts/layer-tar.ts';
 import { CommandError } from '../../command/command.ts';
 
@@ -15,6 +17,7 @@ export interface PackedLayer {
 
 // Byte 9 of the gzip header is the operating system (RFC 1952, section 2.3); 255 means unknown.
 const gzipSystemByte = 9;
+const flushBytes = 1024 * 1024;
 
 /**
  * Packs the content of a directory into a layer for the root of the image. The same files give the same bytes on every
@@ -26,15 +29,34 @@ export function packDirectory(directory: string): Promise<PackedLayer> {
 
 /** Packs the added entries, in the order of their addition. */
 export async function pack(addAll: (add: Add) => Promise<void>): Promise<PackedLayer> {
-  const parts: Buffer[] = [];
-  await addAll((entry, content = Buffer.alloc(0)) => {
-    const { length: size } = content;
-    parts.push(...tarHeaders({ ...entry, size }), content, tarPadding(size));
+  const gzip = createGzip({ level: 9 });
+  const packed = buffer(gzip);
+  const hash = createHash('sha256');
+  let parts: Buffer[] = [];
+  let size = 0;
+  // The tar file is never in memory as a whole: it has at least 512 bytes for each entry.
+  const flush = async () => {
+    const bytes = Buffer.concat(parts);
+    [parts, size] = [[], 0];
+    hash.update(bytes);
+    if (!gzip.write(bytes)) await once(gzip, 'drain');
+  };
+  await addAll(async (entry, content = Buffer.alloc(0)) => {
+    const added = [
+      ...tarHeaders({ ...entry, size: content.length }),
+      content,
+      tarPadding(content.length),
+    ];
+    parts.push(...added);
+    size += added.reduce((sum, { length }) => sum + length, 0);
+    if (size >= flushBytes) await flush();
   });
-  const bytes = Buffer.concat([...parts, tarEnd()]);
-  const gzip = gzipSync(bytes, { level: 9 });
-  gzip[gzipSystemByte] = 255;
-  return { ...layerOf(gzip), tarDigest: sha256(bytes) };
+  parts.push(tarEnd());
+  await flush();
+  gzip.end();
+  const bytes = await packed;
+  bytes[gzipSystemByte] = 255;
+  return { ...layerOf(bytes), tarDigest: `sha256:${hash.digest('hex')}` };
 }
 
 /** Returns a tar.gz file as a layer with unchanged bytes. */
@@ -46,7 +68,7 @@ export function layerOf(gzip: Buffer): Omit<PackedLayer, 'tarDigest'> {
   };
 }
 
-export type Add = (entry: TarEntry, content?: Buffer) => void;
+export type Add = (entry: TarEntry, content?: Buffer) => Promise<void>;
 
 async function addEntries(root: string, below: string, add: Add): Promise<void> {
   const names = await readdir(join(root, below));
@@ -61,13 +83,13 @@ async function addEntry(root: string, path: string, add: Add): Promise<void> {
   const status = await lstat(file);
   const mode = status.mode & 0o7777;
   if (status.isDirectory()) {
-    add({ name: `${path}/`, type: 'directory', mode });
+    await add({ name: `${path}/`, type: 'directory', mode });
     await addEntries(root, path, add);
   } else if (status.isSymbolicLink()) {
     const linkname = await readlink(file);
-    add({ name: path, type: 'symlink', mode: 0o777, linkname });
+    await add({ name: path, type: 'symlink', mode: 0o777, linkname });
   } else if (status.isFile()) {
-    add({ name: path, type: 'file', mode }, await readFile(file));
+    await add({ name: path, type: 'file', mode }, await readFile(file));
   } else {
     throw new CommandError(
       `${file} is neither a file, a directory nor a symbolic link: remove it from the layer`,

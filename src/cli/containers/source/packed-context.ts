@@ -1,4 +1,5 @@
-import { readFile, stat } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type ContextEntry, tarEntryOf } from '../../../contexts/context-entry.ts';
 import { CommandError } from '../../command/command.ts';
@@ -56,7 +57,7 @@ export async function packContext({
   const layer = await pack(async add => {
     for (const entry of entries) {
       const isFile = entry.kind === 'file';
-      add(tarEntryOf(entry), isFile ? await readFile(join(path, entry.path)) : undefined);
+      await add(tarEntryOf(entry), isFile ? readFileSync(join(path, entry.path)) : undefined);
     }
   });
   return isFiltered ? { ...layer, isFiltered } : layer;

@@ -1,4 +1,5 @@
-import { open, readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { ContextEntry } from '../../../../contexts/context-entry.ts';
@@ -50,7 +51,8 @@ export async function* cutBlobs(
       yield* chunksOf(join(directory, path), size, Math.max(smallestChunk, grain));
       continue;
     }
-    const bytes = await readFile(join(directory, path));
+    // Small files take four times the processor time when they are read through the thread pool.
+    const bytes = readFileSync(join(directory, path));
     if (bytes.length !== size) throw changed(path);
     pack.push(bytes);
     packed += size;
