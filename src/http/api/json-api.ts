@@ -8,6 +8,7 @@ import { buildDocumentRoutes } from './builds/build-documents.ts';
 import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
+import { type LiveNameDeps, liveNameRoutes } from './container/live-name-routes.ts';
 import { type FigureDeps, figureRoutes } from './figure-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect/inspect-routes.ts';
 import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
@@ -18,6 +19,7 @@ import { viewRoutes } from './view-routes.ts';
 
 export type JsonApiDeps = ApiBasis &
   ContainerDeps &
+  LiveNameDeps &
   BuildRoutesDeps &
   ContextDeps &
   InspectDeps &
@@ -29,6 +31,7 @@ export type JsonApiDeps = ApiBasis &
 
 const routes: readonly ApiRoute<JsonApiDeps>[] = [
   ...containerRoutes,
+  ...liveNameRoutes,
   ...buildRoutes,
   ...buildDocumentRoutes,
   ...contextRoutes,
