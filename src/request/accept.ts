@@ -12,12 +12,7 @@ import type { RightWatch } from '../images/right-watch.ts';
 import { ignoredInSif } from '../images/sif/definition/definition-change.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
-import {
-  formatReference,
-  maxNameLength,
-  parseReference,
-  type Reference,
-} from '../oci/reference.ts';
+import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 import type { CredentialSource } from '../upstream/auth/credentials.ts';
@@ -34,10 +29,11 @@ import type { BuildIntake } from './built-image.ts';
 import type { AskedFields, Caller, ContainerRequest } from './container-request.ts';
 import { inHome } from './default-repository.ts';
 import type { LayerIntake } from './layers/layers.ts';
+import { checkServedLength } from './name-length.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
-import { type ContainerToken, tokenLength } from './tokens/container-token.ts';
+import type { ContainerToken } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
 import { changeOf, whyUnchanged } from './wanted-change.ts';
 
@@ -153,11 +149,6 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** Issues the container request of an image that was built, or is built now. */
   const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
     const { submission, caller, signal } = intake;
-    const { buildRepository } = submission;
-    // Nobody could pull the image after its build.
-    if (buildRepository !== undefined) {
-      checkLength(deps.servedBase, parseReference(buildRepository).repository);
-    }
     // Changes are made when the image is served, so that many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
       { submission, caller, change: {}, signal },
@@ -300,19 +291,9 @@ function targetName(
   { containerImage = '' }: Pick<Submission, 'containerImage'> = {},
 ): string {
   const [scheme = ''] = orasScheme.exec(containerImage) ?? [];
-  checkLength(base, image.repository);
+  checkServedLength(base, image.repository);
   const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
   return `${scheme}${base}/${token}/${image.repository}${suffix}`;
-}
-
-function checkLength(base: string, repository: string): void {
-  const length = `${base}/`.length + tokenLength + `/${repository}`.length;
-  if (length <= maxNameLength) return;
-  throw new Fault(
-    'bad-request',
-    `The name to pull would have ${length} characters without its tag, and clients accept at most ${maxNameLength}: use an image or a 'buildRepository' with a shorter name, or 'freeze'`,
-    { phase: 'request' },
-  );
 }
 
 function planWarnings(submission: Submission, plan: BuildPlan): string[] {

@@ -24,6 +24,7 @@ import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Caller } from './container-request.ts';
 import type { TakeContext } from './layers/take-context.ts';
+import { checkFrozenLength, checkServedLength } from './name-length.ts';
 import type { Submission } from './submission.ts';
 import { whyUnchanged } from './wanted-change.ts';
 
@@ -74,6 +75,8 @@ export interface BuildIntakeDeps {
   readonly documents: Pick<Documents, 'manifest' | 'config'>;
   readonly findServedBase: BaseCheckDeps['findServedBase'];
   readonly ownHost: string;
+  /** The part of every served name before its token. */
+  readonly servedBase: string;
   /** Returns true for the repositories that the service uses in its own right. */
   readonly isOfService: (registry: string, repository: string) => boolean;
 }
@@ -126,7 +129,19 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     );
   };
 
-  const planOf = async ({
+  /** Nobody could pull the image after its build. */
+  const checkName = ({ target }: BuildPlan, { freeze }: Submission): void => {
+    if (freeze) checkFrozenLength(target);
+    else checkServedLength(deps.servedBase, parseReference(target).repository);
+  };
+
+  const planOf = async (wish: MakeWish): Promise<BuildPlan> => {
+    const plan = await planFor(wish);
+    checkName(plan, wish.submission);
+    return plan;
+  };
+
+  const planFor = async ({
     submission,
     caller,
     base,

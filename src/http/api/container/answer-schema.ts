@@ -226,6 +226,7 @@ export const metricAnswerSchema = z
   .object({
     metric: z.enum(['builds', 'pulls', 'mounted']).optional(),
     count: z.number().int(),
+    arch: z.string().optional().describe('The architecture that was asked for'),
     orgs: z.record(z.string(), z.number().int()).optional(),
   })
   .meta({ title: 'MetricAnswer' });
@@ -239,7 +240,7 @@ export const serviceInfoSchema = z
       apiLevel: z
         .string()
         .describe(
-          'Version of Wave whose API this server provides for existing clients, without mirrors, scans and R packages',
+          'Version of Wave whose API this server provides for existing clients, without mirrors, scans, images to include and R packages',
         ),
     }),
   })
