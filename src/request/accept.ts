@@ -1,8 +1,10 @@
+import { maskAddresses } from '../buildkit/index.ts';
 import type { OnBegin } from '../builds/asker.ts';
 import type { BuildTicket } from '../builds/build-ticket.ts';
 import { compressionWarnings } from '../builds/plan/build-compression.ts';
 import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
+import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
 import { sentence } from '../builds/solve/conda/builder-required.ts';
 import { Fault } from '../foundation/fault.ts';
 import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
@@ -269,8 +271,22 @@ function commonOf(submission: Submission, caller: Caller) {
   const asked: AskedFields = {
     ...{ containerImage, buildRepository, cacheRepository, nameStrategy },
     ...{ format, freeze, platformWorkspaceId },
+    packages: submission.packages && shownPackages(submission.packages),
   };
   return { caller, asked, platform: containerPlatform, fingerprint, timestamp };
+}
+
+/** Returns packages as they were sent, with masked credentials in the addresses of channels and archives. */
+function shownPackages({
+  environment: _,
+  ...packages
+}: SubmittedPackages): AskedFields['packages'] {
+  const masked = (texts: readonly string[] | undefined) => texts?.map(maskAddresses);
+  return {
+    ...packages,
+    entries: masked(packages.entries),
+    channels: masked(packages.channels),
+  };
 }
 
 function mountsFiles({ containerConfig }: Submission, mountedLayers: readonly string[]): boolean {

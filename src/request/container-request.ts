@@ -1,4 +1,5 @@
 import { defaultPlatform, readPlatforms } from '../builds/plan/build-platforms.ts';
+import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
 import type { ImageChange } from '../images/augment/image-change.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
@@ -39,7 +40,10 @@ export type AskedFields = Readonly<
     | 'format'
     | 'freeze'
     | 'platformWorkspaceId'
-  >
+  > & {
+    /** Without the environment file, which is in the plan of the build. Credentials in addresses are masked. */
+    readonly packages?: Omit<SubmittedPackages, 'environment'> | undefined;
+  }
 >;
 
 /** All data that a pull through the token requires. It never changes. */

@@ -51,6 +51,19 @@ suite('messages that lead to the cause', { concurrency: 1 }, () => {
     });
   }
 
+  test('a redirect to a host without an address names that host', async () => {
+    const { relay } = world.upstreams;
+    relay.on('/v2/odd/away/manifests/', (_, response) => {
+      response.writeHead(307, { location: 'http://nosuchhost.invalid/manifest' }).end();
+    });
+    const reply = await world.ask({ containerImage: `${relay.host}/odd/away:1` });
+    assertApiFault(
+      reply,
+      400,
+      /^127\.0\.0\.1:\d+ redirects to nosuchhost\.invalid, which has no address: check its name\. If no other name/,
+    );
+  });
+
   test('Singularity images outside of registries', async () => {
     const file = 'samtools:1.20--h50ea8bc_0';
     const depot = `https://depot.galaxyproject.org/singularity/${file}`;

@@ -8,6 +8,7 @@ import { type BuildPlan, pullName, recipeIn } from '../../../builds/plan/build-p
 import type { Digest } from '../../../oci/digest.ts';
 import { parseReference } from '../../../oci/reference.ts';
 import type { BuildRow } from '../../../storage/rows/images/build-rows.ts';
+import { isSiteAdministrator } from '../../callers/basic-auth.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
@@ -58,15 +59,20 @@ export const buildRoutes = [
     path: '/v1alpha1/builds/{buildId}',
     tag,
     summary: 'Details of a build',
-    access: 'anybody',
+    access: 'caller',
     params,
     answers: ok(buildDetailsSchema, 'The build'),
     faults: ['not-found'],
-    async run({ params: { buildId } }, { builds, urlOf }: BuildRoutesDeps) {
+    async run({ ctx, caller, params: { buildId } }, deps: BuildRoutesDeps) {
+      const { builds, urlOf, requireAdministrator } = deps;
       const build = await builds.get(buildId);
       const isQueued = build.startedAt === null && build.finishedAt === null;
       return {
         ...details(build, urlOf),
+        ...((caller.user !== undefined && caller.user === build.owner) ||
+        (await isSiteAdministrator(ctx.req, requireAdministrator))
+          ? ownerIn(build)
+          : {}),
         ...(isQueued ? { waitsFor: builds.waitsFor(build) } : {}),
       };
     },
@@ -173,6 +179,11 @@ function status({ id, createdAt, finishedAt, succeeded }: BuildRow) {
     startTime: new Date(createdAt).toISOString(),
     ...(isOver ? { duration: (finishedAt - createdAt) / 1000, succeeded } : {}),
   };
+}
+
+/** Builds of callers without a login are recorded with the network of their address. */
+function ownerIn({ owner, isTrusted }: BuildRow) {
+  return isTrusted ? { user: owner } : { requestIp: owner };
 }
 
 function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {

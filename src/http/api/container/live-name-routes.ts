@@ -13,7 +13,7 @@ import {
   ownerOfName,
 } from '../../../request/tokens/live-names.ts';
 import type { RequestPlace, RequestStore } from '../../../storage/rows/images/request-rows.ts';
-import type { RequireAdministrator } from '../../callers/basic-auth.ts';
+import { isSiteAdministrator, type RequireAdministrator } from '../../callers/basic-auth.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { isoTime } from './container-answer.ts';
@@ -170,13 +170,7 @@ async function userOfCaller(
     );
   }
   requireScope(rights, 'request');
-  try {
-    await requireAdministrator(request, 'site');
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
-    return user;
-  }
+  return (await isSiteAdministrator(request, requireAdministrator)) ? undefined : user;
 }
 
 function shown(name: LiveName, isForAll: boolean) {
