@@ -29,7 +29,7 @@ export type JsonApiDeps = ApiBasis &
   RepositoryRoutesDeps &
   ServiceDeps;
 
-const routes: readonly ApiRoute<JsonApiDeps>[] = [
+export const jsonApiRoutes: readonly ApiRoute<JsonApiDeps>[] = [
   ...containerRoutes,
   ...liveNameRoutes,
   ...buildRoutes,
@@ -46,7 +46,7 @@ const routes: readonly ApiRoute<JsonApiDeps>[] = [
 
 /** Answers the calls of the JSON API. Throws a `Fault` (405) if the path does not support the method. */
 export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
-  const find = createRouter(routes);
+  const find = createRouter(jsonApiRoutes);
   return async (ctx, next) => {
     const found = find(ctx.method, ctx.path);
     if (!found) return next();
@@ -84,9 +84,9 @@ export function describeJsonApi(version: string): OpenApi {
     title: 'Sluice',
     version,
     description:
-      'Container requests, builds and image metadata. Clients pull the returned names through the OCI distribution API at /v2/. The built-in platform has its own document, /platform/openapi.json.',
+      'Container requests, builds and image metadata. Clients pull the returned names through the OCI distribution API at /v2/. Unknown fields and query parameters are ignored; the answer to a container request warns of unknown fields. The built-in platform has its own document, /platform/openapi.json.',
     base: '/',
-    routes,
+    routes: jsonApiRoutes,
     tags: {
       Containers: 'Container requests',
       Builds: 'Builds and their logs',

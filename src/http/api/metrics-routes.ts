@@ -21,10 +21,10 @@ const versions = [
   { version: 'v1alpha3', id: 'countByOrganisation' },
 ];
 
+const dayForm = 'must be a day of the form yyyy-mm-dd';
 const metricQuery = z.object({
   date: z
-    .string()
-    .refine(text => text === '' || isDay(text), 'must be a day of the form yyyy-mm-dd')
+    .union([z.literal(''), z.iso.date(dayForm)], dayForm)
     .optional()
     .describe('Day, yyyy-mm-dd (UTC)'),
   org: z.string().optional().describe('Domain of an organisation; case does not matter'),
@@ -72,9 +72,3 @@ export const metricsRoutes = versions.flatMap(({ version, id }) =>
     }),
   ),
 );
-
-function isDay(text: string): boolean {
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
-  const date = new Date(`${text}T00:00:00Z`);
-  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
-}

@@ -34,13 +34,14 @@ const params = { buildId: z.string().describe('`buildId` of the answer to the co
 const plainText = 'text/plain; charset=utf-8';
 const eventStream = 'text/event-stream';
 
+const flags = new Map<unknown, boolean>([
+  ...['true', '1', ''].map(text => [text, true] as const),
+  ...['false', '0'].map(text => [text, false] as const),
+]);
+const flag = z.preprocess(value => flags.get(value) ?? value, z.boolean('must be true or false'));
 const logQuery = z.object({
-  follow: z
-    .preprocess(value => ['true', '1', ''].includes(String(value)), z.boolean())
-    .optional()
-    .describe('`true`: stream the log until the build is finished'),
-  colors: z
-    .preprocess(value => ['true', '1', ''].includes(String(value)), z.boolean())
+  follow: flag.optional().describe('`true`: stream the log until the build is finished'),
+  colors: flag
     .optional()
     .describe('`true`: keep the sequences that colour text on a terminal. Default: plain text'),
 });
