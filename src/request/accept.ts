@@ -8,6 +8,7 @@ import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
 import { sentence } from '../builds/solve/conda/builder-required.ts';
 import { Fault } from '../foundation/fault.ts';
 import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
+import { hasImagesForWindows } from '../images/augment/windows-images.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
@@ -314,7 +315,7 @@ function targetName(
 
 function planWarnings(submission: Submission, plan: BuildPlan): string[] {
   const reasons = recipeIn(plan)?.builderReasons ?? [];
-  const ignored = compressionWarnings(submission, plan);
+  const ignored = [...compressionWarnings(submission, plan), ...(recipeIn(plan)?.warnings ?? [])];
   return reasons.length === 0
     ? ignored
     : [
@@ -347,6 +348,11 @@ function warningsOf(
   if (maxLayers > dockerLayerLimit) {
     warnings.push(
       `The image has ${maxLayers} layers with the added ones: Docker's classic image store supports at most ${dockerLayerLimit}. Pull it with podman, or with Docker's containerd store`,
+    );
+  }
+  if (generated.size > 0 && hasImagesForWindows(base, change)) {
+    warnings.push(
+      `The images for Windows of ${formatReference(image)} are served unchanged, because layers are for Linux: name a 'containerPlatform' to get the changed image only`,
     );
   }
   if (generated.size === 0 && Object.keys(change).length > 0) {

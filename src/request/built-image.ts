@@ -9,6 +9,7 @@ import type { BaseCheckDeps, ShownBase } from '../builds/solve/bases/base-check.
 import { checkRecipeImages } from '../builds/solve/bases/triggered-images.ts';
 import { Fault } from '../foundation/fault.ts';
 import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
+import { hasImagesForWindows } from '../images/augment/windows-images.ts';
 import { imageConfig } from '../images/collect.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
@@ -123,6 +124,11 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     }
     if (isUnchanged(change)) return;
     const { generated } = await deps.makeImage(access, document, change);
+    if (hasImagesForWindows(document, change)) {
+      refuse(
+        "has images for Windows, to which the layers cannot be added: name a 'containerPlatform', such as linux/amd64",
+      );
+    }
     if (generated.size > 0) return;
     refuse(
       `${whyUnchanged(document, change)}, so the containerConfig cannot be applied: freeze it without one`,

@@ -183,6 +183,7 @@ export function planBuild(
       lockStage,
       ...(native ? { native } : {}),
       ...(builderReasons ? { builderReasons } : {}),
+      ...(recipe.warnings ? { warnings: recipe.warnings } : {}),
       platforms,
       baseImages,
       cache: wish.cacheRepository ?? places.cache,

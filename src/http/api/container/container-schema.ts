@@ -215,9 +215,19 @@ export const containerRequestSchema = z
       'Run all steps even if the image exists; its name then refers to the new image',
     ),
     secrets: optional(
-      z.record(z.string(), upTo(longest.secret)).meta({ maxProperties: most.secrets }),
+      z
+        .record(
+          z.string(),
+          z
+            .string()
+            .max(
+              longest.secret,
+              'is longer than 65536 characters of base64, which are 48 KiB: fetch a larger file in the step, with a short secret',
+            ),
+        )
+        .meta({ maxProperties: most.secrets }),
     ).describe(
-      'Secrets for `RUN --mount=type=secret,id=...`: base64 by id. They require `buildRepository`. The server does not store secrets, so a restart of the server fails the build',
+      'Secrets for `RUN --mount=type=secret,id=...`: base64 by id, at most 48 KiB each. They require `buildRepository`. The server does not store secrets, so a restart of the server fails the build',
     ),
     ssh: optional(
       z
