@@ -12,6 +12,7 @@ export const commands: Commands = {
   files: clientCommands.files,
   logs: clientCommands.logs,
   cancel: clientCommands.cancel,
+  containers: clientCommands.containers,
   repositories: clientCommands.repositories,
   gc: async () => (await import('./data/gc-command.ts')).gcCommand,
   verify: async () => (await import('./data/verify-command.ts')).verifyCommand,

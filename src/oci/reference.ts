@@ -25,7 +25,8 @@ export interface Reference {
 }
 
 const component = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
-const repositoryPattern = new RegExp(`^${component}(?:/${component})*$`);
+/** The grammar of a repository, without its maximum length. */
+export const repositoryPattern = new RegExp(`^${component}(?:/${component})*$`);
 const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 const label = '(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)';
 const registryPattern = new RegExp(

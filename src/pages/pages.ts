@@ -4,6 +4,7 @@ import { gzip } from 'node:zlib';
 import type { Middleware, ParameterizedContext } from 'koa';
 import { Fault } from '../foundation/fault.ts';
 import { pageHeaders } from '../foundation/security-headers.ts';
+import type { LiveNameDeps } from '../http/api/container/live-name-routes.ts';
 import { wrongMethod } from '../http/errors/wrong-method.ts';
 import { refuseForeignForms } from '../http/gates/foreign-page.ts';
 import type { RequestState } from '../http/request-state.ts';
@@ -27,6 +28,7 @@ import type { PageBasis, PageRoute } from './frame/page-route.ts';
 import { type InspectPageDeps, inspectPage } from './images/inspect-page.ts';
 import { type LayerPageDeps, layerPages } from './images/layer/layer-page.ts';
 import { type BuildListDeps, buildListRoutes } from './lists/build-list-routes.ts';
+import { liveNamePages } from './lists/live-name-pages.ts';
 import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-routes.ts';
 import type { UsagePageDeps } from './usage/usage-data.ts';
 import { usagePages } from './usage/usage-pages.ts';
@@ -34,6 +36,7 @@ import { usagePages } from './usage/usage-pages.ts';
 export type PagesDeps = PageBasis &
   AskDeps &
   ContainerPageDeps &
+  LiveNameDeps &
   InspectPageDeps &
   LayerPageDeps &
   UsagePageDeps &
@@ -81,6 +84,7 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...buildListRoutes,
   ...buildPageRoutes,
   ...containerPages,
+  ...liveNamePages,
   inspectPage,
   ...layerPages,
   ...repositoryRoutes,

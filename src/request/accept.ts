@@ -1,23 +1,21 @@
+import { maskAddresses } from '../buildkit/index.ts';
 import type { OnBegin } from '../builds/asker.ts';
 import type { BuildTicket } from '../builds/build-ticket.ts';
 import { compressionWarnings } from '../builds/plan/build-compression.ts';
 import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
+import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
 import { sentence } from '../builds/solve/conda/builder-required.ts';
 import { Fault } from '../foundation/fault.ts';
 import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
+import { hasImagesForWindows } from '../images/augment/windows-images.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import { ignoredInSif } from '../images/sif/definition/definition-change.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
-import {
-  formatReference,
-  maxNameLength,
-  parseReference,
-  type Reference,
-} from '../oci/reference.ts';
+import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 import type { CredentialSource } from '../upstream/auth/credentials.ts';
@@ -34,10 +32,11 @@ import type { BuildIntake } from './built-image.ts';
 import type { AskedFields, Caller, ContainerRequest } from './container-request.ts';
 import { inHome } from './default-repository.ts';
 import type { LayerIntake } from './layers/layers.ts';
+import { checkServedLength } from './name-length.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
 import type { ApiVersion, Submission } from './submission.ts';
-import { type ContainerToken, tokenLength } from './tokens/container-token.ts';
+import type { ContainerToken } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
 import { changeOf, whyUnchanged } from './wanted-change.ts';
 
@@ -153,11 +152,6 @@ export function createAccept(deps: AcceptDeps): Accept {
   /** Issues the container request of an image that was built, or is built now. */
   const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
     const { submission, caller, signal } = intake;
-    const { buildRepository } = submission;
-    // Nobody could pull the image after its build.
-    if (buildRepository !== undefined) {
-      checkLength(deps.servedBase, parseReference(buildRepository).repository);
-    }
     // Changes are made when the image is served, so that many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
       { submission, caller, change: {}, signal },
@@ -278,8 +272,22 @@ function commonOf(submission: Submission, caller: Caller) {
   const asked: AskedFields = {
     ...{ containerImage, buildRepository, cacheRepository, nameStrategy },
     ...{ format, freeze, platformWorkspaceId },
+    packages: submission.packages && shownPackages(submission.packages),
   };
   return { caller, asked, platform: containerPlatform, fingerprint, timestamp };
+}
+
+/** Returns packages as they were sent, with masked credentials in the addresses of channels and archives. */
+function shownPackages({
+  environment: _,
+  ...packages
+}: SubmittedPackages): AskedFields['packages'] {
+  const masked = (texts: readonly string[] | undefined) => texts?.map(maskAddresses);
+  return {
+    ...packages,
+    entries: masked(packages.entries),
+    channels: masked(packages.channels),
+  };
 }
 
 function mountsFiles({ containerConfig }: Submission, mountedLayers: readonly string[]): boolean {
@@ -300,24 +308,14 @@ function targetName(
   { containerImage = '' }: Pick<Submission, 'containerImage'> = {},
 ): string {
   const [scheme = ''] = orasScheme.exec(containerImage) ?? [];
-  checkLength(base, image.repository);
+  checkServedLength(base, image.repository);
   const suffix = image.digest === undefined ? `:${image.tag ?? 'latest'}` : `@${served}`;
   return `${scheme}${base}/${token}/${image.repository}${suffix}`;
 }
 
-function checkLength(base: string, repository: string): void {
-  const length = `${base}/`.length + tokenLength + `/${repository}`.length;
-  if (length <= maxNameLength) return;
-  throw new Fault(
-    'bad-request',
-    `The name to pull would have ${length} characters without its tag, and clients accept at most ${maxNameLength}: use an image or a 'buildRepository' with a shorter name, or 'freeze'`,
-    { phase: 'request' },
-  );
-}
-
 function planWarnings(submission: Submission, plan: BuildPlan): string[] {
   const reasons = recipeIn(plan)?.builderReasons ?? [];
-  const ignored = compressionWarnings(submission, plan);
+  const ignored = [...compressionWarnings(submission, plan), ...(recipeIn(plan)?.warnings ?? [])];
   return reasons.length === 0
     ? ignored
     : [
@@ -350,6 +348,11 @@ function warningsOf(
   if (maxLayers > dockerLayerLimit) {
     warnings.push(
       `The image has ${maxLayers} layers with the added ones: Docker's classic image store supports at most ${dockerLayerLimit}. Pull it with podman, or with Docker's containerd store`,
+    );
+  }
+  if (generated.size > 0 && hasImagesForWindows(base, change)) {
+    warnings.push(
+      `The images for Windows of ${formatReference(image)} are served unchanged, because layers are for Linux: name a 'containerPlatform' to get the changed image only`,
     );
   }
   if (generated.size === 0 && Object.keys(change).length > 0) {

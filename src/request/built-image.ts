@@ -9,6 +9,7 @@ import type { BaseCheckDeps, ShownBase } from '../builds/solve/bases/base-check.
 import { checkRecipeImages } from '../builds/solve/bases/triggered-images.ts';
 import { Fault } from '../foundation/fault.ts';
 import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
+import { hasImagesForWindows } from '../images/augment/windows-images.ts';
 import { imageConfig } from '../images/collect.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
@@ -24,6 +25,7 @@ import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Caller } from './container-request.ts';
 import type { TakeContext } from './layers/take-context.ts';
+import { checkFrozenLength, checkServedLength } from './name-length.ts';
 import type { Submission } from './submission.ts';
 import { whyUnchanged } from './wanted-change.ts';
 
@@ -74,6 +76,8 @@ export interface BuildIntakeDeps {
   readonly documents: Pick<Documents, 'manifest' | 'config'>;
   readonly findServedBase: BaseCheckDeps['findServedBase'];
   readonly ownHost: string;
+  /** The part of every served name before its token. */
+  readonly servedBase: string;
   /** Returns true for the repositories that the service uses in its own right. */
   readonly isOfService: (registry: string, repository: string) => boolean;
 }
@@ -120,13 +124,30 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     }
     if (isUnchanged(change)) return;
     const { generated } = await deps.makeImage(access, document, change);
+    if (hasImagesForWindows(document, change)) {
+      refuse(
+        "has images for Windows, to which the layers cannot be added: name a 'containerPlatform', such as linux/amd64",
+      );
+    }
     if (generated.size > 0) return;
     refuse(
       `${whyUnchanged(document, change)}, so the containerConfig cannot be applied: freeze it without one`,
     );
   };
 
-  const planOf = async ({
+  /** Nobody could pull the image after its build. */
+  const checkName = ({ target }: BuildPlan, { freeze }: Submission): void => {
+    if (freeze) checkFrozenLength(target);
+    else checkServedLength(deps.servedBase, parseReference(target).repository);
+  };
+
+  const planOf = async (wish: MakeWish): Promise<BuildPlan> => {
+    const plan = await planFor(wish);
+    checkName(plan, wish.submission);
+    return plan;
+  };
+
+  const planFor = async ({
     submission,
     caller,
     base,

@@ -1,3 +1,5 @@
+import { defaultPlatform, readPlatforms } from '../builds/plan/build-platforms.ts';
+import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
 import type { ImageChange } from '../images/augment/image-change.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
@@ -38,7 +40,10 @@ export type AskedFields = Readonly<
     | 'format'
     | 'freeze'
     | 'platformWorkspaceId'
-  >
+  > & {
+    /** Without the environment file, which is in the plan of the build. Credentials in addresses are masked. */
+    readonly packages?: Omit<SubmittedPackages, 'environment'> | undefined;
+  }
 >;
 
 /** All data that a pull through the token requires. It never changes. */
@@ -72,4 +77,17 @@ export interface ContainerRequest {
   readonly timestamp?: string | undefined;
   /** True if one of the layers is a mounted file system: its pulls are counted separately. */
   readonly isMounted: boolean;
+}
+
+/**
+ * Returns the architecture that a request is counted for: that of its one platform. Undefined for several platforms, and
+ * for an image with all of its platforms.
+ */
+export function countedArchitecture(
+  platform: string | undefined,
+  isRecipe: boolean,
+): string | undefined {
+  const named = platform ?? (isRecipe ? defaultPlatform : undefined);
+  const [one, ...others] = named === undefined ? [] : readPlatforms(named);
+  return others.length === 0 ? one?.architecture : undefined;
 }

@@ -187,7 +187,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       isCached,
       obstacle: isCached ? undefined : await obstacleTo(plan, solution, caller),
       registries: [...inIt, ...beside],
-      warnings: compressionWarnings(submission, plan),
+      warnings: [...compressionWarnings(submission, plan), ...(recipe?.warnings ?? [])],
     };
   };
 

@@ -118,6 +118,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     openapi: jsonApiDocument(version.version),
     remoteMetrics: createRemoteMetrics(state.remotes),
     dayCounts: state.rows.dayCounts,
+    requests: state.rows.requests,
     ...{
       noteDeed,
       noteBuild,

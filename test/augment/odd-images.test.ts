@@ -189,3 +189,15 @@ test('an image that cannot be changed is refused with a sentence', () => {
   const index = written(indexText([describe(image)]), ociIndex);
   assert.throws(() => made(baseOf(index, child, config)), OciSyntaxError);
 });
+
+test('layers are not added to images for Windows, which get other changes', () => {
+  const windows = `,"platform":{"os":"windows","architecture":"amd64"}`;
+  const other = written(imageText([ownLayer(ociLayerGzip)], ',"annotations":{}'), ociManifest);
+  const root = written(indexText([describe(image), describe(other, windows)]), ociIndex);
+  const base = baseOf(root, image, other, config);
+  const [linux, kept] = body(made(base).root).manifests;
+  assert.notEqual(linux?.digest, image.digest);
+  assert.equal(kept?.digest, other.digest);
+  const [, changed] = body(made(base, { env: ['A=1'] }).root).manifests;
+  assert.notEqual(changed?.digest, other.digest);
+});

@@ -125,6 +125,11 @@ suite('messages of the builder are translated', () => {
     ],
     ['push', 'failed to push x: denied', 'the image cannot be pushed: failed to push x: denied'],
     [
+      'push',
+      'failed to push h.test/x: adding 1 MiB of storage resource will exceed the configured upper limit of 1 MiB',
+      /^the quota of its repository is used up: failed to push/,
+    ],
+    [
       'base',
       'localhost:1/x: failed to resolve source metadata for localhost:1/x:latest: failed to do request: Head "http://localhost:1/v2/x/manifests/latest": dial tcp 127.0.0.1:1: connect: connection refused',
       /^a base image is unavailable \(Dockerfile, line 2\): the builder cannot reach localhost:1 \(connection refused\): /,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { recipeIn } from '../../src/builds/plan/build-plan.ts';
 import { planBuild } from '../../src/builds/plan/plan.ts';
 import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
 import { processorMs } from '../world/processor-time.ts';
@@ -46,6 +47,7 @@ ${conda('samtools', 'linux-64', 'a')}${conda('samtools', 'linux-aarch64', 'b')}$
   manager: conda
   platform: linux-64
   url: ${url('linux-64', 'pytest')}
+  category: dev
   optional: true
 `;
 const base64 = (text: string) => Buffer.from(text).toString('base64');
@@ -56,6 +58,7 @@ test('a conda-lock file is read as the explicit lock file of its platform', () =
     urls: [`${url('linux-64', 'samtools')}#${md5('a')}`, `${url('linux-64', 'zlib')}#${md5('c')}`],
     sha256s: [sha256('a'), sha256('c')],
     pip: [`rich @ https://files.test/rich-13.0.0-py3-none-any.whl#sha256=${sha256('d')}`],
+    leftOut: ["'dev'"],
   };
   const packages = (more: object) => ({ packages: { type: 'CONDA', ...more } });
   for (const submitted of [
@@ -132,6 +135,7 @@ test('each of several platforms has its own packages, with Sluice and with Build
         urls: [one('linux-64', 'samtools', 'a'), one('linux-64', 'zlib', 'c')],
         sha256s: [sha256('a'), sha256('c')],
         pip: [],
+        leftOut: ["'dev'"],
       },
       {
         subdir: 'linux-aarch64',
@@ -155,4 +159,16 @@ test('each of several platforms has its own packages, with Sluice and with Build
     () => planOf(withoutPip.replaceAll('linux-aarch64', 'osx-64')),
     /no package for linux-aarch64, only for linux-64, osx-64/,
   );
+});
+
+test('packages of a lock file that are not installed are a warning, and do not change the key', () => {
+  const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
+  const planOf = (text: string) => planBuild({ condaFile: base64(text) }, places);
+  const plan = planOf(lock);
+  const [warning = '', ...others] = recipeIn(plan)?.warnings ?? [];
+  assert.match(warning, /^The lock file also has packages of 'dev', which are not installed/);
+  assert.deepEqual(others, []);
+  const withoutDev = lock.slice(0, lock.indexOf('- name: pytest'));
+  assert.equal(recipeIn(planOf(withoutDev))?.warnings, undefined);
+  assert.equal(planOf(withoutDev).key, plan.key);
 });

@@ -40,7 +40,31 @@ test('one pull counts once; a pull with a mounted file system counts in both met
   }
   await mounted('manifests/latest');
   await mounted('manifests/latest');
-  assert.deepEqual(await metric(world, 'pulls'), { metric: 'pulls', count: 3, orgs: {} });
+  const byArch = async (query: string) => {
+    const at = `${world.sluice.url}/v1alpha3/metrics/pulls?${query}`;
+    const reply = await call(at, { headers: login });
+    return { status: reply.status, ...JSON.parse(reply.body.toString()) };
+  };
+  const none = { status: 200, metric: 'pulls', count: 0, orgs: {} };
+  assert.deepEqual(await byArch('arch=arm64'), { ...none, arch: 'arm64' });
+  const body = { containerImage: image.name, containerPlatform: 'linux/x86_64' };
+  const { targetImage } = await world.sluice.request(body);
+  await call(world.sluice.at(targetImage, 'manifests/latest'));
+  for (const arch of ['amd64', 'x86-64']) {
+    assert.deepEqual(await byArch(`arch=${arch}&org=`), { ...none, count: 1, arch: 'amd64' });
+  }
+  assert.equal((await byArch('')).count, 4);
+  assert.deepEqual(await byArch('org=a.org&arch=aarch64'), {
+    ...{ ...none, arch: 'arm64' },
+    orgs: { 'a.org': 0 },
+  });
+  const refused = await byArch('arch=s390x');
+  assert.match(
+    refused.message,
+    /^'arch' must be one of amd64, x86_64, x86-64, arm64, aarch64, arm/,
+  );
+  assert.equal(refused.status, 400);
+  assert.deepEqual(await metric(world, 'pulls'), { metric: 'pulls', count: 4, orgs: {} });
   for (const path of ['mounted/pulls', 'fusion/pulls']) {
     assert.deepEqual(await metric(world, path), { metric: 'mounted', count: 1, orgs: {} });
   }

@@ -4,7 +4,11 @@ import { createHash } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
 import { openApptainer } from '../world/apptainer.ts';
 import { runWithPodman } from '../world/clients.ts';
-import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
+import {
+  type CondaChannels,
+  channelSettings,
+  startCondaChannels,
+} from '../world/conda-channels.ts';
 import { type CondaPackage, nativeSubdir } from '../world/conda-package.ts';
 import { hello, library, program } from '../world/conda-programs.ts';
 import { pythonPackages } from '../world/conda-python.ts';
@@ -65,7 +69,7 @@ suite('native Conda images', () => {
   const configOf = () => ({
     limits: { builds: { anonymous: 'off' } },
     registries: { [registry.host]: { plainHttp: true } },
-    channels: served.settings,
+    channels: { ...served.settings, ...channelSettings(served.url, ['nowhere']) },
   });
 
   before(async () => {
@@ -186,6 +190,25 @@ suite('native Conda images', () => {
     const absent = await refused(bodyOf({ entries: ['no-such-package'] }));
     assert.equal(absent.status, 400);
     assert.match(absent.message, /no-such-package/);
+  });
+
+  test('a missing channel names the package that asks for it, also one that the caller does not see', async () => {
+    const asked = await refused(bodyOf({ entries: ['data', 'nowhere::tool'] }));
+    assert.match(asked.message, /^The channel nowhere .*\. The package tool asks for this channel/);
+    const unseen = await refused(
+      bodyOf({ entries: ['data'] }, { basePackages: 'nowhere::procps-ng' }),
+    );
+    assert.match(
+      unseen.message,
+      /The package procps-ng asks for this channel, and is in 'packages\.condaOpts\.basePackages'/,
+    );
+  });
+
+  test('the record of a request has its packages', async () => {
+    const packages = { entries: ['data', 'native=1'], channels: ['conda-forge', 'bioconda'] };
+    const { containerToken } = (await request(packages)) as Answer & { containerToken: string };
+    const record = await (await sluice.fetch(`/v1alpha2/container/${containerToken}`)).json();
+    assert.deepEqual((record as { packages: object }).packages, bodyOf(packages).packages);
   });
 
   test('the C library of the base image decides what can be installed', async () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, before, suite, test } from 'node:test';
+import { digestOf } from '../../src/oci/digest.ts';
 import { type FaultWorld, startFaultWorld } from '../faults/fault-world.ts';
 import { assertApiFault } from '../faults/http-client.ts';
 import { emptyLayer } from '../faults/scripted-upstream.ts';
@@ -51,6 +52,19 @@ suite('messages that lead to the cause', { concurrency: 1 }, () => {
     });
   }
 
+  test('a redirect to a host without an address names that host', async () => {
+    const { relay } = world.upstreams;
+    relay.on('/v2/odd/away/manifests/', (_, response) => {
+      response.writeHead(307, { location: 'http://nosuchhost.invalid/manifest' }).end();
+    });
+    const reply = await world.ask({ containerImage: `${relay.host}/odd/away:1` });
+    assertApiFault(
+      reply,
+      400,
+      /^127\.0\.0\.1:\d+ redirects to nosuchhost\.invalid, which has no address: check its name\. If no other name/,
+    );
+  });
+
   test('Singularity images outside of registries', async () => {
     const file = 'samtools:1.20--h50ea8bc_0';
     const depot = `https://depot.galaxyproject.org/singularity/${file}`;
@@ -70,6 +84,36 @@ suite('messages that lead to the cause', { concurrency: 1 }, () => {
       const sif = { containerFile, format: 'sif', freeze: true, buildRepository: 'r.test/x' };
       assertApiFault(await world.ask({ ...sif, dryRun: true }), 400, /write \{\{ IMG \}\}/);
     }
+  });
+
+  test('layers over an index with images for Windows', async () => {
+    const { relay } = world.upstreams;
+    const one = relay.image('team/both');
+    const entry = (os: string) => ({
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+      ...{ digest: one.digest, size: one.manifest.length },
+      platform: { os, architecture: 'amd64' },
+    });
+    const type = 'application/vnd.oci.image.index.v1+json';
+    const index = { schemaVersion: 2, mediaType: type, manifests: ['linux', 'windows'].map(entry) };
+    const bytes = Buffer.from(JSON.stringify(index));
+    for (const reference of ['both', digestOf(bytes)]) {
+      relay.put(`team/both/manifests/${reference}`, type, bytes);
+    }
+    const layers = [{ location: `data:${emptyLayer.toString('base64')}` }];
+    const asked = { containerImage: `${relay.host}/team/both:both`, containerConfig: { layers } };
+    const served = await world.ask(asked);
+    assert.match(
+      served.body.toString(),
+      /The images for Windows of .* are served unchanged, because/,
+    );
+    const buildRepository = `${relay.host}/team/frozen`;
+    const frozen = await world.ask({ ...asked, freeze: true, buildRepository });
+    assertApiFault(
+      frozen,
+      400,
+      /has images for Windows, to which the layers cannot be added: name/,
+    );
   });
 
   test('a layer at a closed address names the setting of layers', async () => {

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
+import { admin, administered } from '../hosted/push-client.ts';
+import { newAccessToken } from '../world/platform-user.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 
@@ -23,7 +25,7 @@ suite('records of requests', { concurrency: 1 }, () => {
     const image = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci');
     base = image?.reference ?? '';
     sluice = await startSluice({
-      config: { registries: { [registry.host]: { plainHttp: true } } },
+      config: { ...administered, registries: { [registry.host]: { plainHttp: true } } },
     });
     baseDigest = String((await sluice.request({ containerImage: base })).digest);
   });
@@ -33,8 +35,8 @@ suite('records of requests', { concurrency: 1 }, () => {
   });
 
   const ask = async (body: object) => (await sluice.request(body)) as unknown as Answer;
-  const json = async (path: string) =>
-    (await (await sluice.fetch(path)).json()) as Record<string, unknown>;
+  const json = async (path: string, headers: Record<string, string> = {}) =>
+    (await (await sluice.fetch(path, { headers })).json()) as Record<string, unknown>;
 
   test('a frozen image: the image that was asked for, with its changes', async () => {
     const asked = {
@@ -82,6 +84,42 @@ suite('records of requests', { concurrency: 1 }, () => {
     assert.equal(build.buildId, buildId);
     assert.equal(build.exitStatus, 0);
     assert.equal((await json(`/v1alpha1/builds/bd-${buildId}/status`)).id, buildId);
+  });
+
+  test('who requested it is shown to that user and to administrators', async () => {
+    const account = { name: 'admin', password: 'secret' };
+    const token = await newAccessToken(sluice, account, 'ada@example.org');
+    const ada = { authorization: `Bearer ${token}` };
+    const buildRepository = `${registry.host}/frozen/ada`;
+    const frozen = { containerImage: base, buildRepository, freeze: true };
+    const { requestId, buildId } = await ask({ ...frozen, platformAccessToken: token });
+    for (const path of [`/v1alpha2/container/${requestId}`, `/v1alpha1/builds/${buildId}`]) {
+      assert.equal((await json(path)).user, undefined);
+      for (const headers of [ada, admin]) {
+        assert.match(String((await json(path, headers)).user), / 1$/, path);
+      }
+    }
+    const strange = await ask({ containerImage: base });
+    const path = `/v1alpha2/container/${strange.requestId}`;
+    const found = [await json(path), await json(path, ada), await json(path, admin)];
+    assert.deepEqual(
+      found.map(({ user, requestIp }) => [user, requestIp]),
+      [
+        [undefined, undefined],
+        [undefined, undefined],
+        [undefined, '127.0.0.1'],
+      ],
+    );
+    const [key = ''] = buildId.split('_');
+    for (const [headers, isShown] of [
+      [{}, false],
+      [ada, true],
+    ] as const) {
+      const page = await sluice.fetch(`/view/builds/bd-${key}`, {
+        headers: { accept: 'text/html', ...headers },
+      });
+      assert.equal((await page.text()).includes(`/view/builds/${buildId}`), isShown);
+    }
   });
 
   test('the status of a request leads to the page of its build', async () => {

@@ -156,6 +156,23 @@ suite('served names', () => {
     assertApiFault(built, 400, /clients accept at most 255/);
     const frozen = { containerFile, buildRepository: `${buildRepository}aaaaaaaaaa`, freeze: true };
     assertApiFault(await world.ask(frozen), 400, /'buildRepository' has 2\d\d characters/);
+    // The names of the packages make it longer, which is known before the build.
+    const suffixed = {
+      packages: { type: 'CONDA', entries: [`tool${'x'.repeat(60)}=1`] },
+      nameStrategy: 'imageSuffix',
+      buildRepository: `${relay.host}/${'a'.repeat(175)}`,
+    };
+    const frozenLater = {
+      ...suffixed,
+      buildRepository: `${relay.host}/${'a'.repeat(190)}`,
+      freeze: true,
+    };
+    for (const body of [suffixed, frozenLater]) {
+      for (const dryRun of [false, true]) {
+        const refused = await world.ask({ ...body, dryRun });
+        assertApiFault(refused, 400, /would have 2\d\d characters.*than imageSuffix/);
+      }
+    }
   });
 
   test('cannot be used here where pulls require a login', async () => {

@@ -69,6 +69,8 @@ export interface RecipeOrigin {
   readonly native?: CondaSource | undefined;
   /** What only a builder can do for the packages of this recipe. */
   readonly builderReasons?: readonly string[] | undefined;
+  /** Warnings for the caller about the recipe. */
+  readonly warnings?: readonly string[] | undefined;
   /** The base images; the caller must be able to pull them. */
   readonly baseImages: readonly string[];
   /** Repository of the layer cache, `registry/repository`. */

@@ -23,7 +23,7 @@ import {
 import { buildKey } from './build-key.ts';
 import { type BuildOptionsWish, optionsInKey, readBuildOptions } from './build-options.ts';
 import type { BuildPlan } from './build-plan.ts';
-import { checkOnePlatform, readPlatforms } from './build-platforms.ts';
+import { checkOnePlatform, defaultPlatform, readPlatforms } from './build-platforms.ts';
 import { chooseFrontend, type FrontendSetting } from './frontend.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
 import { contextOptions, readNamedContexts } from './named-contexts.ts';
@@ -104,8 +104,6 @@ export function frozenPlaces({ frozen, local = {} }: BuildPlaces): readonly stri
 /** The hosted repositories for frozen images on a local server whose operator has set none. */
 export const localFrozenPaths = { docker: 'public/frozen', sif: 'public/sif' } as const;
 
-const defaultPlatform = 'linux/amd64';
-
 /**
  * Returns the plan of a build. Pure: the same wish gives the same plan, on every replica. Throws {@link Fault} (400).
  *
@@ -185,6 +183,7 @@ export function planBuild(
       lockStage,
       ...(native ? { native } : {}),
       ...(builderReasons ? { builderReasons } : {}),
+      ...(recipe.warnings ? { warnings: recipe.warnings } : {}),
       platforms,
       baseImages,
       cache: wish.cacheRepository ?? places.cache,

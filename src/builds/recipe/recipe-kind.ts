@@ -95,6 +95,8 @@ interface BuilderRecipe {
   readonly dockerfile: string;
   /** Files of the build context: text by path. */
   readonly files: ReadonlyMap<string, string>;
+  /** Warnings for the caller about a recipe that can be built; absent for none. */
+  readonly warnings?: readonly string[];
   /** The caller's file from which the Dockerfile was made; absent for callers who sent none. */
   readonly original?: string;
   /** The stage that holds only the lock file; absent when there is none. */

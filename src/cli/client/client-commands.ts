@@ -9,6 +9,7 @@ export const clientCommands = {
   files: async () => (await import('../containers/files-command.ts')).filesCommand,
   logs: async () => (await import('../containers/logs-command.ts')).logsCommand,
   cancel: async () => (await import('../containers/cancel-command.ts')).cancelCommand,
+  containers: async () => (await import('../containers/containers-command.ts')).containersCommand,
   repositories: async () =>
     (await import('../repositories/repositories-command.ts')).repositoriesCommand,
   user: async () => (await import('../people/user-command.ts')).userCommand,

@@ -1,5 +1,5 @@
 import { CommandError, UsageError, type Values } from '../command/command.ts';
-import { askServer, RefusedError, serverAddress } from '../server/server-client.ts';
+import { askServer, loginHeaders, RefusedError, serverAddress } from '../server/server-client.ts';
 
 // Images of every kind: the registry answers with the one it has.
 const manifestTypes = [
@@ -19,10 +19,7 @@ export async function askRegistry(
   method: 'GET' | 'HEAD' | 'DELETE' = 'GET',
 ): Promise<Response> {
   const account = process.env.SLUICE_ACCOUNT || undefined;
-  const headers: Record<string, string> = { accept: manifestTypes.join(', ') };
-  if (account !== undefined) {
-    headers.authorization = `Basic ${Buffer.from(account).toString('base64')}`;
-  }
+  const headers = { accept: manifestTypes.join(', '), ...loginHeaders(undefined, account) };
   // The password must not follow a redirect.
   const answer = await askServer(serverAddress(values), path, {
     ...{ method, headers, redirect: 'error' },

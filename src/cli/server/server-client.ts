@@ -43,11 +43,26 @@ export function get(
   return json(values, path, { headers });
 }
 
-/** Sends DELETE with the token in `SLUICE_TOKEN`, and returns the JSON answer. Throws like {@link post}. */
-export function remove(values: Values, path: string): Promise<unknown> {
-  const token = process.env.SLUICE_TOKEN || undefined;
-  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+/**
+ * Sends DELETE and returns the JSON answer. Throws like {@link post}.
+ *
+ * @param headers default: the token in `SLUICE_TOKEN`
+ */
+export function remove(
+  values: Values,
+  path: string,
+  headers: Readonly<Record<string, string>> = loginHeaders(process.env.SLUICE_TOKEN, undefined),
+): Promise<unknown> {
   return json(values, path, { method: 'DELETE', headers });
+}
+
+/** Returns the header of a login: with the token, else with the account, else none. */
+export function loginHeaders(
+  token: string | undefined,
+  account: string | undefined,
+): Readonly<Record<string, string>> {
+  if (token) return { authorization: `Bearer ${token}` };
+  return account ? { authorization: `Basic ${Buffer.from(account).toString('base64')}` } : {};
 }
 
 /** Returns the bytes at a path as a stream. Throws like {@link post}, and the reason of the signal. */

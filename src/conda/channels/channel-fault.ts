@@ -6,13 +6,20 @@ import { closedAddressIn } from '../../upstream/transport/address-guard.ts';
 export class ChannelFault extends Fault {
   /** The status that the channel answered; undefined when it did not answer. */
   readonly answered: number | undefined;
+  /** The package that asks for the channel, where the list of channels does not. */
+  readonly askedBy: string | undefined;
 
-  constructor(message: string, answered: number | undefined, options: FaultOptions = {}) {
+  constructor(
+    message: string,
+    answered: number | undefined,
+    { askedBy, ...options }: FaultOptions & { readonly askedBy?: string | undefined } = {},
+  ) {
     super(answered === undefined ? 'upstream-unusable' : statusKind(answered), message, {
       phase: 'upstream',
       ...options,
     });
     this.answered = answered;
+    this.askedBy = askedBy;
   }
 }
 

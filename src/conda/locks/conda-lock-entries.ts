@@ -1,4 +1,11 @@
-import { explicitLine, type LockEntries, quoted, refuseLine, refuseLock } from './lock-entries.ts';
+import {
+  explicitLine,
+  type LockEntries,
+  leftOutOf,
+  quoted,
+  refuseLine,
+  refuseLock,
+} from './lock-entries.ts';
 import { isOtherForm, lockLines, plainText } from './lock-lines.ts';
 
 /** Returns whether a text is a conda-lock file of version 1. */
@@ -18,13 +25,18 @@ export function condaLockEntries(name: string, text: string, subdir: string): Lo
   const archives: LockEntries['archives'][number][] = [];
   const pip: LockEntries['pip'][number][] = [];
   const platforms = new Set<string>();
+  const leftOut = new Set<string>();
   for (const { line, members } of packagesIn(name, text)) {
     const at = `${name}, line ${line}`;
     const platform =
       members.get('platform') ?? refuseLine(at, 'the package does not name a platform');
     platforms.add(platform);
     const isOptional = members.get('optional') === 'true';
-    if (platform !== subdir || isOptional) continue;
+    if (platform !== subdir) continue;
+    if (isOptional) {
+      leftOut.add(members.get('category') ?? 'optional');
+      continue;
+    }
     const url = members.get('url') ?? refuseLine(at, 'the package has no address');
     const sha256 = members.get('hash.sha256');
     if (members.get('manager') === 'pip') {
@@ -35,7 +47,7 @@ export function condaLockEntries(name: string, text: string, subdir: string): Lo
       archives.push({ line: explicitLine(url, sums), ...sums, at });
     }
   }
-  if (archives.length > 0) return { archives, pip };
+  if (archives.length > 0) return { archives, pip, ...leftOutOf(leftOut) };
   const known = [...platforms].sort().join(', ');
   refuseLock(
     name,

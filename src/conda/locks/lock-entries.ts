@@ -4,6 +4,8 @@ import { Fault } from '../../foundation/fault.ts';
 export interface LockEntries {
   readonly archives: readonly LockedArchive[];
   readonly pip: readonly LockedRequirement[];
+  /** Categories or environments of the file whose packages are not among these, sorted; absent for none. */
+  readonly leftOut?: readonly string[] | undefined;
 }
 
 /** A Conda package of a lock file. */
@@ -40,6 +42,15 @@ export function refuseLine(at: string, reason: string): never {
 export function explicitLine(url: string, { md5, sha256 }: Pick<LockedArchive, 'md5' | 'sha256'>) {
   const digest = md5 ?? sha256;
   return digest === undefined ? url : `${url}#${digest}`;
+}
+
+// A message names as many.
+const mostLeftOut = 10;
+
+/** Returns the names for {@link LockEntries.leftOut}. */
+export function leftOutOf(names: Iterable<string>): Pick<LockEntries, 'leftOut'> {
+  const found = [...names].map(quoted).sort().slice(0, mostLeftOut);
+  return found.length === 0 ? {} : { leftOut: found };
 }
 
 /** Returns a text of a lock file for use in a message: short, on one line. */

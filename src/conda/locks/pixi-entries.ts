@@ -1,4 +1,11 @@
-import { explicitLine, type LockEntries, quoted, refuseLine, refuseLock } from './lock-entries.ts';
+import {
+  explicitLine,
+  type LockEntries,
+  leftOutOf,
+  quoted,
+  refuseLine,
+  refuseLock,
+} from './lock-entries.ts';
 import { isOtherForm, type LockLine, lockLines, plainText } from './lock-lines.ts';
 
 /** Returns whether a text is a lock file of pixi. */
@@ -55,7 +62,9 @@ export function pixiEntries(name: string, text: string, subdir: string): LockEnt
       archives.push({ ...{ line, at, depends, ...sums }, size: members.get('size') });
     } else refuseLine(at, `${quoted(`${kind}: ${url}`)} is not a package of a channel or of PyPI`);
   }
-  return { archives, pip };
+  const installed = environments.has('default') ? 'default' : [...environments.keys()][0];
+  const others = [...environments.keys()].filter(one => one !== installed);
+  return { archives, pip, ...leftOutOf(others) };
 }
 
 interface Details {

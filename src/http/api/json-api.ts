@@ -8,6 +8,7 @@ import { buildDocumentRoutes } from './builds/build-documents.ts';
 import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
+import { type LiveNameDeps, liveNameRoutes } from './container/live-name-routes.ts';
 import { type FigureDeps, figureRoutes } from './figure-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect/inspect-routes.ts';
 import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
@@ -18,6 +19,7 @@ import { viewRoutes } from './view-routes.ts';
 
 export type JsonApiDeps = ApiBasis &
   ContainerDeps &
+  LiveNameDeps &
   BuildRoutesDeps &
   ContextDeps &
   InspectDeps &
@@ -27,8 +29,9 @@ export type JsonApiDeps = ApiBasis &
   RepositoryRoutesDeps &
   ServiceDeps;
 
-const routes: readonly ApiRoute<JsonApiDeps>[] = [
+export const jsonApiRoutes: readonly ApiRoute<JsonApiDeps>[] = [
   ...containerRoutes,
+  ...liveNameRoutes,
   ...buildRoutes,
   ...buildDocumentRoutes,
   ...contextRoutes,
@@ -43,7 +46,7 @@ const routes: readonly ApiRoute<JsonApiDeps>[] = [
 
 /** Answers the calls of the JSON API. Throws a `Fault` (405) if the path does not support the method. */
 export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
-  const find = createRouter(routes);
+  const find = createRouter(jsonApiRoutes);
   return async (ctx, next) => {
     const found = find(ctx.method, ctx.path);
     if (!found) return next();
@@ -81,9 +84,9 @@ export function describeJsonApi(version: string): OpenApi {
     title: 'Sluice',
     version,
     description:
-      'Container requests, builds and image metadata. Clients pull the returned names through the OCI distribution API at /v2/. The built-in platform has its own document, /platform/openapi.json.',
+      'Container requests, builds and image metadata. Clients pull the returned names through the OCI distribution API at /v2/. Unknown fields and query parameters are ignored; the answer to a container request warns of unknown fields. The built-in platform has its own document, /platform/openapi.json.',
     base: '/',
-    routes,
+    routes: jsonApiRoutes,
     tags: {
       Containers: 'Container requests',
       Builds: 'Builds and their logs',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Fault } from '../../foundation/fault.ts';
+import { goArchitecture } from '../../oci/platform.ts';
 import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
 import { ok } from '../route/declaration.ts';
 import { mountedAlias } from './aliases.ts';
@@ -21,14 +21,22 @@ const versions = [
   { version: 'v1alpha3', id: 'countByOrganisation' },
 ];
 
+const dayForm = 'must be a day of the form yyyy-mm-dd';
 const metricQuery = z.object({
   date: z
-    .string()
-    .refine(text => text === '' || isDay(text), 'must be a day of the form yyyy-mm-dd')
+    .union([z.literal(''), z.iso.date(dayForm)], dayForm)
     .optional()
     .describe('Day, yyyy-mm-dd (UTC)'),
   org: z.string().optional().describe('Domain of an organisation; case does not matter'),
-  arch: z.string().optional().describe('Not counted by this server: v1alpha3 refuses it'),
+});
+const architectures = ['amd64', 'x86_64', 'x86-64', 'arm64', 'aarch64', 'arm'] as const;
+const archQuery = metricQuery.extend({
+  arch: z
+    .enum(['', ...architectures], `must be one of ${architectures.join(', ')}`)
+    .optional()
+    .describe(
+      'Architecture. Counts requests that name one platform, and builds of recipes without one, which are for amd64',
+    ),
 });
 
 /**
@@ -45,33 +53,22 @@ export const metricsRoutes = versions.flatMap(({ version, id }) =>
       tag: 'Metrics',
       summary: `Usage: ${path}`,
       access: 'administrator',
-      query: metricQuery,
+      query: version === 'v1alpha3' ? archQuery : metricQuery,
       answers: ok(metricAnswerSchema, 'The count', {
         metric,
         count: 7,
         orgs: { 'example.org': 7 },
       }),
-      async run({ query: { date, org: sentOrg, arch } }, { usage }: MetricsDeps) {
-        if (version === 'v1alpha3' && arch) {
-          throw new Fault(
-            'bad-request',
-            "'arch': this server does not count by architecture: leave it out",
-            { phase: 'request' },
-          );
-        }
+      async run({ query: asked }, { usage }: MetricsDeps) {
+        const { date, org: sentOrg, arch: sentArch } = asked as z.output<typeof archQuery>;
         const [day, org] = [date || undefined, sentOrg?.toLowerCase() || undefined];
-        const query = { day, org };
+        const arch = sentArch ? goArchitecture(sentArch) : undefined;
+        const query = { day, org, arch };
         const count = await usage.count(metric, query);
         if (version === 'v1alpha2' && day !== undefined && org !== undefined) return { count };
         const orgs = { ...(org && { [org]: 0 }), ...(await usage.countByOrg(metric, query)) };
-        return { metric, count, orgs };
+        return { metric, count, ...(arch === undefined ? {} : { arch }), orgs };
       },
     }),
   ),
 );
-
-function isDay(text: string): boolean {
-  if (!/^\d{4}-\d{2}-\d{2}$/.test(text)) return false;
-  const date = new Date(`${text}T00:00:00Z`);
-  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text);
-}

@@ -6,7 +6,7 @@ import {
   type ShownManifest,
   viewRepository,
 } from '../../hosted/listings/repository-view.ts';
-import { isRepository } from '../../oci/reference.ts';
+import { maxNameLength, repositoryPattern } from '../../oci/reference.ts';
 import type { RecentPulls } from '../../storage/rows/figures/pull-rows.ts';
 import {
   type ListedRepositories,
@@ -40,7 +40,8 @@ const next = z.string().optional().describe('`last` of the next page; absent on 
 const last = z.string().max(255).optional().describe('`next` of the page before');
 const repository = z
   .string()
-  .refine(isRepository, 'must be the name of a repository')
+  .max(maxNameLength, `is longer than ${maxNameLength} characters`)
+  .regex(repositoryPattern, 'must be the name of a repository')
   .describe('Name of a repository of this server, without the host');
 const ofRepository = z.object({ repository, last });
 

@@ -61,6 +61,20 @@ export type RequireAdministrator = (
   role?: AdministratorRole,
 ) => Promise<readonly AdministratorRole[]>;
 
+/** Returns true for a request with the account of an administrator who has the role `site`. Throws a {@link Fault} (429, 503). */
+export async function isSiteAdministrator(
+  request: IncomingMessage,
+  requireAdministrator: RequireAdministrator,
+): Promise<boolean> {
+  try {
+    await requireAdministrator(request, 'site');
+    return true;
+  } catch (error) {
+    if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
+    return false;
+  }
+}
+
 export function createAdministratorCheck(checkAccount: CheckAccount): RequireAdministrator {
   return async (request, role) => {
     const roles = rolesOf(await checkAccount(request));

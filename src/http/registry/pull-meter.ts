@@ -1,6 +1,6 @@
 import { dayOf } from '../../foundation/telemetry/utc-day.ts';
 import type { PullCounter } from '../../pull/pull-counter.ts';
-import type { ContainerRequest } from '../../request/container-request.ts';
+import { type ContainerRequest, countedArchitecture } from '../../request/container-request.ts';
 import type { UsageStore } from '../../storage/rows/images/usage-rows.ts';
 import { type CallerRates, rateFor } from '../limits/caller-rates.ts';
 import { type Limiter, limitHeaders } from '../limits/limiter.ts';
@@ -48,8 +48,10 @@ export function createPullMeter({
       if (limit) limiter.take(limit.key, limit.rate, limit.advice);
       counter.begin(client, request.token);
       const day = dayOf(Date.now());
-      usage.add('pulls', day, caller.org);
-      if (request.isMounted) usage.add('mounted', day, caller.org);
+      const { platform, asked, isBuilt = false, isMounted } = request;
+      const arch = countedArchitecture(platform, isBuilt && asked?.containerImage === undefined);
+      usage.add('pulls', day, caller.org, arch);
+      if (isMounted) usage.add('mounted', day, caller.org, arch);
       record(request);
     },
 

@@ -8,6 +8,7 @@ import {
   headers,
   limitHeaderNames,
 } from './fault-answers.ts';
+import { type JsonSchema, jsonSchema } from './json-schema.ts';
 
 /** Describes one kind of access in the OpenAPI document. */
 export interface AccessDescription {
@@ -199,16 +200,4 @@ function headersOf(names: readonly HeaderName[]): Record<string, object> {
   return Object.fromEntries(
     names.map(key => [headers[key].name, { $ref: `#/components/headers/${key}` }]),
   );
-}
-
-interface JsonSchema {
-  readonly title?: string;
-  readonly description?: string;
-  readonly properties?: Readonly<Record<string, JsonSchema>>;
-  readonly [member: string]: unknown;
-}
-
-function jsonSchema(schema: z.ZodType): JsonSchema {
-  const { $schema, ...rest } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-  return rest as JsonSchema;
 }

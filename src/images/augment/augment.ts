@@ -7,6 +7,7 @@ import { mayBeImage } from '../../oci/manifest-parts.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import { changesIn, type ImageChange, isUnchanged } from './image-change.ts';
 import { changeImage } from './image-manifest.ts';
+import { staysForWindows } from './windows-images.ts';
 import { pointTo } from './written-descriptor.ts';
 
 /** The documents of a base image by digest: manifests, indexes and image configs. */
@@ -40,7 +41,7 @@ export function augment(
 /**
  * Applies a change to an image, or to every image of an index, one image per step, and yields the number of bytes that
  * the step wrote. Pure: the same base and change give the same bytes on every machine. Some entries do not change:
- * those that are not images (attestations, artifacts, unknown types), those that the change does not affect, and
+ * those that are not images (attestations, artifacts, unknown types), those for Windows if it adds layers, those that the change does not affect, and
  * those whose documents are missing from `documents`, since an index may be sparse. An attestation still names the image
  * of the base, which is what its statement is about, and no client takes it for one about the changed image.
  * Throws {@link OciSyntaxError} for a malformed document, and for Docker schema 1.
@@ -120,7 +121,8 @@ function* augmentIndex(index: Document, entries: readonly Descriptor[], run: Run
   let isChanged = false;
   for (const [position, raw] of rawEntries.entries()) {
     const entry = entries[position];
-    const child = entry && mayBeImage(entry) ? run.documents.get(entry.digest) : undefined;
+    const mayChange = entry && mayBeImage(entry) && !staysForWindows(entry, run.change);
+    const child = mayChange ? run.documents.get(entry.digest) : undefined;
     // Clients read a document by the type that its entry declares.
     const replacement =
       entry && child && (yield* augmentChild({ ...child, mediaType: entry.mediaType }, run));

@@ -57,6 +57,9 @@ export const buildPageRoutes = [
     isShared: true,
     query: pageQuery,
     async run({ params, query, viewer }, deps: BuildPageDeps) {
+      const key = keyIn(params.buildId);
+      // A key can be computed from a recipe: it shows the builds of the viewer, and no others.
+      if (key !== undefined) return { location: `/view/builds?target=${key}` };
       const view = await viewBuild(idOf(params.buildId), deps);
       const log = await logPage(view, query);
       const own = await viewerPart(view.id, viewer, deps);
@@ -126,6 +129,11 @@ export const buildPageRoutes = [
     },
   }),
 ];
+
+/** Returns the key in an id without the number of a build. */
+function keyIn(text: string): string | undefined {
+  return /^(?:bd-)?([0-9a-f]{32})$/.exec(text)?.[1];
+}
 
 /** The number of a build may follow `-` instead of `_`, as in the reference service. */
 function idOf(text: string): string {

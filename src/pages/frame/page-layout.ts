@@ -39,6 +39,7 @@ interface Link {
 const links: readonly Link[] = [
   { to: '/', text: 'Ask for a container' },
   { to: '/view/builds', text: 'Builds' },
+  { to: '/view/containers', text: 'Containers' },
   { to: '/view/repositories', text: 'Repositories' },
   { to: '/view/inspect', text: 'Images' },
   { to: '/view/usage', text: 'Usage', isForAdministrators: true },

@@ -35,6 +35,18 @@ export function hashToken(token: ContainerToken): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
+/** Identifies a name to those who may end it, without giving access: the hash of its token in hex. */
+export type NameId = string & { readonly __brand: 'NameId' };
+
+/** Returns the id of a name. */
+export function nameIdOf(tokenHash: Buffer): NameId {
+  return tokenHash.toString('hex') as NameId;
+}
+
+export function isNameId(text: string): text is NameId {
+  return /^[0-9a-f]{64}$/.test(text);
+}
+
 /** Returns a label that identifies the request in logs without giving access. */
 export function tokenLabel(token: ContainerToken): string {
   return hashToken(token).toString('hex').slice(0, 12);

@@ -9,6 +9,8 @@ import {
   createToken,
   hashToken,
   isToken,
+  type NameId,
+  nameIdOf,
   tokenLabel,
 } from './container-token.ts';
 
@@ -28,6 +30,8 @@ export interface TokenRegistry {
   unrevoked(token: string): Promise<ContainerRequest>;
   /** Ends the request now; throws if it does not exist. */
   revoke(token: string): Promise<void>;
+  /** Does the same for a request that a list has shown. Returns false if it does not exist or has ended. */
+  revokeById(id: NameId): Promise<boolean>;
   /** Deletes requests that ended long ago, and corrects dates from a wrong clock. */
   purge(signal?: AbortSignal): Promise<void>;
 }
@@ -71,10 +75,10 @@ export function createTokenRegistry(
   share: Pick<AnonymousShare, 'admitRequest'>,
   { now = Date.now, isCurrent = () => true }: TokenRegistryOptions = {},
 ): TokenRegistry {
-  const live = cacheOfBytes<string, Live>(cachedBytes, ({ bytes }) => bytes);
+  const live = cacheOfBytes<NameId, Live>(cachedBytes, ({ bytes }) => bytes);
 
   // Ends of tokens whose answer is still missing, or was lost: only the database knows whether they happened.
-  const unclear = boundedCache<string, true>(mostUnclear);
+  const unclear = boundedCache<NameId, true>(mostUnclear);
 
   // Increases with each revocation: a request read before one may have been revoked since.
   let revocations = 0;
@@ -91,14 +95,15 @@ export function createTokenRegistry(
   };
 
   const look = async (token: string): Promise<Live> => {
+    const id = idOf(token);
     const before = revocations;
     const { request, revokedAt, bytes } = await find(token);
     if (revokedAt !== null) {
-      live.delete(token);
+      live.delete(id);
       throw revoked(revokedAt);
     }
     const kept = { request, bytes };
-    if (before === revocations) live.set(token, kept);
+    if (before === revocations) live.set(id, kept);
     return kept;
   };
   /** Looks up what is in memory already. Pulls continue while the database does not answer. */
@@ -108,6 +113,15 @@ export function createTokenRegistry(
       if (error instanceof Fault && error.kind === 'unavailable') return kept;
       throw error;
     });
+  };
+
+  const revokeById = async (id: NameId): Promise<boolean> => {
+    unclear.set(id, true);
+    const isRevoked = await store.revoke(Buffer.from(id, 'hex'), now());
+    revocations += 1;
+    live.delete(id);
+    unclear.delete(id);
+    return isRevoked;
   };
 
   return {
@@ -127,12 +141,13 @@ export function createTokenRegistry(
     },
 
     async get(token) {
-      let kept = live.get(token);
-      if (kept && (unclear.has(token) || !isCurrent())) kept = await lookedUp(token, kept);
+      const id = idOf(token);
+      let kept = live.get(id);
+      if (kept && (unclear.has(id) || !isCurrent())) kept = await lookedUp(token, kept);
       kept ??= await look(token);
       const { request } = kept;
       if (request.expiresAt <= now()) {
-        live.delete(token);
+        live.delete(id);
         throw expired(request);
       }
       return request;
@@ -152,13 +167,10 @@ export function createTokenRegistry(
 
     async revoke(token) {
       await find(token);
-      unclear.set(token, true);
-      const isRevoked = await store.revoke(hashToken(token as ContainerToken), now());
-      revocations += 1;
-      live.delete(token);
-      unclear.delete(token);
-      if (!isRevoked) throw unknown();
+      if (!(await revokeById(idOf(token)))) throw unknown();
     },
+
+    revokeById,
 
     async purge(signal) {
       await store.purge(now() - rememberMs, signal);
@@ -167,6 +179,10 @@ export function createTokenRegistry(
       if (redated > 0) live.clear();
     },
   };
+}
+
+function idOf(token: string): NameId {
+  return nameIdOf(hashToken(token as ContainerToken));
 }
 
 function identity(token: ContainerToken): Pick<ContainerRequest, 'token' | 'label'> {

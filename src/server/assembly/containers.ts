@@ -176,7 +176,7 @@ export function createContainers(
       layers,
       createUploadedContexts({ content, manifests: hosted.manifests, ownHost }),
     ),
-    ...{ rights, documents, findServedBase },
+    ...{ rights, documents, findServedBase, servedBase },
     isOfService,
   });
   const baseOf = createBaseFinder(bases);

@@ -1,6 +1,7 @@
 import { Fault, type FaultOptions } from '../../foundation/fault.ts';
 import { OciSyntaxError } from '../../oci/syntax-error.ts';
 import type { Access } from '../access.ts';
+import { RedirectFailure } from '../transport/redirect.ts';
 import { retryAfterSeconds } from '../transport/retry.ts';
 import type { Answer } from './answer.ts';
 import { causeOf, quoted, readErrorWords } from './error-words.ts';
@@ -16,7 +17,9 @@ const timeouts: Readonly<Record<string, string>> = {
   'timeout-idle': 'stopped sending',
 };
 
-const noAddress = 'has no address: check the registry name';
+// Also the answer of a name service that knows only the names of its own network.
+const noAddress =
+  'has no address: check its name. If no other name is found either, this server has no name service (DNS) for them';
 
 const reasons: Readonly<Record<string, string>> = {
   ENOTFOUND: noAddress,
@@ -41,6 +44,9 @@ export function faultOfError(
   subject = `The registry ${access.registry}`,
 ): Fault {
   if (error instanceof Fault) return error;
+  if (error instanceof RedirectFailure) {
+    return faultOfError(error.cause, { registry: error.to.host }, question, error.message);
+  }
   const inner = innermost(error);
   if (inner instanceof Fault) return inner;
   if (inner instanceof OciSyntaxError) {
@@ -87,7 +93,7 @@ export async function faultOfStatus(
     case 401:
     case 403:
       // Source: Harbor, which reports a full project as a missing right.
-      if (/\bquota\b/i.test(words.quote)) {
+      if (/\bquota\b|exceed the configured upper limit/i.test(words.quote)) {
         return new Fault(
           'denied',
           `The quota at ${registry} is used up, so it refuses ${question.what} (${status})${said}`,

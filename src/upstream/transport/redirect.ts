@@ -39,13 +39,30 @@ function refused(hop: Hop, where: string): Fault {
   );
 }
 
+/** A request that failed after a redirect. The host that it was sent to at first is not the one at fault. */
+export class RedirectFailure extends Error {
+  readonly to: URL;
+  /** That of the cause, which decides about another attempt. */
+  readonly code: unknown;
+
+  constructor(from: URL, to: URL, cause: Error) {
+    super(`${from.host} redirects to ${to.host}, which`, { cause });
+    this.to = to;
+    this.code = 'code' in cause ? cause.code : undefined;
+  }
+}
+
 /**
  * A closed address in an image name is the caller's mistake. One in a registry's redirect is denied, with the reason.
  *
  * @param listing what the operator can list to allow it
  */
 export function redirected(error: unknown, from: URL, to: URL, listing = 'it'): unknown {
-  if (!closedAddressIn(error)) return error;
+  if (!closedAddressIn(error)) {
+    const isTold =
+      error instanceof Fault || !(error instanceof Error) || error.name === 'AbortError';
+    return isTold ? error : new RedirectFailure(from, to, error);
+  }
   return new Fault(
     'denied',
     `${from.host} redirects to '${to.host}', a loopback, private or otherwise closed network address, which is refused: the operator can allow it by listing ${listing} in the configuration`,

@@ -171,7 +171,7 @@ const refusals: Readonly<Record<string, [MadeParts, RegExp]>> = {
         { name: 'info/link.json', content: linkWith('../../x = a:b') },
       ],
     },
-    /has a damaged entry point, "\.\.\/\.\.\/x = a:b"/,
+    /has an entry point that is not of the form command = module:function, "\.\.\/\.\.\/x = a:b"/,
   ],
   'an entry point whose name no file can have': [
     {
@@ -196,7 +196,7 @@ const refusals: Readonly<Record<string, [MadeParts, RegExp]>> = {
         { name: 'info/link.json', content: linkWith('x = os:system("id") #') },
       ],
     },
-    /has a damaged entry point/,
+    /has an entry point that is not of the form/,
   ],
 };
 

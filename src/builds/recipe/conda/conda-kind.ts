@@ -3,7 +3,13 @@ import type { RecipeKind, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
 import { refuse } from '../text/refuse.ts';
 import { builderReasons } from './builder-reasons.ts';
-import type { CondaEnvironment, CondaLock, CondaSource, CondaWanted } from './conda-source.ts';
+import {
+  type CondaEnvironment,
+  type CondaLock,
+  type CondaSource,
+  type CondaWanted,
+  leftOutIn,
+} from './conda-source.ts';
 import { builderSource, requireReachable } from './install/builder-source.ts';
 import { condaRecipe, condaRecipeVersion } from './install/conda-recipe.ts';
 import { requireBuilderReads } from './lock/conda-lock.ts';
@@ -43,7 +49,11 @@ export const condaKind: RecipeKind<CondaSource> = {
 
   recipe(source, options) {
     const { condaMaker = 'auto', condaChannels } = options;
-    const recipe = condaRecipe(condaChannels ? builderSource(source, condaChannels) : source);
+    const leftOut = leftOutIn(source.wanted);
+    const recipe = {
+      ...condaRecipe(condaChannels ? builderSource(source, condaChannels) : source),
+      ...(leftOut.length > 0 ? { warnings: [leftOutWarning(leftOut)] } : {}),
+    };
     if (condaMaker === 'buildkit') {
       requireBuilderReads(source);
       requireReachable(source, [], condaChannels);
@@ -61,6 +71,10 @@ export const condaKind: RecipeKind<CondaSource> = {
   },
   partOf: () => undefined,
 };
+
+function leftOutWarning(names: readonly string[]): string {
+  return `The lock file also has packages of ${names.join(', ')}, which are not installed: an image has the packages that are not optional, of a pixi.lock those of the environment 'default'. To install others, lock them without a category, or in that environment`;
+}
 
 function wantedFields(wanted: CondaWanted): CanonicalField[] {
   switch (wanted.form) {

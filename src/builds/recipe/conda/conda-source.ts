@@ -39,6 +39,8 @@ export interface CondaLock {
   readonly sha256s?: readonly string[] | undefined;
   /** Requirements of the `# pip ` lines, in the given order. */
   readonly pip: readonly string[];
+  /** Categories or environments of the file that are not installed, in quotes; absent for none. */
+  readonly leftOut?: readonly string[] | undefined;
 }
 
 /** The content of a lock file with other packages for each of several platforms. */
@@ -83,6 +85,13 @@ export function packageUrlsIn(wanted: CondaWanted): readonly string[] {
     case 'lockUrl':
       return [];
   }
+}
+
+/** Returns the categories or environments of a lock file that are not installed. */
+export function leftOutIn(wanted: CondaWanted): readonly string[] {
+  if (wanted.form === 'lock') return wanted.leftOut ?? [];
+  if (wanted.form !== 'locks') return [];
+  return [...new Set(wanted.platforms.flatMap(({ leftOut = [] }) => leftOut))].sort();
 }
 
 /** Returns the requirements for pip in a source; those in a lock file at an address are unknown. */

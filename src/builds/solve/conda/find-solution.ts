@@ -1,3 +1,4 @@
+import { ChannelFault } from '../../../conda/channels/channel-fault.ts';
 import type { CondaPackage } from '../../../conda/conda-package.ts';
 import type { PackageLayers } from '../../../conda/layers/package-layers.ts';
 import type { ReportRepodata } from '../../../conda/repodata/repodata-progress.ts';
@@ -80,7 +81,8 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
           ...{ log, report, signal, isStranger },
         });
         deps.layers.check(packages);
-      } catch (error) {
+      } catch (cause) {
+        const error = withDefaults(cause, native);
         throw parsed.length > 1 && error instanceof Fault
           ? error.retold(`${formatPlatform(platform)}: ${error.message}`)
           : error;
@@ -91,6 +93,19 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
     }
     return { source, base, platforms: found };
   };
+}
+
+/** Says where a package comes from that asks for a missing channel: callers do not see the default of `basePackages`. */
+function withDefaults(error: unknown, { wanted, options }: CondaSource): unknown {
+  if (!(error instanceof ChannelFault) || error.askedBy === undefined) return error;
+  const named = `::${error.askedBy}`;
+  const isDefault = options.basePackages.some(spec => spec.includes(named));
+  const isAsked = wanted.form === 'environment' && wanted.packages.some(one => one.includes(named));
+  return isDefault && !isAsked
+    ? error.retold(
+        `${error.message}, and is in 'packages.condaOpts.basePackages' (default: conda-forge::procps-ng): send another value, or an empty text for none`,
+      )
+    : error;
 }
 
 /** Returns the match specifications of a source with those that every image gets. */

@@ -47,7 +47,12 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
   if (kind === 'push' && missed !== undefined) {
     return fault(`the push failed: ${missed}`, 'push', 'unavailable');
   }
-  if (kind === 'push') return fault(`the image cannot be pushed: ${message}`, 'push');
+  if (kind === 'push') {
+    // Source: Harbor, which reports a full project as a missing right.
+    const isFull = /\bquota\b|exceed the configured upper limit/i.test(message);
+    const why = isFull ? 'the quota of its repository is used up' : 'the image cannot be pushed';
+    return fault(`${why}: ${message}`, 'push');
+  }
   if (kind === 'base') return fault(`a base image is unavailable${place}: ${missed ?? message}`);
   const explanation = explained(message, place, error.source?.text ?? error.step ?? '');
   if (explanation !== undefined) return fault(explanation);

@@ -31,7 +31,9 @@ function readEntryPoint(value: unknown): EntryPoint {
   const name = text.slice(colon + 1).trim();
   const isSafe = commandName.test(command) && dottedName.test(module) && dottedName.test(name);
   if (equals < 0 || colon < 0 || !isSafe) {
-    throw new ArchiveProblem(`has a damaged entry point, ${showPath(text)}`);
+    throw new ArchiveProblem(
+      `has an entry point that is not of the form command = module:function, ${showPath(text)}`,
+    );
   }
   checkedPath(`bin/${command}`);
   return { command, module, function: name };

@@ -12,6 +12,8 @@ export interface WantedChannel {
   /** Base URL. */
   readonly url: string;
   readonly subdirs: readonly string[];
+  /** The package that names the channel; undefined for one in the list of channels. */
+  readonly askedBy: string | undefined;
   /** Packages that must come from another channel. */
   readonly hidden: readonly string[];
 }
@@ -29,10 +31,12 @@ export function wantedChannels(
 ): readonly WantedChannel[] {
   const urlsOf = (written: string) => channels.channelsOf(written).map(({ url }) => url);
   const pins = [...channelOf].map(([name, channel]) => ({ name, urls: urlsOf(channel) }));
-  const wanted = [...wish.channels, ...channelOf.values()].flatMap(written => {
+  const named = wish.channels.map(written => ({ written, askedBy: undefined }));
+  const pinned = [...channelOf].map(([askedBy, written]) => ({ written, askedBy }));
+  const wanted = [...named, ...pinned].flatMap(({ written, askedBy }) => {
     const { subdirs } = readWrittenChannel(written);
     return channels.channelsOf(written).map(({ name, url }) => ({
-      ...{ name, url },
+      ...{ name, url, askedBy },
       subdirs: [wish.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
       hidden: pins.filter(({ urls }) => !urls.includes(url)).map(pin => pin.name),
     }));
@@ -62,11 +66,24 @@ export async function openSubdirs(
   };
   const openChannel = async (channel: WantedChannel): Promise<readonly SubdirOrder[]> => {
     const both = [...new Set([...channel.subdirs, 'noarch'])];
-    const found = await Promise.all(both.map(subdir => openOne(channel, subdir)));
-    if (found.every(({ path }) => path === undefined)) throw nothingThere(channel);
+    const found = await Promise.all(both.map(subdir => openOne(channel, subdir))).catch(error => {
+      throw withAsker(error, channel);
+    });
+    if (found.every(({ path }) => path === undefined))
+      throw withAsker(nothingThere(channel), channel);
     return found;
   };
   return (await Promise.all(wanted.map(openChannel))).flat();
+}
+
+/** Returns the failure of a channel that a package names with the package: the caller may not know of the channel. */
+function withAsker(error: unknown, { askedBy }: WantedChannel): unknown {
+  if (!(error instanceof ChannelFault) || askedBy === undefined) return error;
+  const { message, answered, phase, cause } = error;
+  return new ChannelFault(`${message}. The package ${askedBy} asks for this channel`, answered, {
+    ...{ askedBy, cause },
+    ...(phase === undefined ? {} : { phase }),
+  });
 }
 
 function nothingThere({ name, url, subdirs }: WantedChannel): ChannelFault {

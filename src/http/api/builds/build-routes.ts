@@ -8,6 +8,7 @@ import { type BuildPlan, pullName, recipeIn } from '../../../builds/plan/build-p
 import type { Digest } from '../../../oci/digest.ts';
 import { parseReference } from '../../../oci/reference.ts';
 import type { BuildRow } from '../../../storage/rows/images/build-rows.ts';
+import { isSiteAdministrator } from '../../callers/basic-auth.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
@@ -33,13 +34,14 @@ const params = { buildId: z.string().describe('`buildId` of the answer to the co
 const plainText = 'text/plain; charset=utf-8';
 const eventStream = 'text/event-stream';
 
+const flags = new Map<unknown, boolean>([
+  ...['true', '1', ''].map(text => [text, true] as const),
+  ...['false', '0'].map(text => [text, false] as const),
+]);
+const flag = z.preprocess(value => flags.get(value) ?? value, z.boolean('must be true or false'));
 const logQuery = z.object({
-  follow: z
-    .preprocess(value => ['true', '1', ''].includes(String(value)), z.boolean())
-    .optional()
-    .describe('`true`: stream the log until the build is finished'),
-  colors: z
-    .preprocess(value => ['true', '1', ''].includes(String(value)), z.boolean())
+  follow: flag.optional().describe('`true`: stream the log until the build is finished'),
+  colors: flag
     .optional()
     .describe('`true`: keep the sequences that colour text on a terminal. Default: plain text'),
 });
@@ -58,15 +60,20 @@ export const buildRoutes = [
     path: '/v1alpha1/builds/{buildId}',
     tag,
     summary: 'Details of a build',
-    access: 'anybody',
+    access: 'caller',
     params,
     answers: ok(buildDetailsSchema, 'The build'),
     faults: ['not-found'],
-    async run({ params: { buildId } }, { builds, urlOf }: BuildRoutesDeps) {
+    async run({ ctx, caller, params: { buildId } }, deps: BuildRoutesDeps) {
+      const { builds, urlOf, requireAdministrator } = deps;
       const build = await builds.get(buildId);
       const isQueued = build.startedAt === null && build.finishedAt === null;
       return {
         ...details(build, urlOf),
+        ...((caller.user !== undefined && caller.user === build.owner) ||
+        (await isSiteAdministrator(ctx.req, requireAdministrator))
+          ? ownerIn(build)
+          : {}),
         ...(isQueued ? { waitsFor: builds.waitsFor(build) } : {}),
       };
     },
@@ -175,6 +182,11 @@ function status({ id, createdAt, startedAt, finishedAt, succeeded }: BuildRow) {
       ? { duration: (finishedAt - createdAt) / 1000, succeeded }
       : { phase: startedAt === null ? 'queued' : 'running' }),
   };
+}
+
+/** Builds of callers without a login are recorded with the network of their address. */
+function ownerIn({ owner, isTrusted }: BuildRow) {
+  return isTrusted ? { user: owner } : { requestIp: owner };
 }
 
 function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {

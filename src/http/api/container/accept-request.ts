@@ -1,7 +1,7 @@
 import type { ParameterizedContext } from 'koa';
 import { dayOf } from '../../../foundation/telemetry/utc-day.ts';
 import type { Accept, Accepted } from '../../../request/accept.ts';
-import type { Caller } from '../../../request/container-request.ts';
+import { type Caller, countedArchitecture } from '../../../request/container-request.ts';
 import type { ApiVersion, Submission } from '../../../request/submission.ts';
 import type { DiskSpace } from '../../../storage/directory/disk-space.ts';
 import type { UsageStore } from '../../../storage/rows/images/usage-rows.ts';
@@ -46,7 +46,9 @@ export async function acceptRequest(
     if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
       ctx.set(limitHeaders(builds));
     }
-    usage.add('builds', dayOf(Date.now()), caller.org);
+    const { containerPlatform, containerImage } = body;
+    const arch = countedArchitecture(containerPlatform, containerImage === undefined);
+    usage.add('builds', dayOf(Date.now()), caller.org, arch);
     return () => limit && buildLimiter.giveBack(limit.key, limit.rate);
   };
   space.take(rowBytes);

@@ -126,6 +126,15 @@ export const containerStatusSchema = z
   })
   .meta({ title: 'ContainerStatus' });
 
+const userSchema = z
+  .string()
+  .optional()
+  .describe('Who requested it with a login; for that person and for administrators');
+const requestIpSchema = z
+  .string()
+  .optional()
+  .describe('Address of the caller, or its network; for the same people');
+
 export const containerDetailsSchema = z
   .object({
     id: z.string(),
@@ -153,6 +162,12 @@ export const containerDetailsSchema = z
     condaFile: z.string().optional(),
     platform: z.string().optional(),
     workspaceId: z.number().optional(),
+    packages: z
+      .looseObject({})
+      .optional()
+      .describe('As sent, without the environment file, which is `condaFile`'),
+    user: userSchema,
+    requestIp: requestIpSchema,
     buildRepository: z.string().optional(),
     cacheRepository: z.string().optional(),
     nameStrategy: z.string().optional(),
@@ -189,6 +204,8 @@ export const buildCancelSchema = z
 export const buildDetailsSchema = buildStatusSchema
   .extend({
     buildId: z.string(),
+    user: userSchema,
+    requestIp: requestIpSchema,
     targetImage: z.string().describe('Where the image is pushed'),
     format: z.enum(['docker', 'sif']),
     file: z.string().optional().describe('URL of the SIF file, for clients without ORAS'),
@@ -226,6 +243,7 @@ export const metricAnswerSchema = z
   .object({
     metric: z.enum(['builds', 'pulls', 'mounted']).optional(),
     count: z.number().int(),
+    arch: z.string().optional().describe('The architecture that was asked for'),
     orgs: z.record(z.string(), z.number().int()).optional(),
   })
   .meta({ title: 'MetricAnswer' });
@@ -239,7 +257,7 @@ export const serviceInfoSchema = z
       apiLevel: z
         .string()
         .describe(
-          'Version of Wave whose API this server provides for existing clients, without mirrors, scans and R packages',
+          'Version of Wave whose API this server provides for existing clients, without mirrors, scans, images to include and R packages',
         ),
     }),
   })

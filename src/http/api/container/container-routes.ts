@@ -1,8 +1,11 @@
+import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Builds } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import type { Caller } from '../../../request/container-request.ts';
 import type { DryRun } from '../../../request/dry-run.ts';
 import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
+import { isSiteAdministrator } from '../../callers/basic-auth.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import type { Gate } from '../../gates/access-gate.ts';
 import { ok } from '../../route/declaration.ts';
@@ -24,7 +27,7 @@ import {
 import { containerExample } from './container-examples.ts';
 import { containerRequestSchema } from './container-schema.ts';
 import { containerStatus } from './container-status.ts';
-import { type EndRequestDeps, endRequest } from './end-request.ts';
+import { type EndRequestDeps, endRequest, isOwner } from './end-request.ts';
 import { createFieldCheck } from './field-check.ts';
 
 export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
@@ -87,11 +90,12 @@ export const containerRoutes = [
     path: '/v1alpha2/container/{token}',
     tag,
     summary: 'Details of a container request',
-    access: 'anybody',
+    access: 'caller',
     params: { token },
     answers: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
     faults: ['not-found'],
-    run: ({ params }, deps: ContainerDeps) => describe(params.token, deps),
+    run: ({ ctx, caller, params }, deps: ContainerDeps) =>
+      describe(ctx.req, caller, params.token, deps),
   }),
   apiRoute({
     id: 'getContainerToken',
@@ -99,12 +103,13 @@ export const containerRoutes = [
     path: '/container-token/{token}',
     tag,
     summary: 'Details of a container request; superseded by /v1alpha2/container/{token}',
-    access: 'anybody',
+    access: 'caller',
     params: { token },
     answers: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
     faults: ['not-found'],
     isDeprecated: true,
-    run: ({ params }, deps: ContainerDeps) => describe(params.token, deps),
+    run: ({ ctx, caller, params }, deps: ContainerDeps) =>
+      describe(ctx.req, caller, params.token, deps),
   }),
   apiRoute({
     id: 'getContainerStatus',
@@ -139,12 +144,23 @@ export const containerRoutes = [
   }),
 ];
 
-async function describe(token: string, { tokens, builds }: ContainerDeps) {
+async function describe(
+  from: IncomingMessage,
+  caller: Caller,
+  token: string,
+  { tokens, builds, requireAdministrator }: ContainerDeps,
+) {
   const request = await tokens.describe(token);
   const { buildId } = request;
   // A finished build is forgotten some time after its last request.
   const build = buildId === undefined ? undefined : await builds.get(buildId).catch(ifUnknown);
-  return describeRequest(request, build);
+  const { user, address } = request.caller;
+  const mayKnow =
+    isOwner(caller, request) || (await isSiteAdministrator(from, requireAdministrator));
+  return {
+    ...describeRequest(request, build),
+    ...(mayKnow ? { ...(user === undefined ? {} : { user }), requestIp: address } : {}),
+  };
 }
 
 function ifUnknown(error: unknown): undefined {

@@ -4,6 +4,7 @@ import type { SubmittedCondaOptions, SubmittedPackages } from '../../../builds/r
 import { maxRecipeBase64 } from '../../../builds/recipe/text/base64-text.ts';
 import type { LayeredConfig } from '../../../images/augment/image-change.ts';
 import type { Submission, SubmittedLayer } from '../../../request/submission.ts';
+import { mayBeEmpty } from '../../route/json-schema.ts';
 
 /** A schema for every field of a type: the compiler reports a field without a schema, and a schema without a field. */
 type SchemaOf<T> = { readonly [Field in keyof T]-?: z.ZodType<T[Field]> };
@@ -12,12 +13,13 @@ type SchemaOf<T> = { readonly [Field in keyof T]-?: z.ZodType<T[Field]> };
 const kept = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform(value => value ?? undefined);
 
-// Others send an empty text, or an object without a value.
+// Others send an empty text, whatever the type is, or an object without a value.
 const optional = <T extends z.ZodType>(schema: T) =>
   z
-    .preprocess(value => (isEmpty(value) ? undefined : value), schema.nullish())
+    .preprocess(value => (value === '' ? undefined : value), schema.nullish())
     .optional()
-    .transform(value => (value === null || isEmpty(value) ? undefined : value));
+    .transform(value => (value === null || isEmpty(value) ? undefined : value))
+    .meta({ [mayBeEmpty]: true });
 
 function isEmpty(value: unknown): boolean {
   if (value === undefined || value === '') return true;
@@ -72,12 +74,13 @@ const token = upTo(longest.token);
 
 const wholeNumber = 'expected a whole number, or its digits as a string';
 const numeric = z
-  .union([z.number(), z.string().max(longest.short)], wholeNumber)
-  .transform(value => (/^\d+$/.test(String(value)) ? Number(value) : Number.NaN))
-  .refine(value => Number.isSafeInteger(value) && value >= 0, wholeNumber);
+  .union(
+    [z.int(wholeNumber).min(0, wholeNumber), z.string().regex(/^\d{1,15}$/, wholeNumber)],
+    wholeNumber,
+  )
+  .transform(Number);
 
-const withoutNul = (length: number) =>
-  upTo(length).refine(value => !value.includes('\0'), 'has a NUL character');
+const withoutNul = (length: number) => upTo(length).regex(/^[^\0]*$/, 'has a NUL character');
 const strings = (count: number) =>
   z.array(withoutNul(longest.word)).max(count, `has more than ${count} entries`);
 
@@ -92,8 +95,10 @@ const layerSchema = z.object({
 } satisfies SchemaOf<SubmittedLayer>);
 
 const contextSchema = layerSchema.extend({
+  // Some clients send an empty object where there is no context.
   location: z
     .string()
+    .default('')
     .describe(
       'HTTP URL of a tar.gz file, `data:` followed by its base64, or `oci://` followed by the name of an uploaded context: `oci://HOST/REPOSITORY@DIGEST` (see `/v1alpha1/contexts`)',
     ),
@@ -210,9 +215,19 @@ export const containerRequestSchema = z
       'Run all steps even if the image exists; its name then refers to the new image',
     ),
     secrets: optional(
-      z.record(z.string(), upTo(longest.secret)).meta({ maxProperties: most.secrets }),
+      z
+        .record(
+          z.string(),
+          z
+            .string()
+            .max(
+              longest.secret,
+              'is longer than 65536 characters of base64, which are 48 KiB: fetch a larger file in the step, with a short secret',
+            ),
+        )
+        .meta({ maxProperties: most.secrets }),
     ).describe(
-      'Secrets for `RUN --mount=type=secret,id=...`: base64 by id. They require `buildRepository`. The server does not store secrets, so a restart of the server fails the build',
+      'Secrets for `RUN --mount=type=secret,id=...`: base64 by id, at most 48 KiB each. They require `buildRepository`. The server does not store secrets, so a restart of the server fails the build',
     ),
     ssh: optional(
       z
@@ -223,8 +238,10 @@ export const containerRequestSchema = z
     ),
     buildCompression: optional(
       z.object({
-        mode: optional(short).describe('`gzip` (default), `zstd` or `estargz`'),
-        level: optional(z.number()).describe(
+        mode: optional(
+          z.enum(['gzip', 'zstd', 'estargz'], 'can be gzip, zstd or estargz'),
+        ).describe('Default: `gzip`'),
+        level: optional(z.int('can be a whole number from 0 to 22').min(0).max(22)).describe(
           '0 to 9 for gzip and estargz, 0 to 22 for zstd. For Singularity images: 1 to 9 for gzip (default: 6), 1 to 22 for zstd (9)',
         ),
         force: optional(z.boolean()).describe(
@@ -256,7 +273,7 @@ export const inspectRequestSchema = z
 const filled = z
   .string({ error: 'is required' })
   .max(longest.token, `is longer than ${longest.token} characters`)
-  .refine(value => value.trim() !== '', 'is empty');
+  .regex(/\S/, 'is empty');
 
 /** Body of `POST /v1alpha2/validate-creds`. */
 export const credentialsSchema = z

@@ -45,6 +45,8 @@ export interface RequestPlace {
 }
 
 export interface EndingRequest extends RequestPlace {
+  readonly tokenHash: Buffer;
+  readonly createdAt: number;
   readonly body: string | null;
 }
 
@@ -83,7 +85,7 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
   );
   const endingAfter = database.sql<EndingRequest>(
-    `SELECT id, expires_at AS expiresAt, CASE WHEN revoked_at IS NULL THEN body END AS body
+    `SELECT id, token_hash AS tokenHash, created_at AS createdAt, expires_at AS expiresAt, CASE WHEN revoked_at IS NULL THEN body END AS body
      FROM requests WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
   );
   const purge = database.sql<RequestPlace>(

@@ -3,15 +3,16 @@ import { gatherCounts } from '../figures/gathered-counts.ts';
 
 export type Metric = 'builds' | 'pulls' | 'mounted';
 
-/** The scope of a count: one day (`yyyy-mm-dd`, UTC), one organisation, both or everything. */
+/** The scope of a count: one day (`yyyy-mm-dd`, UTC), one organisation, one architecture, several of them or everything. */
 export interface UsageQuery {
+  readonly arch?: string | undefined;
   readonly day?: string | undefined;
   readonly org?: string | undefined;
 }
 
 export interface UsageStore {
   /** Adds one event of an organisation; of no organisation when `org` is undefined. */
-  add(metric: Metric, day: string, org: string | undefined): void;
+  add(metric: Metric, day: string, org: string | undefined, arch?: string): void;
   /** Returns the number of all events that match, including those without an organisation. */
   count(metric: Metric, query: UsageQuery): Promise<number>;
   /** Events by organisation; those without one are left out. */
@@ -33,8 +34,15 @@ interface OrgCount {
 }
 
 interface Waiting extends OrgCount {
-  readonly metric: Metric;
+  readonly metric: StoredMetric;
   readonly day: string;
+}
+
+/** Events of one architecture are counted a second time, so that other sums need no row of every architecture. */
+type StoredMetric = Metric | `${Metric} ${string}`;
+
+function stored(metric: Metric, arch: string | undefined): StoredMetric {
+  return arch === undefined ? metric : `${metric} ${arch}`;
 }
 
 /**
@@ -72,7 +80,11 @@ export function createUsageStore(database: RowDatabase): UsageStore {
     },
   });
   /** Counts by organisation, including unwritten events. */
-  const counts = async (metric: Metric, { day, org }: UsageQuery): Promise<Map<string, number>> => {
+  const counts = async (
+    of: Metric,
+    { day, org, arch }: UsageQuery,
+  ): Promise<Map<string, number>> => {
+    const metric = stored(of, arch);
     const asked = {
       metric,
       ...(day === undefined ? {} : { day }),
@@ -93,7 +105,10 @@ export function createUsageStore(database: RowDatabase): UsageStore {
   };
 
   return {
-    add: (metric, day, org = '') => gathered.add({ metric, day, org, count: 1 }),
+    add(metric, day, org = '', arch) {
+      gathered.add({ metric, day, org, count: 1 });
+      if (arch !== undefined) gathered.add({ metric: stored(metric, arch), day, org, count: 1 });
+    },
     count: async (metric, where) =>
       (await counts(metric, where)).values().reduce((sum, one) => sum + one, 0),
     countByOrg: async (metric, where) =>

@@ -42,13 +42,14 @@ export function readLockFile(
 }
 
 function platformLock(field: string, text: string, subdir: string): PlatformLock {
-  const { archives, pip } = readLockEntries(field, text, subdir);
+  const { archives, pip, leftOut } = readLockEntries(field, text, subdir);
   const sha256s = archives.map(sha256Beside);
   return {
     subdir,
     urls: archives.map(({ at, line }) => readPackageUrl(at, line)),
     ...(sha256s.some(sum => sum !== '') ? { sha256s } : {}),
     pip: pip.map(({ at, requirement }) => readPipRequirement(at, requirement)),
+    ...(leftOut ? { leftOut } : {}),
   };
 }
 

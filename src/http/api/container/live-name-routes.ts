@@ -1,0 +1,198 @@
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { inField } from '../../../builds/plan/field.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import { requireScope } from '../../../platform/token-rights.ts';
+import type { Caller } from '../../../request/container-request.ts';
+import { isNameId, type NameId } from '../../../request/tokens/container-token.ts';
+import {
+  imageFilter,
+  type LiveName,
+  listLiveNames,
+  type NameList,
+  ownerOfName,
+} from '../../../request/tokens/live-names.ts';
+import type { RequestPlace, RequestStore } from '../../../storage/rows/images/request-rows.ts';
+import { isSiteAdministrator, type RequireAdministrator } from '../../callers/basic-auth.ts';
+import { ok } from '../../route/declaration.ts';
+import { apiRoute } from '../api-route.ts';
+import { isoTime } from './container-answer.ts';
+import type { EndRequestDeps } from './end-request.ts';
+
+export interface LiveNameDeps extends EndRequestDeps {
+  readonly requests: Pick<RequestStore, 'endingAfter' | 'find'>;
+}
+
+const tag = 'Containers';
+const maxImage = 4096;
+export const nameImage = z.string().max(maxImage, `is longer than ${maxImage} characters`);
+export const namePlace = z.string().regex(/^\d{1,15}-\d{1,15}$/, "is not the 'next' of an answer");
+const image = nameImage.describe(
+  'Image as it was requested: its name with or without tag or digest, or a digest alone',
+);
+const last = namePlace.optional().describe('`next` of the answer before');
+const nameSchema = z.object({
+  id: z.string().describe('Ends the name; it gives no access to the image'),
+  image: z.string().describe('Image as it was requested, or as it was built'),
+  digest: z.string().optional().describe('Digest that is served; absent until the image is built'),
+  buildId: z.string().optional(),
+  user: z.string().optional().describe('Who requested the name; for administrators'),
+  creationTime: z.iso.datetime(),
+  expiration: z.iso.datetime(),
+});
+const next = z
+  .string()
+  .optional()
+  .describe('`last` of the next call. An answer with few entries, or none, can have it, too');
+
+/** Routes that list the served names of an image and end them: users their own ones, administrators all. */
+export const liveNameRoutes = [
+  apiRoute({
+    id: 'listContainers',
+    method: 'get',
+    path: '/v1alpha1/containers',
+    tag,
+    summary: 'Served names that have not ended: those of the caller, for administrators all',
+    access: 'caller',
+    query: z.object({ image: image.optional(), last }),
+    answers: ok(z.object({ containers: z.array(nameSchema), next }), 'A part of the list'),
+    async run({ ctx, caller, query }, deps: LiveNameDeps) {
+      const { names, next, isForAll } = await liveNames(ctx.req, caller, query, deps);
+      return { containers: names.map(name => shown(name, isForAll)), ...nextOf(next) };
+    },
+  }),
+  apiRoute({
+    id: 'endContainers',
+    method: 'delete',
+    path: '/v1alpha1/containers',
+    tag,
+    summary: 'End the served names of an image: those of the caller, for administrators all',
+    description: 'Call it again with `last` until the answer has no `next`.',
+    access: 'caller',
+    // An empty text would end all names.
+    query: z.object({ image: image.min(1, 'is empty'), last }),
+    answers: ok(
+      z.object({ ended: z.number().int().describe('Names that this call has ended'), next }),
+      'The names can no longer be pulled',
+    ),
+    async run({ ctx, caller, query }, deps: LiveNameDeps) {
+      const { names, next } = await liveNames(ctx.req, caller, query, deps);
+      return { ended: await endNames(ctx.req, names, deps), ...nextOf(next) };
+    },
+  }),
+  apiRoute({
+    id: 'endContainerById',
+    method: 'delete',
+    path: '/v1alpha1/containers/{id}',
+    tag,
+    summary: 'End one served name of the list',
+    access: 'caller',
+    params: {
+      id: z.string().regex(/^[0-9a-f]{64}$/, 'is not the id of a name: it has 64 hex digits'),
+    },
+    answers: ok(z.object({ ended: z.number().int() }), 'The name can no longer be pulled'),
+    faults: ['not-found'],
+    async run({ ctx, caller, params: { id } }, deps: LiveNameDeps) {
+      const user = await userOfCaller(ctx.req, caller, deps.requireAdministrator);
+      const isOwn = user === undefined || (await ownerOfName(deps.requests, id as NameId)) === user;
+      if (!isOwn || !isNameId(id) || !(await deps.tokens.revokeById(id))) throw unknownName();
+      deps.noteDeed(ctx.req, 'request.end', id.slice(0, 12));
+      return { ended: 1 };
+    },
+  }),
+];
+
+export interface AskedNames {
+  readonly image?: string | undefined;
+  readonly last?: string | undefined;
+}
+
+/**
+ * Returns a page of the names that a caller may end. Throws a {@link Fault}: 400 for an invalid image, 401 for a caller
+ * without a login, 403 for an access token that may not make requests.
+ */
+export async function liveNames(
+  request: IncomingMessage,
+  caller: Caller,
+  { image, last }: AskedNames,
+  { requests, requireAdministrator }: Pick<LiveNameDeps, 'requests' | 'requireAdministrator'>,
+): Promise<NameList & { readonly isForAll: boolean }> {
+  const user = await userOfCaller(request, caller, requireAdministrator);
+  const isWanted = inField('image', () => imageFilter(image || undefined));
+  const query = { isWanted, user, after: placeOf(last) };
+  return {
+    ...(await listLiveNames(requests, query, Date.now())),
+    isForAll: user === undefined,
+  };
+}
+
+/** Ends names, and records that. Returns how many had not ended before. */
+export async function endNames(
+  request: IncomingMessage,
+  names: readonly LiveName[],
+  { tokens, noteDeed }: Pick<LiveNameDeps, 'tokens' | 'noteDeed'>,
+): Promise<number> {
+  const ended = await Promise.all(
+    names.map(async ({ id, image }) => {
+      if (!(await tokens.revokeById(id))) return false;
+      noteDeed(request, 'request.end', `${id.slice(0, 12)} of ${image}`);
+      return true;
+    }),
+  );
+  return ended.filter(Boolean).length;
+}
+
+/** Returns the place of a page as text, for the call that continues there. */
+export function placeText({ expiresAt, id }: RequestPlace): string {
+  return `${expiresAt}-${id}`;
+}
+
+function placeOf(text: string | undefined): RequestPlace | undefined {
+  if (!text) return undefined;
+  const [expiresAt = 0, id = 0] = text.split('-').map(Number);
+  return { expiresAt, id };
+}
+
+/** Returns the user whose names a caller may see and end; undefined for an administrator, who may do so with all. */
+async function userOfCaller(
+  request: IncomingMessage,
+  { user, rights }: Caller,
+  requireAdministrator: RequireAdministrator,
+): Promise<string | undefined> {
+  if (user === undefined) {
+    throw new Fault(
+      'unauthorized',
+      "The list of served names requires a login: send an access token, or an administrator's account (HTTP basic)",
+      {
+        phase: 'credentials',
+        headers: { 'www-authenticate': 'Basic realm="Sluice", charset="UTF-8"' },
+      },
+    );
+  }
+  requireScope(rights, 'request');
+  return (await isSiteAdministrator(request, requireAdministrator)) ? undefined : user;
+}
+
+function shown(name: LiveName, isForAll: boolean) {
+  const { id, image, digest, buildId, user, createdAt, expiresAt } = name;
+  return {
+    ...{ id, image },
+    ...(digest === undefined ? {} : { digest }),
+    ...(buildId === undefined ? {} : { buildId }),
+    ...(isForAll && user !== undefined ? { user } : {}),
+    creationTime: isoTime(createdAt),
+    expiration: isoTime(expiresAt),
+  };
+}
+
+function nextOf(next: RequestPlace | undefined) {
+  return next === undefined ? {} : { next: placeText(next) };
+}
+
+function unknownName(): Fault {
+  return new Fault(
+    'not-found',
+    'No served name of yours has this id: it has ended, or somebody else requested it. List yours with GET /v1alpha1/containers',
+    { phase: 'request' },
+  );
+}
