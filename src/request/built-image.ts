@@ -82,8 +82,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   const { builds, places, takeContext, registry, pusher, ownHost, isOfService } = deps;
 
   /**
-   * Checks the caller's right to the service's own repositories. A build uses the service's own right to hosted images
-   * and to its repositories elsewhere, so a caller that names one of them must have that right itself.
+   * Checks the caller's right to a repository to push to. A build uses the service's own right to hosted images and to its
+   * repositories elsewhere, so a caller that names one of them must have that right itself. Elsewhere, it checks that the
+   * access token is not limited to others: a builder gets a password by host, which may open all repositories there.
    */
   const requireOwnRight = async (
     field: string,
@@ -92,8 +93,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   ): Promise<void> => {
     if (name === undefined) return;
     const image = parseReference(name);
+    const access = await ofField(field, accessTo(image, credentials));
     if (image.registry !== ownHost && !isOfService(image.registry, image.repository)) return;
-    await ofField(field, pusher.check(pushingTo(await accessTo(image, credentials))));
+    await ofField(field, pusher.check(pushingTo(access)));
   };
 
   /** Checks that the base can become what is asked for: a frozen image has no warning that something is missing in it. */

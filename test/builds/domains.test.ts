@@ -82,6 +82,8 @@ test('a build is alone if something decides its result that is not in the keys o
   };
   assert.deepEqual(domainOf(member, recipe), user);
   assert.deepEqual(domainOf({ ...member, isTrusted: false }, recipe), strangers);
+  const limited = domainOf({ ...member, limits: ' ["team/*"]' }, recipe);
+  assert.notEqual(domainLabel(limited), domainLabel(user), 'a token for certain repositories');
   const names = ['HTTP_PROXY', 'http_proxy', 'Https_Proxy', 'FTP_PROXY', 'no_proxy', 'ALL_PROXY'];
   // A long s: Go takes it for an s, whatever the case.
   for (const name of [...names, 'http\u017f_proxy']) {

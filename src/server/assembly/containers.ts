@@ -105,6 +105,7 @@ export function createContainers(
     ...common,
     credentialsOf: serviceCredentialsOf,
     signingKey: state.signingKey,
+    limitsOf: identities.limitsOf,
     store: state.rows.builds,
     logDirectory: pathOf('logs/builds'),
     logArchive: state.buildLogs,
