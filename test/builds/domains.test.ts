@@ -151,6 +151,23 @@ suite('builders that the server starts', () => {
     assert.match(await runStep(next.builders, user, 'echo kept'), cached);
   });
 
+  test('builds of two domains share the limits of all builds', async () => {
+    await using directory = await makeTempDir('domains');
+    const all = { ...limits, processes: 120 };
+    await using own = ownBuilders(directory, { containment: { ...containment, all } });
+    const crowd = (seconds: number) =>
+      `i=0; while [ $i -lt 80 ]; do sleep ${seconds} & i=$((i+1)); done; sleep ${seconds}`;
+    // One alone has room, and the builders of both are there afterwards.
+    for (const domain of [user, other]) await runStep(own.builders, domain, crowd(0.1));
+    const ended = await Promise.allSettled(
+      [user, other].map(domain => runStep(own.builders, domain, crowd(6))),
+    );
+    assert.ok(
+      ended.some(({ status }) => status === 'rejected'),
+      'both have all their processes',
+    );
+  });
+
   test('states of domains without builds make room for others', async () => {
     await using directory = await makeTempDir('domains');
     const state = (domain: TrustDomain) =>
