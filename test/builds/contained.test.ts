@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { dirname } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import {
@@ -126,6 +128,15 @@ suite('on this machine', { concurrency: 1 }, () => {
     await builder.refresh();
     return tryBuild(client, ...lines);
   };
+
+  test('only its own user reaches its socket, and no step does', async () => {
+    const socket = builder.address.slice('unix://'.length);
+    assert.ok(statSync(socket).isSocket());
+    assert.equal(statSync(dirname(socket)).mode & 0o777, 0o700);
+    const { log, failure } = await check(`RUN ls ${dirname(socket)} ${socket} || echo hidden`);
+    assert.equal(failure, undefined, log);
+    assert.match(log, /^#\d+ [\d.]+ hidden$/m);
+  });
 
   test('steps cannot reach the loopback address or the own addresses', async () => {
     const server = createServer(socket => socket.end('closed\n')).listen(0, '0.0.0.0');
