@@ -21,11 +21,12 @@ import type { OwnBuilder } from '../../src/builds/builder/own/builder-process.ts
 import { startOwnBuilder } from '../../src/builds/builder/own/own-builder.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { waitForLine } from '../world/daemon.ts';
+import { eventually } from '../world/eventually.ts';
 import { otherAddresses, ownAddresses, startMachine } from '../world/machine.ts';
 import { copySshClient } from '../world/ssh-image.ts';
 import { makeSshKey } from '../world/ssh-keys.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
-import { each, type Outcome, optionsFor, tryBuild } from './contained-world.ts';
+import { each, followBuild, type Outcome, optionsFor, tryBuild } from './contained-world.ts';
 import { hogs } from './hogs.ts';
 
 /** A RUN that prints `open` or `closed` for each address with a port. */
@@ -268,6 +269,27 @@ suite('on this machine', { concurrency: 1 }, () => {
     );
     const alone = await check(`RUN ${write('one')}`, 'RUN echo fine');
     assert.equal(alone.failure, undefined, alone.log);
+  });
+
+  test('what the builder removes meanwhile does not hide what a build writes', async () => {
+    const write = (name: string) => `dd if=/dev/zero of=/${name} bs=1M count=80`;
+    // The space that is freed.
+    assert.equal((await check(`RUN ${write('old')}`)).failure, undefined);
+    const free = 'stat -f -c %f /';
+    let seen = '';
+    const building = followBuild(
+      client,
+      text => {
+        seen = text;
+      },
+      `RUN ${free} > /was; echo begun; until [ $(($(${free}) - $(cat /was))) -gt 10000 ]; do sleep 0.1; done; ${write('one')}`,
+      `RUN ${write('two')}`,
+      'RUN sleep 100',
+    );
+    await eventually('the step runs', () => /^#\d+ [\d.]+ begun$/m.test(seen));
+    await client.prune({ all: true });
+    const { log, failure } = await building;
+    assert.match(`${log}${failure?.message}`, /has written more than the 128 MiB/);
   });
 
   test('a build gets its share of the processors', async () => {
