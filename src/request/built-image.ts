@@ -70,6 +70,7 @@ export interface BuildIntakeDeps {
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly credentialsOf: Identities['credentialsOf'];
+  readonly limitsOf: Identities['limitsOf'];
   readonly rights: Pick<RightWatch, 'note'>;
   readonly documents: Pick<Documents, 'manifest' | 'config'>;
   readonly findServedBase: BaseCheckDeps['findServedBase'];
@@ -150,7 +151,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     const { buildContext } = submission;
     const context = buildContext && (await takeContext(buildContext, { ...caller, signal }));
     const { owner, isTrusted } = askerOf(caller);
-    const mountsOf = places.sharesMounts && isTrusted ? owner : undefined;
+    const mountsOf =
+      places.sharesMounts && isTrusted ? owner + deps.limitsOf(caller.grant) : undefined;
     return planBuild({ ...submission, context, mountsOf }, places, change);
   };
 

@@ -56,8 +56,8 @@ export interface ApartOptions {
   readonly config?: object;
 }
 
-/** Repositories of the open registry: the base image, and the target of builds with the token. */
-const limitedTo = ['base', 'of-limited'];
+/** Repositories of the open registry: the base image, and the targets of builds with the token. */
+const limitedTo = ['base', 'of-limited', 'of-both'];
 const administrator = { name: 'admin', password: 'secret' };
 const noImage = { files: new Map<string, string>(), layers: [] };
 const largestText = 64 * 1024;

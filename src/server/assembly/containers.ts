@@ -169,6 +169,7 @@ export function createContainers(
   const { builds } = building;
   const build = createBuildIntake({
     ...common,
+    limitsOf: identities.limitsOf,
     places: buildPlaces,
     builds,
     // Checks only: the build makes and stores the image.
