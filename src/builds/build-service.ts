@@ -91,6 +91,8 @@ export interface BuildServiceDeps {
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
+  /** Returns what the access token of a caller is limited to; empty for no limit. */
+  readonly limitsOf: (grant: SealedGrant | undefined) => string;
   readonly tokens: RegistryTokens;
   /** The key of the service: all replicas have the same. */
   readonly signingKey: Uint8Array;
@@ -161,6 +163,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 
   const rightsOf = createBuildRights({
     credentialsOf: deps.credentialsOf,
+    limitsOf: deps.limitsOf,
     tokens: deps.tokens,
     fetchToken: deps.fetchToken,
     ownHost,

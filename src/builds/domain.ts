@@ -6,7 +6,7 @@ export type Customer = 'known' | 'stranger';
 
 /**
  * The builds that share the state of a builder: its layers, its cache and its mounts. All their callers may see
- * everything in it. BuildKit keys its cache by less than what decides a result, so no other build may use it.
+ * everything in it, so tokens of one user with different limits have different domains. BuildKit keys its cache by less than what decides a result, so no other build may use it.
  */
 export interface TrustDomain {
   /** Equal names mean the same domain. */
@@ -26,15 +26,18 @@ export interface DomainMember {
   readonly owner: string;
   /** False for a caller without a login. */
   readonly isTrusted: boolean;
+  /** What the access token of the caller is limited to; empty for no limit. Such a token may not see all that its user may. */
+  readonly limits?: string;
 }
 
 /** Returns the domain of all builds of a caller, apart from those that must be alone. */
 export function domainOfCaller({
   owner,
   isTrusted,
-}: Pick<DomainMember, 'owner' | 'isTrusted'>): TrustDomain {
+  limits = '',
+}: Omit<DomainMember, 'id'>): TrustDomain {
   if (!isTrusted) return strangers;
-  return { name: `user ${owner}`, customer: 'known', isAlone: false };
+  return { name: `user ${owner}${limits}`, customer: 'known', isAlone: false };
 }
 
 /** Returns the domain of a build on a builder. */

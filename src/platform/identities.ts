@@ -66,6 +66,8 @@ export interface Identities {
   credentialsOf(grant: SealedGrant | undefined, use?: RepositoryUse): CredentialSource;
   /** Returns the same for builds: the repositories of the service are used with the service's own credentials. */
   serviceCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
+  /** Returns what the access token of a grant is limited to; empty for no limit. */
+  limitsOf(grant: SealedGrant | undefined): string;
   /** True for the repositories that the service uses when a request names none, and for those below them. */
   isOfService(registry: string, repository: string): boolean;
   /** Returns what {@link credentialsOf} finds, and its name; undefined if there are none. */
@@ -252,13 +254,12 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
       const name = email ?? userName;
       const home = homeOf({ user, name });
       const repositories = rights?.repositories;
-      // What one token may see, another one of the same user may not.
-      const limits = repositories ? ` ${JSON.stringify(repositories)}` : '';
       return {
         user,
         name,
         home: `${hosted.host}/${home}`,
-        scope: `${user} ${workspaceId ?? ''}${limits}`,
+        // What one token may see, another one of the same user may not.
+        scope: `${user} ${workspaceId ?? ''}${limitsIn({ repositories })}`,
         org: email?.split('@')[1]?.toLowerCase(),
         ...(rights ? { rights } : {}),
         grant: seal({ ...grant, repositories, home }),
@@ -287,10 +288,19 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     credentialsOf,
     isOfService: isOwn,
 
+    limitsOf(sealed) {
+      const grant = sealed === undefined ? undefined : open(sealed);
+      return grant && !('account' in grant) ? limitsIn(grant) : '';
+    },
+
     serviceCredentialsOf(grant) {
       const theirs = credentialsOf(grant);
       return async (registry, repository) =>
         isOwn(registry, repository) ? service(registry, repository) : theirs(registry, repository);
     },
   };
+}
+
+function limitsIn({ repositories }: Pick<PlatformGrant, 'repositories'>): string {
+  return repositories ? ` ${JSON.stringify(repositories)}` : '';
 }

@@ -72,6 +72,7 @@ export interface BuildIntakeDeps {
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
   readonly credentialsOf: Identities['credentialsOf'];
+  readonly limitsOf: Identities['limitsOf'];
   readonly rights: Pick<RightWatch, 'note'>;
   readonly documents: Pick<Documents, 'manifest' | 'config'>;
   readonly findServedBase: BaseCheckDeps['findServedBase'];
@@ -86,8 +87,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   const { builds, places, takeContext, registry, pusher, ownHost, isOfService } = deps;
 
   /**
-   * Checks the caller's right to the service's own repositories. A build uses the service's own right to hosted images
-   * and to its repositories elsewhere, so a caller that names one of them must have that right itself.
+   * Checks the caller's right to a repository to push to. A build uses the service's own right to hosted images and to its
+   * repositories elsewhere, so a caller that names one of them must have that right itself. Elsewhere, it checks that the
+   * access token is not limited to others: a builder gets a password by host, which may open all repositories there.
    */
   const requireOwnRight = async (
     field: string,
@@ -96,8 +98,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   ): Promise<void> => {
     if (name === undefined) return;
     const image = parseReference(name);
+    const access = await ofField(field, accessTo(image, credentials));
     if (image.registry !== ownHost && !isOfService(image.registry, image.repository)) return;
-    await ofField(field, pusher.check(pushingTo(await accessTo(image, credentials))));
+    await ofField(field, pusher.check(pushingTo(access)));
   };
 
   /** Checks that the base can become what is asked for: a frozen image has no warning that something is missing in it. */
@@ -169,7 +172,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     const { buildContext } = submission;
     const context = buildContext && (await takeContext(buildContext, { ...caller, signal }));
     const { owner, isTrusted } = askerOf(caller);
-    const mountsOf = places.sharesMounts && isTrusted ? owner : undefined;
+    const mountsOf =
+      places.sharesMounts && isTrusted ? owner + deps.limitsOf(caller.grant) : undefined;
     return planBuild({ ...submission, context, mountsOf }, places, change);
   };
 

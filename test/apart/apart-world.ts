@@ -13,8 +13,8 @@ import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { buildkitDirectory, requireCommand } from '../world/tools.ts';
 
-/** Ada and Eve are users of the server. */
-export type Person = 'ada' | 'eve' | 'stranger';
+/** Ada and Eve are users of the server. `limited` is a token of Ada for {@link limitedTo} alone. */
+export type Person = 'ada' | 'limited' | 'eve' | 'stranger';
 
 /** A build that has finished, or that the server refused. */
 export interface Built {
@@ -56,6 +56,8 @@ export interface ApartOptions {
   readonly config?: object;
 }
 
+/** Repositories of the open registry: the base image, and the targets of builds with the token. */
+const limitedTo = ['base', 'of-limited', 'of-both'];
 const administrator = { name: 'admin', password: 'secret' };
 const noImage = { files: new Map<string, string>(), layers: [] };
 const largestText = 64 * 1024;
@@ -83,19 +85,26 @@ export async function openApartWorld({ config = {} }: ApartOptions = {}): Promis
       },
     }),
   );
-  const tokens = {
+  const known = {
     ada: await newAccessToken(server, administrator, 'ada@example.org'),
     eve: await newAccessToken(server, administrator, 'eve@example.org'),
     stranger: undefined,
   };
+  const asAda = async (path: string, body: object) => {
+    const answer = await server.fetch(`/platform${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${known.ada}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    assert.equal(answer.status, 200);
+    return (await answer.json()) as { readonly accessKey: string };
+  };
   const { username, password, host } = closed;
   const keys = { registry: host, userName: username, password };
-  const stored = await server.fetch('/platform/credentials', {
-    method: 'POST',
-    headers: { authorization: `Bearer ${tokens.ada}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ credentials: { keys } }),
-  });
-  assert.equal(stored.status, 200, await stored.text());
+  await asAda('/credentials', { credentials: { keys } });
+  const repositories = limitedTo.map(name => `${open.host}/${name}`);
+  const { accessKey: limited } = await asAda('/tokens', { name: 'limited', repositories });
+  const tokens = { ...known, limited };
 
   const push = async (registry: Registry, repository: string, image: Image) => {
     const pusher = await Pusher.open(registry, repository);

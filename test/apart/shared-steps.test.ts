@@ -2,13 +2,16 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
+import { baseLayer } from '../corpus/base.ts';
 import { bytesOf } from '../corpus/content.ts';
+import { imageOf, path } from '../corpus/image.ts';
 import { layerOf } from '../corpus/layer.ts';
 import { eventually } from '../world/eventually.ts';
 import { type ApartWorld, image, isCached, openApartWorld, requireCache } from './apart-world.ts';
 
 const pairs = [
   ['ada', 'eve'],
+  ['ada', 'limited'],
   ['ada', 'stranger'],
   ['stranger', 'ada'],
 ] as const;
@@ -85,6 +88,40 @@ suite('steps that several callers have', { concurrency: 1 }, () => {
       assert.equal(others.files.get('/found'), '');
     });
   }
+
+  test('a token for certain repositories builds from these, and pushes to these only', async () => {
+    const secret = randomUUID();
+    const held = await layerOf([{ name: 'held', content: secret }]);
+    const layers = [await baseLayer(), held];
+    const triggering = (trigger: string) =>
+      imageOf({ layers: layers.slice(0, 1), run: { Env: [path], OnBuild: [trigger] } });
+    const { base } = world;
+    const other = await world.push(world.open, 'other', imageOf({ layers }));
+    const hidden = await world.push(world.closed, 'hidden', imageOf({ layers }));
+    const own = (dockerfile: string, fields = {}) => world.build('limited', dockerfile, fields);
+    image(await own(`FROM ${base}\nRUN true\n`));
+    for (const name of [other, hidden]) {
+      image(await world.build('ada', `FROM ${name}\nRUN cat /held\n`));
+      // In the repository that the token may use.
+      const onBuild = triggering(`COPY --from=${name} /held /taken`);
+      const trigger = await world.push(world.open, 'base', onBuild);
+      const copy = `FROM ${base}\nCOPY --from=stage /held /taken\n`;
+      for (const [dockerfile, fields] of [
+        [`FROM ${name}\nRUN cat /held\n`, {}],
+        [`FROM ${base}\nCOPY --from=${name} /held /taken\n`, {}],
+        [`FROM ${base}\nRUN --mount=type=bind,from=${name},target=/image cat /image/held\n`, {}],
+        [copy, { namedContexts: { stage: name } }],
+        [`FROM ${trigger}\nRUN cat /taken\n`, {}],
+        [`FROM ${base}\nRUN true\n`, { buildRepository: name.replace(/@.*/, '') }],
+        [`FROM ${base}\nRUN true\n`, { cacheRepository: name.replace(/@.*/, '') }],
+      ] as const) {
+        const refused = await own(dockerfile, fields);
+        assert.equal(refused.succeeded, false, `${dockerfile}${JSON.stringify(fields)}`);
+        assert.match(refused.all, /limited to certain repositories/);
+        assert.ok(!refused.all.includes(secret), refused.all);
+      }
+    }
+  });
 
   test('the files that callers sent under equal names, sizes and dates stay theirs', async () => {
     const context = async (content: string) => {

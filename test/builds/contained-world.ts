@@ -40,7 +40,16 @@ const files = memoryTree({
 export type Outcome = Readonly<{ log: string; failure: BuildError | undefined }>;
 
 /** Builds an image of busybox with these instructions; `RUN` is a script for its shell. */
-export async function tryBuild(client: BuildkitClient, ...lines: string[]): Promise<Outcome> {
+export function tryBuild(client: BuildkitClient, ...lines: string[]): Promise<Outcome> {
+  return followBuild(client, () => {}, ...lines);
+}
+
+/** Does the same, and passes the log on while it is written, each time from its start. */
+export async function followBuild(
+  client: BuildkitClient,
+  onLog: (log: string) => void,
+  ...lines: string[]
+): Promise<Outcome> {
   const dockerfile = [
     'FROM scratch',
     'COPY busybox /bin/busybox',
@@ -51,6 +60,7 @@ export async function tryBuild(client: BuildkitClient, ...lines: string[]): Prom
   let log = '';
   const text = plainLog(piece => {
     log += piece;
+    onLog(log);
   });
   const failure = await build(
     client,

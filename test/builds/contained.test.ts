@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { dirname } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import {
@@ -19,11 +21,12 @@ import type { OwnBuilder } from '../../src/builds/builder/own/builder-process.ts
 import { startOwnBuilder } from '../../src/builds/builder/own/own-builder.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { waitForLine } from '../world/daemon.ts';
+import { eventually } from '../world/eventually.ts';
 import { otherAddresses, ownAddresses, startMachine } from '../world/machine.ts';
 import { copySshClient } from '../world/ssh-image.ts';
 import { makeSshKey } from '../world/ssh-keys.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
-import { each, type Outcome, optionsFor, tryBuild } from './contained-world.ts';
+import { each, followBuild, type Outcome, optionsFor, tryBuild } from './contained-world.ts';
 import { hogs } from './hogs.ts';
 
 /** A RUN that prints `open` or `closed` for each address with a port. */
@@ -126,6 +129,15 @@ suite('on this machine', { concurrency: 1 }, () => {
     await builder.refresh();
     return tryBuild(client, ...lines);
   };
+
+  test('only its own user reaches its socket, and no step does', async () => {
+    const socket = builder.address.slice('unix://'.length);
+    assert.ok(statSync(socket).isSocket());
+    assert.equal(statSync(dirname(socket)).mode & 0o777, 0o700);
+    const { log, failure } = await check(`RUN ls ${dirname(socket)} ${socket} || echo hidden`);
+    assert.equal(failure, undefined, log);
+    assert.match(log, /^#\d+ [\d.]+ hidden$/m);
+  });
 
   test('steps cannot reach the loopback address or the own addresses', async () => {
     const server = createServer(socket => socket.end('closed\n')).listen(0, '0.0.0.0');
@@ -257,6 +269,27 @@ suite('on this machine', { concurrency: 1 }, () => {
     );
     const alone = await check(`RUN ${write('one')}`, 'RUN echo fine');
     assert.equal(alone.failure, undefined, alone.log);
+  });
+
+  test('what the builder removes meanwhile does not hide what a build writes', async () => {
+    const write = (name: string) => `dd if=/dev/zero of=/${name} bs=1M count=80`;
+    // The space that is freed.
+    assert.equal((await check(`RUN ${write('old')}`)).failure, undefined);
+    const free = 'stat -f -c %f /';
+    let seen = '';
+    const building = followBuild(
+      client,
+      text => {
+        seen = text;
+      },
+      `RUN ${free} > /was; echo begun; until [ $(($(${free}) - $(cat /was))) -gt 10000 ]; do sleep 0.1; done; ${write('one')}`,
+      `RUN ${write('two')}`,
+      'RUN sleep 100',
+    );
+    await eventually('the step runs', () => /^#\d+ [\d.]+ begun$/m.test(seen));
+    await client.prune({ all: true });
+    const { log, failure } = await building;
+    assert.match(`${log}${failure?.message}`, /has written more than the 128 MiB/);
   });
 
   test('a build gets its share of the processors', async () => {

@@ -82,6 +82,8 @@ test('a build is alone if something decides its result that is not in the keys o
   };
   assert.deepEqual(domainOf(member, recipe), user);
   assert.deepEqual(domainOf({ ...member, isTrusted: false }, recipe), strangers);
+  const limited = domainOf({ ...member, limits: ' ["team/*"]' }, recipe);
+  assert.notEqual(domainLabel(limited), domainLabel(user), 'a token for certain repositories');
   const names = ['HTTP_PROXY', 'http_proxy', 'Https_Proxy', 'FTP_PROXY', 'no_proxy', 'ALL_PROXY'];
   // A long s: Go takes it for an s, whatever the case.
   for (const name of [...names, 'http\u017f_proxy']) {
@@ -151,6 +153,23 @@ suite('builders that the server starts', () => {
     }
     await using next = ownBuilders(directory);
     assert.match(await runStep(next.builders, user, 'echo kept'), cached);
+  });
+
+  test('builds of two domains share the limits of all builds', async () => {
+    await using directory = await makeTempDir('domains');
+    const all = { ...limits, processes: 120 };
+    await using own = ownBuilders(directory, { containment: { ...containment, all } });
+    const crowd = (seconds: number) =>
+      `i=0; while [ $i -lt 80 ]; do sleep ${seconds} & i=$((i+1)); done; sleep ${seconds}`;
+    // One alone has room, and the builders of both are there afterwards.
+    for (const domain of [user, other]) await runStep(own.builders, domain, crowd(0.1));
+    const ended = await Promise.allSettled(
+      [user, other].map(domain => runStep(own.builders, domain, crowd(6))),
+    );
+    assert.ok(
+      ended.some(({ status }) => status === 'rejected'),
+      'both have all their processes',
+    );
   });
 
   test('states of domains without builds make room for others', async () => {

@@ -28,7 +28,7 @@ const unusedDeps: SolveDeps = {
     repositoryOf: id => ({ registry: 'sluice.test', repository: `builds/staging/${id}` }),
     drop: async () => {},
   },
-  rightsOf: () => ({ forBuilder: () => noAccess, access: unused }),
+  rightsOf: () => ({ forBuilder: () => noAccess, access: unused, limits: '' }),
   documents: {} as SolveDeps['documents'],
   ...{ makeCondaImage: unused, makeImage: unused, publish: unused, makeSif: unused },
   ...{ attach: unused, redate: unused, stageSifBases: unused },

@@ -105,6 +105,42 @@ suite('builds', { concurrency: 2 }, () => {
     }
   });
 
+  test('a build pushes one image, and a caller begins only so many builds', async () => {
+    const limits = { builds: { anonymous: '2/day' } };
+    await using limited = await startSluice({ config: { ...configuration(), limits } });
+    const buildRepository = `${registry.host}/counted`;
+    const ask = (name: string) => {
+      const stages = ['one', 'two'].map(stage => `FROM ${base} AS ${stage}\nLABEL of=${name}\n`);
+      const containerFile = Buffer.from(stages.join('')).toString('base64');
+      return limited.fetch('/v1alpha2/container', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ containerFile, buildRepository }),
+      });
+    };
+    const ids: string[] = [];
+    for (const name of ['first', 'second', 'first']) {
+      const answer = await ask(name);
+      assert.equal(answer.status, 200, name);
+      ids.push(((await answer.json()) as BuildAnswer).buildId);
+    }
+    assert.equal(ids[2], ids[0], 'a build that is there already begins no other');
+    const refused = await ask('third');
+    assert.equal(refused.status, 429);
+    assert.ok(Number(refused.headers.get('retry-after')) > 0);
+    for (const id of ids) {
+      await eventually('the build succeeds', async () => (await status(id, limited)).succeeded);
+    }
+    const list = async (path: string) => (await fetch(`${registry.url}/v2/${path}`)).json();
+    const { repositories } = (await list('_catalog')) as { repositories: string[] };
+    assert.deepEqual(
+      repositories.filter(name => name.startsWith('counted')),
+      ['counted'],
+    );
+    const { tags } = (await list('counted/tags/list')) as { tags: string[] };
+    assert.equal(tags.length, 2);
+  });
+
   test('credentials in the address of an ADD appear nowhere', async () => {
     const address = 'http://robot:s3cr3t-t0ken@127.0.0.1:1/file';
     const { buildId, containerToken } = await request(`FROM ${base}\nADD ${address} /file\n`);

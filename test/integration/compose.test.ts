@@ -51,6 +51,7 @@ suite('docker compose up', () => {
     const settings = {
       SLUICE_ACCOUNTS: 'admin:sesame',
       SLUICE_BUILDER_MEMORY: '512m',
+      SLUICE_BUILDER_PROCESSORS: '1.5',
       SLUICE_ACCESS_BUILDS: 'open',
     };
     assertSuccess(await compose(['up', '--detach'], settings));
@@ -123,6 +124,15 @@ suite('docker compose up', () => {
     const script = 'require("node:fs").writeFileSync("/sluice/x", "")';
     const writing = await compose(['exec', '--no-TTY', 'sluice', 'node', '-e', script]);
     assert.match(writing.stderr, /EROFS/);
+  });
+
+  test('the builder has limits for all builds together', async () => {
+    const inspected = await docker.docker(['inspect', 'sluice-buildkitd-1']);
+    const [{ HostConfig: found }] = JSON.parse(assertSuccess(inspected));
+    assert.deepEqual(
+      [found.Memory, found.PidsLimit, found.NanoCpus, found.CpuShares],
+      [512 * 1024 ** 2, 4096, 1.5e9, 256],
+    );
   });
 
   test('an image is built on a hosted one, pushed and run', async () => {

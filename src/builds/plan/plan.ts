@@ -51,7 +51,7 @@ export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
 export interface BuildWish extends BuildFields {
   /** The build context, after it was verified. */
   readonly context?: SentContext | undefined;
-  /** The owner whose builds share their cache mounts with this one; undefined if only builds with the same key do. */
+  /** The owner, with the limits of the access token, whose builds share their cache mounts with this one; undefined if only builds with the same key do. */
   readonly mountsOf?: string | undefined;
 }
 

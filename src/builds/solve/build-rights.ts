@@ -17,6 +17,8 @@ export interface BuildRights {
   forBuilder(pushed: readonly string[]): BuilderAccess;
   /** Returns the access for the service itself. The caller has proved its right to images that are hosted here. */
   access(image: Pick<Access, 'registry' | 'repository'>): Promise<Access>;
+  /** What the access token of the caller is limited to; empty for no limit. */
+  readonly limits: string;
 }
 
 /** Access that a builder receives. */
@@ -31,6 +33,7 @@ export type RightsOf = (grant: SealedGrant | undefined) => BuildRights;
 
 export interface BuildRightsDeps {
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
+  readonly limitsOf: (grant: SealedGrant | undefined) => string;
   readonly tokens: RegistryTokens;
   readonly fetchToken: FetchToken;
   readonly ownHost: string;
@@ -39,7 +42,7 @@ export interface BuildRightsDeps {
 }
 
 export function createBuildRights(deps: BuildRightsDeps): RightsOf {
-  const { credentialsOf, tokens, fetchToken, ownHost, tokenLifeMs } = deps;
+  const { credentialsOf, limitsOf, tokens, fetchToken, ownHost, tokenLifeMs } = deps;
   return grant => {
     const credentials = credentialsOf(grant);
     return {
@@ -70,6 +73,10 @@ export function createBuildRights(deps: BuildRightsDeps): RightsOf {
       },
 
       access: image => accessInOwnRight(image, ownHost, credentials),
+
+      get limits() {
+        return limitsOf(grant);
+      },
     };
   };
 }

@@ -49,8 +49,6 @@ export interface RecipeRun {
   readonly access: BuilderAccess;
   /** The builds that share the state of a builder with this one. */
   readonly domain: TrustDomain;
-  /** Owner of the build. */
-  readonly owner: string;
   readonly secrets?: Secrets | undefined;
   readonly log: LogWriter;
   /** The steps of the builder are counted with it. */
@@ -76,7 +74,7 @@ export interface RunRecipeDeps {
   readonly serviceCache: string | undefined;
   /** True to use the layers of caches that requests name. A builder believes what a cache says about a step's result. */
   readonly isTrustedCache: boolean;
-  /** True if the builds of one known owner share the content of cache mounts. */
+  /** True if the builds of one known caller share the content of cache mounts. */
   readonly sharesMounts: boolean;
   readonly labelOf: LabelOf;
   /** Rules for what a Dockerfile may fetch with ADD. */

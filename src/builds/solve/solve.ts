@@ -119,15 +119,15 @@ export function createSolve(deps: SolveDeps): Solve {
     { target, isStaged }: Pick<RecipeRun, 'target' | 'isStaged'>,
     count: StepCount,
   ): Promise<RecipeResult & Pick<PreparedBases, 'layers'>> => {
-    const { owner, secrets, log, signal } = build;
+    const { secrets, log, signal } = build;
     const { key } = build.plan;
-    const domain = domainOf(build, recipe);
+    const domain = domainOf({ ...build, limits: rights.limits }, recipe);
     // Without a builder, its bases are not fetched.
     await deps.requireBuilder(domain);
     using bases = await deps.prepareBases(build, rights, recipe);
     const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
     const access = rights.forBuilder(pushed);
-    const known = { key, recipe, target, isStaged, access, domain, owner, secrets };
+    const known = { key, recipe, target, isStaged, access, domain, secrets };
     const made = await deps.runRecipe({ ...known, bases: bases.images, log, count, signal });
     return { ...made, layers: bases.layers };
   };

@@ -105,6 +105,7 @@ export function createContainers(
     ...common,
     credentialsOf: serviceCredentialsOf,
     signingKey: state.signingKey,
+    limitsOf: identities.limitsOf,
     store: state.rows.builds,
     logDirectory: pathOf('logs/builds'),
     logArchive: state.buildLogs,
@@ -168,6 +169,7 @@ export function createContainers(
   const { builds } = building;
   const build = createBuildIntake({
     ...common,
+    limitsOf: identities.limitsOf,
     places: buildPlaces,
     builds,
     // Checks only: the build makes and stores the image.

@@ -23,6 +23,7 @@ let image: Pushed;
 let sluice: Sluice;
 let served: string;
 let credentials: string;
+let build: string;
 before(async () => {
   registry = await startRegistry();
   closed = await startRegistry({ auth: 'basic' });
@@ -41,6 +42,8 @@ before(async () => {
   const whole = await tokenWith({});
   const body = { containerImage: image.reference };
   served = jsonOf(await post('/v1alpha2/container', whole, body)).targetImage;
+  const frozen = { ...body, freeze: true, buildRepository: `${registry.host}/frozen` };
+  build = jsonOf(await post('/v1alpha2/container', whole, frozen)).buildId;
   const keys = { registry: closed.host, userName: 'u', password: 'p' };
   const added = await platform('POST', '/credentials', `Bearer ${whole}`, {
     credentials: { keys },
@@ -176,6 +179,9 @@ const doors: readonly Door[] = [
       'DELETE',
     );
   }),
+  door('the end of a build', ['build'], token =>
+    get(`/v1alpha1/builds/${build}`, bearer(token), 'DELETE'),
+  ),
   door('a login of docker, and a pull', ['pull'], token => dockerPull(token)),
   door('a pull with the password', ['pull'], token =>
     call(sluice.at(served, 'manifests/oci'), {

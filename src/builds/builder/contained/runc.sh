@@ -39,8 +39,9 @@ look() {
   kib=$(($1 * $2 / 1024)) files=$3 all_files=$4
 }
 
-# The disk has no quota for a build. What all builds have written since this one began is cheap to ask. Only when that
-# is more than one may write, the files of this one are measured: those of its finished steps too.
+# The disk has no quota for a build. What all builds have written since this one began is cheap to ask. When that is
+# more than this one may still write, its files are measured: those of its finished steps too. What BuildKit removes
+# meanwhile hides what is written, so they are also measured soon after the start of a step, and every half minute.
 watch() {
   step=$1
   upper=$(sed -n "s#.* $bundle/rootfs .*[,]upperdir=\([^,]*\).*#\1#p" /proc/self/mountinfo)
@@ -50,23 +51,28 @@ watch() {
  '
   # What the first step of the build has found.
   read -r first_kib first_files most_files < "$record/first"
-  next=$SLUICE_BUILD_DISK next_files=$most_files rounds=0
+  next=$SLUICE_BUILD_DISK next_files=$most_files rounds=60
   while sleep 0.5 && kill -0 "$step"; do
     look
     rounds=$((rounds + 1)) grown=$((first_kib - kib)) grown_files=$((first_files - files))
-    # What was measured once is measured again after some growth, or after half a minute.
-    [ $rounds -lt 60 ] || { rounds=0 next=$SLUICE_BUILD_DISK next_files=$most_files; }
+    [ $rounds -lt 60 ] || { rounds=0 next=$((grown - 1)) next_files=$((grown_files - 1)); }
     if [ $grown -gt "$next" ]; then
-      next=$((grown + SLUICE_BUILD_DISK / 8))
       measure size_of_places
-      [ $((${measured:-0} + nameless_kib)) -le "$SLUICE_BUILD_DISK" ] || end_step "$((SLUICE_BUILD_DISK / 1024)) MiB"
+      left=$((SLUICE_BUILD_DISK - ${measured:-0} - nameless_kib))
+      [ $left -ge 0 ] || end_step "$((SLUICE_BUILD_DISK / 1024)) MiB"
+      next=$((grown + $(larger $left $((SLUICE_BUILD_DISK / 8)))))
     fi
     if [ $grown_files -gt "$next_files" ]; then
-      next_files=$((grown_files + most_files / 8))
       measure files_of_places
-      [ $((${measured:-0} + nameless_files)) -le "$most_files" ] || end_step "$most_files files"
+      left=$((most_files - ${measured:-0} - nameless_files))
+      [ $left -ge 0 ] || end_step "$most_files files"
+      next_files=$((grown_files + $(larger $left $((most_files / 8)))))
     fi
   done
+}
+
+larger() {
+  [ "$1" -gt "$2" ] && echo "$1" || echo "$2"
 }
 
 # Measures files with a name by the given command, and those without. A file that loses its name in between would be in

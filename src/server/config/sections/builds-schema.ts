@@ -89,7 +89,7 @@ export const builds = z.strictObject({
   openBuilders: list
     .default([])
     .describe(
-      'Your own builders (addresses as in `buildkit`, `*` for all) that also build for callers without a login. Build steps can connect to everything that such a builder can connect to. The builder that Sluice starts also builds for these callers if it has its own network',
+      'Your own builders (addresses as in `buildkit`, `*` for all) that also build for callers without a login, if no other caller shares them (see `buildkit`). Build steps can connect to everything that such a builder can connect to. The builder that Sluice starts also builds for these callers if it has its own network',
     ),
   privateHosts: list
     .pipe(z.array(registryHost))
