@@ -195,7 +195,7 @@ function annotationAttrs({ options }: RecipeOrigin): Record<string, string> {
 
 /**
  * Layers are compressed when they get their dates (dating/redate-image). Until then they are compressed as fast as
- * possible: zstd takes a quarter of the time of gzip. Not every registry elsewhere takes it. Layers with a table are
+ * possible: zstd where this server takes the layer, gzip for a registry elsewhere that may not know zstd. Layers with a table are
  * final, and so are those of a base image that is compressed again.
  */
 function compressionAttrs({ recipe: { layers }, isStaged }: RecipeRun): Record<string, string> {
