@@ -172,23 +172,32 @@ suite('builders that the server starts', () => {
     );
   });
 
-  test('states of domains without builds make room for others', async () => {
+  test('a domain that fills the disk loses its own state first', async () => {
     await using directory = await makeTempDir('domains');
     const state = (domain: TrustDomain) =>
       existsSync(directory.join(`builders/domain-${domainLabel(domain)}`));
+    // Less than two file systems take.
+    const less = { ...containment, stateBytes: 2 ** 28 };
+    const fill = async (builders: Builders) => {
+      await runStep(builders, other, 'dd if=/dev/urandom of=/file bs=1M count=60');
+      await runStep(builders, other, 'dd if=/dev/urandom of=/other bs=1M count=60');
+      await runStep(builders, other, 'true');
+    };
     {
       await using own = ownBuilders(directory);
       await runStep(own.builders, user, 'echo one');
     }
-    assert.ok(state(user));
-    // Less than two file systems take.
-    const less = { ...containment, stateBytes: 2 ** 28 };
+    {
+      await using own = ownBuilders(directory, { containment: less });
+      await fill(own.builders);
+      assert.ok(state(user), 'the cache of a domain that has little is still there');
+    }
+    // Without its builder, it is the first to go.
     await using own = ownBuilders(directory, { containment: less });
-    await runStep(own.builders, other, 'dd if=/dev/urandom of=/file bs=1M count=60');
-    await runStep(own.builders, other, 'dd if=/dev/urandom of=/other bs=1M count=60');
-    await runStep(own.builders, other, 'true');
-    assert.ok(state(other));
-    assert.equal(state(user), false);
+    await runStep(own.builders, strangers, 'dd if=/dev/urandom of=/file bs=1M count=60');
+    await runStep(own.builders, strangers, 'true');
+    assert.ok(state(user));
+    assert.equal(state(other), false);
   });
 });
 
