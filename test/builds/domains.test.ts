@@ -1,7 +1,7 @@
 /** Trust domains: which builds share the state of a builder, and what a builder does between two of them. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, symlink } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { type BuildkitClient, build, memoryTree, plainLog } from '../../src/buildkit/index.ts';
 import { domainHosts, numberedBuild } from '../../src/builds/builder/build-host.ts';
@@ -172,31 +172,41 @@ suite('builders that the server starts', () => {
     );
   });
 
-  test('states of domains without builds make room for others', async () => {
+  test('a domain that fills the disk loses its own state first', async () => {
     await using directory = await makeTempDir('domains');
     const state = (domain: TrustDomain) =>
       existsSync(directory.join(`builders/domain-${domainLabel(domain)}`));
+    // Less than two file systems take.
+    const less = { ...containment, stateBytes: 2 ** 28 };
+    const fill = async (builders: Builders) => {
+      await runStep(builders, other, 'dd if=/dev/urandom of=/file bs=1M count=60');
+      await runStep(builders, other, 'dd if=/dev/urandom of=/other bs=1M count=60');
+      await runStep(builders, other, 'true');
+    };
     {
       await using own = ownBuilders(directory);
       await runStep(own.builders, user, 'echo one');
     }
-    assert.ok(state(user));
-    // Less than two file systems take.
-    const less = { ...containment, stateBytes: 2 ** 28 };
+    {
+      await using own = ownBuilders(directory, { containment: less });
+      await fill(own.builders);
+      assert.ok(state(user), 'the cache of a domain that has little is still there');
+    }
+    // Without its builder, it is the first to go.
     await using own = ownBuilders(directory, { containment: less });
-    await runStep(own.builders, other, 'dd if=/dev/urandom of=/file bs=1M count=60');
-    await runStep(own.builders, other, 'dd if=/dev/urandom of=/other bs=1M count=60');
-    await runStep(own.builders, other, 'true');
-    assert.ok(state(other));
-    assert.equal(state(user), false);
+    await runStep(own.builders, strangers, 'dd if=/dev/urandom of=/file bs=1M count=60');
+    await runStep(own.builders, strangers, 'true');
+    assert.ok(state(user));
+    assert.equal(state(other), false);
   });
 });
 
 suite('other builders', () => {
-  const buildersAt = (...addresses: readonly string[]) =>
+  const buildersAt = (...addresses: readonly string[]) => buildersNow(() => addresses);
+  const buildersNow = (addresses: () => readonly string[]) =>
     createBuilders({
       source: {
-        find: async () => addresses.map(address => ({ address, isOpen: true })),
+        find: async () => addresses().map(address => ({ address, isOpen: true })),
         canStart: async () => false,
         untilInstalled: async () => {},
         isComing: () => false,
@@ -245,6 +255,34 @@ suite('other builders', () => {
       const records = await use(alone('2'), usage);
       return records.length === 0;
     });
+    await builders.close();
+  });
+
+  test('one that is found at two addresses has one domain at a time, and is emptied', async () => {
+    await using buildkitd = await startBuildkitd();
+    await using directory = await makeTempDir('address');
+    await symlink(buildkitd.directory, directory.join('other'));
+    const again = `unix://${directory.join('other/buildkitd.sock')}`;
+    const addresses = [buildkitd.address, again];
+    const builders = buildersNow(() => addresses);
+    const use = <T>(
+      domain: TrustDomain,
+      work: (client: BuildkitClient) => Promise<T>,
+      signal: AbortSignal = never,
+    ) => builders.use({ domain, platforms: [] }, signal, work);
+    const usage = (client: BuildkitClient) => client.diskUsage();
+    await use(user, async client => {
+      await stepLog(client, user, 'echo made');
+      // It waits, at both addresses.
+      await assert.rejects(use(other, usage, AbortSignal.timeout(1000)), { name: 'TimeoutError' });
+      assert.notDeepEqual(await usage(client), []);
+    });
+    // Whatever address is the first one.
+    for (const domain of [other, user, strangers]) {
+      addresses.reverse();
+      assert.deepEqual(await use(domain, usage), [], domain.name);
+      await runStep(builders, domain, 'echo made');
+    }
     await builders.close();
   });
 

@@ -50,6 +50,8 @@ export interface Builder {
   /** Resolves when the state of the domain before is gone. */
   emptied?: Promise<void>;
   separation?: Separation;
+  /** The ids of its workers, which are the same at all its addresses; known once it has answered. */
+  workers?: readonly string[];
   about?: BuilderAbout;
   askedAt?: number;
   /** What the builder reported of its workers. */
@@ -162,6 +164,7 @@ export function createBuilderConnections(
   const separation = async (builder: Builder): Promise<Separation | undefined> => {
     const workers = await workersOf(builder).catch(() => undefined);
     if (!workers) return undefined;
+    builder.workers = workers.map(({ id }) => id);
     const found = separationOf(workers);
     if (builder.separation === undefined && found === 'shared') {
       log.warn(

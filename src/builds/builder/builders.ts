@@ -19,7 +19,7 @@ import type { BuilderSource } from './found-builder.ts';
 import { platformRank } from './platform-rank.ts';
 import type { WorkerPods } from './pods/worker-pods.ts';
 import { isInDocker } from './push-ability.ts';
-import { mayUse } from './separation.ts';
+import { mayUse, type Separation } from './separation.ts';
 
 /** The properties of a build that decide which builder runs it. */
 export interface BuilderWish {
@@ -170,6 +170,11 @@ export function createBuilders({
     const closed = kinds.filter(([, kind]) => kind !== undefined && !mayUse(kind, domain));
     const left = new Set(found.filter(one => !closed.some(([builder]) => builder === one)));
     if (left.size === 0) throw notApart(domain);
+    for (const builder of otherAddresses(kinds)) {
+      left.delete(builder);
+      // At its other address, it may get another domain meanwhile.
+      if (builder.load === 0) builder.domain = undefined;
+    }
     const ranks = await unlessAborted(ranksOf([...left], platforms), signal);
     const rankOf = (builder: Builder) => ranks.get(builder) ?? 0;
     const silent = new Set<string>();
@@ -265,6 +270,27 @@ export function createBuilders({
       connections.close();
     },
   };
+}
+
+/**
+ * Returns the builders that are another one, found at a second address: a name may have addresses of IPv4 and IPv6, and
+ * the configuration may list a worker twice. Each worker that has one domain at a time counts once: at an address with
+ * builds, otherwise at one that answers, otherwise at the first.
+ */
+function otherAddresses(
+  kinds: readonly (readonly [Builder, Separation | undefined])[],
+): readonly Builder[] {
+  const rank = ([{ load }, answer]: (typeof kinds)[number]) =>
+    load > 0 ? 0 : answer !== undefined ? 1 : 2;
+  const taken = new Set<string>();
+  const others: Builder[] = [];
+  for (const [builder] of kinds.toSorted((one, other) => rank(one) - rank(other))) {
+    const { separation = 'shared', workers = [] } = builder;
+    if (separation === 'shared') continue;
+    if (workers.some(worker => taken.has(worker))) others.push(builder);
+    for (const worker of workers) taken.add(worker);
+  }
+  return others;
 }
 
 /**

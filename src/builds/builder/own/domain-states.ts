@@ -53,8 +53,9 @@ export async function clearStates(directory: string, log: Logger): Promise<void>
 }
 
 /**
- * Frees disk space before a build: removes the states of domains without a builder, the longest unused first, and then
- * prunes the running builders.
+ * Frees disk space before a build. The largest states give way first, so that a domain that fills the disk does not end
+ * the caches of others: those of running builders are pruned, the others are removed. Where that is not enough, the
+ * longest unused states of domains without a builder are removed.
  */
 export async function makeStateRoom({
   directory,
@@ -66,21 +67,40 @@ export async function makeStateRoom({
   let bytes = states.reduce((sum, state) => sum + state.bytes, 0);
   let count = states.length;
   const { bsize, bavail } = await statfs(directory);
-  const mostBytes = Math.min(stateBytes, (bavail * bsize + bytes) * diskShare) * keptShare;
-  const dormant = states.filter(({ path }) => !live.has(path));
-  for (const { path, bytes: freed } of dormant.sort((one, other) => one.usedMs - other.usedMs)) {
+  const allBytes = Math.min(stateBytes, (bavail * bsize + bytes) * diskShare);
+  const mostBytes = allBytes * keptShare;
+  if (bytes <= mostBytes && count <= mostStates) return;
+  const level = shareOf(states, mostBytes);
+  // What is in use stays, and a file system gives its space back later: only a full disk ends the caches of others.
+  const isFull = bytes > allBytes;
+  for (const state of states) {
+    if (state.bytes <= level || !live.has(state.path)) continue;
+    await live.get(state.path)?.shrink?.(Math.floor(level));
+    if (!isFull) bytes -= state.bytes - level;
+  }
+  const isLarge = (state: State) => Number(state.bytes > level);
+  const dormant = states
+    .filter(({ path }) => !live.has(path))
+    .sort((one, other) => isLarge(other) - isLarge(one) || one.usedMs - other.usedMs);
+  for (const { path, bytes: freed } of dormant) {
     if (bytes <= mostBytes && count <= mostStates) return;
     await rm(path, { recursive: true, force: true });
     bytes -= freed;
     count -= 1;
     log.info({ bytes: freed }, 'the state of a builder was removed, to free disk space');
   }
-  if (bytes <= mostBytes) return;
-  const fair = mostBytes / Math.max(1, live.size);
-  for (const [path, builder] of live) {
-    const state = states.find(one => one.path === path);
-    if (state && state.bytes > fair) await builder?.shrink?.(Math.floor(fair));
+}
+
+/** Returns the size that no state may exceed, so that all together have at most so many bytes. */
+function shareOf(states: readonly State[], mostBytes: number): number {
+  let left = mostBytes;
+  const sizes = states.map(({ bytes }) => bytes).sort((one, other) => one - other);
+  for (const [position, size] of sizes.entries()) {
+    const share = left / (sizes.length - position);
+    if (size > share) return share;
+    left -= size;
   }
+  return Number.POSITIVE_INFINITY;
 }
 
 async function statesIn(directory: string): Promise<State[]> {
