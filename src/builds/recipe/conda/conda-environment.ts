@@ -29,7 +29,11 @@ export function readEnvironmentFile(field: string, text: string): ReadEnvironmen
   for (const [position, item] of dependencies.entries()) {
     const at = `${field}: dependencies[${position}]`;
     if (typeof item === 'string') packages.push(readPackage(at, item));
-    else pip.push(...readPipSection(at, item));
+    else {
+      const selected = readSelected(at, item);
+      if (selected === undefined) pip.push(...readPipSection(at, item));
+      else packages.push(...selected);
+    }
   }
   if (packages.length + pip.length === 0) refuse(`'${field}: dependencies' names no package`);
   return {
@@ -88,6 +92,8 @@ function yamlValue(field: string, text: string): unknown {
       lineCounter: lines,
       prettyErrors: false,
       uniqueKeys: false,
+      // As conda reads it: `<<` takes the members of another mapping.
+      merge: true,
     });
     const [error] = document.errors;
     if (error) throw new Error(`line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
@@ -114,6 +120,19 @@ function checkKeys(document: Document): void {
       }
     },
   });
+}
+
+/**
+ * Reads `sel(linux): package`, a package for some systems: images have Linux. Returns undefined for another item. Source:
+ * mamba, YAML spec files.
+ */
+function readSelected(at: string, item: unknown): readonly string[] | undefined {
+  const [[key, text] = ['', undefined], ...others] =
+    typeof item === 'object' && item !== null ? Object.entries(item) : [];
+  const system = /^sel\((linux|unix|osx|win)\)$/.exec(key)?.[1];
+  if (system === undefined || others.length > 0 || typeof text !== 'string') return undefined;
+  const spec = readPackage(`${at}.${key}`, text);
+  return system === 'linux' || system === 'unix' ? [spec] : [];
 }
 
 function readPipSection(at: string, item: unknown): string[] {
