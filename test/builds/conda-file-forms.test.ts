@@ -21,6 +21,8 @@ base: &base
   const { channels, environment } = readEnvironmentFile('file', text);
   assert.deepEqual(channels, ['bioconda']);
   assert.deepEqual(environment.packages, ['bwa']);
+  const many = `${text}more: [${Array(9).fill('{<<: *base}').join(', ')}]`;
+  assert.throws(() => readEnvironmentFile('file', many), /more than 8 mappings are merged/);
 });
 
 test('an environment file selects packages for Linux', () => {

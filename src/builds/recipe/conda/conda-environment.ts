@@ -1,4 +1,4 @@
-import { type Document, isScalar, LineCounter, parseDocument, visit } from 'yaml';
+import { type Document, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml';
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { sortedOnce } from '../text/sorted.ts';
@@ -107,11 +107,17 @@ function yamlValue(field: string, text: string): unknown {
   }
 }
 
+const maxMerges = 8;
+
 function checkKeys(document: Document): void {
+  let merges = 0;
   visit(document, {
     Map(_, { items }) {
       const seen = new Set<unknown>();
-      for (const { key } of items) {
+      for (const { key, value } of items) {
+        // A few lines can merge a large mapping again and again.
+        if (isScalar(key) && key.source === '<<') merges += isSeq(value) ? value.items.length : 1;
+        if (merges > maxMerges) throw new Error(`more than ${maxMerges} mappings are merged`);
         // Making a name of a list or mapping takes time exponential in its depth.
         if (key !== null && !isScalar(key)) throw new Error('a key is not a text');
         const name = key?.value;
