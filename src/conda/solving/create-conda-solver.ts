@@ -14,6 +14,7 @@ import { faultOfUnsolved } from './explanation.ts';
 import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';
 import type { SolveOrder } from './solve-messages.ts';
 import { SolveThread, Unsolved } from './solve-thread.ts';
+import { solverSpec } from './solver-spec.ts';
 import { withoutChannels } from './wanted/pinned-channels.ts';
 import { openSubdirs, type WantedChannel, wantedChannels } from './wanted/wanted-channels.ts';
 
@@ -129,7 +130,7 @@ export function createCondaSolver({
       const locked = wish.locked ?? [];
       const order = {
         subdirs,
-        specs: [...specs, ...locked.map(lockingSpec)],
+        specs: [...specs.map(solverSpec), ...locked.map(lockingSpec)],
         channels: wanted.map(({ url }) => url),
         platforms: [wish.subdir, 'noarch'],
         locked: [
@@ -180,10 +181,13 @@ function sorted(
   packages: readonly CondaPackage[],
   locked: readonly CondaPackage[],
 ): readonly CondaPackage[] {
-  const records = new Map(locked.map(({ url, record }) => [url, record]));
+  const lockedAt = new Map(locked.map(one => [one.url, one]));
   return packages
     .filter(({ name }) => !isVirtual(name))
-    .map(one => ({ ...one, record: one.record ?? records.get(one.url) }))
+    .map(one => {
+      const { record, depends = one.depends } = lockedAt.get(one.url) ?? {};
+      return { ...one, depends, record: one.record ?? record };
+    })
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 

@@ -1,6 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import { ChannelFault } from '../channels/channel-fault.ts';
 import { Unsolved } from './solve-thread.ts';
+import { withPrefixes } from './solver-spec.ts';
 
 // A conflict of many packages can be explained at any length.
 const maxLines = 60;
@@ -65,7 +66,7 @@ function panicIn(given: string): string {
 }
 
 function explanationOf(text: string): string {
-  return plainText(text)
+  return withPrefixes(plainText(text).slice(0, 4 * maxCharacters))
     .replace(/^Cannot solve the request because of: /, '')
     .slice(0, maxCharacters)
     .split('\n')

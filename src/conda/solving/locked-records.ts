@@ -1,6 +1,7 @@
 import type { CondaPackage } from '../conda-package.ts';
 import type { VirtualPackage } from './conda-solver.ts';
 import type { LockedRecord } from './solve-messages.ts';
+import { solverSpec } from './solver-spec.ts';
 
 const virtualRepo = 'virtual';
 
@@ -24,9 +25,10 @@ export function virtualRecord(it: VirtualPackage, subdir: string): LockedRecord 
 }
 
 export function lockedRecord(it: CondaPackage): LockedRecord {
-  const { url, version, build, depends, subdir, md5, sha256, size } = it;
+  const { url, version, build, subdir, md5, sha256, size } = it;
   return {
-    ...{ url, version, build, depends, subdir, md5, sha256 },
+    ...{ url, version, build, subdir, md5, sha256 },
+    depends: it.depends.map(solverSpec),
     packageName: it.name,
     buildNumber: BigInt(it.buildNumber),
     filename: it.fileName,

@@ -5,6 +5,7 @@ import { pack } from '../repodata/shards/msgpack.ts';
 import { findEntry } from '../repodata/shards/msgpack-reader.ts';
 import { checkShard, maxShardBytes, readShardIndex } from '../repodata/shards/read-index.ts';
 import { ShardPack } from '../repodata/shards/shard-pack.ts';
+import { readableShard } from './readable-shard.ts';
 import type { SubdirOrder } from './solve-messages.ts';
 
 /** Fetches a shard from a channel. */
@@ -38,8 +39,9 @@ export class ServedSubdir {
     if (hex === undefined) return undefined;
     if (this.#isHidden(hex)) return emptyShard;
     const shard = this.#pack?.shard(hex) ?? (await this.#fetched(hex));
-    if (shard) this.#served.set(hex, shard);
-    return shard;
+    if (!shard) return undefined;
+    this.#served.set(hex, shard);
+    return readableShard(shard);
   }
 
   /** True when the archive of a package is listed here. */

@@ -115,12 +115,13 @@ function fetchShard(base: string, hex: string): Promise<Uint8Array> {
 function plainOf(solved: SolvedPackage): CondaPackage {
   const { packageName: name, version, build, filename: fileName, url, sha256, md5 } = solved;
   const { subdir = '' } = solved;
+  const record = recordOf(name, subdir, fileName, url);
   const plain = {
-    ...{ name, version, build, fileName, url, sha256, md5, subdir },
+    ...{ name, version, build, fileName, url, sha256, md5, subdir, record },
     buildNumber: Number(solved.buildNumber ?? 0n),
     size: solved.size === undefined ? undefined : Number(solved.size),
-    depends: solved.depends ?? [],
-    record: recordOf(name, subdir, fileName, url),
+    // The solver has them in other words.
+    depends: (record?.depends as readonly string[] | undefined) ?? solved.depends ?? [],
   };
   solved.free();
   if (!isVirtual(name) && !hasPlainNames(plain)) {

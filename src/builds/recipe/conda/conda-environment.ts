@@ -1,4 +1,4 @@
-import { type Document, isScalar, LineCounter, parseDocument, visit } from 'yaml';
+import { type Document, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml';
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { sortedOnce } from '../text/sorted.ts';
@@ -29,7 +29,11 @@ export function readEnvironmentFile(field: string, text: string): ReadEnvironmen
   for (const [position, item] of dependencies.entries()) {
     const at = `${field}: dependencies[${position}]`;
     if (typeof item === 'string') packages.push(readPackage(at, item));
-    else pip.push(...readPipSection(at, item));
+    else {
+      const selected = readSelected(at, item);
+      if (selected === undefined) pip.push(...readPipSection(at, item));
+      else packages.push(...selected);
+    }
   }
   if (packages.length + pip.length === 0) refuse(`'${field}: dependencies' names no package`);
   return {
@@ -88,6 +92,8 @@ function yamlValue(field: string, text: string): unknown {
       lineCounter: lines,
       prettyErrors: false,
       uniqueKeys: false,
+      // As conda reads it: `<<` takes the members of another mapping.
+      merge: true,
     });
     const [error] = document.errors;
     if (error) throw new Error(`line ${lines.linePos(error.pos[0]).line}: ${error.message}`);
@@ -101,11 +107,17 @@ function yamlValue(field: string, text: string): unknown {
   }
 }
 
+const maxMerges = 8;
+
 function checkKeys(document: Document): void {
+  let merges = 0;
   visit(document, {
     Map(_, { items }) {
       const seen = new Set<unknown>();
-      for (const { key } of items) {
+      for (const { key, value } of items) {
+        // A few lines can merge a large mapping again and again.
+        if (isScalar(key) && key.source === '<<') merges += isSeq(value) ? value.items.length : 1;
+        if (merges > maxMerges) throw new Error(`more than ${maxMerges} mappings are merged`);
         // Making a name of a list or mapping takes time exponential in its depth.
         if (key !== null && !isScalar(key)) throw new Error('a key is not a text');
         const name = key?.value;
@@ -114,6 +126,19 @@ function checkKeys(document: Document): void {
       }
     },
   });
+}
+
+/**
+ * Reads `sel(linux): package`, a package for some systems: images have Linux. Returns undefined for another item. Source:
+ * mamba, YAML spec files.
+ */
+function readSelected(at: string, item: unknown): readonly string[] | undefined {
+  const [[key, text] = ['', undefined], ...others] =
+    typeof item === 'object' && item !== null ? Object.entries(item) : [];
+  const system = /^sel\((linux|unix|osx|win)\)$/.exec(key)?.[1];
+  if (system === undefined || others.length > 0 || typeof text !== 'string') return undefined;
+  const spec = readPackage(`${at}.${key}`, text);
+  return system === 'linux' || system === 'unix' ? [spec] : [];
 }
 
 function readPipSection(at: string, item: unknown): string[] {

@@ -16,6 +16,7 @@ const grammar =
   /^(?:(?<channel>.+)::)?(?<name>[A-Za-z0-9_][A-Za-z0-9_.*-]*)(?<constraint>(?:[ =<>!~[].*)?)$/s;
 const constraintGrammar =
   /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|,~^$?():/'" -]*\])?$/;
+const namespace = /^(?!pip:)[A-Za-z0-9_][A-Za-z0-9_.-]*:(?=[A-Za-z0-9_])/;
 const archive = /\.(?:conda|tar\.bz2)$/;
 
 /**
@@ -27,7 +28,8 @@ export function readPackage(field: string, text: string): string {
   const plain = oneLine(field, text).replace(/^(['"])(.*)\1$/, '$2');
   refusePathToken(field, plain);
   if (isUrl(plain) && !plain.includes('::')) return readPackageUrl(field, plain);
-  const spec = oneLine(field, plain).replace(/ +/g, ' ');
+  // conda ignores the namespace before a single colon. `pip:` is for pip.
+  const spec = oneLine(field, plain).replace(/ +/g, ' ').replace(namespace, '');
   const { groups } = grammar.exec(spec) ?? {};
   if (!groups || !constraintGrammar.test(groups.constraint ?? '')) {
     refuse(
