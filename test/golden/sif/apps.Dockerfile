@@ -109,12 +109,95 @@ unset app
 END
 
 FROM scratch AS sluice-scripts-1
+COPY <<'END' /files
+LC_ALL=C
+PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+export LC_ALL PATH
+umask 002
+IFS=
+from=$1 root=$2
+shift 2
+[ -n "$from" ] || cd /dev/sluice-context || exit 1
+
+fail() {
+    echo "line $line: $1" >&2
+    exit 1
+}
+
+# Sets $found to a path without links, below the root $1.
+resolve() {
+    rest=$2 found= links=0
+    while [ -n "$rest" ]; do
+        case $rest in
+            */*) part=${rest%%/*} rest=${rest#*/} ;;
+            *) part=$rest rest= ;;
+        esac
+        case $part in
+            '' | .) continue ;;
+            ..) found=${found%/*} && continue ;;
+        esac
+        if [ ! -h "$1$found/$part" ]; then
+            found=$found/$part
+            continue
+        fi
+        links=$((links + 1))
+        [ $links -lt 256 ] || fail "'$2' has too many links"
+        link=$(readlink "$1$found/$part") || fail "'$2' cannot be read"
+        case $link in /*) found= ;; esac
+        rest=$link/$rest
+    done
+}
+
+while [ $# -gt 0 ]; do
+    line=$1 source=$2 target=$3
+    shift 3
+    for item in $from$source; do
+        name=${item#"$from"}
+        if [ -n "$from" ]; then
+            resolve "$from" "$name"
+            item=$from$found
+        fi
+        [ -e "$item" ] || [ -h "$item" ] || fail "'$source' does not match a file"
+        to=${target:-$root/$name}
+        resolve '' "$to"
+        to=${to##*[!/]}
+        to=${found:-/}${to:+/}
+        if [ ! -e "$to" ]; then
+            case $to in
+                */) directory=$to ;;
+                *) directory=${to%/*} ;;
+            esac
+            (umask 022 && mkdir -p "${directory:-/}") || fail "'$to' cannot be made"
+        fi
+        final=$to
+        if [ -d "$to" ]; then
+            final=${name%/}
+            final=${to%/}/${final##*/}
+            # Apptainer gives what a link of a stage leads to the name of the link.
+            [ -z "$from" ] || to=${to%/}/${name##*/}
+        fi
+        links=$(find "$item" -type l 2>/dev/null)
+        if [ -z "$from" ] && [ -n "$links" ]; then
+            fail "'$links' is a link to nothing in the build context"
+        fi
+        if [ -f "$item" ] && [ -f "$final" ]; then
+            # The cp of busybox would replace the file, and with it its mode.
+            cat "$item" >"$final" || exit 1
+        elif [ -n "$from" ]; then
+            cp -fr -- "$item" "$to" || fail "'$source' cannot be copied"
+        else
+            cp -fLr -- "$item" "$to" || fail "'$source' cannot be copied"
+        fi
+    done
+done
+END
 COPY <<'END' /host
 APPTAINER_ROOTFS=/
 SINGULARITY_ROOTFS=/
 APPTAINER_BUILDDEF=/dev/sluice-context/Singularity
 SINGULARITY_BUILDDEF=/dev/sluice-context/Singularity
 export APPTAINER_ROOTFS SINGULARITY_ROOTFS APPTAINER_BUILDDEF SINGULARITY_BUILDDEF
+umask 002
 cd /dev/sluice-context && exec "$@"
 END
 COPY <<'END' /setup
@@ -191,8 +274,8 @@ END
 
 FROM alpine:3.21 AS sluice-base-1
 COPY --from=sluice-apps-1 ["/","/"]
-COPY ["count.sh","/scif/apps/count/bin/count.sh"]
-COPY ["data/input.txt","/scif/apps/count/data/input.txt"]
+USER 0
+RUN --mount=type=bind,from=sluice-scripts-1,target=/dev/sluice --mount=type=bind,target=/dev/sluice-context ["/bin/sh","/dev/sluice/files","","/scif/apps/count","8","count.sh","/scif/apps/count/bin/","9","data/input.txt",""]
 USER 0
 RUN --mount=type=bind,from=sluice-scripts-1,target=/dev/sluice --mount=type=bind,target=/dev/sluice-context ["/bin/sh","/dev/sluice/host","/bin/sh","-ex","/dev/sluice/setup"]
 

@@ -53,7 +53,94 @@ RUN --mount=type=bind,from=sluice-scripts-1,target=/dev/sluice --mount=type=bind
 
 FROM alpine:3.21 AS sluice-stage-2
 
+FROM scratch AS sluice-scripts-3
+COPY <<'END' /files
+LC_ALL=C
+PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+export LC_ALL PATH
+umask 002
+IFS=
+from=$1 root=$2
+shift 2
+[ -n "$from" ] || cd /dev/sluice-context || exit 1
+
+fail() {
+    echo "line $line: $1" >&2
+    exit 1
+}
+
+# Sets $found to a path without links, below the root $1.
+resolve() {
+    rest=$2 found= links=0
+    while [ -n "$rest" ]; do
+        case $rest in
+            */*) part=${rest%%/*} rest=${rest#*/} ;;
+            *) part=$rest rest= ;;
+        esac
+        case $part in
+            '' | .) continue ;;
+            ..) found=${found%/*} && continue ;;
+        esac
+        if [ ! -h "$1$found/$part" ]; then
+            found=$found/$part
+            continue
+        fi
+        links=$((links + 1))
+        [ $links -lt 256 ] || fail "'$2' has too many links"
+        link=$(readlink "$1$found/$part") || fail "'$2' cannot be read"
+        case $link in /*) found= ;; esac
+        rest=$link/$rest
+    done
+}
+
+while [ $# -gt 0 ]; do
+    line=$1 source=$2 target=$3
+    shift 3
+    for item in $from$source; do
+        name=${item#"$from"}
+        if [ -n "$from" ]; then
+            resolve "$from" "$name"
+            item=$from$found
+        fi
+        [ -e "$item" ] || [ -h "$item" ] || fail "'$source' does not match a file"
+        to=${target:-$root/$name}
+        resolve '' "$to"
+        to=${to##*[!/]}
+        to=${found:-/}${to:+/}
+        if [ ! -e "$to" ]; then
+            case $to in
+                */) directory=$to ;;
+                *) directory=${to%/*} ;;
+            esac
+            (umask 022 && mkdir -p "${directory:-/}") || fail "'$to' cannot be made"
+        fi
+        final=$to
+        if [ -d "$to" ]; then
+            final=${name%/}
+            final=${to%/}/${final##*/}
+            # Apptainer gives what a link of a stage leads to the name of the link.
+            [ -z "$from" ] || to=${to%/}/${name##*/}
+        fi
+        links=$(find "$item" -type l 2>/dev/null)
+        if [ -z "$from" ] && [ -n "$links" ]; then
+            fail "'$links' is a link to nothing in the build context"
+        fi
+        if [ -f "$item" ] && [ -f "$final" ]; then
+            # The cp of busybox would replace the file, and with it its mode.
+            cat "$item" >"$final" || exit 1
+        elif [ -n "$from" ]; then
+            cp -fr -- "$item" "$to" || fail "'$source' cannot be copied"
+        else
+            cp -fLr -- "$item" "$to" || fail "'$source' cannot be copied"
+        fi
+    done
+done
+END
+
 FROM gcr.io/distroless/static@sha256:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff AS sluice-stage-3
-COPY --from=sluice-stage-1 ["/root/hello","/bin/hello"]
-COPY --from=sluice-stage-2 ["/etc/ssl","/etc/ssl"]
-COPY ["notes.txt","/opt/notes.txt"]
+USER 0
+RUN --mount=type=bind,from=sluice-scripts-3,target=/dev/sluice --mount=type=bind,from=sluice-stage-1,target=/dev/sluice-from ["/bin/sh","/dev/sluice/files","/dev/sluice-from","","28","/root/hello","/bin/hello"]
+USER 0
+RUN --mount=type=bind,from=sluice-scripts-3,target=/dev/sluice --mount=type=bind,from=sluice-stage-2,target=/dev/sluice-from ["/bin/sh","/dev/sluice/files","/dev/sluice-from","","30","/etc/ssl","/etc/"]
+USER 0
+RUN --mount=type=bind,from=sluice-scripts-3,target=/dev/sluice --mount=type=bind,target=/dev/sluice-context ["/bin/sh","/dev/sluice/files","","","26","notes.txt","/opt"]

@@ -1,7 +1,8 @@
 import type { DefinitionStage } from './parser.ts';
 import { appInstructions } from './sections/apps.ts';
-import { copyInstructions } from './sections/files.ts';
+import { copiesToNothing, type FileCopies, fileCopies } from './sections/files.ts';
 import {
+  copyInstructions,
   postInstructions,
   scriptStage,
   setupInstructions,
@@ -41,16 +42,22 @@ export function stageInstructions(
   const post = text === '' ? undefined : { text, argument: own?.argument ?? '' };
   const test = runsTest ? scriptOf(stage, 'test') : undefined;
   const scripts = called('scripts');
-  const copies = (isOfStage: boolean) =>
+  const copiesOf = (isOfStage: boolean) =>
     stage.sections
       .filter(({ name, argument }) => name === 'files' && (argument !== '') === isOfStage)
-      .flatMap(section => copyInstructions(section, name => names.get(name)));
+      .map(section => fileCopies(section, name => names.get(name)));
+  const [ofStages, ofContext] = [copiesOf(true), copiesOf(false)];
+  const all = [...(apps?.files ?? []), ...ofStages, ...ofContext];
+  const isEmpty = image === 'scratch';
+  const copy = (sections: readonly FileCopies[]) =>
+    isEmpty ? [] : sections.flatMap(section => copyInstructions(scripts, section));
   const files = [
     ...(packages.length > 0 ? installPackages(packages) : []),
-    ...(apps?.copies ?? []),
-    ...copies(true),
+    ...(apps ? [apps.copy, ...copy(apps.files)] : []),
+    ...copy(ofStages),
+    ...(isEmpty ? copiesToNothing(all) : []),
     ...(setup ? setupInstructions(scripts) : []),
-    ...copies(false),
+    ...copy(ofContext),
   ];
   const [base, built, last] = [called('base'), called('built'), stageName(number)];
   const untested = test ? built : last;
@@ -58,6 +65,7 @@ export function stageInstructions(
     ...(apps ? [apps.stage] : []),
     scriptStage(scripts, {
       ...{ setup, post },
+      copies: !isEmpty && all.some(({ lines }) => lines.length > 0),
       test: test && scriptFile(test),
       environment: scriptOf(stage, 'environment')?.text,
     }),

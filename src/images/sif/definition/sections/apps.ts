@@ -4,7 +4,7 @@ import type { AppRuntime } from '../definition-runtime.ts';
 import { writeFile } from '../heredoc.ts';
 import type { DefinitionStage, Section } from '../parser.ts';
 import { type Script, scriptOf, textOf } from '../sections.ts';
-import { copyInstructions } from './files.ts';
+import { type FileCopies, fileCopies } from './files.ts';
 import { labelsOf } from './label-sections.ts';
 import { scriptFile } from './script-file.ts';
 
@@ -12,7 +12,9 @@ import { scriptFile } from './script-file.ts';
 export interface AppInstructions {
   /** A stage that contains only the scripts of the apps. */
   readonly stage: readonly string[];
-  readonly copies: readonly string[];
+  /** Copies that stage to the image. */
+  readonly copy: string;
+  readonly files: readonly FileCopies[];
   /** Shell code that runs after `%post`. */
   readonly install: string;
 }
@@ -38,16 +40,12 @@ export function appInstructions(stage: DefinitionStage, name: string): AppInstru
       writeFile('/.singularity.d/env/94-appsbase.sh', exported, '755'),
       writeFile('/.singularity.d/env/95-apps.sh', appSelection, '755'),
     ],
-    copies: [
-      `COPY --from=${name} ["/","/"]`,
-      ...[...apps].flatMap(([app, sections]) =>
-        sections
-          .filter(section => section.name === 'appfiles')
-          .flatMap(section =>
-            copyInstructions({ ...section, argument: '' }, () => undefined, rootOf(app)),
-          ),
-      ),
-    ],
+    copy: `COPY --from=${name} ["/","/"]`,
+    files: [...apps].flatMap(([app, sections]) =>
+      sections
+        .filter(section => section.name === 'appfiles')
+        .map(section => fileCopies({ ...section, argument: '' }, () => undefined, rootOf(app))),
+    ),
     install: [...apps].map(([app, sections]) => installScript(app, sections)).join(''),
   };
 }

@@ -2,33 +2,44 @@ import { posix } from 'node:path';
 import { refuseLine, shownText } from '../definition-error.ts';
 import { isBlankOrComment, type Line, type Section } from '../parser.ts';
 
-// Singularity copies a directory into an existing directory; COPY copies only its content. A Dockerfile cannot
-// check whether a directory exists. These directories exist in nearly every image.
-const usualDirectories = new Set([
-  ...['/', '/bin', '/etc', '/home', '/lib', '/media', '/mnt', '/opt', '/root', '/sbin', '/srv'],
-  ...['/tmp', '/usr', '/usr/bin', '/usr/lib', '/usr/local', '/usr/local/bin', '/usr/local/lib'],
-  ...['/usr/local/share', '/usr/sbin', '/usr/share', '/var', '/var/lib', '/var/tmp'],
-]);
+/** Copies of one section: all are from the build context, or all from one earlier stage. */
+export interface FileCopies {
+  /** The Dockerfile's name of the stage; undefined for the build context. */
+  readonly from: string | undefined;
+  /** The directory that targets are relative to. */
+  readonly root: string;
+  readonly lines: readonly FileCopy[];
+}
+
+export interface FileCopy {
+  /** Line in the definition file, counted from 1. */
+  readonly line: number;
+  /** A path or a pattern of the shell. Begins with a slash in a stage, and without one in the build context. */
+  readonly source: string;
+  /** An absolute path; undefined for the path of the source. */
+  readonly target: string | undefined;
+}
 
 /**
- * Returns the COPY instructions for a `%files` section. `stageName` returns the Dockerfile's name of an earlier
- * stage of the definition file, or undefined if there is none.
- * Throws a `Fault` with the line for a file of the build machine, and for a copy that COPY does not support.
+ * Returns the copies of a `%files` section. `stageName` returns the Dockerfile's name of an earlier stage of the
+ * definition file, or undefined if there is none. Throws a `Fault` with the line for a file of the build machine, and
+ * for a name that means something else to a shell.
  *
- * @param root the directory that destinations are relative to
+ * @param root the directory that targets are relative to
  */
-export function copyInstructions(
+export function fileCopies(
   section: Section,
   stageName: (name: string) => string | undefined,
   root = '/',
-): readonly string[] {
+): FileCopies {
   const from = readFrom(section, stageName);
-  return section.body
+  const lines = section.body
     .filter(line => !isBlankOrComment(line))
-    .map(line => copyInstruction(line, from, root));
+    .map(line => fileCopy(line, from, root));
+  return { from, root, lines };
 }
 
-function copyInstruction(line: Line, from: string | undefined, base: string): string {
+function fileCopy(line: Line, from: string | undefined, root: string): FileCopy {
   const [given, destination] = splitPaths(line);
   if (from === undefined && given.startsWith('/')) {
     refuseLine(
@@ -36,31 +47,46 @@ function copyInstruction(line: Line, from: string | undefined, base: string): st
       `${shownText(given)} is a path on the build machine: put the file into the build context, and name its path in the context`,
     );
   }
-  const flags = from === undefined ? [] : [`--from=${from}`];
-  const copy = (source: string, target: string, ...more: readonly string[]) =>
-    ['COPY', ...flags, ...more, JSON.stringify([source, target])].join(' ');
-  const root = from === undefined ? '.' : '/';
-  const source = posix.join(root, given).replace(/\/$/, '') || root;
-  const target = posix.join(base, destination ?? '');
-  if (source === root) return copy(source, target);
-  if (/[*?[]/.test(source)) {
-    // COPY recreates the path after the single dot at the target.
-    const parent = posix.dirname(source);
-    const isTop = destination === undefined || parent === root;
-    const pattern = isTop ? source : `${parent}/./${posix.basename(source)}`;
-    return copy(pattern, posix.join(target, '/'), '--parents');
-  }
-  if (destination === undefined) return copy(source, posix.join(base, source));
-  const plain = target.replace(/(.)\/$/, '$1');
-  const isDirectory =
-    target !== plain || usualDirectories.has(plain) || isAppDirectory(plain, base);
-  return copy(source, isDirectory ? posix.join(target, posix.basename(source)) : target);
+  // Shells differ in [^x], and agree on [!x].
+  const source = (from === undefined ? given : posix.join('/', given)).replaceAll('[^', '[!');
+  const target = destination === undefined ? undefined : posix.join(root, destination);
+  return { line: line.number, source, target };
 }
 
-/** Returns true for a directory of an app that exists before its files are copied. */
-function isAppDirectory(path: string, base: string): boolean {
-  return (
-    base !== '/' && ['', '/bin', '/lib', '/scif', '/scif/env'].includes(path.slice(base.length))
+/**
+ * Returns COPY instructions for a stage that begins with nothing, where no shell can run: its directories are those that
+ * earlier lines made. Throws a `Fault` with the line where COPY and Apptainer differ.
+ */
+export function copiesToNothing(sections: readonly FileCopies[]): readonly string[] {
+  const directories = new Set(['/']);
+  const targets = new Set<string>();
+  return sections.flatMap(({ from, root, lines }) =>
+    lines.map(({ line, source, target: given }) => {
+      if (/[*?[]/.test(source)) {
+        refuseLine(
+          line,
+          `${shownText(source)} is a pattern: with 'Bootstrap: scratch' name the file`,
+        );
+      }
+      const plain = source.replace(/(.)\/$/, '$1');
+      const isContext = from === undefined && posix.normalize(plain) === '.';
+      let target = given ?? posix.join(root, source);
+      const directory = target.replace(/(.)\/$/, '$1');
+      if (!isContext && (target !== directory || directories.has(directory))) {
+        target = posix.join(directory, posix.basename(plain));
+      } else if (!isContext && targets.has(directory)) {
+        refuseLine(
+          line,
+          `an earlier line made ${shownText(directory)}: if that is a directory, write a '/' after it`,
+        );
+      }
+      targets.add(target);
+      for (let path = posix.dirname(target); !directories.has(path); path = posix.dirname(path)) {
+        directories.add(path);
+      }
+      const flags = from === undefined ? '' : `--from=${from} `;
+      return `COPY ${flags}${JSON.stringify([plain, target])}`;
+    }),
   );
 }
 
@@ -83,6 +109,9 @@ function readFrom(
   return known;
 }
 
+/** Matches the directory of the definition file, which is the build context. */
+const here = /^(?:`pwd`|\$\(pwd\)|\$PWD(?!\w)|\$\{PWD\})/;
+
 /** Words are separated by blanks; quotes keep a word with blanks together. */
 function splitPaths(line: Line): readonly [string, string | undefined] {
   const { number } = line;
@@ -97,11 +126,15 @@ function splitPaths(line: Line): readonly [string, string | undefined] {
     if (plain?.startsWith('#')) break;
     words.push(double ?? single ?? plain ?? '');
   }
-  const [source, target, ...rest] = words;
-  if (source === undefined || rest.length > 0) {
+  const [first, target, ...rest] = words;
+  if (first === undefined || rest.length > 0) {
     refuseLine(number, `${shownText(text)} is not a source and a destination`);
   }
-  for (const path of words) checkPath(path, number);
+  const source = first.replace(here, '.');
+  if (source !== first && target === undefined) {
+    refuseLine(number, `${shownText(first)} has no destination: write one after it`);
+  }
+  for (const path of [source, ...words.slice(1)]) checkPath(path, number);
   return [source, target];
 }
 

@@ -1,10 +1,11 @@
 import { postEnvironmentPath } from '../../layers/kept-scripts.ts';
 import { writeFile } from '../heredoc.ts';
 import type { Script } from '../sections.ts';
+import { contextFolder, copyArguments, copyScript, stageFolder } from './copy-script.ts';
+import type { FileCopies } from './files.ts';
 
 // A directory that no image keeps.
 const mounted = '/dev/sluice';
-const context = '/dev/sluice-context';
 const environmentFile = `/${postEnvironmentPath}`;
 
 // Prepares the environment and files that a script of a definition file finds in `apptainer build`.
@@ -40,10 +41,11 @@ cd / && exec "$@"
 // The variables of `%setup` on a build machine: the root of the image, and the build context as the working directory.
 const setUp = `APPTAINER_ROOTFS=/
 SINGULARITY_ROOTFS=/
-APPTAINER_BUILDDEF=${context}/Singularity
-SINGULARITY_BUILDDEF=${context}/Singularity
+APPTAINER_BUILDDEF=${contextFolder}/Singularity
+SINGULARITY_BUILDDEF=${contextFolder}/Singularity
 export APPTAINER_ROOTFS SINGULARITY_ROOTFS APPTAINER_BUILDDEF SINGULARITY_BUILDDEF
-cd ${context} && exec "$@"
+umask 002
+cd ${contextFolder} && exec "$@"
 `;
 
 // Sets the variables of the definition file before those that %post set.
@@ -61,6 +63,8 @@ cd / && exec ${mounted}/test
 
 /** The scripts of a stage that run during its build. */
 export interface StageScripts {
+  /** True for a stage that copies files. */
+  readonly copies: boolean;
   readonly setup: Script | undefined;
   readonly post: Script | undefined;
   /** A complete script, including the first line. */
@@ -71,10 +75,11 @@ export interface StageScripts {
 
 /** Returns a stage that contains only scripts. Returns an empty list if there is nothing to run. */
 export function scriptStage(name: string, scripts: StageScripts): readonly string[] {
-  const { setup, post, test, environment } = scripts;
-  if (!setup && !post && test === undefined) return [];
+  const { copies, setup, post, test, environment } = scripts;
+  if (!copies && !setup && !post && test === undefined) return [];
   return [
     `FROM scratch AS ${name}`,
+    ...(copies ? [writeFile('/files', copyScript)] : []),
     ...(setup ? [writeFile('/host', setUp), writeFile('/setup', setup.text)] : []),
     ...(post ? [writeFile('/prepare', prepare), writeFile('/post', post.text)] : []),
     ...(test === undefined
@@ -87,12 +92,28 @@ export function scriptStage(name: string, scripts: StageScripts): readonly strin
   ];
 }
 
+/** Copies the files of a section. */
+export function copyInstructions(name: string, copies: FileCopies): readonly string[] {
+  if (copies.lines.length === 0) return [];
+  const { from } = copies;
+  return [
+    'USER 0',
+    run(
+      [
+        bind({ from: name, target: mounted }),
+        bind(from === undefined ? { target: contextFolder } : { from, target: stageFolder }),
+      ],
+      ['/bin/sh', `${mounted}/files`, ...copyArguments(copies)],
+    ),
+  ];
+}
+
 /** Runs `%setup`, with the build context as its working directory. */
 export function setupInstructions(name: string): readonly string[] {
   return [
     'USER 0',
     run(
-      [bind({ from: name, target: mounted }), bind({ target: context })],
+      [bind({ from: name, target: mounted }), bind({ target: contextFolder })],
       ['/bin/sh', `${mounted}/host`, '/bin/sh', '-ex', `${mounted}/setup`],
     ),
   ];

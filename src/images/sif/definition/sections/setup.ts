@@ -6,7 +6,7 @@ import { scriptOf } from '../sections.ts';
 
 /**
  * Returns the `%setup` of a stage, or undefined if it is empty. Apptainer runs it on the build machine. Commands that
- * only create directories and copy below the root of the image have the same effect in the image.
+ * only create, copy and download below the root of the image have the same effect in the image.
  * Throws a `Fault` with the line for anything else.
  */
 export function setupScript(stage: DefinitionStage): Script | undefined {
@@ -29,13 +29,16 @@ export function setupScript(stage: DefinitionStage): Script | undefined {
 function refuse(line: Line): never {
   refuseLine(
     line.number,
-    `${shownText(line.text)} in '%setup' would run on the build machine. Only mkdir, touch, cp, mv, rm, chmod and echo below $APPTAINER_ROOTFS are supported: use '%post'`,
+    `${shownText(line.text)} in '%setup' would run on the build machine. Only mkdir, touch, cp, install, mv, rm, ln, chmod, echo, curl and wget below $APPTAINER_ROOTFS are supported: use '%post'`,
   );
 }
 
 /** The target of a word: below the root of the image, below the working directory, or anywhere else. */
 type Place = 'image' | 'context' | 'elsewhere';
 type Values = Map<string, Place>;
+
+/** The name of the working directory in the values: no variable has it. */
+const workingDirectory = '.';
 
 const rootVariable =
   /^\$(?:\{(?:APPTAINER|SINGULARITY)_ROOTFS\}|(?:APPTAINER|SINGULARITY)_ROOTFS\b)/;
@@ -65,18 +68,25 @@ function isHarmless({ words }: ShellCommand, values: Values): boolean {
     return places.length === 0 || all.every(({ text }) => !text.includes('$'));
   }
   const paths = all.filter(({ text }) => !text.startsWith('-'));
-  return mayRun(command.text, all, paths, values);
+  return mayRun(command.text, all, paths, places, values);
 }
 
 function mayRun(
   name: string,
   all: readonly ShellWord[],
   paths: readonly ShellWord[],
+  places: readonly Place[],
   values: Values,
 ): boolean {
   const isInImage = (word: ShellWord) => placeOf(word, values) === 'image';
   if (silent.has(name)) return paths.every(word => isKnown(word, values));
-  switch (name) {
+  switch (name.replace(/^(?:\/usr)?\/bin\//, '')) {
+    case 'cd': {
+      const [directory, ...more] = paths;
+      if (directory === undefined || more.length > 0 || !isKnown(directory, values)) return false;
+      values.set(workingDirectory, placeOf(directory, values));
+      return true;
+    }
     case 'mkdir':
     case 'touch':
     case 'rm':
@@ -84,8 +94,24 @@ function mayRun(
       return (
         paths.length > 0 && paths.filter(({ text }) => !/^[0-7]+$/.test(text)).every(isInImage)
       );
-    case 'install':
-      return all.some(({ text }) => /^-\w*d/.test(text)) && mayRun('mkdir', all, paths, values);
+    case 'install': {
+      if (all.some(({ text }) => /^-\w*d/.test(text)))
+        return mayRun('mkdir', all, paths, places, values);
+      const files = paths.filter(({ text }) => !/^[0-7]+$/.test(text));
+      return mayRun('cp', all, files, places, values);
+    }
+    case 'ln': {
+      // The first path of a symbolic link is only its text.
+      const isSymbolic = all.some(({ text }) => /^-\w*s|^--symbolic$/.test(text));
+      const [target, ...links] = paths;
+      if (target === undefined || links.length !== 1 || !links.every(isInImage)) return false;
+      return isSymbolic
+        ? innerIsKnown(target.text.replace(rootVariable, ''), values)
+        : isInImage(target);
+    }
+    case 'curl':
+    case 'wget':
+      return mayFetch(all, places, values);
     case 'chmod':
       return paths.length > 1 && paths.slice(1).every(isInImage);
     case 'cp':
@@ -97,6 +123,20 @@ function mayRun(
     default:
       return false;
   }
+}
+
+/** Returns true for a download to a place in the image. */
+function mayFetch(all: readonly ShellWord[], places: readonly Place[], values: Values): boolean {
+  let isWritten = places.length > 0 || values.get(workingDirectory) === 'image';
+  for (const word of all) {
+    const { text } = word;
+    if (/^-[\w-]*$/.test(text)) continue;
+    if (/^(?:https?|ftp):\/\//.test(text) && innerIsKnown(text, values)) continue;
+    const file = { ...word, text: text.replace(/^--[\w-]+=/, '') };
+    if (placeOf(file, values) !== 'image') return false;
+    isWritten = true;
+  }
+  return isWritten;
 }
 
 /** Accepts `NAME=value ...` and `for NAME in value ...`. Returns false for other commands. */
@@ -129,7 +169,7 @@ function placeOf({ text }: ShellWord, values: Values): Place {
   if (!innerIsKnown(inner, values)) return 'elsewhere';
   if (root) return 'image';
   if (found !== '') return values.get(braced ?? plain ?? '') ?? 'elsewhere';
-  return /^[/~\\$]/.test(text) ? 'elsewhere' : 'context';
+  return /^[/~\\$]/.test(text) ? 'elsewhere' : (values.get(workingDirectory) ?? 'context');
 }
 
 /** Variables after the beginning of a word must be the script's own. */
