@@ -173,6 +173,9 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
       await path.text(),
       new RegExp(`line 2: .*apptainer push base.sif oras://${sluice.host}/`),
     );
+    const docker = await request(`Bootstrap: docker\nFrom: ${base}\n`, `${open.host}/sif/x`);
+    assert.equal(docker.status, 400);
+    assert.match(await docker.text(), /it is a Singularity image: .* 'Bootstrap: oras'/);
     const image = images.get('busybox:oci')?.reference;
     const plain = await build(
       `Bootstrap: localimage\nFrom: docker://${image}\n%runscript\n  echo plain\n`,

@@ -226,6 +226,26 @@ test('%test ends the build when it fails, and can be disabled', async () => {
   await build(translateDefinition(text, { runsTest: false }).dockerfile);
 });
 
+test('%test gets the variables that Apptainer gives it, whatever the shell of the image knows', async () => {
+  const text = `Bootstrap: docker
+From: ${world.base}
+%post
+    echo 'export SOURCED=1' >/variables
+%environment
+    . /missing
+    source /also/missing
+    source /variables
+    export AFTER=2
+%test
+    echo "found $SOURCED$AFTER"
+    test "$SOURCED$AFTER" = 12
+`;
+  const { dockerfile, runtime } = translateDefinition(text);
+  const { tree, config } = await build(dockerfile);
+  const sif = await assembleTree(apptainer, 'variables', tree, { config, definition: runtime });
+  assert.match(await run('test', sif), /found 12/);
+});
+
 test('%post ends the build at the first command that fails, and may use its own shell', async () => {
   const failing = `Bootstrap: docker\nFrom: ${world.base}\n%post\n  false\n  true\n`;
   await assert.rejects(build(translateDefinition(failing).dockerfile), /exit code: 1/);

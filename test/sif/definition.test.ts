@@ -63,7 +63,18 @@ test('an unsupported definition file is refused with the line and the reason', (
       'Bootstrap: library\nLibrary: https://library.test\nFrom: ubuntu',
       /line 1: 'ubuntu' is in a library/,
     ],
-    ['\n\nBootstrap: yum\nFrom: x', /line 3: 'Bootstrap: yum' is not supported/],
+    ['\n\nBootstrap: pacstrap\nFrom: x', /line 3: 'Bootstrap: pacstrap' is not supported/],
+    ['\n\nBootstrap: yum\nFrom: x', /line 3: 'MirrorURL:' does not name a distribution/],
+    ['Bootstrap: yum\nMirrorURL: http://x.test/os', /line 2: 'MirrorURL:' does not name/],
+    ['Bootstrap: dnf\nMirrorURL: http://x.test/centos', /line 2: the release is missing/],
+    [
+      'Bootstrap: dnf\nOSVersion: x\nMirrorURL: http://x.test/fedora',
+      /line 2: 'x' is not a release/,
+    ],
+    [
+      'Bootstrap: yum\nOSVersion: 7\nMirrorURL: http://x.test/centos\nInclude: $(id)',
+      /line 4: '\$\(id\)' is not the name of a package/,
+    ],
     ['Bootstrap: localimage', /line 1: .* add 'From:'/],
     [
       'Bootstrap: localimage\nFrom: ../images/base.sif',
@@ -220,6 +231,20 @@ test('a distribution is built from its Docker image, with a warning', () => {
     assert.deepEqual(imageOf(text), [`docker.io/library/${image}`]);
     assert.match(translateDefinition(text).dockerfile, /apt-get install .*"sh","wget","git"\]/);
   }
+  for (const [agent, version, mirror, image, install] of [
+    ['yum', '7', 'http://mirror.centos.org/centos-%{OSVERSION}/os/', 'library/centos:7', 'yum'],
+    ['yum', '', 'http://vault.centos.org/7.9.2009/os/x86_64/', 'library/centos:7.9.2009', 'yum'],
+    ['dnf', '9.4', 'https://dl.rockylinux.org/', 'library/rockylinux:9.4', 'dnf'],
+    ['dnf', '9', 'http://repo.almalinux.org/almalinux/', 'library/almalinux:9', 'dnf'],
+    ['dnf', '41', 'http://mirrors.fedoraproject.org/', 'library/fedora:41', 'dnf'],
+    ['zypper', '15.6', 'http://download.opensuse.org/leap/', 'opensuse/leap:15.6', 'zypper'],
+    ['zypper', '', 'http://x.test/opensuse/tumbleweed/', 'opensuse/tumbleweed:latest', 'zypper'],
+  ] as const) {
+    const text = `Bootstrap: ${agent}\nOSVersion: ${version}\nMirrorURL: ${mirror}\nInclude: ${agent} @core\n`;
+    assert.deepEqual(imageOf(text), [`docker.io/${image}`]);
+    const { dockerfile } = translateDefinition(text);
+    assert.match(dockerfile, new RegExp(`${install}.* install .*"sh","${agent}","@core"\\]`));
+  }
   const scratch = translateDefinition('Bootstrap: scratch\n%files\n a /a\n');
   assert.deepEqual([...scratch.warnings, ...baseImagesOf(scratch.dockerfile)], []);
 });
@@ -287,7 +312,7 @@ test('a Conda file that comes with a definition file is copied from the build co
     { repository: 'registry.example.com/builds', cache: undefined, frozen: {} },
   );
   assert.ok(origin.kind === 'recipe');
-  assert.match(origin.dockerfile, /"conda\.yml","\/tmp\/conda\.yml"\]$/m);
+  assert.match(origin.dockerfile, /"\.\/conda\.yml","\/tmp\/conda\.yml"\]$/m);
   assert.deepEqual(origin.files, { 'conda.yml': 'dependencies: [bwa]\n' });
 });
 

@@ -2,12 +2,13 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
 import { asObject, parseJson } from '../../oci/json.ts';
-import { type ImageManifest, parseManifest } from '../../oci/manifest.ts';
+import { type ImageManifest, type Manifest, parseManifest } from '../../oci/manifest.ts';
 import { mayBeImage } from '../../oci/manifest-parts.ts';
 import { goArchitecture, isAttestation, type Platform } from '../../oci/platform.ts';
 import type { Access } from '../../upstream/access.ts';
 import { imageConfig } from '../collect.ts';
 import type { Documents } from '../documents.ts';
+import { sifLayerType } from '../sif/format/oras.ts';
 
 /** An image that a builder may choose in an index, or the image itself. */
 export interface ImageLeaf {
@@ -59,7 +60,7 @@ export async function imageLeaves(
     if (manifest.kind !== 'index' || level === mostLevels) {
       // An artifact in an index is nothing that a builder chooses.
       if (entry !== undefined) return;
-      throw notImage();
+      throw notImage(manifest);
     }
     for (const one of chosen(manifest.manifests, platforms)) {
       const { digest, mediaType } = one;
@@ -141,10 +142,14 @@ function ambiguous(member: string): Fault {
   );
 }
 
-function notImage(): Fault {
+function notImage(manifest: Manifest): Fault {
+  const isSif =
+    manifest.kind === 'manifest' && manifest.layers.some(layer => layer.mediaType === sifLayerType);
   return new Fault(
     'bad-request',
-    'it is an artifact, not a container image: a build can only use images',
+    isSif
+      ? "it is a Singularity image: build from it in a definition file, with 'Bootstrap: oras'"
+      : 'it is an artifact, not a container image: a build can only use images',
     { phase: 'build' },
   );
 }

@@ -42,6 +42,13 @@ COPY <<'END' /environment
 
 END
 COPY <<'END' /try
+if [ -z "$sluice_shell" ] && [ -x /bin/bash ]; then
+    sluice_shell=bash exec /bin/bash /dev/sluice/try
+fi
+unset sluice_shell
+if [ -z "$BASH_VERSION" ]; then
+    alias .='command .' source='command .'
+fi
 mkdir -p /.singularity.d/env
 : >>/.singularity.d/env/90-environment.sh
 for sluice_item in /.singularity.d/env/*.sh; do

@@ -1,6 +1,11 @@
 import type { FailedPart } from '../recipe-kind.ts';
 
-const sections: Readonly<Record<string, string>> = { files: 'files', prepare: 'post', host: 'setup', try: 'test' };
+const sections: Readonly<Record<string, string>> = {
+  files: 'files',
+  prepare: 'post',
+  host: 'setup',
+  try: 'test',
+};
 
 /** Returns the section of a definition file that a step of its Dockerfile runs; undefined for any other step. */
 export function sectionOfStep(step: string): FailedPart | undefined {

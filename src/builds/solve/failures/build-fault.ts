@@ -71,6 +71,9 @@ const fullDisk =
 const wrongFormat = /exec format error/i;
 const otherPlatform =
   "a program for another platform than the builder's, which emulates none: ask for another 'containerPlatform', or ask the operator to install emulation (docker run --privileged --rm tonistiigi/binfmt --install all, or Debian's qemu-user-static)";
+const withoutShell = /exec: "\/bin\/sh": stat \/bin\/sh: no such file/;
+const otherBase =
+  'the base image has no /bin/sh, which runs this step: build from an image that has one';
 
 // Maximum length of a step in a message: a whole script may be one step, or one line.
 const maxStepChars = 200;
@@ -95,6 +98,7 @@ function failedStep(error: BuildError, place: string, recipe: FailedRecipe): str
 
 function likelyReason(lines: readonly string[]): string | undefined {
   if (lines.some(line => noSpace.test(line))) return fullDisk;
+  if (lines.some(line => withoutShell.test(line))) return otherBase;
   return lines.some(line => wrongFormat.test(line)) ? otherPlatform : undefined;
 }
 

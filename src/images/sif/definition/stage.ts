@@ -31,7 +31,7 @@ export interface StageOptions {
  */
 export function stageInstructions(
   stage: DefinitionStage,
-  { image, packages }: StageBase,
+  { image, packages, manager = 'apt' }: StageBase,
   { number, names, runsTest }: StageOptions,
 ): string {
   const called = (part: string) => `sluice-${part}-${number}`;
@@ -52,7 +52,7 @@ export function stageInstructions(
   const copy = (sections: readonly FileCopies[]) =>
     isEmpty ? [] : sections.flatMap(section => copyInstructions(scripts, section));
   const files = [
-    ...(packages.length > 0 ? installPackages(packages) : []),
+    ...(packages.length > 0 ? installPackages(packages, manager) : []),
     ...(apps ? [apps.copy, ...copy(apps.files)] : []),
     ...copy(ofStages),
     ...(isEmpty ? copiesToNothing(all) : []),
@@ -90,10 +90,24 @@ export function stageInstructions(
     .join('\n');
 }
 
-// As debootstrap leaves the system: packages installed, without package lists.
-const installScript =
-  'apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" && rm -rf /var/lib/apt/lists/*';
+// As these programs leave a new system: packages installed, without package lists. The mirrors of an old release may be
+// closed, so nothing is asked of them for packages that the image has already.
+const missing = `for name; do
+    shift
+    rpm -q "$name" >/dev/null 2>&1 || set -- "$@" "$name"
+done
+[ $# -gt 0 ] || exit 0
+`;
+const installScripts = {
+  apt: 'apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" && rm -rf /var/lib/apt/lists/*',
+  rpm: `${missing}if command -v dnf >/dev/null; then set -- dnf -y install "$@"; else set -- yum -y install "$@"; fi\n"$@" && "$1" clean all`,
+  zypper: `${missing}zypper --non-interactive install "$@" && zypper clean --all`,
+} as const;
 
-function installPackages(packages: readonly string[]): readonly string[] {
-  return ['USER 0', `RUN ${JSON.stringify(['/bin/sh', '-ec', installScript, 'sh', ...packages])}`];
+function installPackages(
+  packages: readonly string[],
+  manager: keyof typeof installScripts,
+): readonly string[] {
+  const words = ['/bin/sh', '-ec', installScripts[manager], 'sh', ...packages];
+  return ['USER 0', `RUN ${JSON.stringify(words)}`];
 }

@@ -1,7 +1,8 @@
 import { refuseLine, shownText } from '../definition-error.ts';
 import type { DefinitionStage, Header } from '../parser.ts';
+import { rpmBase } from './rpm-base.ts';
 import { localBase, orasBase, refuseHub } from './sif-source.ts';
-import { checkedImage, type StageBase } from './stage-base.ts';
+import { checkedImage, includedPackages, insteadOf, type StageBase } from './stage-base.ts';
 
 /**
  * Returns the image that a stage is built from. Throws a `Fault` with the line if there is none.
@@ -21,6 +22,10 @@ export function stageBase(stage: DefinitionStage, ownHost: string): StageBase {
       return libraryBase(stage, bootstrap);
     case 'debootstrap':
       return debootstrapBase(stage, bootstrap);
+    case 'yum':
+    case 'dnf':
+    case 'zypper':
+      return rpmBase(stage, bootstrap);
     case 'oras':
       return orasBase(fromOf(stage));
     case 'localimage':
@@ -119,27 +124,16 @@ function debootstrapBase({ headers, line }: DefinitionStage, bootstrap: Header):
       `${shownText(version.value)} is not a release of Debian or Ubuntu that has a Docker image: build from an image, with 'Bootstrap: docker'`,
     );
   }
-  const include = headers.get('include');
-  const packages = (include?.value ?? '').split(/[\s,]+/).filter(name => name !== '');
-  for (const name of packages) {
-    if (!/^[a-z0-9][a-z0-9+.-]*$/.test(name)) {
-      refuseLine(include?.line ?? line, `${shownText(name)} is not the name of a package`);
-    }
-  }
   const what = `'Bootstrap: debootstrap', 'OSVersion: ${release}'`;
-  return { ...insteadOf(what, bootstrap, `${distribution}:${release}`), packages };
+  return {
+    ...insteadOf(what, bootstrap, `${distribution}:${release}`),
+    packages: includedPackages(headers, /^[a-z0-9][a-z0-9+.-]*$/),
+    manager: 'apt',
+  };
 }
 
 function distributionOf(release: string, mirror: string): 'debian' | 'ubuntu' | undefined {
   if (ubuntuReleases.has(release)) return 'ubuntu';
   if (debianReleases.has(release)) return 'debian';
   return /\b(debian|ubuntu)\b/.exec(mirror.toLowerCase())?.[1] as 'debian' | 'ubuntu' | undefined;
-}
-
-function insteadOf(what: string, { line }: Header, image: string): StageBase {
-  return {
-    image: checkedImage(image, { value: image, line }),
-    packages: [],
-    warning: `The definition file, line ${line}: ${what} is built from the Docker image of the same distribution, ${image}`,
-  };
 }

@@ -48,8 +48,16 @@ umask 002
 cd ${contextFolder} && exec "$@"
 `;
 
-// Sets the variables of the definition file before those that %post set.
-const tryOut = `mkdir -p /.singularity.d/env
+// Sets the variables of the definition file before those that %post set. Apptainer reads them with an interpreter of its
+// own that is much like bash: it knows `source`, and goes on after a file that is missing, where other shells end.
+const tryOut = `if [ -z "$sluice_shell" ] && [ -x /bin/bash ]; then
+    sluice_shell=bash exec /bin/bash ${mounted}/try
+fi
+unset sluice_shell
+if [ -z "$BASH_VERSION" ]; then
+    alias .='command .' source='command .'
+fi
+mkdir -p /.singularity.d/env
 : >>/.singularity.d/env/90-environment.sh
 for sluice_item in /.singularity.d/env/*.sh; do
     if [ -f "$sluice_item" ]; then . "$sluice_item"; fi

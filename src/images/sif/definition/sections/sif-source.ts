@@ -21,7 +21,7 @@ export function localBase(from: Header, ownHost: string): StageBase {
   const file = value.slice(value.lastIndexOf('/') + 1) || 'base.sif';
   refuseLine(
     from.line,
-    `${shownText(value)} is a file on the build machine: push it with 'apptainer push ${shownText(file).slice(1, -1)} oras://${ownHost}/<repository>:<tag>', and build from it with 'Bootstrap: oras' and 'From: ${ownHost}/<repository>:<tag>'`,
+    `a build cannot begin with the file ${shownText(value)}, from the build context or the build machine: push it with 'apptainer push ${shownText(file).slice(1, -1)} oras://${ownHost}/<repository>:<tag>', and build from it with 'Bootstrap: oras' and 'From: ${ownHost}/<repository>:<tag>'`,
   );
 }
 

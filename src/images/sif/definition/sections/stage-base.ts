@@ -1,7 +1,7 @@
 import { parseReference } from '../../../../oci/reference.ts';
 import { OciSyntaxError } from '../../../../oci/syntax-error.ts';
-import { refuseLine } from '../definition-error.ts';
-import type { Header } from '../parser.ts';
+import { refuseLine, shownText } from '../definition-error.ts';
+import type { DefinitionStage, Header } from '../parser.ts';
 
 /** The base of a stage. */
 export interface StageBase {
@@ -9,6 +9,8 @@ export interface StageBase {
   readonly image: string;
   /** Packages to install first. */
   readonly packages: readonly string[];
+  /** The program that installs them. Default: `apt`. */
+  readonly manager?: 'apt' | 'rpm' | 'zypper';
   /** True if the name refers to a Singularity image in a registry. */
   readonly isSif?: true;
   /** Warnings for the caller about the choice of the base. */
@@ -24,4 +26,29 @@ export function checkedImage(image: string, { line }: Header): string {
     if (error instanceof OciSyntaxError) refuseLine(line, error.message);
     throw error;
   }
+}
+
+/** Returns a distribution that is built from its Docker image, with a warning. */
+export function insteadOf(what: string, { line }: Header, image: string): StageBase {
+  return {
+    image: checkedImage(image, { value: image, line }),
+    packages: [],
+    warning: `The definition file, line ${line}: ${what} is built from the Docker image of the same distribution, ${image}`,
+  };
+}
+
+/** Returns the packages of `Include:`. Throws a `Fault` with the line for a name of another form. */
+export function includedPackages(
+  headers: DefinitionStage['headers'],
+  form: RegExp,
+): readonly string[] {
+  const include = headers.get('include');
+  if (include === undefined) return [];
+  const packages = include.value.split(/[\s,]+/).filter(name => name !== '');
+  for (const name of packages) {
+    if (!form.test(name)) {
+      refuseLine(include.line, `${shownText(name)} is not the name of a package`);
+    }
+  }
+  return packages;
 }
