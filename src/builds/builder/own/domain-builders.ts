@@ -59,6 +59,8 @@ interface Place {
   readonly builder: Promise<OwnBuilder | undefined>;
   /** Known once it has started. */
   running?: OwnBuilder | undefined;
+  /** Builds that are about to get it. */
+  wanted: number;
   usedAt: number;
 }
 
@@ -146,7 +148,7 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     const idle: Place[] = [];
     for (const place of places.values()) {
       const { running } = place;
-      if (running && isBusy(running.address)) place.usedAt = now;
+      if (running && (place.wanted > 0 || isBusy(running.address))) place.usedAt = now;
       else if (running && now - place.usedAt >= graceMs) idle.push(place);
     }
     idle.sort((one, other) => one.usedAt - other.usedAt);
@@ -157,19 +159,25 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
   const timer = setInterval(endIdle, Math.min(lookMs, Math.max(idleMs, 50))).unref();
 
   /** Removes states and prunes builders, so that a build finds room on the disk. */
-  const makeRoom = async (place: Place, own: OwnBuilder): Promise<void> => {
+  const makeRoom = async (own: OwnBuilder): Promise<void> => {
     const live = new Map<string, OwnBuilder | undefined>();
     for (const state of leaving.keys()) live.set(state, undefined);
     for (const one of places.values()) live.set(one.directory, one.running);
     await makeStateRoom({ directory, live, stateBytes, log });
     await own.refresh();
-    place.usedAt = performance.now();
   };
 
   const begin = (name: string, isAlone: boolean): Place => {
     const state = join(directory, name);
     const builder = Promise.resolve(leaving.get(state)).then(() => start(state));
-    const place: Place = { name, isAlone, directory: state, builder, usedAt: performance.now() };
+    const place: Place = {
+      name,
+      isAlone,
+      directory: state,
+      builder,
+      wanted: 0,
+      usedAt: performance.now(),
+    };
     places.set(name, place);
     builder.then(running => {
       place.running = running;
@@ -180,28 +188,39 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     return place;
   };
 
-  /** Returns the builder that runs for a place, if it can go on. */
-  const current = async (name: string): Promise<OwnBuilder | undefined> => {
-    const place = places.get(name);
-    if (!place) return undefined;
-    place.usedAt = performance.now();
-    const builder = await place.builder;
-    if (builder && (await isUsable(builder))) return builder;
-    if (places.get(name) === place) await leave(place);
-    return undefined;
+  /** Does something with a place, which is not idle meanwhile. */
+  const hold = async <T>(place: Place, work: () => Promise<T>): Promise<T> => {
+    place.wanted += 1;
+    try {
+      return await work();
+    } finally {
+      place.wanted -= 1;
+      place.usedAt = performance.now();
+    }
   };
+
+  /** Ends the builder of a place if it cannot go on. */
+  const refresh = (place: Place): Promise<void> =>
+    hold(place, async () => {
+      const builder = await place.builder;
+      if (builder && (await isUsable(builder))) return;
+      if (places.get(place.name) === place) await leave(place);
+    });
 
   const get = async (domain: TrustDomain): Promise<OwnBuilder | undefined> => {
     const name = placeName(domain);
-    const running = await current(name);
+    const known = places.get(name);
+    if (known) await refresh(known);
     if (isClosed) return undefined;
     const place = places.get(name) ?? begin(name, domain.isAlone);
-    const builder = running ?? (await place.builder);
-    if (!builder || isClosed) return undefined;
-    await makeRoom(place, builder).catch(err =>
-      log.warn({ err }, 'the free space on the disk of the builder is unknown'),
-    );
-    return builder;
+    return hold(place, async () => {
+      const builder = await place.builder;
+      if (!builder || isClosed) return undefined;
+      await makeRoom(builder).catch(err =>
+        log.warn({ err }, 'the free space on the disk of the builder is unknown'),
+      );
+      return builder;
+    });
   };
 
   return {
