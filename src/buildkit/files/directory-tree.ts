@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { FileTree, TreeEntry } from './file-tree.ts';
 
 const readBytes = 256 * 1024;
+const statsAtOnce = 64;
 
 /**
  * Returns a tree of the files below a local directory. Symlinks stay symlinks and are never followed here. Sockets
@@ -19,9 +20,12 @@ export function directoryTree(root: string, { marksSpecial = false } = {}): File
         return [];
       });
       const entries: TreeEntry[] = [];
-      for (const name of names) {
-        const entry = await entryOf(path, textOf(name, path));
-        if (entry && (marksSpecial || !entry.isSpecial)) entries.push(entry);
+      for (let start = 0; start < names.length; start += statsAtOnce) {
+        const some = names.slice(start, start + statsAtOnce);
+        const found = await Promise.all(some.map(name => entryOf(path, textOf(name, path))));
+        for (const entry of found) {
+          if (entry && (marksSpecial || !entry.isSpecial)) entries.push(entry);
+        }
       }
       return entries;
     },
