@@ -1,8 +1,10 @@
 import type { TreeEntry } from '../buildkit/index.ts';
 import type { TarEntry } from './layer-tar.ts';
 
-/** A file, directory or symbolic link of a build context. Times and owners are absent: they do not change a build. */
-export interface ContextEntry extends Pick<TreeEntry, 'kind' | 'mode' | 'size' | 'target'> {
+/** A file, directory or link of a build context. Times and owners are absent: they do not change a build. */
+export interface ContextEntry extends Pick<TreeEntry, 'mode' | 'size' | 'target'> {
+  /** A `link`, a hard link, is a further name of the file `target`, which comes before it. Its size is 0. */
+  readonly kind: TreeEntry['kind'] | 'link';
   /** Path relative to the root of the context, such as `a/b`. */
   readonly path: string;
 }
@@ -19,6 +21,6 @@ export const contextTypes = {
 /** Returns an entry as it appears in the tar file whose digest identifies a build context. */
 export function tarEntryOf({ path, kind, mode, size, target }: ContextEntry): TarEntry {
   if (kind === 'directory') return { mode, name: `${path}/`, type: kind };
-  if (kind === 'symlink') return { mode, name: path, type: kind, linkname: target ?? '' };
+  if (kind !== 'file') return { mode, name: path, type: kind, linkname: target ?? '' };
   return { mode, name: path, type: 'file', size };
 }

@@ -19,7 +19,7 @@ export function writeEntries(entries: readonly ContextEntry[]): Buffer {
     JSON.stringify({
       ...{ path, kind, mode },
       ...(kind === 'file' ? { size } : {}),
-      ...(kind === 'symlink' ? { target } : {}),
+      ...(kind === 'symlink' || kind === 'link' ? { target } : {}),
     }),
   );
   return gzipSync(lines.map(line => `${line}\n`).join(''));
@@ -93,7 +93,7 @@ function entryOf(line: string): ContextEntry {
   if (kind === 'file') return { path, kind, mode, size };
   if (size !== 0) throw malformed(line);
   if (kind === 'directory') return { path, kind, mode, size };
-  if (kind !== 'symlink' || !isPath(target)) throw malformed(line);
+  if ((kind !== 'symlink' && kind !== 'link') || !isPath(target)) throw malformed(line);
   return { path, kind, mode, size, target };
 }
 

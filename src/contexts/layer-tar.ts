@@ -3,7 +3,7 @@
  * the same, but installs 6 MB of packages with native modules. Source: POSIX.1-2017, pax.
  */
 
-export type TarEntryType = 'file' | 'directory' | 'symlink';
+export type TarEntryType = 'file' | 'link' | 'directory' | 'symlink';
 
 /** A tar entry without time and owner. */
 export interface TarEntry {
@@ -11,14 +11,14 @@ export interface TarEntry {
   readonly name: string;
   readonly type: TarEntryType;
   readonly mode: number;
-  /** Target of a symbolic link. */
+  /** Target of a symbolic or hard link. */
   readonly linkname?: string;
   /** Bytes of a file. */
   readonly size?: number;
 }
 
 const blockSize = 512;
-const typeFlags = { file: '0', symlink: '2', directory: '5', pax: 'x' } as const;
+const typeFlags = { file: '0', link: '1', symlink: '2', directory: '5', pax: 'x' } as const;
 const maxName = 100;
 const maxPrefix = 155;
 // The checksum counts its own field as eight spaces.

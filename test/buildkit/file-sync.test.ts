@@ -108,6 +108,26 @@ suite('files for the builder', () => {
     assert.equal(builder.received.at(-1)?.type, PacketType.PACKET_FIN);
   });
 
+  test('names of one file are links to the first one that is selected', async () => {
+    const file = (name: string, inode?: string) =>
+      ({ name, kind: 'file', mode: 0o644, size: 1, mtimeMs: 0, inode }) as const;
+    const links: FileTree = {
+      list: async () => [file('c', '1'), file('b', '1'), file('d'), file('a', '1'), file('e', '2')],
+      async *read(path) {
+        yield Buffer.from(path);
+      },
+    };
+    assert.deepEqual(await new Builder(links).told(), [
+      ...['a 1a4 1', 'b 1a4 0 a', 'c 1a4 0 a', 'd 1a4 1', 'e 1a4 1'],
+    ]);
+    const builder = new Builder(links, { 'exclude-patterns': ['a'] });
+    assert.deepEqual(await builder.told(), ['b 1a4 1', 'c 1a4 0 b', 'd 1a4 1', 'e 1a4 1']);
+    builder.say(PacketType.PACKET_REQ, 0);
+    assert.equal(await builder.bytes(0), 'b');
+    builder.say(PacketType.PACKET_REQ, 1);
+    assert.match(String(await builder.ended), /requested file 1/);
+  });
+
   test('requested paths are selected in every notation', async () => {
     const odd = memoryTree({ 'ü b': '', 'c+d': '', 'e, f': '', g: '' });
     const paths = async (headers: Record<string, string[]>) =>

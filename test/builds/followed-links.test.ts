@@ -24,6 +24,23 @@ async function contentOf(tree: FileTree, path: string): Promise<string> {
 
 const link = (symlink: string): MemoryFile => ({ symlink });
 
+test('hard links are copies, and so is the target of a link', async () => {
+  const entry = { kind: 'file', mode: 0o644, size: 1, mtimeMs: 0, inode: '1' } as const;
+  const tree = followedLinks({
+    list: async () => [
+      { ...entry, name: 'a' },
+      { ...entry, name: 'b' },
+      { name: 'c', kind: 'symlink', mode: 0o777, size: 0, mtimeMs: 0, target: 'a' },
+    ],
+    read: path => memoryTree({ a: 'x', b: 'x' }).read(path),
+  });
+  const listed = await tree.list('');
+  assert.deepEqual(
+    listed.map(({ name, kind, inode }) => [name, kind, inode]),
+    ['a', 'b', 'c'].map(name => [name, 'file', undefined]),
+  );
+});
+
 test('the targets of links are included', async () => {
   const tree = followedLinks(
     memoryTree({

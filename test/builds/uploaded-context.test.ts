@@ -150,6 +150,7 @@ suite('uploaded build contexts', () => {
       { path: 'd', kind: 'directory', mode: 0o755, size: 0 },
       { path: 'd/f', kind: 'file', mode: 0o644, size: 5 },
       { path: 'd/l', kind: 'symlink', mode: 0o777, size: 0, target: 'f\n"' },
+      { path: 'd/twin', kind: 'link', mode: 0o644, size: 0, target: 'd/f' },
     ];
     assert.deepEqual(await list(entries), entries);
     assert.deepEqual(await list([]), []);
@@ -162,6 +163,8 @@ suite('uploaded build contexts', () => {
     ['{"path":"a","kind":"device","mode":420}\n', /malformed line/],
     ['{"path":"a","kind":"directory","mode":420,"size":3}\n', /malformed line/],
     ['{"path":"a","kind":"file","mode":99999,"size":1}\n', /malformed line/],
+    ['{"path":"a","kind":"link","mode":420,"size":3,"target":"b"}\n', /malformed line/],
+    ['{"path":"a","kind":"link","mode":420}\n', /malformed line/],
     ['{"path":"a","kind":"directory","mode":420}', /does not end with a line break/],
     [`{"path":"${'a'.repeat(100_000)}`, /a line that is too long/],
     // Deeper than Linux allows: each part is a directory.
@@ -199,6 +202,15 @@ suite('uploaded build contexts', () => {
       await refused(
         artifact([{ ...file, path }], [five]),
         /contains a path (that leads out|with a NUL)/,
+      );
+    }
+    const twin: ContextEntry = { path: 'a', kind: 'link', mode: 0o644, size: 0, target: 'f' };
+    await openUploadedContext(content, await artifact([file, twin], [five]));
+    await refused(artifact([twin, file], [five]), /hard link, 'a', to 'f', which is not a file/);
+    for (const target of ['../f', '/f']) {
+      await refused(
+        artifact([file, { ...twin, target }], [five]),
+        /contains a path that leads out/,
       );
     }
   });

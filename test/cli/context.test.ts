@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { chmod, link, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
@@ -11,6 +11,7 @@ import { gunzipSync } from 'node:zlib';
 import { CommandError } from '../../src/cli/command/command.ts';
 import { contextFiles } from '../../src/cli/containers/source/context-files.ts';
 import { readIgnoreFile } from '../../src/cli/containers/source/ignore-file.ts';
+import { measureDirectory } from '../../src/cli/containers/source/measure-directory.ts';
 import {
   contextAdvice,
   contextDirectory,
@@ -108,6 +109,33 @@ test('the same files give the same bytes, and links stay links', async () => {
   );
   assert.equal(digests[0], digests[1]);
   assert.match(digests[0] ?? '', /^sha256:/);
+});
+
+test('hard links are links to the first name that is sent', async () => {
+  await using directory = await makeTempDir('context');
+  await fill(directory, { 'a/one': 'content', 'b/own': 'content' });
+  for (const path of ['a/one', 'b/own']) await chmod(directory.join(path), 0o644);
+  for (const path of ['a', 'b']) await chmod(directory.join(path), 0o755);
+  await symlink('a/one', directory.join('soft'));
+  const sentWithout = async (ignored: string) => {
+    await writeFile(directory.join('Dockerfile.dockerignore'), `Dockerfile*\noutside\n${ignored}`);
+    const sent = await contextDirectory(directory.path, directory.join('Dockerfile'));
+    const packed = (await packContext(sent))?.tarDigest;
+    assert.equal((await measureDirectory(sent)).tarDigest, packed);
+    const links = sent.entries.filter(({ kind }) => kind === 'link');
+    return { packed, links: links.map(({ path, target }) => `${path} ${target}`) };
+  };
+  await link(directory.join('b/own'), directory.join('outside'));
+  const without = {
+    packed: 'sha256:ee2aa39186acd73bd43630262358f44e4fab4e4c5376704ae5204ae2cca10c07',
+    links: [],
+  };
+  assert.deepEqual(await sentWithout(''), without);
+  await link(directory.join('a/one'), directory.join('b/two'));
+  await link(directory.join('a/one'), directory.join('c'));
+  assert.deepEqual((await sentWithout('')).links, ['b/two a/one', 'c a/one']);
+  assert.deepEqual((await sentWithout('a/one\n')).links, ['c b/two']);
+  assert.deepEqual(await sentWithout('b/two\nc'), without);
 });
 
 test('the advice for a large context names its large entries', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { chmod, link, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname } from 'node:path';
@@ -110,10 +110,15 @@ suite('build contexts', { concurrency: 2 }, () => {
   test('COPY takes files, modes and links from it, and its .dockerignore is honoured', async () => {
     const tar = await tarOf([
       [{ name: '.dockerignore' }, '# none of these\n*.secret\n!kept.secret\nbuild\n'],
+      [{ name: '.a-twin', type: 'link', linkname: '.dockerignore' }],
       [{ name: 'run', mode: 0o755 }, '#!/bin/sh\necho ran\n'],
       [{ name: 'dir/', type: 'directory', mode: 0o750 }],
       [{ name: 'dir/file' }, 'content\n'],
       [{ name: 'dir/twin', type: 'link', linkname: 'dir/file' }],
+      [{ name: 'dir/a-twin', type: 'link', linkname: './dir/file' }],
+      [{ name: 'build/shared' }, 'shared\n'],
+      [{ name: 'dir/p', type: 'link', linkname: 'build/shared' }],
+      [{ name: 'dir/q', type: 'link', linkname: 'dir/p' }],
       [{ name: 'dir/link', type: 'symlink', linkname: 'file' }],
       [{ name: 'out', type: 'symlink', linkname: '/etc/passwd' }],
       [{ name: 'password.secret' }, 'no'],
@@ -121,7 +126,7 @@ suite('build contexts', { concurrency: 2 }, () => {
       [{ name: 'build/big' }, 'x'.repeat(100_000)],
     ]);
     const gzip = gzipSync(tar);
-    const dockerfile = `FROM ${base}\nCOPY . /context/\nWORKDIR /context\nCMD ./run; cat dir/link dir/twin kept.secret; readlink out; stat -c %a dir; ls -A\n`;
+    const dockerfile = `FROM ${base}\nCOPY . /context/\nWORKDIR /context\nCMD ./run; cat dir/link dir/twin dir/a-twin kept.secret; readlink out; stat -c %a dir; ls -A; cd dir; stat -c '%n %h' *; cat q; test p -ef q && echo same\n`;
     const answer = await request(dockerfile, {
       buildContext: {
         ...inline(gzip),
@@ -132,7 +137,9 @@ suite('build contexts', { concurrency: 2 }, () => {
     });
     assert.equal(
       await run(answer),
-      'ran\ncontent\ncontent\nyes\n/etc/passwd\n750\n.dockerignore\ndir\nkept.secret\nout\nrun\n',
+      'ran\ncontent\ncontent\ncontent\nyes\n/etc/passwd\n750\n.a-twin\n.dockerignore\ndir\nkept.secret\nout\nrun\n' +
+        // Hard links stay links between the names that are copied.
+        'a-twin 3\nfile 3\nlink 1\np 2\nq 2\ntwin 3\nshared\nsame\n',
     );
     // The same files packed in another way are the same build; other files are not.
     const again = await request(dockerfile, { buildContext: inline(gzipSync(tar, { level: 1 })) });
@@ -152,16 +159,20 @@ suite('build contexts', { concurrency: 2 }, () => {
     assert.equal(await run(alone), 'dependencies: [bwa]\n');
     // Nor does a context hide it.
     const tar = await tarOf([
-      [{ name: '.dockerignore' }, '*\n!a'],
+      [{ name: '.dockerignore' }, '*\n!a\n!z\n!.dockerignore\n'],
+      [{ name: 'z', type: 'link', linkname: '.dockerignore' }],
       [{ name: 'conda.yml' }, 'not this one\n'],
       [{ name: 'a' }, 'from the context\n'],
       [{ name: 'b' }, 'ignored\n'],
     ]);
-    const both = await request(`${dockerfile}COPY a b* /context/\n`, {
+    const both = await request(`${dockerfile}COPY a b* z .dockerignore /context/\n`, {
       condaFile,
       buildContext: inline(gzipSync(tar)),
     });
-    assert.equal(await run(both), 'dependencies: [bwa]\nfrom the context\n');
+    assert.equal(
+      await run(both),
+      'dependencies: [bwa]\nfrom the context\n*\n!a\n!z\n!.dockerignore\n',
+    );
     const other = await request(`${dockerfile}RUN mkdir /context && touch /context/a\n`, {
       condaFile: base64('dependencies: [samtools]\n'),
     });
@@ -252,9 +263,11 @@ suite('build contexts', { concurrency: 2 }, () => {
     for (const name of ['twin-1', 'twin-2']) await writeFile(path(`context/${name}`), twin);
     await symlink('d1/f1', path('context/link'));
     await chmod(path('context/d1/f1'), 0o755);
+    await link(path('context/d1/f1'), path('context/d3/hard'));
+    await link(path('context/d3/f3'), path('outside'));
     await writeFile(path('context/.dockerignore'), 'd2\nDockerfile\n');
     const sums =
-      'find . -type f | LC_ALL=C sort | xargs -n 500 sha256sum; find . -type f -perm 755; readlink link';
+      'find . -type f | LC_ALL=C sort | xargs -n 500 sha256sum; find . -type f -perm 755; readlink link; stat -c %h d1/f1 d3/hard d3/f3';
     const dockerfile = `FROM ${base}\nCOPY . /context/\nWORKDIR /context\nCMD ${sums}\n`;
     await writeFile(path('context/Dockerfile'), dockerfile);
     const build = async (...options: string[]) => {

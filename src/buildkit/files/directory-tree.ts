@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { FileTree, TreeEntry } from './file-tree.ts';
 
 const readBytes = 256 * 1024;
+const statsAtOnce = 64;
 
 /**
  * Returns a tree of the files below a local directory. Symlinks stay symlinks and are never followed here. Sockets
@@ -19,9 +20,12 @@ export function directoryTree(root: string, { marksSpecial = false } = {}): File
         return [];
       });
       const entries: TreeEntry[] = [];
-      for (const name of names) {
-        const entry = await entryOf(path, textOf(name, path));
-        if (entry && (marksSpecial || !entry.isSpecial)) entries.push(entry);
+      for (let start = 0; start < names.length; start += statsAtOnce) {
+        const some = names.slice(start, start + statsAtOnce);
+        const found = await Promise.all(some.map(name => entryOf(path, textOf(name, path))));
+        for (const entry of found) {
+          if (entry && (marksSpecial || !entry.isSpecial)) entries.push(entry);
+        }
       }
       return entries;
     },
@@ -29,11 +33,20 @@ export function directoryTree(root: string, { marksSpecial = false } = {}): File
   };
 }
 
+/** Returns the text that all names of one file share. A number of JavaScript is too short for some file systems. */
+async function inodeOf(path: string): Promise<string> {
+  const { dev, ino } = await lstat(path, { bigint: true });
+  return `${dev}:${ino}`;
+}
+
 async function entryOf(directory: string, name: string): Promise<TreeEntry | undefined> {
   const path = join(directory, name);
   const found = await lstat(path);
   const common = { name, mode: found.mode & 0o7777, mtimeMs: found.mtimeMs };
-  if (found.isFile()) return { ...common, kind: 'file', size: found.size };
+  if (found.isFile()) {
+    const file = { ...common, kind: 'file', size: found.size } as const;
+    return found.nlink > 1 ? { ...file, inode: await inodeOf(path) } : file;
+  }
   if (found.isDirectory()) return { ...common, kind: 'directory', size: 0 };
   if (found.isSocket()) return undefined;
   if (!found.isSymbolicLink()) return { ...common, kind: 'file', size: 0, isSpecial: true };

@@ -11,6 +11,11 @@ export interface TreeEntry {
   readonly mtimeMs: number;
   /** Target of a symlink. */
   readonly target?: string;
+  /**
+   * The same text for all names of one file (hard links): a builder makes them one file again. Only for files with
+   * several names.
+   */
+  readonly inode?: string | undefined;
   /** True for a pipe or a device, which a tree cannot hold: its reader decides what that means. */
   readonly isSpecial?: true;
 }

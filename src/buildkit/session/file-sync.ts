@@ -68,18 +68,29 @@ async function sendTree(call: PacketCall, tree: FileTree, selection: TreeSelecti
   await call.send({ type: PacketType.PACKET_FIN });
 }
 
-/** Sends the list of all entries. Adds each file to `paths` under the number that its position gives it. */
+/**
+ * Sends the list of all entries. Adds each file to `paths` under the number that its position gives it. A further name
+ * of a file becomes a hard link to the first name that the builder sees.
+ */
 async function tell(
   call: PacketCall,
   tree: FileTree,
   selection: TreeSelection,
   paths: Map<number, string>,
 ): Promise<void> {
+  const firstNames = new Map<string, string>();
   let number = 0;
   for await (const { path, entry } of walkTree(tree, selection)) {
-    if (entry.kind === 'file') paths.set(number, path);
+    const { inode } = entry;
+    const firstName = inode === undefined ? undefined : firstNames.get(inode);
+    if (inode !== undefined && firstName === undefined) firstNames.set(inode, path);
+    if (entry.kind === 'file' && firstName === undefined) paths.set(number, path);
     number += 1;
-    await call.send({ type: PacketType.PACKET_STAT, stat: statOf(path, entry) });
+    const stat = statOf(path, entry);
+    await call.send({
+      type: PacketType.PACKET_STAT,
+      stat: firstName === undefined ? stat : { ...stat, size: 0n, linkname: firstName },
+    });
   }
   await call.send({ type: PacketType.PACKET_STAT });
 }

@@ -28,7 +28,7 @@ interface Found {
 
 /**
  * Returns the same tree with each symbolic link replaced by its target, as `cp -L` copies it. Links out of the tree, to
- * nothing, back to one of their own directories, or through too many other links stay links.
+ * nothing, back to one of their own directories, or through too many other links stay links. Hard links become copies.
  */
 export function followedLinks(tree: FileTree): FileTree {
   const lists = new Map<string, Promise<ReadonlyMap<string, TreeEntry>>>();
@@ -95,7 +95,7 @@ export function followedLinks(tree: FileTree): FileTree {
       const target = found && !chain.includes(found.path) ? found : undefined;
       if (isFollowed || target) followed += 1;
       if (followed > maxFollowed) throw tooMany();
-      const kept = target ? { ...target.entry, name: entry.name } : entry;
+      const kept = { ...(target?.entry ?? entry), name: entry.name, inode: undefined };
       const path = target?.path ?? joined(real, entry.name);
       const name = joined(directory, entry.name);
       if (kept.kind === 'directory') {

@@ -30,13 +30,14 @@ const usualLimits: TarLimits = { maxEntries, maxPathText: 64 * 1024 * 1024 };
 
 /**
  * Index of the entries of a tar file. Nothing is ever unpacked, so no entry can reach outside. Symlinks stay links for
- * the builder to follow; a hard link becomes the file that it names. Source: POSIX.1-2017, pax.
+ * the builder to follow; a hard link becomes a further name of the file that it names. Source: POSIX.1-2017, pax.
  */
 export class TarIndex {
   readonly #directories = new Map<string, Map<string, Node>>([['', new Map()]]);
   readonly #limits: TarLimits;
   #entries = 0;
   #pathText = 0;
+  #inodes = 0;
 
   constructor(limits: TarLimits = usualLimits) {
     this.#limits = limits;
@@ -93,9 +94,12 @@ export class TarIndex {
         }
         return { entry: { ...common, kind: 'symlink', target: linkname }, offset };
       case 'link': {
-        const target = this.#find(cleanPath(linkname ?? ''));
+        const targetPath = cleanPath(linkname ?? '');
+        const target = this.#find(targetPath);
         if (target && target.entry.kind !== 'directory') {
-          return { ...target, entry: { ...target.entry, name } };
+          const { entry } =
+            target.entry.kind === 'file' ? this.#linked(targetPath, target) : target;
+          return { ...target, entry: { ...entry, name } };
         }
         return refuse(
           `contains a hard link, ${shown(path)}, to ${shown(linkname ?? '')}, which is not a file before it`,
@@ -106,6 +110,15 @@ export class TarIndex {
           `contains something other than files, directories and links, ${shown(path)}: leave it out`,
         );
     }
+  }
+
+  /** Returns a file of the index as one that has several names. */
+  #linked(path: string, file: Node): Node {
+    if (file.entry.inode !== undefined) return file;
+    this.#inodes += 1;
+    const linked = { ...file, entry: { ...file.entry, inode: String(this.#inodes) } };
+    this.#put(path, linked);
+    return linked;
   }
 
   #find(path: string): Node | undefined {

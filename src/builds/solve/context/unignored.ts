@@ -12,7 +12,10 @@ export function withoutIgnoring(tree: FileTree, paths: readonly string[]): FileT
       const entries = await tree.list(directory);
       if (directory !== '') return entries;
       return entries.map(entry =>
-        isIgnoreFile(entry) ? { ...entry, size: entry.size + exceptions.length } : entry,
+        isIgnoreFile(entry)
+          ? // Other names of the file keep the content that was sent.
+            { ...entry, size: entry.size + exceptions.length, inode: undefined }
+          : entry,
       );
     },
     async *read(path) {

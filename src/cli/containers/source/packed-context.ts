@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Found } from '../../../buildkit/files/index.ts';
 import { type ContextEntry, tarEntryOf } from '../../../contexts/context-entry.ts';
 import { CommandError } from '../../command/command.ts';
 import { contextFiles } from './context-files.ts';
@@ -38,12 +39,24 @@ export async function contextDirectory(
     throw new CommandError(`${path} is neither a directory nor the URL of a tar.gz file`, 2);
   }
   const { files, isFiltered } = await contextFiles(path, dockerfile);
-  const entries = files.map(found => ({ ...found.entry, path: found.path }));
+  const entries = linkedEntries(files);
   const hasIgnoreFile = entries.some(entry => entry.path === '.dockerignore');
   const bytes = entries.reduce((sum, { size }) => sum + size, 0);
   // The mark matters only when the server would apply a .dockerignore. Otherwise it would change the key without a
   // reason.
   return { path, entries, bytes, isFiltered: isFiltered && hasIgnoreFile };
+}
+
+/** Returns the entries of files. A further name of a file is a link to its first name. */
+function linkedEntries(files: readonly Found[]): ContextEntry[] {
+  const firstNames = new Map<string, string>();
+  return files.map(({ path, entry }) => {
+    const { inode } = entry;
+    const target = inode === undefined ? undefined : firstNames.get(inode);
+    if (target !== undefined) return { path, kind: 'link', mode: entry.mode, size: 0, target };
+    if (inode !== undefined) firstNames.set(inode, path);
+    return { ...entry, path };
+  });
 }
 
 /** Returns a small context packed for a request, with the same bytes for the same files; undefined for a large one. */

@@ -70,6 +70,7 @@ export function contextFilesPage({ id, total, bytes, from, entries }: ContextFil
 function row({ path, kind, size, mode, target }: ContextEntry): Html {
   const name = html`<code>${shownText(path)}${kind === 'directory' && '/'}</code>`;
   return html`<tr><th scope="row">${name}${
-    target !== undefined && kind === 'symlink' && html` → <code>${shownText(target)}</code>`
+    target !== undefined &&
+    html` ${kind === 'link' ? 'hard link to' : '→'} <code>${shownText(target)}</code>`
   }</th><td class="number">${kind === 'file' && byteText(size)}</td><td><code>${mode.toString(8).padStart(4, '0')}</code></td></tr>`;
 }
