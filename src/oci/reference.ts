@@ -81,9 +81,11 @@ export function parseReference(text: string): Reference {
   const colon = named.lastIndexOf(':');
   const hasTag = colon > named.lastIndexOf('/');
   const tag = hasTag ? named.slice(colon + 1) : undefined;
-  if (tag !== undefined && !isTag(tag)) refuse(`'${tag.slice(0, 60)}' is not a tag`);
+  if (tag !== undefined && !isTag(tag))
+    refuse(`'${tag.slice(0, 60)}' is not a tag (at most 128 letters, digits and . _ -)`);
   const { registry, repository } = splitName(hasTag ? named.slice(0, colon) : named);
-  if (!isRegistry(registry)) refuse(`'${registry.slice(0, 60)}' is not a registry host`);
+  if (!isRegistry(registry))
+    refuse(`'${registry.slice(0, 60)}' is not a registry host (write host or host:port)`);
   if (repository.length > maxNameLength) refuse(`it is longer than ${maxNameLength} characters`);
   if (!repositoryPattern.test(repository)) {
     refuse(

@@ -31,9 +31,13 @@ export function parsePullPath(path: string): PullPath {
   }
   const repository = path.slice(first + 1, beforeLast);
   if (!isRepository(repository)) {
-    throw new Fault('name-invalid', 'The image path is not a valid repository name', {
-      phase: 'request',
-    });
+    throw new Fault(
+      'name-invalid',
+      'The image path is not a valid repository name: pull the name exactly as the container request returned it',
+      {
+        phase: 'request',
+      },
+    );
   }
   const reference = decodeSegment(path.slice(last + 1));
   checkReference(kind, reference);

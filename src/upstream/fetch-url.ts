@@ -20,14 +20,20 @@ export async function fetchUrl(
     if (!next) {
       if (answer.status === 200) return answer;
       answer.body.destroy();
-      throw new Fault('bad-request', `${url.host} answered ${answer.status}`, {
+      const remedy =
+        answer.status >= 500 ? 'try again later' : 'check that the address is right and public';
+      throw new Fault('bad-request', `${url.host} answered ${answer.status}: ${remedy}`, {
         phase: 'upstream',
       });
     }
     answer.body.destroy();
     hop = next;
   }
-  throw new Fault('bad-request', `${url.host} redirects more than ${maxRedirects} times`, {
-    phase: 'upstream',
-  });
+  throw new Fault(
+    'bad-request',
+    `${url.host} redirects more than ${maxRedirects} times: use the final address`,
+    {
+      phase: 'upstream',
+    },
+  );
 }

@@ -76,6 +76,11 @@ const refusals: readonly (readonly [string, BuildWish, RegExp])[] = [
   ],
   ['an SSH key for the default repository', { ssh: { a: [keys.one] } }, /requires 'buildRepo/],
   ['an SSH agent with a path for an id', { ...own, ssh: { '../a': [keys.one] } }, /'ssh': an id/],
+  [
+    'more SSH keys than a request may have, of several agents',
+    { ...own, ssh: { a: Array(11).fill(keys.one), b: Array(10).fill(keys.one) } },
+    /'ssh' has 21 keys, at most 20 are allowed/,
+  ],
   ['an SSH agent without a key', { ...own, ssh: { a: [] } }, /'ssh.a' has no key/],
   [
     'an SSH key that is not base64',

@@ -74,7 +74,7 @@ const refused: readonly [what: string, contexts: Record<string, string>, message
   ['a name that is none', { 'a b': 'x' }, /'namedContexts\.a b': Invalid image name/],
   ['one platform of an image', { 'a::linux/amd64': 'x' }, /'namedContexts\.a::linux\/amd64'/],
   ['an image that is none', { a: 'https://x.io' }, /'namedContexts\.a': .*protocol/],
-  ['a name that is not an image', { 'scratch:latest': 'x' }, /'scratch' cannot be replaced/],
+  ['a name that is not an image', { 'scratch:latest': 'x' }, /'scratch' cannot be replaced: name/],
   ['the build context', { context: 'x' }, /'context' cannot be replaced/],
   ['two names for one image', { alpine: 'x', 'alpine:latest': 'y' }, /two names for one/],
 ];

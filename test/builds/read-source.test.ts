@@ -140,7 +140,11 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
     entries('bwa', 'https://x.example.com/conda.lock'),
     /a lock file must be the only item/,
   ],
-  ['a git repository as lock file', entries('https://x.example.com/a.git'), /is a git repository/],
+  [
+    'a git repository as lock file',
+    entries('https://x.example.com/a.git'),
+    /is a git repository: write/,
+  ],
   [
     'a lock file by ftp',
     entries('ftp://x.example.com/conda.lock'),
@@ -160,7 +164,7 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
   [
     'a bad checksum',
     entries('@EXPLICIT\nhttps://x.example.com/a-1-0.conda#12'),
-    /line 2': '#12' is not an MD5/,
+    /line 2': '#12' is not a checksum: write/,
   ],
   [
     'a channel with a blank',

@@ -132,7 +132,7 @@ const refused: Readonly<Record<string, readonly [() => object | string | Buffer,
   ],
   'a Dockerfile of 40,000 instructions': [
     () => dockerfile(`FROM a\n${times(40_000, 'RUN a\n')}`),
-    /'containerFile' has more than 10000 lines/,
+    /'containerFile' has more than 10000 lines: put/,
   ],
   '2400 stages that copy from each other': [
     () => dockerfile(texts(2400, at => `FROM 0 AS a${at}\nCOPY --from=a${at - 1} a b\n`).join('')),

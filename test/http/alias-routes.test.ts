@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { startFaultWorld } from '../faults/fault-world.ts';
-import { call, type Reply } from '../faults/http-client.ts';
+import { assertApiFault, call, type Reply } from '../faults/http-client.ts';
 
 const login = { authorization: `Basic ${btoa('admin:open sesame')}` };
 const json = (reply: Reply) => JSON.parse(reply.body.toString());
@@ -46,6 +46,10 @@ suite('routes of other services', { concurrency: 2 }, () => {
       const view = await call(`${world.sluice.url}/view/builds/${id}`);
       assert.equal(view.status, 303, id);
       assert.equal(view.headers.location, `/v1alpha1/builds/${target}`);
+    }
+    for (const id of [key, `bd-${key}`]) {
+      const view = await call(`${world.sluice.url}/view/builds/${id}`);
+      assertApiFault(view, 404, /without the number of the build: add it/);
     }
     // An address in other letters is another address.
     for (const path of ['/Service-Info', '/V1alpha1/inspect', '/V2/', '/Health']) {

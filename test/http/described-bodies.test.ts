@@ -1,18 +1,19 @@
-/** What the OpenAPI document says of bodies is what the server checks: for generated bodies, at and beyond each limit. */
+/** What the OpenAPI document says of bodies and queries is what the server checks: for generated ones, at and beyond each limit. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { Fault } from '../../src/foundation/fault.ts';
-import { jsonApiRoutes } from '../../src/http/api/json-api.ts';
+import { describeJsonApi, jsonApiRoutes } from '../../src/http/api/json-api.ts';
 import { type JsonSchema, jsonSchema } from '../../src/http/route/json-schema.ts';
-import { parseBody } from '../../src/http/route/parse-input.ts';
+import { parseBody, parseQuery } from '../../src/http/route/parse-input.ts';
 import { postJson } from '../faults/fault-world.ts';
 import { startSluice } from '../world/sluice.ts';
 
 const routes = jsonApiRoutes.flatMap(({ id, path, body }) =>
   body ? [{ id, path, schema: body.schema, described: jsonSchema(body.schema) }] : [],
 );
+const document = describeJsonApi('test');
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
 
 /** Returns values that a schema accepts, and values that are just outside of it. */
@@ -112,6 +113,57 @@ for (const { id, schema, described } of routes) {
       { numRuns: 3000 },
     );
     assert.ok(taken > 50 && refused > 50, `${taken} accepted, ${refused} refused`);
+  });
+}
+
+// A day, a time, a repository and a platform, each right for some parameter.
+const usualTexts = fc.constantFrom(
+  '2026-01-31',
+  '2026-01-31T12:00:00Z',
+  'team/tool',
+  'linux/amd64',
+);
+
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly required?: boolean;
+  readonly schema: JsonSchema;
+}
+
+for (const { id, method, path, query } of jsonApiRoutes) {
+  if (!query) continue;
+  test(`the query of ${id} is accepted if the document accepts it, and only then`, () => {
+    const operation = document.paths[path]?.[method] as unknown as {
+      parameters: readonly Parameter[];
+    };
+    const parameters = operation.parameters.filter(one => one.in === 'query');
+    const properties = Object.fromEntries(parameters.map(({ name, schema }) => [name, schema]));
+    const required = parameters.filter(one => one.required).map(({ name }) => name);
+    const isDescribed = ajv.compile({ type: 'object', properties, required });
+    const values = Object.entries(properties).map(([name, one]) => [
+      name,
+      one.type === 'string' ? fc.oneof(usualTexts, ownValuesOf(one)) : ownValuesOf(one),
+    ]);
+    const queries = fc.record(Object.fromEntries(values) as Record<string, fc.Arbitrary<unknown>>, {
+      requiredKeys: [],
+    });
+    fc.assert(
+      fc.property(queries, given => {
+        const texts = Object.entries(given).map(([name, value]) => [name, String(value)]);
+        let fault: string | undefined;
+        try {
+          // The server ignores a parameter that it does not know.
+          parseQuery({ query }, { ...Object.fromEntries(texts), unknown: 'x' });
+        } catch (error) {
+          assert.ok(error instanceof Fault && error.status === 400, String(error));
+          fault = error.message;
+        }
+        const says = isDescribed(given) ? 'accepts' : ajv.errorsText(isDescribed.errors);
+        assert.equal(isDescribed(given), fault === undefined, `${says}; the server: ${fault}`);
+      }),
+      { numRuns: 500 },
+    );
   });
 }
 

@@ -224,7 +224,7 @@ test('unusable TLS files prevent the start, with a remedy', async () => {
   for (const [tls, message] of [
     [
       { certificate: first.certificate },
-      /'tls.listen', 'tls.certificate' and 'tls.key' go together/,
+      /'tls.listen', 'tls.certificate' and 'tls.key' go together: set all three, or none/,
     ],
     [{ clientCa: first.authority }, /'tls.clientCa' requires 'tls.listen'/],
     [{ ...complete, key: directory.join('none.key') }, /The TLS files cannot be used .*none\.key/],

@@ -105,6 +105,18 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     /'cacheRepository' must be a repository/,
   ],
   ['an SSH key without its list', { ssh: { default: 'a2V5' } }, 400, /'ssh\.default'.* array/],
+  [
+    'more secrets than a request may have',
+    { secrets: Object.fromEntries(Array.from({ length: 21 }, (_, at) => [`s${at}`, 'YQ=='])) },
+    400,
+    /'secrets' has 21 entries, at most 20 are allowed/,
+  ],
+  [
+    'a secret above the limit',
+    { secrets: { token: 'YWFh'.repeat(16_385) } },
+    400,
+    /'secrets\.token' is longer than 65536 characters of base64/,
+  ],
   ['SSH keys for an image', { ssh: { default: ['a2V5'] } }, 400, /'ssh' is for builds/],
   ['a day that no month has', { timestamp: '2026-02-30T12:00:00Z' }, 400, /'timestamp' is not/],
   ['a wrong timestamp', { timestamp: 'yesterday' }, 400, /'timestamp' is not an ISO 8601/],
@@ -138,7 +150,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'an image with a port of no network',
     { containerImage: 'r.example.com:99999/app' },
     400,
-    /'containerImage': .*not a registry host/,
+    /'containerImage': .*not a registry host .write host/,
   ],
   [
     'an unknown platform',

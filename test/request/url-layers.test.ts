@@ -112,10 +112,10 @@ test('a failed download of a layer is reported with its host and the reason', as
     response.end();
   });
   for (const [name, reason] of [
-    ['missing.tar.gz', /answered 404/],
+    ['missing.tar.gz', /answered 404: check that the address is right/],
     ['cut.tar.gz', /could not be fetched from/],
     ['hang.tar.gz', /no response within/],
-    ['circle', /redirects more than 5 times/],
+    ['circle', /redirects more than 5 times: use the final address/],
   ] as const) {
     const reply = await ask('layers/broken', { location: layerUrl(name) });
     faultIds.push(assertApiFault(reply, 400, reason));

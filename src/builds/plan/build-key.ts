@@ -67,9 +67,13 @@ export function canonicalText(identity: BuildIdentity): string {
     ...optionFields(identity.options ?? {}),
   ]);
   if (document.isWellFormed()) return document;
-  throw new Fault('bad-request', 'The request contains text that is not well-formed Unicode', {
-    phase: 'request',
-  });
+  throw new Fault(
+    'bad-request',
+    'The request contains text that is not well-formed Unicode: send its texts as UTF-8',
+    {
+      phase: 'request',
+    },
+  );
 }
 
 /** The fields of a config, in the order of docs/build-key.md. */

@@ -18,7 +18,10 @@ export function readNamedContexts(submitted: Readonly<Record<string, string>> = 
     const field = `namedContexts.${name.slice(0, 80)}`;
     inField(field, () => parseReference(name));
     const short = contextName(name);
-    if (reserved.has(short)) refuse(`'${field}': ${shown(short)} cannot be replaced`);
+    if (reserved.has(short))
+      refuse(
+        `'${field}': ${shown(short)} cannot be replaced: name another image or stage of the Dockerfile`,
+      );
     return [short, formatReference(inField(field, () => parseReference(image)))] as const;
   });
   const read = new Map(contexts);

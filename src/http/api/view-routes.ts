@@ -1,4 +1,5 @@
 import type { ParameterizedContext } from 'koa';
+import { Fault } from '../../foundation/fault.ts';
 import { apiRoute } from './api-route.ts';
 import { locationSchema } from './container/answer-schema.ts';
 
@@ -27,7 +28,16 @@ export const viewRoutes = [
     summary: 'Redirects to the details of a build',
     access: 'anybody',
     answers,
+    faults: ['not-found'],
     run({ ctx, params }, _: object) {
+      // One recipe can have several builds, so its key has no details of its own.
+      if (/^(?:bd-)?[0-9a-f]{32}$/.test(params.buildId)) {
+        throw new Fault(
+          'not-found',
+          `${params.buildId} is an id without the number of the build: add it, such as ${params.buildId}_1`,
+          { phase: 'request' },
+        );
+      }
       const id = params.buildId.replace(/-(\d+)$/, '_$1');
       return redirect(ctx, `/v1alpha1/builds/${encodeURIComponent(id)}`);
     },

@@ -183,10 +183,12 @@ function pathParameters({ path, params = {} }: Declaration, schemaOf: SchemaOf):
 
 function queryParameters({ query }: Declaration, schemaOf: SchemaOf): object[] {
   if (!query) return [];
-  const { properties = {} }: JsonSchema = schemaOf(query);
+  const { properties = {}, required }: JsonSchema = schemaOf(query);
+  const needed = new Set(required as readonly string[] | undefined);
   return Object.entries(properties).map(([name, { description, ...schema }]) => ({
     name,
     in: 'query',
+    ...(needed.has(name) ? { required: true } : {}),
     ...(description ? { description } : {}),
     schema,
   }));

@@ -83,9 +83,13 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       const expiresAt = wanted.expiresAt ?? until;
       // SQLite stores a fraction also in a column of whole numbers, and PostgreSQL rejects it.
       if (expiresAt !== undefined && !Number.isSafeInteger(expiresAt)) {
-        throw new Fault('bad-request', 'The expiration of a token must be a whole number of ms', {
-          phase: 'request',
-        });
+        throw new Fault(
+          'bad-request',
+          'The expiration of a token is not a time: write a date and a time, such as 2031-01-31T12:00:00Z',
+          {
+            phase: 'request',
+          },
+        );
       }
       if (expiresAt !== undefined && !(expiresAt > at)) {
         throw new Fault('bad-request', 'A token must expire in the future', { phase: 'request' });

@@ -99,9 +99,13 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
 function workspaceNumber(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new Fault('bad-request', 'The id of a workspace is a whole number', {
-    phase: 'credentials',
-  });
+  throw new Fault(
+    'bad-request',
+    'The workspace id must be a whole number: send the id of the workspace, not its name',
+    {
+      phase: 'credentials',
+    },
+  );
 }
 
 function entryOf({ id, name, provider, shown, description }: KeptCredentials): CredentialEntry {

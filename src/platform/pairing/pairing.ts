@@ -67,7 +67,8 @@ export function createPairing(deps: PairingDeps): Pairing {
         'No platform can pair with this server: ask its operator to set platform.pairingToken',
       );
     }
-    if (!isSame(shown, deps.token ?? '')) refuse('The pairing token is wrong');
+    if (!isSame(shown, deps.token ?? ''))
+      refuse('The pairing token is wrong: send the value of platform.pairingToken');
     const address = url.searchParams.get('endpoint') ?? '';
     if (address === '') {
       throw new Fault('bad-request', "The address of the platform is missing: '?endpoint=<url>'");

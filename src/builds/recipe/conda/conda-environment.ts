@@ -166,7 +166,9 @@ function readVariables(field: string, variables: unknown): readonly string[] {
   return sortedOnce(
     Object.entries(variables).map(([name, value]) => {
       if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-        refuse(`'${field}': ${shown(name)} is not a name for a variable`);
+        refuse(
+          `'${field}': ${shown(name)} is not a name for a variable: use letters, digits and '_', and begin with no digit`,
+        );
       }
       const isScalar = ['string', 'number', 'boolean'].includes(typeof value);
       if (!isScalar) refuse(`'${field}.${name}' is ${describe(value)}: write a text`);

@@ -52,7 +52,10 @@ export function readCondaOptions(
 
 function readImage(field: string, text: string): string {
   const name = oneLine(field, text);
-  if (name === 'scratch') refuse(`'${field}': conda packages require an image with a C library`);
+  if (name === 'scratch')
+    refuse(
+      `'${field}': conda packages require an image with a C library, and 'scratch' is empty: name another image, or leave the field out`,
+    );
   try {
     return formatReference(parseReference(name));
   } catch (error) {
@@ -85,7 +88,10 @@ function readCommand(field: string, text: string): string {
     );
   }
   const command = line.replace(/^RUN\s+/, '');
-  if (command === '') refuse(`'${field}': ${shown(line)} runs nothing`);
+  if (command === '')
+    refuse(
+      `'${field}': ${shown(line)} runs nothing: write a command after RUN, or remove the entry`,
+    );
   return isPlain(command) ? `RUN ${command}` : `RUN ["/bin/sh", "-c", ${JSON.stringify(command)}]`;
 }
 

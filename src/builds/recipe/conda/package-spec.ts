@@ -82,7 +82,9 @@ export function readPackageUrl(field: string, text: string): string {
     refuse(`'${field}': ${shown(url)} is not a conda package: its name ends in .conda or .tar.bz2`);
   }
   if (!/^(?:#(?:sha256:)?[0-9a-f]{32}(?:[0-9a-f]{32})?)?$/.test(checksum)) {
-    refuse(`'${field}': ${shown(checksum)} is not an MD5 or SHA-256 in lower-case hex`);
+    refuse(
+      `'${field}': ${shown(checksum)} is not a checksum: write '#' and the MD5, or '#sha256:' and the SHA-256, in lower-case hex`,
+    );
   }
   return url + checksum;
 }

@@ -27,7 +27,8 @@ export function base64Text(field: string, base64: string): string {
   } catch {
     refuse(`'${field}' is not UTF-8 text: send the file itself, base64-encoded`);
   }
-  if (linesIn(bytes) > maxLines) refuse(`'${field}' has more than ${maxLines} lines`);
+  if (linesIn(bytes) > maxLines)
+    refuse(`'${field}' has more than ${maxLines} lines: put long files into 'buildContext'`);
   if (text.trim() === '') refuse(`'${field}' is empty: put the file's content in it`);
   if (text.includes('\0')) refuse(`'${field}' contains a NUL character: it is not a text file`);
   return text;

@@ -14,6 +14,7 @@ export function oneLine(field: string, text: string): string {
   if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(line)) {
     refuse(`'${field}': ${shown(line)} contains a line break or control character: remove it`);
   }
-  if (!line.isWellFormed()) refuse(`'${field}': ${shown(line)} is not well-formed Unicode`);
+  if (!line.isWellFormed())
+    refuse(`'${field}': ${shown(line)} is not well-formed Unicode: send it as UTF-8`);
   return line;
 }

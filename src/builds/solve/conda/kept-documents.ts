@@ -14,7 +14,11 @@ export async function keptDocument(
   const build = await store.find(id);
   if (!build) throw missing(`There is no build ${id}`);
   // The lock file of an image that BuildKit made also lists the packages of pip.
-  if (name === 'explicit') return build.lockFile ?? refuse('This build has no lock file');
+  if (name === 'explicit')
+    return (
+      build.lockFile ??
+      refuse('This build has no lock file: only finished builds of Conda packages have one')
+    );
   const solution = await store.solution(id);
   if (solution !== undefined) return writeDocument(solution, name);
   throw missing(

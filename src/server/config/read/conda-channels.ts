@@ -34,7 +34,9 @@ function credentialsOf(key: string, entry: Entry): ChannelCredentials | undefine
   const username = entry.username ?? (decodeURIComponent(url.username) || undefined);
   const password = entry.password ?? (decodeURIComponent(url.password) || undefined);
   if ((username === undefined) !== (password === undefined)) {
-    throw new ConfigError(`${settingOf(key)}: 'username' and 'password' go together`);
+    throw new ConfigError(
+      `${settingOf(key)}: 'username' and 'password' go together: set both, or neither`,
+    );
   }
   const token = entry.token ?? written?.token;
   if (token !== undefined && username !== undefined) {

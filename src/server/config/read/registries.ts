@@ -67,7 +67,9 @@ function registrySettings(
   { username, password, ca, ...rest }: Config['registries'][string],
 ): RegistrySettings {
   if ((username === undefined) !== (password === undefined)) {
-    throw new ConfigError(`registries.${host}: 'username' and 'password' go together`);
+    throw new ConfigError(
+      `registries.${host}: 'username' and 'password' go together: set both, or neither`,
+    );
   }
   return {
     ...rest,
@@ -84,6 +86,9 @@ function fromDocker(name: string, read: () => string): CredentialSource {
     return dockerConfigCredentials(read());
   } catch (cause) {
     // Leaves out the parser's message, which would show a part of the file.
-    throw new ConfigError(`${name} cannot be read as a Docker configuration`, { cause });
+    throw new ConfigError(
+      `${name} cannot be read as a Docker configuration: use the config.json that 'docker login' writes`,
+      { cause },
+    );
   }
 }

@@ -22,7 +22,9 @@ export function tlsSettings({ tls }: Pick<Config, 'tls'>): TlsSettings | undefin
     throw new ConfigError("'tls.clientCa' requires 'tls.listen', 'tls.certificate' and 'tls.key'");
   }
   if (listen === undefined || certificate === undefined || key === undefined) {
-    throw new ConfigError("'tls.listen', 'tls.certificate' and 'tls.key' go together");
+    throw new ConfigError(
+      "'tls.listen', 'tls.certificate' and 'tls.key' go together: set all three, or none",
+    );
   }
   const isClientCertificateRequired = clientCertificates === 'required';
   return { listen, certificate, key, clientCa, isClientCertificateRequired };

@@ -63,7 +63,10 @@ function sha256Beside({ at, md5, sha256 }: LockedArchive): string {
 /** Reads the address of a lock file: http or https, not a git repository. Throws a `Fault`. */
 export function readLockUrl(field: string, text: string): CondaLockUrl {
   const url = tokenFreeUrl(field, text, ['http', 'https']);
-  if (/\.git(?:[?#].*)?$/s.test(url)) refuse(`'${field}': ${shown(url)} is a git repository`);
+  if (/\.git(?:[?#].*)?$/s.test(url))
+    refuse(
+      `'${field}': ${shown(url)} is a git repository: write the address of the lock file itself`,
+    );
   return { form: 'lockUrl', url };
 }
 
