@@ -213,7 +213,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     await refused({ buildContext: inline(Buffer.from('x')) }, /400: .*buildContext is not a gzip/);
     await refused(
       { buildContext: { tarDigest: digestOf('x') } },
-      /400: .*'buildContext\.location'/,
+      /400: .*buildContext\.location must be an http/,
     );
     await assert.rejects(
       sluice.request({ containerImage: base, buildContext: inline(gzip) }),
