@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readEnvironmentFile } from '../../src/builds/recipe/conda/conda-environment.ts';
+import { isExportedList, readExportedList } from '../../src/builds/recipe/conda/exported-list.ts';
 import { readPackage } from '../../src/builds/recipe/conda/package-spec.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 
@@ -36,4 +37,26 @@ dependencies:
   assert.deepEqual(readEnvironmentFile('file', text).environment.packages, ['bwa =1', 'patchelf']);
   const other = 'dependencies: [{"sel(beos)": bwa}]';
   assert.throws(() => readEnvironmentFile('file', other), /is a mapping \(sel\(beos\)\)/);
+});
+
+test('a list of conda list --export is read, with what pip installed', () => {
+  const text = `# This file may be used to create an environment using:
+# $ conda create --name <env> --file <this file>
+# platform: linux-64
+bwa=0.7.18=he4a0461_0
+multiqc=1.25=pypi_0
+zlib=1.3.1=hb9d3cd8_2
+`;
+  assert.ok(isExportedList(text));
+  assert.ok(!isExportedList('dependencies:\n- bwa\n'));
+  assert.ok(!isExportedList('# nothing\n'));
+  const { packages, pip } = readExportedList('file', text);
+  assert.deepEqual(packages, ['bwa=0.7.18=he4a0461_0', 'zlib=1.3.1=hb9d3cd8_2']);
+  assert.deepEqual(pip, ['multiqc==1.25']);
+});
+
+test('extras of a conda package are refused with the reason', () => {
+  for (const spec of ['foo[extras=[gui]]', 'foo[version=1,extras = [gui]]']) {
+    assert.throws(() => readPackage('x', spec), /asks for extras of a conda package/);
+  }
 });

@@ -30,6 +30,11 @@ export function readPackage(field: string, text: string): string {
   if (isUrl(plain) && !plain.includes('::')) return readPackageUrl(field, plain);
   // conda ignores the namespace before a single colon. `pip:` is for pip.
   const spec = oneLine(field, plain).replace(/ +/g, ' ').replace(namespace, '');
+  if (/\bextras\s{0,9}=/.test(spec)) {
+    refuse(
+      `'${field}': ${shown(spec)} asks for extras of a conda package, which Sluice does not know: list the packages of the extra instead`,
+    );
+  }
   const { groups } = grammar.exec(spec) ?? {};
   if (!groups || !constraintGrammar.test(groups.constraint ?? '')) {
     refuse(

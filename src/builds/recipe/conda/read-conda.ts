@@ -7,6 +7,7 @@ import { orderedChannels, readChannel } from './conda-channel.ts';
 import { readEntries, readEnvironmentFile } from './conda-environment.ts';
 import { readCondaOptions } from './conda-options.ts';
 import type { CondaSource, CondaWanted } from './conda-source.ts';
+import { isExportedList, readExportedList } from './exported-list.ts';
 import { isLockUrl, readLockFile, readLockUrl } from './lock/conda-lock.ts';
 import { separatePackages } from './package-spec.ts';
 import { checkPlatforms, subdirOf } from './platform-fit.ts';
@@ -67,6 +68,9 @@ function readFile(
 ): CondaSource {
   const text = base64Text(field, base64).replace(/^\ufeff/, '');
   if (isLockText(text)) return condaSource(readLockFile(field, text, subdirs), channels, packages);
+  if (isExportedList(text)) {
+    return condaSource(readExportedList(field, text), channels, packages);
+  }
   const file = readEnvironmentFile(field, text);
   return condaSource(file.environment, [...file.channels, ...channels], packages);
 }
