@@ -81,9 +81,9 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
   ],
   ['a nested list', environment('dependencies: [[bwa]]'), /dependencies\[0\]' is a list/],
   [
-    'a selector',
-    environment('dependencies: [{"sel(linux)": bwa}]'),
-    /dependencies\[0\]' is a mapping \(sel\(linux\)\)/,
+    'an unknown selector',
+    environment('dependencies: [{"sel(beos)": bwa}]'),
+    /dependencies\[0\]' is a mapping \(sel\(beos\)\)/,
   ],
   [
     'pip as a text',
