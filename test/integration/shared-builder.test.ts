@@ -155,7 +155,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
     const part = manifest.layers.find(({ digest }) => digest === step?.blob);
     assert.ok(step && part?.annotations);
     const unpacked = `sha256:${createHash('sha256').update(tar).digest('hex')}`;
-    Object.assign(part, layer);
+    Object.assign(part, layer, { mediaType: 'application/vnd.oci.image.layer.v1.tar+gzip' });
     part.annotations['containerd.io/uncompressed'] = unpacked;
     step.blob = layer.digest;
     Object.assign(manifest.config, await repository.putBlob(Buffer.from(JSON.stringify(config))));
