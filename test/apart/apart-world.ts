@@ -33,6 +33,8 @@ export interface Built {
 
 export interface ApartWorld extends AsyncDisposable {
   readonly server: Sluice;
+  /** Access tokens of the platform; undefined for a stranger. */
+  readonly tokens: Readonly<Record<Person, string | undefined>>;
   /** Everybody may pull from it and push to it. */
   readonly open: Registry;
   /** Only Ada has credentials for it. */
@@ -163,7 +165,7 @@ export async function openApartWorld({ config = {} }: ApartOptions = {}): Promis
   };
   const [world] = [parts.move()];
   return {
-    ...{ server, open, closed, base, push, start, finished },
+    ...{ server, tokens, open, closed, base, push, start, finished },
     async build(person, dockerfile, fields = {}) {
       const { status, text } = await ask(person, dockerfile, fields);
       const none = { ...noImage, digest: undefined, buildId: undefined };

@@ -1,8 +1,12 @@
-import { openUploadedContext } from '../../builds/solve/context/uploaded-context.ts';
+import {
+  type ContextContent,
+  openUploadedContext,
+} from '../../builds/solve/context/uploaded-context.ts';
 import { hashTar } from '../../contexts/hash-tar.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
+import type { HostedBlobs } from '../../hosted/blobs.ts';
 import type { HostedManifests } from '../../hosted/manifests.ts';
 import { contextRepository } from '../../hosted/uploads/context-repository.ts';
 import type { Digest } from '../../oci/digest.ts';
@@ -37,6 +41,7 @@ export interface UploadedContexts {
 export interface UploadedContextsDeps {
   readonly content: ContentStore;
   readonly manifests: Pick<HostedManifests, 'head'>;
+  readonly blobs: Pick<HostedBlobs, 'size'>;
   readonly ownHost: string;
 }
 
@@ -45,16 +50,16 @@ const hashedAtOnce = 2;
 const mostWaiting = 100;
 
 export function createUploadedContexts(deps: UploadedContextsDeps): UploadedContexts {
-  const { content, manifests, ownHost } = deps;
+  const { content, manifests, blobs, ownHost } = deps;
   const known = boundedCache<Digest, Digest>(10_000);
   // Callers without a login do not delay those with one.
   const queues = { users: hashQueue(), strangers: hashQueue() };
 
-  /** Returns the digest of the manifest that a location names. It must be in the caller's own repository. */
-  const digestIn = async (
+  /** Returns the manifest that a location names. It must be in the caller's own repository. */
+  const manifestAt = async (
     location: string,
     caller: Pick<Caller, 'network' | 'user'>,
-  ): Promise<Digest> => {
+  ): Promise<{ readonly repository: string; readonly digest: Digest }> => {
     const { registry, repository, digest } = parseReference(location.replace(uploadedScheme, ''));
     if (digest === undefined) throw malformed('names a build context without its digest');
     if (registry !== ownHost || repository !== contextRepository(caller)) {
@@ -63,14 +68,34 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
       );
     }
     try {
-      return (await manifests.head(repository, digest)).digest;
+      return { repository, digest: (await manifests.head(repository, digest)).digest };
     } catch (error) {
       throw error instanceof Fault ? expired() : error;
     }
   };
 
-  const measure = async (digest: Digest, signal: AbortSignal | undefined): Promise<Digest> => {
-    const context = await openUploadedContext(content, digest);
+  /**
+   * Returns the content of a repository. The manifest may name blobs that the repository lacks, for instance with addresses
+   * elsewhere. The content store has them if any caller has uploaded them, or an image has them.
+   */
+  const contentOf = (repository: string): ContextContent => ({
+    read: digest => content.read(digest),
+    open: (...range) => content.open(...range),
+    async size(digest) {
+      try {
+        return await blobs.size(repository, digest);
+      } catch (error) {
+        if (error instanceof Fault && error.kind === 'blob-unknown') return undefined;
+        throw error;
+      }
+    },
+  });
+
+  const measure = async (
+    { repository, digest }: Awaited<ReturnType<typeof manifestAt>>,
+    signal: AbortSignal | undefined,
+  ): Promise<Digest> => {
+    const context = await openUploadedContext(contentOf(repository), digest);
     // From here on, no cleanup removes it before the build is stored.
     for (const part of context.parts) {
       if (!(await content.claim(part))) throw expired();
@@ -98,9 +123,10 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
       if (gzipDigest !== undefined || gzipSize !== undefined) {
         throw malformed("is not a tar.gz file: leave out 'gzipDigest' and 'gzipSize'");
       }
-      const digest = await digestIn(location, caller);
+      const manifest = await manifestAt(location, caller);
+      const { digest } = manifest;
       const queue = caller.user === undefined ? queues.strangers : queues.users;
-      const tarDigest = await queue.run(() => measure(digest, caller.signal));
+      const tarDigest = await queue.run(() => measure(manifest, caller.signal));
       if (claimed !== undefined && claimed !== tarDigest) {
         throw new Fault(
           'bad-request',

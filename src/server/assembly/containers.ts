@@ -176,7 +176,7 @@ export function createContainers(
     makeImage: createImageMaker(glanced),
     takeContext: createTakeContext(
       layers,
-      createUploadedContexts({ content, manifests: hosted.manifests, ownHost }),
+      createUploadedContexts({ content, ...hosted, ownHost }),
     ),
     ...{ rights, documents, findServedBase, servedBase },
     isOfService,

@@ -23,9 +23,12 @@ export interface UploadedContext {
   read(): AsyncIterable<Uint8Array>;
 }
 
+/** The content that a build context may have. */
+export type ContextContent = Pick<ContentStore, 'read' | 'size' | 'open'>;
+
 /** Opens an uploaded build context by the digest of its manifest. Throws a {@link Fault} when it is not a valid one. */
 export async function openUploadedContext(
-  content: ContentStore,
+  content: ContextContent,
   digest: Digest,
 ): Promise<UploadedContext> {
   const { config, layers } = await manifestOf(content, digest);
@@ -53,7 +56,7 @@ export async function openUploadedContext(
 
 /** Returns the files of an uploaded build context. Throws a {@link Fault} when it is not a valid one, or has expired. */
 export async function listUploadedContext(
-  content: ContentStore,
+  content: ContextContent,
   digest: Digest,
 ): Promise<readonly ContextEntry[]> {
   const { config } = await manifestOf(content, digest);
@@ -61,11 +64,11 @@ export async function listUploadedContext(
   return entriesIn(content, config);
 }
 
-function entriesIn(content: ContentStore, { digest, size }: Descriptor): Promise<ContextEntry[]> {
+function entriesIn(content: ContextContent, { digest, size }: Descriptor): Promise<ContextEntry[]> {
   return readEntries(copiesOf(content.open(digest as Digest, 0, size - 1)));
 }
 
-async function manifestOf(content: ContentStore, digest: Digest): Promise<ImageManifest> {
+async function manifestOf(content: ContextContent, digest: Digest): Promise<ImageManifest> {
   const bytes = await content.read(digest);
   if (!bytes) throw gone();
   const manifest = parseManifest({ bytes, digest, mediaType: mediaTypes.ociManifest });
@@ -82,14 +85,14 @@ async function manifestOf(content: ContentStore, digest: Digest): Promise<ImageM
   return manifest;
 }
 
-async function requireContent(content: ContentStore, part: Descriptor): Promise<void> {
+async function requireContent(content: ContextContent, part: Descriptor): Promise<void> {
   const size = isDigest(part.digest) ? await content.size(part.digest) : undefined;
   if (size === undefined) throw gone();
   if (size !== part.size || size === 0) refuse(`has a wrong size for ${part.digest}`);
 }
 
 /** Joins blobs into one long file. */
-function chainOf(content: ContentStore, blobs: readonly Descriptor[]) {
+function chainOf(content: ContextContent, blobs: readonly Descriptor[]) {
   const starts: number[] = [];
   let size = 0;
   for (const blob of blobs) {
