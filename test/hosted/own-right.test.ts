@@ -10,7 +10,7 @@ import { createDocuments } from '../../src/images/documents.ts';
 import { createImageMaker } from '../../src/images/image-maker.ts';
 import { createPublish } from '../../src/images/publish.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { documentOf } from '../../src/oci/document.ts';
+import { type Document, documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { createBlobCache } from '../../src/pull/blobs/blob-cache.ts';
 import { createBlobRelays } from '../../src/pull/blobs/blob-relays.ts';
@@ -58,10 +58,14 @@ async function open() {
     ...{ signingKey: Buffer.alloc(32, 1), host: ownHost, servedPrefix: 'ct/' },
   });
   const { registry, pusher } = hosted;
-  const documents = createDocuments(content, registry, 60_000, {
-    take: async () => ({ async grow() {}, async keep() {}, [Symbol.dispose]() {} }),
-  });
-  const makeImage = createImageMaker(documents);
+  /** Returns documents without any in memory. */
+  const forgetful = () => {
+    const documents = createDocuments(content, registry, 60_000, {
+      take: async () => ({ async grow() {}, async keep() {}, [Symbol.dispose]() {} }),
+    });
+    return { documents, makeImage: createImageMaker(documents) };
+  };
+  const { documents, makeImage } = forgetful();
   const put = async (repository: string, bytes: Buffer) => {
     const blob = { digest: digestOf(bytes), size: bytes.length };
     const open = async () => sourceOfBytes(bytes);
@@ -89,7 +93,7 @@ async function open() {
   };
   return {
     ...{ content, cachedBlobs, store, hosted, registry, pusher, documents, makeImage },
-    ...{ put, putManifest, image },
+    ...{ put, putManifest, image, forgetful },
     async [Symbol.asyncDispose]() {
       database.close();
       await directory.remove();
@@ -130,45 +134,89 @@ test('a config of another repository is not shown for a manifest that says it is
   await assert.rejects(world.documents.collect(service('thief/app'), bait), isUnknown);
 });
 
+/** Returns what serves an image of a repository by a name of a container request. */
+async function served(
+  { content, cachedBlobs, registry, documents, makeImage }: Awaited<ReturnType<typeof open>>,
+  repository: string,
+  { digest, mediaType }: Document,
+) {
+  const find = createImageFinder({
+    ...{ documents, makeImage },
+    lookAtRight: async () => ({
+      access: service(repository),
+      until: Number.POSITIVE_INFINITY,
+    }),
+    builtBy: async () => ({ digest, mediaType }),
+  });
+  const request = {
+    ...{ token: 'a'.repeat(32), isBuilt: true, change: {} },
+    targetImage: `${ownHost}/ct/x/${repository}:mine`,
+    image: { registry: ownHost, repository, tag: 'mine' },
+    caller: { address: '192.0.2.1' },
+  } as unknown as ContainerRequest;
+  const transfers = createTransfers(content);
+  const cache = createBlobCache({ content, cachedBlobs, transfers, maxBytes: 1 });
+  const relays = createBlobRelays(transfers, 1);
+  const blobs = createBlobFinder({
+    ...{ content, registry, cache },
+    relayed: createRelayedBlobs({ registry, relays, stallMs: 60_000, trustMs: 0 }),
+    modeOf: () => 'relay',
+    ...{ ownHost, tally: noTally },
+  });
+  const manifestOf = createManifestFinder(documents, registry);
+  return { request, image: await find(request), manifestOf, blobs };
+}
+
+test('an index serves nothing of other repositories, whatever its parts say', async () => {
+  await using world = await open();
+  const secret = await world.image('victim/app', 'v1');
+  const bytes = Buffer.from(
+    JSON.stringify({
+      schemaVersion: 2,
+      config: { mediaType: mediaTypes.ociConfig, ...secret.config },
+      layers: [{ mediaType: mediaTypes.ociLayerGzip, ...secret.layer }],
+    }),
+  );
+  const part = { mediaType: mediaTypes.ociManifest, digest: digestOf(bytes), size: bytes.length };
+  const platform = { os: 'linux', architecture: 'amd64' };
+  for (const [repository, push] of [
+    // The blobs are not parts of an index.
+    [
+      'thief/pushed-as-index',
+      (name: string) =>
+        world.pusher.putManifest(
+          pushingTo(service(name)),
+          'part',
+          documentOf(bytes, mediaTypes.ociIndex),
+        ),
+    ],
+    // BuildKit keeps caches as an index of layers, so an index may list blobs.
+    ['thief/pushed-as-blob', (name: string) => world.put(name, bytes)],
+  ] as const) {
+    await push(repository);
+    const bait = await world.putManifest(repository, 'bait', mediaTypes.ociIndex, {
+      manifests: [{ ...part, platform }],
+    });
+    // As after a restart: no document is in memory.
+    const { image, blobs } = await served({ ...world, ...world.forgetful() }, repository, bait);
+    const { signal } = new AbortController();
+    for (const { digest } of [secret.layer, secret.config]) {
+      await assert.rejects(blobs.head(image, digest, signal), isUnknown, repository);
+      await assert.rejects(blobs.open(image, digest, undefined, signal), isUnknown, repository);
+    }
+  }
+});
+
 test('the name of a built image gives no access to other images of its repository', async () => {
   await using world = await open();
   const own = await world.image('builds', 'mine');
   const secret = await world.image('builds', 'theirs');
-  const { content, cachedBlobs, registry, documents, makeImage } = world;
+  const { registry } = world;
   const { digest, mediaType, bytes } = own.manifest;
   const signature = await world.image('builds', 'note', {
     subject: { mediaType, digest, size: bytes.length },
   });
-  const find = createImageFinder({
-    ...{ documents, makeImage },
-    lookAtRight: async () => ({ access: service('builds'), until: Number.POSITIVE_INFINITY }),
-    builtBy: async () => ({ digest, mediaType }),
-  });
-  const request = {
-    ...{
-      token: 'a'.repeat(32),
-      isBuilt: true,
-      change: {},
-      targetImage: `${ownHost}/ct/x/builds:mine`,
-    },
-    image: { registry: ownHost, repository: 'builds', tag: 'mine' },
-    caller: { address: '192.0.2.1' },
-  } as unknown as ContainerRequest;
-  const image = await find(request);
-  const manifestOf = createManifestFinder(documents, registry);
-  const transfers = createTransfers(content);
-  const cache = createBlobCache({ content, cachedBlobs, transfers, maxBytes: 1 });
-  const relays = createBlobRelays(transfers, 1);
-  const modeOf = () => 'relay' as const;
-  const blobs = createBlobFinder({
-    content,
-    registry,
-    cache,
-    relayed: createRelayedBlobs({ registry, relays, stallMs: 60_000, trustMs: 0 }),
-    modeOf,
-    ownHost,
-    tally: noTally,
-  });
+  const { request, image, manifestOf, blobs } = await served(world, 'builds', own.manifest);
   const { signal } = new AbortController();
 
   const tagOf = (one: Digest) => one.replace(':', '-');

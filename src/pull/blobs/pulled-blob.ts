@@ -3,6 +3,7 @@ import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { begun } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { Access } from '../../upstream/access.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import type { BlobMode } from '../../upstream/registry-settings.ts';
 import type { PulledImage } from '../pulled-image.ts';
@@ -55,15 +56,20 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     return { member, size };
   };
 
-  /** Returns true if the repository has the blob: a registry may have it in another repository only. */
-  const isShown = async ({ access }: PulledImage, digest: Digest): Promise<boolean> => {
-    // A hosted repository accepts no manifest of content that it does not have.
-    if (access.registry === ownHost || (await cache.isFrom(digest, access))) return true;
-    if (!(await cache.isFrom(digest, access.registry))) return false;
-    const isThere = await registry.headBlob(access, digest).then(
+  const hasBlob = (access: Access, digest: Digest): Promise<boolean> =>
+    registry.headBlob(access, digest).then(
       () => true,
       () => false,
     );
+
+  /** Returns true if the repository has the blob: a registry may have it in another repository only. */
+  const isShown = async ({ access }: PulledImage, digest: Digest): Promise<boolean> => {
+    // The parts of a hosted image may be unchecked: an index may list a blob with the text of a manifest. The right to the
+    // repository has been checked.
+    if (access.registry === ownHost) return hasBlob({ ...access, isService: true }, digest);
+    if (await cache.isFrom(digest, access)) return true;
+    if (!(await cache.isFrom(digest, access.registry))) return false;
+    const isThere = await hasBlob(access, digest);
     if (isThere) cache.shownBy(digest, access);
     return isThere;
   };
