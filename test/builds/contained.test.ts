@@ -139,6 +139,17 @@ suite('on this machine', { concurrency: 1 }, () => {
     assert.match(log, /^#\d+ [\d.]+ hidden$/m);
   });
 
+  test('no step has the socket that takes traces', async () => {
+    const { log, failure } = await check(
+      'RUN find / -xdev -type s; ls /dev; echo end of sockets',
+      'RUN env; echo end of variables',
+    );
+    assert.equal(failure, undefined, log);
+    assert.match(log, /^#\d+ [\d.]+ end of sockets$/m);
+    assert.match(log, /^#\d+ [\d.]+ end of variables$/m);
+    assert.ok(!/otel/i.test(log), log);
+  });
+
   test('steps cannot reach the loopback address or the own addresses', async () => {
     const server = createServer(socket => socket.end('closed\n')).listen(0, '0.0.0.0');
     await once(server, 'listening');

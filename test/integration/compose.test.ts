@@ -145,11 +145,12 @@ suite('docker compose up', () => {
 
   test('a step can reach neither the socket of the builder nor its processes, and has no raw sockets', async () => {
     const log = await stepSays(
-      'ls -d /run/buildkit /builder; ps | grep -c buildki[t]d; grep CapBnd /proc/self/status; echo looked',
+      'ls -d /run/buildkit /builder /dev/otel*; ps | grep -c buildki[t]d; grep CapBnd /proc/self/status; echo looked',
     );
     assert.match(log, /looked/);
     assert.match(log, /\/run\/buildkit: No such file/);
     assert.match(log, /\/builder: No such file/);
+    assert.match(log, /\/dev\/otel\*: No such file/);
     assert.match(log, /^#\d+ [\d.]+ 0$/m, 'no process of the builder is seen');
     const [, bounds = ''] = /CapBnd:\s*([0-9a-f]+)/.exec(log) ?? [];
     const rawSockets = 1n << 13n;

@@ -174,10 +174,7 @@ export function createContainers(
     builds,
     // Checks only: the build makes and stores the image.
     makeImage: createImageMaker(glanced),
-    takeContext: createTakeContext(
-      layers,
-      createUploadedContexts({ content, ...hosted, ownHost }),
-    ),
+    takeContext: createTakeContext(layers, createUploadedContexts({ content, ...hosted, ownHost })),
     ...{ rights, documents, findServedBase, servedBase },
     isOfService,
   });

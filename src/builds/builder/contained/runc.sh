@@ -161,8 +161,10 @@ if [ -n "$bundle" ]; then
     echo 'the limits of the build cannot be set' >&2
     exit 1
   fi
+  # Programs would wait for the socket of these variables, which no step has (builder-configuration.ts).
   sed -i \
     -e 's/"CAP_NET_RAW",//g; s/,"CAP_NET_RAW"//g' \
+    -e 's#,"OTEL_TRACES_EXPORTER=otlp","OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=unix:///dev/otel-grpc.sock","OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc"##' \
     -e "s#\"cgroupsPath\":\"[^\"]*\"#\"cgroupsPath\":\"$group\"#" "$config"
   if grep -q '[^\\]"CAP_NET_RAW"' "$config" || ! grep -qF "\"cgroupsPath\":\"$group\"" "$config"; then
     echo 'the limits of the step cannot be set' >&2

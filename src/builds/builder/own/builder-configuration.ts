@@ -3,6 +3,12 @@ import { join } from 'node:path';
 /** Name of a builder's socket, in the folder that is made for it. */
 export const socketName = 'buildkitd.sock';
 
+/**
+ * Name of the socket that takes traces, in the same folder. BuildKit would mount it into each step, and keep all that steps
+ * send in memory that no limit of builds counts. It mounts none that does not exist.
+ */
+export const traceSocketName = 'otel.sock';
+
 interface ConfigurationOptions {
   readonly root: string;
   readonly folder: string;
@@ -22,7 +28,7 @@ export function builderConfiguration(
   return [
     `root = ${quoted(root)}`,
     `[grpc]\n  address = [${quoted(`unix://${join(folder, socketName)}`)}]`,
-    `[otel]\n  socketPath = ${quoted(join(folder, 'otel.sock'))}`,
+    `[otel]\n  socketPath = ${quoted(join(folder, traceSocketName))}`,
     `[worker.oci]\n  ${worker.join('\n  ')}`,
     '[worker.containerd]\n  enabled = false',
     ...plainHttp.map(host => `[registry.${quoted(host)}]\n  http = true`),

@@ -5,7 +5,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../../foundation/telemetry.ts';
-import { socketName } from './builder-configuration.ts';
+import { socketName, traceSocketName } from './builder-configuration.ts';
 
 /** A buildkitd that this process has started. */
 export interface OwnBuilder {
@@ -75,6 +75,8 @@ export async function runBuilder({
     }
     await sleep(pollMs);
   }
+  // It has been there before the other one.
+  await rm(join(folder, traceSocketName), { force: true });
   return {
     address: `unix://${socket}`,
     pid: child.pid,
