@@ -1,5 +1,5 @@
-import type { CondaEnvironment } from './conda-source.ts';
 import { readEntries } from './conda-environment.ts';
+import type { CondaEnvironment } from './conda-source.ts';
 
 const exportedLine = /^[A-Za-z0-9_][A-Za-z0-9_.-]*=[^=\s]+=[^=\s]+$/;
 
