@@ -16,28 +16,23 @@ export interface SteadyResult {
 
 // Every second lane makes a new connection for each request: those that are kept pass by the balancer.
 const steadyClient = `
-  const { get } = require('node:http');
+  const { Agent, get } = require('node:http');
   let answers = 0, longestMs = 0, hasEnded = false;
   const failures = [];
   process.once('SIGTERM', () => { hasEnded = true; });
-  const url = process.argv[1];
-  const kept = async () => {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(60_000) });
-    await answer.arrayBuffer();
-    return answer.status;
-  };
-  const fresh = () => new Promise((resolve, reject) => {
+  const [, url, count, host] = process.argv;
+  const ask = agent => new Promise((resolve, reject) => {
     const signal = AbortSignal.timeout(60_000);
-    get(url, { agent: false, signal }, answer => {
+    get(url, { agent, signal, headers: { host } }, answer => {
       answer.resume().on('error', reject).on('end', () => resolve(answer.statusCode));
     }).on('error', reject);
   });
   const run = async lane => {
-    const ask = lane % 2 === 0 ? kept : fresh;
+    const agent = lane % 2 === 0 && new Agent({ keepAlive: true });
     while (!hasEnded) {
       const began = performance.now();
       try {
-        const status = await ask();
+        const status = await ask(agent);
         answers += 1;
         longestMs = Math.max(longestMs, performance.now() - began);
         if (status !== 200) failures.push(String(status));
@@ -46,21 +41,23 @@ const steadyClient = `
       }
     }
   };
-  const lanes = Array.from({ length: Number(process.argv[2]) }, (_, lane) => run(lane));
+  const lanes = Array.from({ length: Number(count) }, (_, lane) => run(lane));
   Promise.all(lanes).then(() => console.log(JSON.stringify({ answers, longestMs, failures })));`;
 
 /**
  * Requests a URL again and again from the network of a root, until the work is done.
  *
  * @param lanes number of simultaneous requests
+ * @param siteName the host of the site. Default: that in the URL
  */
 export async function requestDuring(
   root: Root,
   url: string,
   work: () => Promise<void>,
   lanes = 1,
+  siteName = new URL(url).host,
 ): Promise<SteadyResult> {
-  const command = [process.execPath, '-e', steadyClient, url, String(lanes)];
+  const command = [process.execPath, '-e', steadyClient, url, String(lanes), siteName];
   await using client = root.spawnOnNetwork(command);
   await work();
   client.process.kill('SIGTERM');

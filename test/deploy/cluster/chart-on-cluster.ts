@@ -102,6 +102,7 @@ suite('the Helm chart on a cluster', () => {
         });
       },
       4,
+      siteHost,
     );
     t.diagnostic(`${answers} answers, the longest after ${Math.round(longestMs)} ms`);
     assert.deepEqual(failures, []);
