@@ -120,7 +120,6 @@ export interface BuildServiceDeps {
     /** True to also read caches that requests name. */
     readonly trustCaches: boolean;
     /** Builds that share the content of cache mounts. */
-    readonly cacheMounts: 'build' | 'owner';
   };
   /** What makes images of Conda packages without a builder. */
   readonly conda: CondaParts;
@@ -175,7 +174,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     const { createRunRecipe } = await import('./solve/run-recipe.ts');
     const { content, isPlainHttp, places } = deps;
     const { sourceRules } = deps;
-    const sharesMounts = limits.cacheMounts === 'owner';
+    const { sharesMounts = false } = places;
     const common = { builders, content, isPlainHttp, sourceRules, sharesMounts, labelOf };
     const isTrustedCache = limits.trustCaches;
     return createRunRecipe({ ...common, isTrustedCache, serviceCache: places.cache })(run);

@@ -6,7 +6,8 @@ export type Customer = 'known' | 'stranger';
 
 /**
  * The builds that share the state of a builder: its layers, its cache and its mounts. All their callers may see
- * everything in it, so tokens of one user with different limits have different domains. BuildKit keys its cache by less than what decides a result, so no other build may use it.
+ * everything in it, so tokens of one user with different limits have different domains. BuildKit keys its cache by less
+ * than what decides a result, so no other build may use it.
  */
 export interface TrustDomain {
   /** Equal names mean the same domain. */
@@ -26,7 +27,7 @@ export interface DomainMember {
   readonly owner: string;
   /** False for a caller without a login. */
   readonly isTrusted: boolean;
-  /** What the access token of the caller is limited to; empty for no limit. Such a token may not see all that its user may. */
+  /** What the access token of the caller is limited to: it may not see all that its user may. Empty for no limit. */
   readonly limits?: string;
 }
 
@@ -47,7 +48,7 @@ export function domainOf(build: DomainMember, recipe: Pick<RecipeOrigin, 'option
 }
 
 /** Returns the domain as 32 hexadecimal digits, for names of files and tags. */
-export function domainLabel({ name }: TrustDomain): string {
+export function domainLabel({ name }: Pick<TrustDomain, 'name'>): string {
   return createHash('sha256').update(name).digest('hex').slice(0, 32);
 }
 

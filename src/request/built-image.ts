@@ -1,6 +1,7 @@
 import type { Asker, OnBegin, Secrets } from '../builds/asker.ts';
 import { type BuildTicket, ticketOf } from '../builds/build-ticket.ts';
 import type { Builds } from '../builds/builds.ts';
+import { domainOfCaller } from '../builds/domain.ts';
 import { type BuildPlan, isNative, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace, planBuild } from '../builds/plan/plan.ts';
 import { planFreeze } from '../builds/plan/plan-freeze.ts';
@@ -172,8 +173,11 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     const { buildContext } = submission;
     const context = buildContext && (await takeContext(buildContext, { ...caller, signal }));
     const { owner, isTrusted } = askerOf(caller);
+    const limits = deps.limitsOf(caller.grant);
     const mountsOf =
-      places.sharesMounts && isTrusted ? owner + deps.limitsOf(caller.grant) : undefined;
+      places.sharesMounts && isTrusted
+        ? domainOfCaller({ owner, isTrusted, limits }).name
+        : undefined;
     return planBuild({ ...submission, context, mountsOf }, places, change);
   };
 

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readEnvironmentFile } from '../../src/builds/recipe/conda/conda-environment.ts';
-import { isExportedList, readExportedList } from '../../src/builds/recipe/conda/exported-list.ts';
+import {
+  isExportedList,
+  readEnvironmentFile,
+  readExportedList,
+} from '../../src/builds/recipe/conda/conda-environment.ts';
 import { readPackage } from '../../src/builds/recipe/conda/package-spec.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 

@@ -6,7 +6,7 @@ import type { DefinitionRuntime } from '../../images/sif/definition/definition-r
 import type { Digest } from '../../oci/digest.ts';
 import { formatPlatform } from '../../oci/platform.ts';
 import { parseReference } from '../../oci/reference.ts';
-import { domainLabel, domainOfCaller } from '../domain.ts';
+import { domainLabel } from '../domain.ts';
 import { type CondaMaker, type CondaSource, packageUrlsIn } from '../recipe/conda/conda-source.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
 import { readBuildSource } from '../recipe/read-source.ts';
@@ -51,7 +51,7 @@ export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
 export interface BuildWish extends BuildFields {
   /** The build context, after it was verified. */
   readonly context?: SentContext | undefined;
-  /** The owner, with the limits of the access token, whose builds share their cache mounts with this one; undefined if only builds with the same key do. */
+  /** The trust domain whose builds share cache mounts with this one; undefined if only builds with the same key do. */
   readonly mountsOf?: string | undefined;
 }
 
@@ -213,10 +213,10 @@ export function planBuild(
   };
 }
 
-/** Returns the owner in the key, whose other builds can change the image: nobody else gets it. */
+/** Returns the domain in the key, whose other builds can change the image: nobody else gets it. */
 function mountOption({ mountsOf }: BuildWish, maker: Recipe['maker']): Record<string, string> {
   if (mountsOf === undefined || maker === 'native') return {};
-  return { mounts: domainLabel(domainOfCaller({ owner: mountsOf, isTrusted: true })) };
+  return { mounts: domainLabel({ name: mountsOf }) };
 }
 
 /** Returns the arguments of a Dockerfile or definition file in the form for the key. */

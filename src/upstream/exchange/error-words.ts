@@ -69,6 +69,11 @@ function wordsIn(text: string, type: string): string {
   return /^(?:text\/plain|application\/json)/i.test(type) || type === '' ? start : '';
 }
 
+/** Returns whether a message says that a quota is used up. Source: Harbor, which reports a full project as a missing right. */
+export function isOfQuota(message: string): boolean {
+  return /\bquota\b|exceed the configured upper limit/i.test(message);
+}
+
 /** Returns the title of a web page, in one line; empty for a page without one. */
 export function titleOf(page: string): string {
   const title = /<title[^<>]*>([^<]*)</i.exec(page)?.[1] ?? '';

@@ -4,7 +4,7 @@ import type { Access } from '../access.ts';
 import { RedirectFailure } from '../transport/redirect.ts';
 import { retryAfterSeconds } from '../transport/retry.ts';
 import type { Answer } from './answer.ts';
-import { causeOf, quoted, readErrorWords } from './error-words.ts';
+import { causeOf, isOfQuota, quoted, readErrorWords } from './error-words.ts';
 import type { Question } from './question.ts';
 
 const timeouts: Readonly<Record<string, string>> = {
@@ -92,8 +92,7 @@ export async function faultOfStatus(
   switch (status) {
     case 401:
     case 403:
-      // Source: Harbor, which reports a full project as a missing right.
-      if (/\bquota\b|exceed the configured upper limit/i.test(words.quote)) {
+      if (isOfQuota(words.quote)) {
         return new Fault(
           'denied',
           `The quota at ${registry} is used up, so it refuses ${question.what} (${status})${said}`,

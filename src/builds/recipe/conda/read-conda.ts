@@ -4,10 +4,14 @@ import { type SubmittedPackages, spackRetired } from '../submitted.ts';
 import { base64Text } from '../text/base64-text.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { orderedChannels, readChannel } from './conda-channel.ts';
-import { readEntries, readEnvironmentFile } from './conda-environment.ts';
+import {
+  isExportedList,
+  readEntries,
+  readEnvironmentFile,
+  readExportedList,
+} from './conda-environment.ts';
 import { readCondaOptions } from './conda-options.ts';
 import type { CondaSource, CondaWanted } from './conda-source.ts';
-import { isExportedList, readExportedList } from './exported-list.ts';
 import { isLockUrl, readLockFile, readLockUrl } from './lock/conda-lock.ts';
 import { separatePackages } from './package-spec.ts';
 import { checkPlatforms, subdirOf } from './platform-fit.ts';

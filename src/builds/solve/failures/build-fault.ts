@@ -1,5 +1,6 @@
 import type { BuildError } from '../../../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../../../foundation/fault.ts';
+import { isOfQuota } from '../../../upstream/exchange/error-words.ts';
 import { BuilderLost } from '../../builder/builder-refusals.ts';
 import type { RecipeKind, Source } from '../../recipe/recipe-kind.ts';
 import { explained } from './explanations.ts';
@@ -48,9 +49,9 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
     return fault(`the push failed: ${missed}`, 'push', 'unavailable');
   }
   if (kind === 'push') {
-    // Source: Harbor, which reports a full project as a missing right.
-    const isFull = /\bquota\b|exceed the configured upper limit/i.test(message);
-    const why = isFull ? 'the quota of its repository is used up' : 'the image cannot be pushed';
+    const why = isOfQuota(message)
+      ? 'the quota of its repository is used up'
+      : 'the image cannot be pushed';
     return fault(`${why}: ${message}`, 'push');
   }
   if (kind === 'base') return fault(`a base image is unavailable${place}: ${missed ?? message}`);
