@@ -1,3 +1,4 @@
+import type { Digest } from '../../../oci/digest.ts';
 import {
   firstPlace,
   type HostedContent,
@@ -17,6 +18,8 @@ export interface OrphanTimes {
 }
 
 export interface OrphanOptions {
+  /** Returns true for content of a live container token. Pulls by its name need the blob in its repository. */
+  readonly isNeeded: (digest: Digest) => boolean;
   /** Only reports the blobs, without removing them. */
   readonly isDryRun?: boolean;
   readonly signal?: AbortSignal;
@@ -28,13 +31,13 @@ export interface OrphanOptions {
 const mostAtOnce = 32;
 
 /**
- * Removes the blobs that no manifest of their repository refers to from their repositories, a few at a time; returns
- * how many.
+ * Removes the blobs that neither a manifest of their repository nor a live container token refers to from their
+ * repositories, a few at a time; returns how many.
  */
 export async function unlinkOrphans(
   hosted: HostedStore,
   times: OrphanTimes,
-  { isDryRun = false, signal, onUnlinked }: OrphanOptions,
+  { isNeeded, isDryRun = false, signal, onUnlinked }: OrphanOptions,
 ): Promise<number> {
   let unlinked = 0;
   let waiting: HostedRow[] = [];
@@ -59,7 +62,7 @@ export async function unlinkOrphans(
     if (linkedAt > times.latest && !isDryRun) {
       await hosted.redate(blob, times.now);
     }
-    if (linkedAt < times.linkedBefore) waiting.push(blob);
+    if (linkedAt < times.linkedBefore && !isNeeded(blob.digest)) waiting.push(blob);
     if (waiting.length >= mostAtOnce) await remove();
   }
   await remove();

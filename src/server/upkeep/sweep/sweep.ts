@@ -28,7 +28,7 @@ export interface SweepDeps {
 }
 
 /** The orphans come first. */
-export interface SweepOptions extends OrphanOptions {
+export interface SweepOptions extends Omit<OrphanOptions, 'isNeeded'> {
   /** How long content is kept after its last use (ms). */
   readonly graceMs: number;
   /** Called for each removed content. */
@@ -72,14 +72,14 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   const { signal, isDryRun = false, now = Date.now() } = options;
   const times = { linkedBefore: now - options.graceMs, latest: now + futureMs, now };
   const since = times.linkedBefore;
-  const unlinkedCount = await unlinkOrphans(hosted, times, options);
+  const marked = createDigestFilter();
+  await markRequests(content, requests, now, marked, signal);
+  const unlinkedCount = await unlinkOrphans(hosted, times, { ...options, isNeeded: marked.mayHave });
   const emptied = isDryRun ? [] : hosted.removeEmpty(signal);
   for await (const name of emptied) await removePulls(name, pulls);
   // This must be durable before the content is removed: a row that a power failure restores would have no content.
   await hosted.settle();
   let keptCount = await enterUnknown(content, contentRows, { isDryRun, signal });
-  const marked = createDigestFilter();
-  await markRequests(content, requests, now, marked, signal);
   await markBuilds(content, builds, marked, signal);
   await markPackageLayers(packageLayers, marked, signal);
 
