@@ -24,9 +24,9 @@ export async function runWell(command: readonly string[], cwd: string, env = {})
   return stdout;
 }
 
-/** Makes the packages and returns their tarballs. */
+/** Makes the packages by the command of the README, and returns their tarballs. */
 export async function pack(folder: string): Promise<{ server: string; client: string }> {
-  const printed = await runWell([process.execPath, 'scripts/pack.ts', folder], project);
+  const printed = await runWell(['npm', 'run', '--silent', 'pack', '--', folder], project);
   const [server = '', client = ''] = printed.trim().split('\n');
   return { server, client };
 }
