@@ -238,10 +238,10 @@ suite('docker compose up', () => {
     assertSuccess(await build(`FROM ${base}\nRUN echo again > /built\n`));
   });
 
-  test('the command in the README starts a builder for a server on the machine', async () => {
-    const readme = await readFile(join(project, 'README.md'), 'utf8');
-    const line = /^docker compose -f builder\/compose\.yaml .*$/m.exec(readme)?.[0] ?? '';
-    assert.notEqual(line, '', 'the README has the line');
+  test('the command in the documentation starts a builder for a server on the machine', async () => {
+    const page = await readFile(join(project, 'docs/builds.md'), 'utf8');
+    const line = /^docker compose -f builder\/compose\.yaml .*$/m.exec(page)?.[0] ?? '';
+    assert.notEqual(line, '', 'the page has the line');
     assertSuccess(await compose(['down', '--volumes']));
     const script = `cd /tmp/project/sluice && ${line}`;
     assertSuccess(await docker.root.exec(['sh', '-c', script], { timeoutMs: patienceMs }));

@@ -23,7 +23,7 @@ test('one version of BuildKit is everywhere, and has none of the known vulnerabi
     ['builder/service.yaml', `image: \${SLUICE_BUILDKIT_IMAGE:-${image}}`],
     ['deploy/helm/values.yaml', `image: docker.io/${image}-rootless`],
     ['docs/kubernetes.md', `${image}-rootless@sha256:`],
-    ['README.md', `docker pull ${image}`],
+    ['docs/install.md', `docker pull ${image}`],
   ] as const) {
     const text = await read(path);
     assert.ok(text.includes(line), path);

@@ -1,0 +1,211 @@
+/** What the documents name exists: files and headings of links, commands with their options, scripts, settings, messages. */
+import assert from 'node:assert/strict';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { test } from 'node:test';
+import { type Command, type CommandNode, isGroup } from '../../src/cli/command/command.ts';
+import { parseCommand } from '../../src/cli/command/parse-command.ts';
+import { loadAll } from '../../src/cli/command/run-command-line.ts';
+import { commands } from '../../src/cli/commands.ts';
+import { loadConfig } from '../../src/server/config/load.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
+
+const project = join(import.meta.dirname, '../..');
+const places = [
+  '*.md',
+  'docs/**/*.md',
+  'deploy/**/*.md',
+  'src/**/*.md',
+  'bench/*.md',
+  'scripts/**/*.md',
+];
+const pages = globSync(places, { cwd: project }).map(path => ({ path, text: readPage(path) }));
+
+function readPage(path: string): string {
+  return readFileSync(join(project, path), 'utf8');
+}
+
+interface Block {
+  readonly path: string;
+  readonly language: string;
+  readonly text: string;
+}
+
+const blocks: readonly Block[] = pages.flatMap(({ path, text }) =>
+  [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(([, language = '', body = '']) => ({
+    ...{ path, language, text: body },
+  })),
+);
+
+/** Returns the anchors of the headings of a page, by the rules of GitHub. */
+function anchorsOf(markdown: string): Set<string> {
+  const headings = [...markdown.replaceAll(/^```.*?^```$/gms, '').matchAll(/^#+ (.+)$/gm)];
+  const found = new Set<string>();
+  for (const [, heading = ''] of headings) {
+    const plain = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+    const anchor = plain.replaceAll(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-');
+    let name = anchor;
+    for (let count = 1; found.has(name); count += 1) name = `${anchor}-${count}`;
+    found.add(name);
+  }
+  return found;
+}
+
+test('links between pages lead to files and headings that exist', () => {
+  const existing = new Set(
+    globSync('**/*', { cwd: project, exclude: name => /^(?:node_modules|\.git)$/.test(name) }),
+  );
+  const broken: string[] = [];
+  let links = 0;
+  for (const { path, text } of pages) {
+    const prose = text.replaceAll(/^```.*?^```$/gms, '').replaceAll(/`[^`\n]*`/g, '');
+    for (const [, target = ''] of prose.matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(target)) continue;
+      links += 1;
+      const [file = '', anchor] = target.split('#');
+      const at = file === '' ? path : relative(project, resolve(project, dirname(path), file));
+      const isThere = existing.has(at.replace(/\/$/, ''));
+      const leads =
+        anchor === undefined || (at.endsWith('.md') && anchorsOf(readPage(at)).has(anchor));
+      if (!isThere || !leads) broken.push(`${path}: ${target}`);
+    }
+  }
+  assert.ok(links > 200, `${links} links were found`);
+  assert.deepEqual(broken, []);
+});
+
+/** Returns the words of each call of `sluice` in shell lines. A word in which the shell replaces something stays. */
+function callsIn(script: string): string[][] {
+  const lines = script.replaceAll(/\\\n\s*/g, ' ').split('\n');
+  const called = /(?:^|[;&|(])\s*(?:\w+=\S+\s+)*(?:npx )?sluice (?=[a-z-])/g;
+  return lines.flatMap(line =>
+    [...line.replace(/(?:^|\s)#.*/, '').matchAll(called)].map(({ 0: { length }, index }) =>
+      wordsOf(line.slice(index + length)),
+    ),
+  );
+}
+
+/** Returns the words up to the end of the command. */
+function wordsOf(text: string): string[] {
+  const words: string[] = [];
+  let rest = text;
+  for (;;) {
+    rest = rest.trimStart();
+    const [word = ''] =
+      /^(?:'[^']*'|"(?:\$\([^)]*\)|[^"])*"|<\w+>|[^\s'"()<>;|&#]+)+/.exec(rest) ?? [];
+    if (word === '') return words;
+    words.push(word.replaceAll(/^'|'$/g, '').replaceAll(/^"|"$/g, ''));
+    rest = rest.slice(word.length);
+  }
+}
+
+const nodes = await loadAll(commands);
+
+/** Returns the command that words call, and the words after its name. Throws for an unknown one. */
+function commandOf(words: readonly string[]): { command: Command; rest: readonly string[] } {
+  const [name = '', ...rest] = words;
+  const node: CommandNode | undefined = nodes[name];
+  assert.ok(node, `sluice ${name} does not exist`);
+  if (!isGroup(node)) return { command: node, rest };
+  const [action = '', ...others] = rest;
+  const command = node.actions[action];
+  assert.ok(command, `sluice ${name} ${action} does not exist`);
+  return { command, rest: others };
+}
+
+test('commands in shell blocks are understood as they are written', () => {
+  const calls = blocks
+    .filter(({ path, language }) => language === 'sh' && path !== 'docs/command-line.md')
+    .flatMap(({ path, text }) => callsIn(text).map(words => ({ path, words })));
+  assert.ok(calls.length > 30, `${calls.length} calls were found`);
+  for (const { path, words } of calls) {
+    if (words[0]?.startsWith('-')) continue;
+    const { command, rest } = commandOf(words);
+    assert.doesNotThrow(() => parseCommand(command, rest), `${path}: sluice ${words.join(' ')}`);
+  }
+});
+
+test('commands in sentences exist, with their options', () => {
+  const inline = pages
+    .filter(({ path }) => path !== 'docs/command-line.md')
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/`(?:npx )?sluice ([a-z][^`]*)`/g)].map(([, call = '']) => ({
+        path,
+        call,
+      })),
+    );
+  assert.ok(inline.length > 30, `${inline.length} calls were found`);
+  const wrong = inline.flatMap(({ path, call }) => {
+    const words = call.split(/\s+/);
+    const node = nodes[words[0] ?? ''];
+    if (!node) return words[0] === 'help' ? [] : [`${path}: sluice ${call}`];
+    // A group may be named alone: `sluice user`.
+    const action = isGroup(node) ? node.actions[words[1] ?? ''] : node;
+    if (!action)
+      return words[1] === undefined || /\W/.test(words[1]) ? [] : [`${path}: sluice ${call}`];
+    const unknown = [...call.matchAll(/(?<=\s)--([a-z-]+)/g)].filter(
+      ([, option = '']) => option !== 'help' && !Object.hasOwn(action.options, option),
+    );
+    return unknown.length === 0 ? [] : [`${path}: sluice ${call}`];
+  });
+  assert.deepEqual(wrong, []);
+});
+
+test('scripts of npm that the pages name exist', () => {
+  const { scripts } = JSON.parse(readPage('package.json')) as { scripts: Record<string, string> };
+  const wrong = pages
+    .filter(({ path }) => path !== 'CHANGELOG.md')
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\bnpm run ([a-z:-]+)/g)]
+        .filter(([, name = '']) => !Object.hasOwn(scripts, name))
+        .map(([call]) => `${path}: ${call}`),
+    );
+  assert.deepEqual(wrong, []);
+});
+
+test('configuration files in the pages are accepted', async () => {
+  await using directory = await makeTempDir('documented');
+  const files = blocks.filter(
+    ({ language, text }) => language === 'yaml' && text.startsWith('# sluice.yaml'),
+  );
+  assert.ok(files.length >= 2, `${files.length} files were found`);
+  for (const { path, text } of files) {
+    const file = directory.join('sluice.yaml');
+    writeFileSync(file, text);
+    assert.doesNotThrow(() => loadConfig({ SLUICE_CONFIG: file }), `${path}:\n${text}`);
+  }
+});
+
+/** Returns the cells of the rows of all tables in a page. */
+function rowsOf(markdown: string): string[][] {
+  return [...markdown.matchAll(/^\|(.+)\|$/gm)].map(([, row = '']) =>
+    row.split(/(?<!\\)\|/).map(cell => cell.trim()),
+  );
+}
+
+test('the limits in docs/limits.md are the defaults of the settings', () => {
+  const defaults = new Map(
+    rowsOf(readPage('docs/configuration.md')).map(([setting = '', , value]) => [setting, value]),
+  );
+  const limits = rowsOf(readPage('docs/limits.md')).filter(cells => cells[2]?.startsWith('`'));
+  assert.ok(limits.length > 20);
+  for (const [what, value, setting = ''] of limits)
+    assert.equal(value, defaults.get(setting), what);
+});
+
+test('the messages in docs/troubleshooting.md are those of the sources', () => {
+  const sources = globSync('src/**/*.ts', { cwd: project })
+    .map(readPage)
+    .join('\n')
+    .replaceAll(/\$\{[^}]*\}/g, '...');
+  const rows = rowsOf(readPage('docs/troubleshooting.md')).filter(([cell = '']) =>
+    cell.startsWith('`'),
+  );
+  assert.ok(rows.length > 20);
+  for (const [cell = ''] of rows) {
+    if (/of Docker|is missing|\/readyz/.test(cell)) continue;
+    for (const [, message = ''] of cell.matchAll(/`([^`]+)`/g)) {
+      for (const part of message.split('...')) assert.ok(sources.includes(part.trim()), message);
+    }
+  }
+});
