@@ -74,7 +74,10 @@ export async function sweep(deps: SweepDeps, options: SweepOptions): Promise<Swe
   const since = times.linkedBefore;
   const marked = createDigestFilter();
   await markRequests(content, requests, now, marked, signal);
-  const unlinkedCount = await unlinkOrphans(hosted, times, { ...options, isNeeded: marked.mayHave });
+  const unlinkedCount = await unlinkOrphans(hosted, times, {
+    ...options,
+    isNeeded: marked.mayHave,
+  });
   const emptied = isDryRun ? [] : hosted.removeEmpty(signal);
   for await (const name of emptied) await removePulls(name, pulls);
   // This must be durable before the content is removed: a row that a power failure restores would have no content.
