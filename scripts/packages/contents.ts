@@ -56,7 +56,18 @@ export async function fillClient(folder: string): Promise<void> {
 }
 
 function common({ name, version, description, license, type, engines }: Partial<PackageJson>) {
-  return { name, version, description, license, type, engines };
+  return { name, version, description, license, type, engines, ...addresses() };
+}
+
+/** Returns where the sources of a release are. npm requires it for the provenance of packages. */
+function addresses() {
+  const { SLUICE_REPOSITORY: url } = process.env;
+  if (!url) return {};
+  return {
+    repository: { type: 'git', url: `git+${url}.git` },
+    homepage: `${url}#readme`,
+    bugs: { url: `${url}/issues` },
+  };
 }
 
 // Type imports are gone from compiled files.
