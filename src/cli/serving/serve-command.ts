@@ -13,7 +13,7 @@ export const serverSettings = ['config', 'data', 'listen'] as const;
 
 /** `sluice serve`: runs the server. */
 export const serveCommand: Command = {
-  summary: 'Run the server. Log lines are JSON on standard output',
+  summary: 'Run the server. The log is text on a terminal, and JSON lines elsewhere',
   usage: [''],
   options: {
     ...dataOptions,

@@ -302,6 +302,12 @@ export const configSchema = z.strictObject({
     .describe(
       'Minimum log level: `fatal`, `error`, `warn`, `info`, `debug` or `silent`. Each request is one line of level info',
     ),
+  logFormat: z
+    .enum(['auto', 'json', 'text'])
+    .default('auto')
+    .describe(
+      'Form of log lines: `json`, or `text` for people. `auto`: `text` where the standard output is a terminal, `json` elsewhere',
+    ),
   reportVersion: z
     .enum(['own', 'api'])
     .default('own')

@@ -1,5 +1,7 @@
 import type { AddressInfo } from 'node:net';
+import { isatty } from 'node:tty';
 import type { BringBuilder } from '../../builds/builder/find-builders.ts';
+import { Fault } from '../../foundation/fault.ts';
 import { openLogDestination } from '../../foundation/telemetry/log-destination.ts';
 import { createLogger } from '../../foundation/telemetry.ts';
 import { readVersion } from '../../foundation/version.ts';
@@ -13,6 +15,7 @@ import { type Entries, type Entry, holdEntries } from './entries.ts';
 import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { stopOn, untilSignal } from './stop-server.ts';
+import { terminalLog } from './terminal-log.ts';
 import { closeTracing, openTracing } from './tracing.ts';
 
 const endMs = 3000;
@@ -41,7 +44,12 @@ export async function serve(
   }
   const { config, warnings, proxyFor } = loaded;
   const destination = openLogDestination();
-  const log = createLogger(config.logLevel, destination);
+  const isText = config.logFormat === 'text' || (config.logFormat === 'auto' && isatty(1));
+  const hasColours = isatty(1) && !environment.NO_COLOR;
+  const log = createLogger(
+    config.logLevel,
+    isText ? terminalLog(destination, hasColours) : destination,
+  );
   for (const warning of warnings) log.warn(warning);
   const common = { config, log, proxyFor, dockerAuthConfig: environment.DOCKER_AUTH_CONFIG };
   await openTracing(config, log);
@@ -64,7 +72,7 @@ export async function serve(
     const logReady = (more: object = {}) => {
       const addresses = { listen: textOf(plain), ...(tls ? { tls: textOf(tls) } : {}) };
       log.info({ url: publicUrl.origin, ...addresses, data: config.data, ...more }, 'ready');
-      log.flush();
+      destination.flush();
     };
     using net = new DisposableStack();
     if (settings) {
@@ -98,6 +106,8 @@ export async function serve(
     return await stopOn(end, listeners, app, config, log);
   } catch (error) {
     if (error instanceof ConfigError) console.error(error.message);
+    // The operator can remove the reason of a fault. All else is a defect.
+    else if (error instanceof Fault) log.error({ err: error }, 'the server cannot start');
     else log.fatal({ err: error }, 'the server failed');
     await listeners?.close();
     const code = error instanceof ConfigError ? 2 : 1;

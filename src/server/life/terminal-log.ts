@@ -1,0 +1,78 @@
+import { styleText } from 'node:util';
+import type { LogDestination } from '../../foundation/telemetry/log-destination.ts';
+import { readVersion } from '../../foundation/version.ts';
+
+interface Line {
+  readonly level: string;
+  readonly time: string;
+  readonly msg?: string;
+  readonly err?: { readonly message?: string; readonly causes?: string[]; readonly stack?: string };
+  readonly [member: string]: unknown;
+}
+
+type Colour = Parameters<typeof styleText>[0];
+
+const colours: Readonly<Record<string, Colour>> = { warn: 'yellow', error: 'red', fatal: 'red' };
+
+/** Writes log lines as text for a person who looks at a terminal, each at once. */
+export function terminalLog(
+  destination: LogDestination,
+  hasColours: boolean,
+): Pick<LogDestination, 'write'> {
+  const style = (colour: Colour, text: string) =>
+    hasColours ? styleText(colour, text, { validateStream: false }) : text;
+  return {
+    write(json) {
+      const line = JSON.parse(json) as Line;
+      const told = sentences[line.msg ?? '']?.(line);
+      destination.write(`${told ? style('bold', told) : textOf(line, style)}\n`);
+      destination.flush();
+    },
+  };
+}
+
+/** What a person needs at the start, in sentences. */
+const sentences: Readonly<Record<string, (line: Line) => string>> = {
+  ready: ({ url, leader, data }) =>
+    oneLine(
+      `Sluice ${readVersion().version} is ready: ${url}${leader === undefined ? '' : ` (leader: ${leader})`}. State: ${data}. Ctrl-C stops it.`,
+    ),
+  'access rules of this server': ({ access }) => {
+    const rules = Object.entries(access as Readonly<Record<string, string>>);
+    const who = { open: 'everybody who reaches it', login: 'callers with a login', off: 'nobody' };
+    const parts = Object.entries(who).flatMap(([rule, people]) => {
+      const what = rules.filter(([, value]) => value === rule).map(([name]) => name);
+      return what.length === 0 ? [] : [`${what.join(', ')} for ${people}`];
+    });
+    return oneLine(`Allows ${parts.join('; ')}.`);
+  },
+};
+
+function textOf(line: Line, style: (colour: Colour, text: string) => string): string {
+  const { level, time, msg = '', err, ...more } = line;
+  const clock = style('dim', new Date(time).toTimeString().slice(0, 8));
+  const colour = colours[level];
+  const mark = colour === undefined ? '' : `${style(colour, level)}: `;
+  const { method, path, status, ms, client, requestId, ...rest } = more;
+  const isRequest = msg === 'request';
+  const what = isRequest ? `${method} ${path} ${status}` : msg;
+  const members = isRequest ? { ms, client, ...rest, requestId } : more;
+  const reasons = err ? [err.message ?? '', ...(err.causes ?? [])] : [];
+  const words = [what, ...reasons].filter(word => word !== '').join(': ');
+  const facts = Object.entries(members)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${factOf(value)}`);
+  const first = [`${clock} ${mark}${oneLine(words)}`, style('dim', oneLine(facts.join(' ')))];
+  // Only defects have a stack.
+  const stack = err?.stack === undefined ? [] : err.stack.split('\n').slice(1).map(oneLine);
+  return [first.join('  ').trimEnd(), ...stack].join('\n');
+}
+
+function factOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** A terminal obeys control characters, and parts of a line come from strangers. */
+function oneLine(text: string): string {
+  return text.replace(/\p{C}/gu, '?');
+}
