@@ -1,8 +1,10 @@
 /** The display of a build's log on a terminal. */
 import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { PlainLog, type Vertex } from '../../src/buildkit/index.ts';
 import { BuildSteps } from '../../src/cli/progress/build-steps.ts';
+import { progressDisplay } from '../../src/cli/progress/display.ts';
 import { frameOf, lastFrameOf } from '../../src/cli/progress/frame.ts';
 import { type LogLine, parseLogLine } from '../../src/cli/progress/log-line.ts';
 import { processorMs } from '../world/processor-time.ts';
@@ -219,4 +221,16 @@ test('the last frame summarises the build', () => {
     'Warning: old',
   ]);
   assert.match(lastFrameOf(build, true, options)[0] ?? '', /^\[\+\] Built in 5\.0s: 3 steps/);
+});
+
+test('the reason of a failure is wrapped at the width of the terminal, not cut', () => {
+  const sink = Object.assign(new PassThrough(), { isTTY: true, columns: 40, rows: 20 });
+  const display = progressDisplay(sink as unknown as NodeJS.WriteStream, false);
+  const reason = `The build failed: ${'why '.repeat(30)}end`;
+  display.write(Buffer.from(`${reason}\n`));
+  display.end(false);
+  const shown = String(sink.read());
+  const [before = ''] = shown.split(reason);
+  assert.ok(before.length < shown.length, shown);
+  assert.ok(before.lastIndexOf('\x1b[?7h') > before.lastIndexOf('\x1b[?7l'), 'lines are wrapped');
 });

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CommandError, type Option, type Values } from '../command/command.ts';
 import { terminalLines } from '../command/terminal-text.ts';
 import { type ProgressDisplay, progressDisplay } from '../progress/display.ts';
-import { get, RefusedError, stream } from '../server/server-client.ts';
+import { get, RefusedError, serverAddress, stream } from '../server/server-client.ts';
 import { cancelBuild } from './cancel-command.ts';
 
 /** The option of every command that follows a build. */
@@ -35,6 +35,7 @@ export async function followBuild(
   const leaving = new AbortController();
   const leave = () => leaving.abort();
   process.once('SIGINT', leave);
+  if (sink.isTTY) sink.write(`Page of the build: ${pageOf(values, id)}\n`);
   const display = progressDisplay(sink, values.plain === true);
   let end: BuildEnd;
   try {
@@ -52,6 +53,10 @@ export async function followBuild(
   const isCancelled = (await isToBeCancelled()) && (await tryToCancel(values, id));
   if (!isCancelled) console.error(`The build continues. ${again}`);
   return undefined;
+}
+
+function pageOf(values: Values, id: string): string {
+  return `${serverAddress(values).replace(/\/$/, '')}/view/builds/${encodeURIComponent(id)}`;
 }
 
 /** Asks the user on a terminal; false without a terminal. */

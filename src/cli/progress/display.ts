@@ -43,11 +43,12 @@ function liveDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
     ...{ nowMs: Date.now(), beganMs, columns: sink.columns || 80, rows: (sink.rows || 24) - 1 },
     style: (look: Look, text: string) => styleText(look, text, { stream: sink }),
   });
-  const draw = (lines: readonly string[]) => {
-    sink.write(`${up(height)}${wrapOff}${lines.map(line => `${line}\n`).join('')}${wrapOn}`);
+  const textOf = (lines: readonly string[]) => lines.map(line => `${line}\n`).join('');
+  const redraw = () => {
+    const lines = frameOf(build, options());
+    sink.write(`${up(height)}${wrapOff}${textOf(lines)}${wrapOn}`);
     height = lines.length;
   };
-  const redraw = () => draw(frameOf(build, options()));
   redraw();
   const timer = setInterval(redraw, redrawMs);
   return {
@@ -61,7 +62,12 @@ function liveDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
       if (rest !== '') build.take(rest, Date.now());
       if (succeeded === undefined) return redraw();
       const messages = build.messages.flatMap(text => terminalLines(text).split('\n'));
-      draw([...lastFrameOf(build, succeeded, options()), ...(succeeded ? [] : ['', ...messages])]);
+      const lines = [
+        ...lastFrameOf(build, succeeded, options()),
+        ...(succeeded ? [] : ['', ...messages]),
+      ];
+      // Wrapped, not cut: the messages say why the build failed.
+      sink.write(`${up(height)}${textOf(lines)}`);
     },
   };
 }
