@@ -8,6 +8,9 @@ import { dirname, join } from 'node:path';
 import { arch, platform } from 'node:process';
 import { fileURLToPath } from 'node:url';
 
+// Node would open a debugger on SIGUSR1, by which another process of the same user controls this one, and end on SIGUSR2.
+for (const signal of ['SIGUSR1', 'SIGUSR2']) process.on(signal, () => {});
+
 const starter = 'NODE_HANDED_OVER_BY';
 const major = Number(process.versions.node.split('.')[0]);
 

@@ -37,6 +37,20 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
   });
 }
 
+test('SIGUSR1 opens no debugger, and SIGUSR2 does not end the server', async () => {
+  await using sluice = await startSluice();
+  for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) {
+    sluice.process.kill(signal);
+    assert.equal((await sluice.fetch('/readyz')).status, 200);
+  }
+  assert.doesNotMatch(sluice.output(), /[Dd]ebugger/);
+  // The signals have arrived: one that is sent later ends the server.
+  const ended = once(sluice.process, 'exit');
+  sluice.process.kill('SIGINT');
+  assert.deepEqual(await ended, [0, null]);
+  assert.doesNotMatch(sluice.output(), /[Dd]ebugger/);
+});
+
 test('clients leave their connections before the server stops, and new ones are served until then', async () => {
   await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
