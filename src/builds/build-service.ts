@@ -7,11 +7,12 @@ import type { Tally } from '../foundation/telemetry/tally.ts';
 import type { Logger } from '../foundation/telemetry.ts';
 import type { HostedManifests } from '../hosted/manifests.ts';
 import type { RegistryTokens } from '../hosted/registry-tokens.ts';
-import { createAttach } from '../images/attach.ts';
+import { createAttach, createNoteByTag } from '../images/attach.ts';
 import type { BaseResolver } from '../images/bases/base-image.ts';
 import type { VerifyImage } from '../images/bases/verified-image.ts';
 import type { Documents } from '../images/documents.ts';
 import type { ImageMaker } from '../images/image-maker.ts';
+import { createMirror } from '../images/mirror.ts';
 import { createPublish } from '../images/publish.ts';
 import { requireMksquashfs } from '../images/sif/squashfs/mksquashfs.ts';
 import type { SealedGrant } from '../platform/identities.ts';
@@ -217,6 +218,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       stageSifBases,
       prepareBases: createPrepareBases({ ...deps, builderPlatforms }),
       attach: createAttach(registry, deps.pusher),
+      mirror: createMirror({ ...deps, publish, noteByTag: createNoteByTag(registry, deps.pusher) }),
       rightsOf,
       ...{ conda, condaChannels },
       staging,

@@ -224,21 +224,31 @@ export function createBuilds(deps: BuildsDeps): Builds {
     }
   };
 
+  const requested = async (plan: BuildPlan, asker: Asker): Promise<BuildTicket> => {
+    const { target } = plan;
+    const seen = await store.latest(target);
+    // The lookup comes first: a caller without access to the image must not see a build of it.
+    const isAnew = recipeIn(plan)?.options?.noCache === true;
+    const found = isAnew ? undefined : await lookTogether(target, asker);
+    const there = isResultOf(plan, found) ? found : undefined;
+    const known = there ?? (await underWay(target, asker));
+    if (known) {
+      tally.add('build requests', known.isCached ? 'existing image' : 'running build');
+      return known;
+    }
+    await deps.admit(plan, asker);
+    const ticket = await inTurn(target, () => enter(plan, asker, seen));
+    tally.add('build requests', 'new build');
+    return ticket;
+  };
+
   return {
     async request(plan, asker) {
-      const { target } = plan;
-      const seen = await store.latest(target);
-      // The lookup comes first: a caller without access to the image must not see a build of it.
-      const isAnew = recipeIn(plan)?.options?.noCache === true;
-      const there = isAnew ? undefined : await lookTogether(target, asker);
-      const known = there ?? (await underWay(target, asker));
-      if (known) {
-        tally.add('build requests', known.isCached ? 'existing image' : 'running build');
-        return known;
+      const ticket = await requested(plan, asker);
+      if (plan.mirror && ticket.id !== undefined && !ticket.isCached) {
+        const { key } = await get(ticket.id);
+        if (key !== plan.key) throw otherCopy(plan.target);
       }
-      await deps.admit(plan, asker);
-      const ticket = await inTurn(target, () => enter(plan, asker, seen));
-      tally.add('build requests', 'new build');
       return ticket;
     },
 
@@ -344,4 +354,18 @@ const comparedBuilds = 20;
 /** Returns the id of a build without the prefix that ids of the reference service have. */
 function ownId(id: string): string {
   return id.replace(/^bd-/, '');
+}
+
+/** The tag of a copy may refer to an image that was copied before. All other names contain the key of their build. */
+function isResultOf({ mirror, origin }: BuildPlan, found: BuildTicket | undefined): boolean {
+  const digest = found?.image?.digest;
+  return !mirror || digest === undefined || (origin.kind === 'image' && origin.digest === digest);
+}
+
+function otherCopy(target: string): Fault {
+  return new Fault(
+    'unavailable',
+    `Another image is being copied to ${target}: try again when that has ended`,
+    { phase: 'build', retryAfterSeconds: 10 },
+  );
 }

@@ -7,6 +7,7 @@ export const commands: Commands = {
   serve: async () => (await import('./serving/serve-command.ts')).serveCommand,
   request: clientCommands.request,
   build: clientCommands.build,
+  mirror: clientCommands.mirror,
   name: async () => (await import('./containers/name-command.ts')).nameCommand,
   inspect: clientCommands.inspect,
   files: clientCommands.files,

@@ -32,35 +32,7 @@ const emptyConfig = Buffer.from('{}');
 
 /** Source: OCI image specification manifest.md, Guidelines for artifact usage; distribution specification 1.1, referrers. */
 export function createAttach(registry: RegistryClient, pusher: PushClient): Attach {
-  /**
-   * Adds the artifact to the index under the fallback tag. Clients read that index when the registry does not
-   * maintain the list of referrers.
-   */
-  const noteByTag = async (
-    access: PushAccess,
-    subject: Document,
-    entry: ReferrerEntry,
-    signal?: AbortSignal,
-  ): Promise<string> => {
-    const tag = subject.digest.replace(':', '-');
-    const before = await registry.getManifest(access, tag, signal).catch(error => {
-      if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
-      throw error;
-    });
-    const known = before ? parseManifest(before) : undefined;
-    const others = known?.kind === 'index' ? known.manifests : [];
-    if (others.some(({ digest }) => digest === entry.digest)) return tag;
-    const index = documentOf(
-      json({
-        schemaVersion: 2,
-        mediaType: mediaTypes.ociIndex,
-        manifests: [...others, entry],
-      }),
-      mediaTypes.ociIndex,
-    );
-    await pusher.putManifest(access, tag, index, signal);
-    return tag;
-  };
+  const noteByTag = createNoteByTag(registry, pusher);
 
   return async (target, subject, { artifactType, content, title }, signal) => {
     const access = pushingTo(target);
@@ -97,11 +69,46 @@ export function createAttach(registry: RegistryClient, pusher: PushClient): Atta
   };
 }
 
+/**
+ * Adds a referrer to the index under the fallback tag of its subject, and returns that tag. Clients read that index when the
+ * registry does not maintain the list of referrers. Throws `Fault`.
+ */
+export type NoteByTag = (
+  access: PushAccess,
+  subject: Pick<Document, 'digest'>,
+  entry: ReferrerEntry,
+  signal?: AbortSignal,
+) => Promise<string>;
+
+/** Source: OCI distribution specification 1.1, Referrers Tag Schema. */
+export function createNoteByTag(registry: RegistryClient, pusher: PushClient): NoteByTag {
+  return async (access, subject, entry, signal) => {
+    const tag = subject.digest.replace(':', '-');
+    const before = await registry.getManifest(access, tag, signal).catch(error => {
+      if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
+      throw error;
+    });
+    const known = before ? parseManifest(before) : undefined;
+    const others = known?.kind === 'index' ? known.manifests : [];
+    if (others.some(({ digest }) => digest === entry.digest)) return tag;
+    const index = documentOf(
+      json({
+        schemaVersion: 2,
+        mediaType: mediaTypes.ociIndex,
+        manifests: [...others, entry],
+      }),
+      mediaTypes.ociIndex,
+    );
+    await pusher.putManifest(access, tag, index, signal);
+    return tag;
+  };
+}
+
 interface ReferrerEntry {
   readonly mediaType: string;
   readonly digest: string;
   readonly size: number;
-  readonly artifactType: string;
+  readonly artifactType?: string | null | undefined;
 }
 
 function part(mediaType: string, bytes: Buffer) {

@@ -1,13 +1,13 @@
 import { workOnEach } from '../foundation/run-queue.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
-import type { Digest } from '../oci/digest.ts';
+import { type Digest, isDigest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { manifestType } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
 import { isElsewhere } from '../oci/media-type.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { Access } from '../upstream/access.ts';
-import { type PushClient, pushingTo } from '../upstream/push-client.ts';
+import { type ManifestPush, type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { Documents } from './documents.ts';
 import { blobsOf, type MadeOf } from './made-blobs.ts';
@@ -15,18 +15,19 @@ import { blobsOf, type MadeOf } from './made-blobs.ts';
 /** An image to copy into a repository. */
 export interface Publication extends MadeOf {
   readonly target: Access;
+  /** A tag, or the digest of the image. */
   readonly tag: string;
 }
 
 /**
  * Copies an image into a repository, with all platforms and all other entries of its index, and tags it
- * last. Blobs are mounted or streamed, several at once; existing content stays. Throws `Fault`.
+ * last. Returns how the registry took it. Blobs are mounted or streamed, several at once; existing content stays. Throws `Fault`.
  */
 export type Publish = (
   publication: Publication,
   log: (line: string) => void,
   signal: AbortSignal,
-) => Promise<void>;
+) => Promise<ManifestPush>;
 
 export interface PublishDeps {
   readonly content: ContentStore;
@@ -58,7 +59,7 @@ export function createPublish(deps: PublishDeps): Publish {
 
     // Indexes that share children would multiply the work.
     const done = new Set<Digest>();
-    const putDocument = async (document: Document, reference: string): Promise<void> => {
+    const putDocument = async (document: Document, reference: string): Promise<ManifestPush> => {
       const { blobs, manifests } = partsOf(document);
       await eachOf(
         blobs.filter(part => !isElsewhere(part)),
@@ -75,7 +76,7 @@ export function createPublish(deps: PublishDeps): Publish {
         done.add(entry.digest);
       }
       signal.throwIfAborted();
-      await pusher.putManifest(
+      return pusher.putManifest(
         push,
         reference,
         { ...document, mediaType: manifestType(document) },
@@ -83,8 +84,11 @@ export function createPublish(deps: PublishDeps): Publish {
       );
     };
 
-    await putDocument(image.root, tag);
-    log(`${target.registry}/${target.repository}:${tag} is ${image.root.digest}\n`);
+    const pushed = await putDocument(image.root, tag);
+    if (!isDigest(tag)) {
+      log(`${target.registry}/${target.repository}:${tag} is ${image.root.digest}\n`);
+    }
+    return pushed;
   };
 }
 

@@ -177,7 +177,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     return { ...answer, warnings: planWarnings(submission, plan), ticket };
   };
 
-  /** Makes a complete image, which contains its config and layers, in the repository of the caller. */
+  /** Makes a complete image, or copies one, in the repository of the caller. */
   const freeze = async (
     { submission, caller, change }: Intake,
     image: Reference | undefined,
@@ -220,8 +220,9 @@ export function createAccept(deps: AcceptDeps): Accept {
     const change = source && !isUnchanged(source.change) ? onTopOf(source.change, own) : own;
     const isMounted = mountsFiles(submission, deps.mountedLayers) || source?.isMounted === true;
     const intake = { submission, caller, change, isMounted, signal };
+    if (submission.mirror && !isUnchanged(change)) throw changedMirror();
     if (source?.isBuilt) {
-      if (submission.freeze) throw cannotFreeze();
+      if (submission.freeze || submission.mirror) throw cannotCopy();
       const { image, buildId, isPublic } = source;
       return serveLater(intake, image, {
         isBuilt: true,
@@ -231,7 +232,8 @@ export function createAccept(deps: AcceptDeps): Accept {
     }
     const image = source?.image ?? asked;
     const pinned = source?.fixed ? { ...source.image, digest: source.fixed.base.digest } : image;
-    if (submission.freeze) return freeze(intake, pinned, image && askedTag(image), onBuild);
+    const isCopied = submission.freeze || submission.mirror;
+    if (isCopied) return freeze(intake, pinned, image && askedTag(image), onBuild);
     if (!image || !pinned) return build(intake, onBuild);
     const base = await baseFor(pinned, submission, caller);
     const about = { isPublic: base.access.credentials === undefined };
@@ -243,10 +245,18 @@ export function createAccept(deps: AcceptDeps): Accept {
   };
 }
 
-function cannotFreeze(): Fault {
+function cannotCopy(): Fault {
   return new Fault(
     'bad-request',
-    "'containerImage' is the served name of a build, which 'freeze' cannot copy: send the recipe of the build again with 'freeze'",
+    "'containerImage' is the served name of a build, which cannot be copied: send the recipe of the build again with 'freeze'",
+    { phase: 'request' },
+  );
+}
+
+function changedMirror(): Fault {
+  return new Fault(
+    'bad-request',
+    "'containerImage' is the served name of a changed image, and 'mirror' copies images as they are: send 'freeze' instead",
     { phase: 'request' },
   );
 }
@@ -268,10 +278,10 @@ interface Intake {
 function commonOf(submission: Submission, caller: Caller) {
   const { containerPlatform, fingerprint, timestamp } = submission;
   const { containerImage, buildRepository, cacheRepository, nameStrategy } = submission;
-  const { format, freeze, platformWorkspaceId } = submission;
+  const { format, freeze, mirror, platformWorkspaceId } = submission;
   const asked: AskedFields = {
     ...{ containerImage, buildRepository, cacheRepository, nameStrategy },
-    ...{ format, freeze, platformWorkspaceId },
+    ...{ format, freeze, mirror, platformWorkspaceId },
     packages: submission.packages && shownPackages(submission.packages),
   };
   return { caller, asked, platform: containerPlatform, fingerprint, timestamp };

@@ -5,6 +5,7 @@ import { domainOfCaller } from '../builds/domain.ts';
 import { type BuildPlan, isNative, recipeIn } from '../builds/plan/build-plan.ts';
 import { type BuildPlaces, frozenPlace, planBuild } from '../builds/plan/plan.ts';
 import { planFreeze } from '../builds/plan/plan-freeze.ts';
+import { planMirror } from '../builds/plan/plan-mirror.ts';
 import { ownFailure } from '../builds/runs/failure-reasons.ts';
 import type { BaseCheckDeps, ShownBase } from '../builds/solve/bases/base-check.ts';
 import { checkRecipeImages } from '../builds/solve/bases/triggered-images.ts';
@@ -17,7 +18,7 @@ import type { ImageMaker } from '../images/image-maker.ts';
 import type { RightWatch } from '../images/right-watch.ts';
 import type { Document } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
-import { formatReference, parseReference } from '../oci/reference.ts';
+import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
 import type { Identities } from '../platform/identities.ts';
 import { type Access, accessTo } from '../upstream/access.ts';
 import type { CredentialSource } from '../upstream/auth/credentials.ts';
@@ -140,8 +141,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   };
 
   /** Nobody could pull the image after its build. */
-  const checkName = ({ target }: BuildPlan, { freeze }: Submission): void => {
-    if (freeze) checkFrozenLength(target);
+  const checkName = ({ target }: BuildPlan, { freeze, mirror }: Submission): void => {
+    if (freeze || mirror) checkFrozenLength(target);
     else checkServedLength(deps.servedBase, parseReference(target).repository);
   };
 
@@ -160,6 +161,15 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   }: MakeWish): Promise<BuildPlan> => {
     if (base) {
       const { access, document, tag } = base;
+      if (submission.mirror) {
+        const plan = planMirror(submission.buildRepository ?? '', {
+          ...access,
+          tag,
+          base: document,
+        });
+        if (isSameRepository(parseReference(plan.target), access)) throw copyOntoItself(access);
+        return plan;
+      }
       await requireImage(base, change, submission.format);
       const { buildRepository = frozenPlace(submission, places) } = submission;
       const { registry, repository } = access;
@@ -235,6 +245,20 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
       return { plan, ticket: await withSolution(plan, ticket), isPublic };
     },
   };
+}
+
+function isSameRepository(one: RepositoryName, other: RepositoryName): boolean {
+  return one.registry === other.registry && one.repository === other.repository;
+}
+
+type RepositoryName = Pick<Reference, 'registry' | 'repository'>;
+
+function copyOntoItself({ registry, repository }: RepositoryName): Fault {
+  return new Fault(
+    'bad-request',
+    `'buildRepository': ${registry}/${repository} would be copied onto itself: name another registry or repository`,
+    { phase: 'request' },
+  );
 }
 
 /** Returns what the build must not store; undefined for nothing. */

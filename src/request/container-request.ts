@@ -39,6 +39,7 @@ export type AskedFields = Readonly<
     | 'nameStrategy'
     | 'format'
     | 'freeze'
+    | 'mirror'
     | 'platformWorkspaceId'
   > & {
     /** Without the environment file, which is in the plan of the build. Credentials in addresses are masked. */

@@ -147,7 +147,8 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     const plan = await deps.build.plan({ submission, caller, base, change, signal });
     const target = parseReference(plan.target);
     const access = await deps.accessToBuilt(target, caller.grant);
-    const missing = await problemOf(findManifest(registry, access, target.tag ?? 'latest'));
+    const there = findManifest(registry, access, target.tag ?? 'latest');
+    const missing = await problemOf(plan.mirror ? there.then(sameAs(base?.document)) : there);
     const recipe = recipeIn(plan);
     const named = recipe?.baseImages.map(parseReference) ?? [];
     const served = await Promise.all(named.map(deps.findServed));
@@ -208,7 +209,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       : undefined;
     const document = base?.document;
     if (document) checkScheme(submission, document);
-    if (submission.freeze && document) {
+    if ((submission.freeze || submission.mirror) && document) {
       const frozen = await forecastOf(
         { submission, caller, signal },
         { access, document, tag: askedTag(image) },
@@ -221,7 +222,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       platforms: platformsOf(submission, document),
       build: undefined,
       solution: undefined,
-      isCached: isThere && !submission.freeze,
+      isCached: isThere && !submission.freeze && !submission.mirror,
       obstacle: undefined,
       registries: [repository],
       warnings: compressionWarnings(submission, undefined),
@@ -274,6 +275,14 @@ async function faultIn(work: Promise<unknown>): Promise<Fault | undefined> {
     if (error instanceof Fault) return error;
     throw error;
   }
+}
+
+/** Returns a check that a name refers to this image. */
+function sameAs(document: Document | undefined): (found: { readonly digest: string }) => void {
+  return ({ digest }) => {
+    if (digest === document?.digest) return;
+    throw new Fault('manifest-unknown', 'The name refers to another image', { phase: 'request' });
+  };
 }
 
 /** Returns the requested platforms, or else those of the image. */

@@ -1,6 +1,7 @@
 import { checkCompression } from '../builds/plan/build-compression.ts';
 import { inField } from '../builds/plan/field.ts';
 import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
+import { mirrorTarget } from '../builds/plan/plan-mirror.ts';
 import { Fault } from '../foundation/fault.ts';
 import { givenFields } from '../images/augment/container-config.ts';
 import { maxNameLength, parseReference } from '../oci/reference.ts';
@@ -20,8 +21,9 @@ export function checkRules(
 ): void {
   if (version === 'v1alpha1') checkLegacy(submission);
   checkWhatToServe(submission);
+  checkMirror(submission, version);
   checkFreeze(submission, places);
-  checkRepository('buildRepository', submission.buildRepository);
+  if (!submission.mirror) checkRepository('buildRepository', submission.buildRepository);
   checkRepository('cacheRepository', submission.cacheRepository);
   checkTimestamp(submission.timestamp);
   checkConfig(submission);
@@ -81,6 +83,35 @@ function checkFreeze(submission: Submission, places: FrozenPlaces): void {
       "'format: sif' requires 'freeze: true' and 'buildRepository': a Singularity image is always pushed to a repository, so set both",
     );
   }
+}
+
+/** Source: reference service, checks of a mirror request. */
+function checkMirror(submission: Submission, version: ApiVersion): void {
+  const { mirror, buildRepository, containerImage, containerConfig, containerFile } = submission;
+  if (!mirror) return;
+  if (version === 'v1alpha1') {
+    refuse("'mirror' is not supported by /container-token: use POST /v1alpha2/container");
+  }
+  if (containerImage === undefined) {
+    refuse("'mirror' requires 'containerImage': name the image to copy");
+  }
+  const { freeze, format } = submission;
+  const others = { freeze, containerFile, format: format === 'sif' };
+  const config = Object.values(givenFields(containerConfig ?? {}));
+  const [conflict] =
+    Object.entries(others).find(([, value]) => value) ??
+    (config.length > 0 || containerConfig?.layers?.length ? ['containerConfig'] : []);
+  if (conflict) {
+    refuse(
+      `'${conflict}' cannot be sent with 'mirror', which copies an image as it is: send 'freeze' instead of 'mirror' for a changed image`,
+    );
+  }
+  if (buildRepository === undefined) {
+    refuse(
+      "'mirror' requires 'buildRepository': name the registry or the repository to copy to, such as registry.example.com/mirror",
+    );
+  }
+  inField('buildRepository', () => mirrorTarget(buildRepository, 'image'));
 }
 
 function checkRepository(field: string, value: string | undefined): void {

@@ -27,9 +27,9 @@ export interface Submission extends Claim, BuildFields {
 /** The API version of a request: the deprecated version has fewer fields. */
 export type ApiVersion = 'v1alpha1' | 'v1alpha2';
 
-/** Returns true if an image must be built, frozen or converted; false if an existing image is served. */
+/** Returns true if an image must be built, copied, frozen or converted; false if an existing image is served. */
 export function isToBeMade(submission: Submission): boolean {
-  const { containerFile, condaFile, spackFile, packages, freeze } = submission;
+  const { containerFile, condaFile, spackFile, packages, freeze, mirror } = submission;
   const recipes = [containerFile, condaFile, spackFile, packages];
-  return freeze === true || recipes.some(recipe => recipe !== undefined);
+  return freeze === true || mirror === true || recipes.some(recipe => recipe !== undefined);
 }

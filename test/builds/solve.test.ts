@@ -30,7 +30,7 @@ const unusedDeps: SolveDeps = {
   },
   rightsOf: () => ({ forBuilder: () => noAccess, access: unused, limits: '' }),
   documents: {} as SolveDeps['documents'],
-  ...{ makeCondaImage: unused, makeImage: unused, publish: unused, makeSif: unused },
+  ...{ makeCondaImage: unused, makeImage: unused, publish: unused, mirror: unused, makeSif: unused },
   ...{ attach: unused, redate: unused, stageSifBases: unused },
   requireBuilder: async () => {},
   prepareBases: async () => ({ images: {}, layers: [], [Symbol.dispose]() {} }),

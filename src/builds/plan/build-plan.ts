@@ -19,6 +19,8 @@ export interface BuildPlan {
   readonly change: ImageChange;
   /** Options of the Singularity image; undefined for other images. */
   readonly sif?: SifPlan | undefined;
+  /** True for a copy of an image as it is, with what refers to it. The tag of the target may move to other images. */
+  readonly mirror?: true;
 }
 
 /** Returns the name by which clients pull the image: Singularity images are pulled through ORAS. */

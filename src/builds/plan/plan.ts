@@ -36,6 +36,8 @@ export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
   readonly nameStrategy?: NameStrategy | undefined;
   readonly format?: 'docker' | 'sif' | undefined;
   readonly freeze?: boolean | undefined;
+  /** True to copy the image as it is to `buildRepository`. */
+  readonly mirror?: boolean | undefined;
   /** True to freeze to the default repository where `buildRepository` names none. */
   readonly defaultRepository?: boolean | undefined;
   /** Images by the name of the image or stage of the Dockerfile that they replace. */

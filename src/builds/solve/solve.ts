@@ -10,6 +10,7 @@ import {
 import type { Documents } from '../../images/documents.ts';
 import type { ImageMaker } from '../../images/image-maker.ts';
 import type { MadeOf } from '../../images/made-blobs.ts';
+import type { Mirror } from '../../images/mirror.ts';
 import type { Publish } from '../../images/publish.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { Document } from '../../oci/document.ts';
@@ -52,6 +53,7 @@ export interface SolveDeps extends BuilderRules {
   readonly makeImage: ImageMaker;
   readonly redate: RedateImage;
   readonly publish: Publish;
+  readonly mirror: Mirror;
   readonly makeSif: MakeSif;
   readonly stageSifBases: StageSifBases;
   readonly prepareBases: PrepareBases;
@@ -110,6 +112,22 @@ export function createSolve(deps: SolveDeps): Solve {
     );
     const { root } = made.image;
     return { digest: root.digest, mediaType: manifestType(root) };
+  };
+
+  /** Copies an image, and what refers to it, to the target of the plan. */
+  const copyAsItIs = async (
+    { plan, log, signal }: BuildRun,
+    rights: BuildRights,
+    { repository, digest, mediaType }: ImageOrigin,
+  ) => {
+    const { tag = 'latest', ...place } = parseReference(plan.target);
+    const source = await rights.access(parseReference(repository));
+    const target = await rights.access(place);
+    const root = await documents.manifest(source, digest, mediaType);
+    await numberedSteps(log)('Copy the image', ({ write }) =>
+      deps.mirror({ source, root, target, tag }, write, signal),
+    );
+    return { digest, mediaType: manifestType(root) };
   };
 
   const runRecipe = async (
@@ -237,6 +255,9 @@ export function createSolve(deps: SolveDeps): Solve {
   return async run => {
     const { origin } = run.plan;
     const rights = deps.rightsOf(run.grant);
+    if (origin.kind === 'image' && run.plan.mirror) {
+      return { succeeded: true, lockFile: undefined, ...(await copyAsItIs(run, rights, origin)) };
+    }
     if (origin.kind === 'image') {
       const image = await deliverPlaced(run, rights, origin);
       return { succeeded: true, lockFile: undefined, ...image };

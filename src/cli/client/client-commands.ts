@@ -5,6 +5,7 @@ import { loadAll } from '../command/run-command-line.ts';
 export const clientCommands = {
   request: async () => (await import('../containers/request-command.ts')).requestCommand,
   build: async () => (await import('../containers/build-command.ts')).buildCommand,
+  mirror: async () => (await import('../containers/mirror-command.ts')).mirrorCommand,
   inspect: async () => (await import('../containers/inspect-command.ts')).inspectCommand,
   files: async () => (await import('../containers/files-command.ts')).filesCommand,
   logs: async () => (await import('../containers/logs-command.ts')).logsCommand,

@@ -6,6 +6,7 @@ import { createRouter, labelOf } from '../route/router.ts';
 import type { ApiAccess, ApiBasis, ApiRoute } from './api-route.ts';
 import { buildDocumentRoutes } from './builds/build-documents.ts';
 import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
+import { type MirrorRoutesDeps, mirrorRoutes } from './builds/mirror-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { type LiveNameDeps, liveNameRoutes } from './container/live-name-routes.ts';
@@ -21,6 +22,7 @@ export type JsonApiDeps = ApiBasis &
   ContainerDeps &
   LiveNameDeps &
   BuildRoutesDeps &
+  MirrorRoutesDeps &
   ContextDeps &
   InspectDeps &
   ValidateDeps &
@@ -34,6 +36,7 @@ export const jsonApiRoutes: readonly ApiRoute<JsonApiDeps>[] = [
   ...liveNameRoutes,
   ...buildRoutes,
   ...buildDocumentRoutes,
+  ...mirrorRoutes,
   ...contextRoutes,
   ...inspectRoutes,
   ...validateRoutes,
@@ -90,6 +93,7 @@ export function describeJsonApi(version: string): OpenApi {
     tags: {
       Containers: 'Container requests',
       Builds: 'Builds and their logs',
+      Mirrors: 'Copies of images',
       Images: 'Image metadata',
       Repositories: 'Repositories that this server hosts',
       Registries: 'Logins at registries',

@@ -43,6 +43,19 @@ export const viewRoutes = [
     },
   }),
   apiRoute({
+    id: 'viewMirror',
+    method: 'get',
+    path: '/view/mirrors/{mirrorId}',
+    tag: 'Mirrors',
+    summary: 'Redirects to the page of a copy of an image',
+    access: 'anybody',
+    answers,
+    run({ ctx, params }, _: object) {
+      const id = params.mirrorId.replace(/-(\d+)$/, '_$1');
+      return redirect(ctx, `/view/builds/${encodeURIComponent(id)}`);
+    },
+  }),
+  apiRoute({
     id: 'viewContainer',
     method: 'get',
     path: '/view/containers/{token}',

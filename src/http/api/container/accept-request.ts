@@ -46,9 +46,9 @@ export async function acceptRequest(
     if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
       ctx.set(limitHeaders(builds));
     }
-    const { containerPlatform, containerImage } = body;
+    const { containerPlatform, containerImage, mirror } = body;
     const arch = countedArchitecture(containerPlatform, containerImage === undefined);
-    usage.add('builds', dayOf(Date.now()), caller.org, arch);
+    usage.add(mirror ? 'mirrors' : 'builds', dayOf(Date.now()), caller.org, arch);
     return () => limit && buildLimiter.giveBack(limit.key, limit.rate);
   };
   space.take(rowBytes);

@@ -39,6 +39,7 @@ export const containerAnswerSchema = z
       .optional()
       .describe('True if the image exists; false while it is built and after a failed build'),
     freeze: z.boolean().optional(),
+    mirror: z.boolean().optional().describe('True for a copy of an image'),
     succeeded: z
       .boolean()
       .optional()
@@ -118,6 +119,7 @@ export const containerStatusSchema = z
     id: z.string(),
     status: z.enum(['BUILDING', 'DONE']),
     buildId: z.string().optional().describe('Id of the build of the image'),
+    mirrorId: z.string().optional().describe('Id of the copy, in place of `buildId`'),
     detailsUri: z.string().optional().describe('Address of the page of the build'),
     succeeded: z.boolean().optional().describe('Absent while it is built'),
     reason: z.string().optional().describe('Why the build failed'),
@@ -230,6 +232,22 @@ export const buildDetailsSchema = buildStatusSchema
   })
   .meta({ title: 'BuildDetails' });
 
+/** Source: reference service, mirrors. */
+export const mirrorDetailsSchema = z
+  .object({
+    mirrorId: z.string(),
+    status: z.enum(['PENDING', 'COMPLETED']),
+    sourceImage: z.string().describe('What is copied, by its digest'),
+    targetImage: z.string(),
+    creationTime: isoTime,
+    duration: z.number().optional().describe('Seconds'),
+    exitCode: z.number().int().optional().describe('0, or 1 for a failed copy'),
+    succeeded: z.boolean().optional(),
+    digest: z.string().optional(),
+    reason: z.string().optional().describe('Why the copy failed'),
+  })
+  .meta({ title: 'MirrorDetails' });
+
 /** Source: container service specification, section 2.8. */
 export const inspectAnswerSchema = z
   .object({
@@ -241,7 +259,7 @@ export const inspectAnswerSchema = z
 /** Source: container service specification, section 2.9. */
 export const metricAnswerSchema = z
   .object({
-    metric: z.enum(['builds', 'pulls', 'mounted']).optional(),
+    metric: z.enum(['builds', 'mirrors', 'pulls', 'mounted']).optional(),
     count: z.number().int(),
     arch: z.string().optional().describe('The architecture that was asked for'),
     orgs: z.record(z.string(), z.number().int()).optional(),

@@ -33,19 +33,6 @@ const layerHint: Omit<ClientField, 'path'> = {
  */
 export const clientFields: readonly ClientField[] = [
   {
-    path: 'mirror',
-    handling: 'refused',
-    about:
-      '`true` is refused: `freeze` pushes a copy of an image to `buildRepository`, under its own name',
-    objection: value =>
-      isSomething(value)
-        ? {
-            refusal:
-              "is not provided by this server: send 'freeze' with 'buildRepository', which pushes a copy of the image under its own name",
-          }
-        : undefined,
-  },
-  {
     path: 'scanMode',
     handling: 'refused',
     about: '`required` is refused, `async` is answered with a warning: images are not scanned',

@@ -101,7 +101,8 @@ function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
 
 /** Returns the answer for a frozen image. Its name is permanent: it has no token and does not expire. */
 function frozenAnswer({ request, warnings, ticket }: FrozenAnswer) {
-  const { token, targetImage } = request;
+  const { token, targetImage, asked } = request;
+  const isMirror = asked?.mirror === true;
   return {
     requestId: token,
     targetImage,
@@ -109,7 +110,7 @@ function frozenAnswer({ request, warnings, ticket }: FrozenAnswer) {
     containerImage: targetImage,
     ...(ticket.id === undefined ? {} : { buildId: ticket.id }),
     ...stateOf(ticket),
-    freeze: true,
+    ...(isMirror ? { mirror: true } : { freeze: true }),
   };
 }
 

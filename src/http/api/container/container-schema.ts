@@ -161,7 +161,7 @@ export const containerRequestSchema = z
       '`linux/amd64`, `linux/arm64`, or both separated by a comma',
     ),
     buildRepository: optional(name).describe(
-      'Where builds and frozen images are pushed: `registry/path`',
+      'Where builds, copies and frozen images are pushed: `registry/path`',
     ),
     cacheRepository: optional(name).describe(
       'Repository for build layers. Builds read layers from it only if the operator trusts everybody who builds',
@@ -170,6 +170,9 @@ export const containerRequestSchema = z
     fingerprint: optional(name).describe('Unique fingerprint of the request; kept with it'),
     freeze: optional(z.boolean()).describe(
       'Push the image with all changes to `buildRepository`, under a name that does not expire',
+    ),
+    mirror: optional(z.boolean()).describe(
+      'Copy the image as it is, with all platforms, signatures and other referrers, to `buildRepository`, which is a registry or `registry/path`. The copy keeps the path and the tag of the image',
     ),
     defaultRepository: optional(z.boolean()).describe(
       'Where `freeze` has no `buildRepository`: push to the repository that this server has for such images, which is one of the user where the request has an access token. Sent by the command line and the pages',

@@ -10,14 +10,19 @@ import { isoTime } from './container-answer.ts';
 export async function containerStatus(
   builds: Pick<Builds, 'get'>,
   pageUrlOf: (buildId: string) => string,
-  { token, createdAt, buildId, fixed }: ContainerRequest,
+  { token, createdAt, buildId, fixed, asked }: ContainerRequest,
 ) {
   const build = fixed || buildId === undefined ? undefined : await builds.get(buildId);
   const succeeded = build ? build.succeeded : true;
   return {
     id: token,
     status: succeeded === null ? 'BUILDING' : 'DONE',
-    ...(buildId === undefined ? {} : { buildId, detailsUri: pageUrlOf(buildId) }),
+    ...(buildId === undefined
+      ? {}
+      : {
+          [asked?.mirror ? 'mirrorId' : 'buildId']: buildId,
+          detailsUri: pageUrlOf(buildId),
+        }),
     ...(succeeded === null ? {} : { succeeded }),
     ...(build?.reason ? { reason: build.reason } : {}),
     creationTime: isoTime(createdAt),

@@ -1,7 +1,7 @@
 import type { RowDatabase } from '../driver/row-database.ts';
 import { gatherCounts } from '../figures/gathered-counts.ts';
 
-export type Metric = 'builds' | 'pulls' | 'mounted';
+export type Metric = 'builds' | 'pulls' | 'mounted' | 'mirrors';
 
 /** The scope of a count: one day (`yyyy-mm-dd`, UTC), one organisation, one architecture, several of them or everything. */
 export interface UsageQuery {

@@ -1,0 +1,68 @@
+import { readFile } from 'node:fs/promises';
+import { type Command, CommandError, text, UsageError, type Values } from '../command/command.ts';
+import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
+import { followExits } from '../command/exit-codes.ts';
+import { claimOf, claimOptions } from './caller-options.ts';
+import { answerOptions, printImage } from './image-answer.ts';
+import { requestContainer } from './request-container.ts';
+
+/** `sluice mirror`: copies images as they are, and prints their new names. */
+export const mirrorCommand: Command = {
+  summary: 'Copy images as they are, with all platforms and signatures, and print their new names',
+  usage: ['IMAGE... --to REPOSITORY', '--from-file FILE --to REPOSITORY'],
+  options: {
+    to: {
+      type: 'string',
+      value: 'REPOSITORY',
+      description:
+        'Registry or registry/path to copy to. The path and the tag of the image follow it',
+    },
+    'from-file': {
+      type: 'string',
+      value: 'FILE',
+      completes: 'file',
+      description: 'Read the names of images from a file, one a line; # begins a comment',
+    },
+    platform: {
+      type: 'string',
+      value: 'OS/ARCH',
+      completes: ['linux/amd64', 'linux/arm64'],
+      description: 'Copy the image of this platform only. Default: all platforms',
+    },
+    ...claimOptions,
+    server: serverOption,
+    ...answerOptions,
+  },
+  variables: { ...serverVariables, ...tokenVariable },
+  exits: followExits,
+
+  async run(values, args) {
+    const to = text(values, 'to');
+    if (to === undefined) throw new UsageError('Missing option: --to REPOSITORY');
+    const images = [...args, ...(await imagesIn(text(values, 'from-file')))];
+    if (images.length === 0) throw new UsageError('Missing argument: IMAGE');
+    let worst = 0;
+    for (const image of images) worst = Math.max(worst, await mirrorOne(values, image, to));
+    return worst;
+  },
+};
+
+async function mirrorOne(values: Values, image: string, to: string): Promise<number> {
+  const answer = await requestContainer(values, {
+    ...{ containerImage: image, mirror: true, buildRepository: to },
+    containerPlatform: text(values, 'platform'),
+    dryRun: values['dry-run'],
+    ...(await claimOf(values)),
+    timestamp: new Date().toISOString(),
+  });
+  return printImage(values, answer);
+}
+
+async function imagesIn(file: string | undefined): Promise<string[]> {
+  if (file === undefined) return [];
+  const content = await readFile(file, 'utf8').catch(error => {
+    throw new CommandError(`--from-file ${file}: ${(error as Error).message}`);
+  });
+  const lines = content.split('\n').map(line => line.replace(/#.*/, '').trim());
+  return lines.filter(line => line !== '');
+}

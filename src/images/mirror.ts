@@ -1,0 +1,144 @@
+import { Fault } from '../foundation/fault.ts';
+import type { Descriptor } from '../oci/descriptor.ts';
+import type { Digest } from '../oci/digest.ts';
+import type { Document } from '../oci/document.ts';
+import { parseManifest } from '../oci/manifest.ts';
+import { partsOf } from '../oci/manifest-parts.ts';
+import { mediaTypes } from '../oci/media-type.ts';
+import { OciSyntaxError } from '../oci/syntax-error.ts';
+import type { Access } from '../upstream/access.ts';
+import { type PushClient, pushingTo } from '../upstream/push-client.ts';
+import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { NoteByTag } from './attach.ts';
+import type { Documents } from './documents.ts';
+import type { Publish } from './publish.ts';
+
+/** An image to copy as it is, and the tag that it gets. */
+export interface MirrorOrder {
+  readonly source: Access;
+  readonly root: Document;
+  readonly target: Access;
+  readonly tag: string;
+}
+
+/**
+ * Copies an image with all platforms, then what refers to it (signatures, attestations, bills of materials), and tags it
+ * last: whoever sees the tag finds all of it. Throws `Fault`.
+ */
+export type Mirror = (
+  order: MirrorOrder,
+  log: (line: string) => void,
+  signal: AbortSignal,
+) => Promise<void>;
+
+export interface MirrorDeps {
+  readonly documents: Documents;
+  readonly registry: RegistryClient;
+  readonly pusher: PushClient;
+  readonly publish: Publish;
+  readonly noteByTag: NoteByTag;
+}
+
+// Referrers of one image with all its platforms, such as a signature and a bill of materials for each.
+const mostReferrers = 500;
+const mostSubjects = 200;
+// Tags under which cosign keeps what it says about a digest at registries without the referrers API.
+const cosignSuffixes = ['sig', 'att', 'sbom'] as const;
+
+/** Source: OCI distribution specification 1.1, Listing Referrers and its backwards compatibility. */
+export function createMirror(deps: MirrorDeps): Mirror {
+  const { documents, registry, pusher, publish, noteByTag } = deps;
+
+  /** Returns a manifest by its tag; undefined where there is none. */
+  const byTag = async (source: Access, tag: string, signal: AbortSignal) => {
+    try {
+      return await registry.getManifest(source, tag, signal);
+    } catch (error) {
+      if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
+      throw error;
+    }
+  };
+
+  /** Returns the first page of the referrers of a digest: by the API, or by the tag that stands in for it. */
+  const referrersOf = async (source: Access, subject: Digest, signal: AbortSignal) => {
+    const answer = await registry
+      .getJson(source, `referrers/${subject}`, '', signal)
+      .catch(error => {
+        if (error instanceof Fault && error.status === 404) return undefined;
+        throw error;
+      });
+    const entries =
+      answer?.status === 200
+        ? entriesIn({ bytes: answer.body, digest: subject, mediaType: mediaTypes.ociIndex })
+        : undefined;
+    if (entries) return { entries, hasMore: answer?.headers.has('link') === true };
+    const index = await byTag(source, subject.replace(':', '-'), signal);
+    return { entries: (index && entriesIn(index)) ?? [], hasMore: false };
+  };
+
+  return async ({ source, root, target, tag }, log, signal) => {
+    const copy = (document: Document, reference: string) =>
+      publish(
+        {
+          ...{ image: { root: document, generated: new Map() }, added: [], source },
+          ...{ target, tag: reference },
+        },
+        log,
+        signal,
+      );
+    await copy(root, root.digest);
+    const subjects = [
+      { digest: root.digest, mediaType: root.mediaType, size: root.bytes.length },
+      ...partsOf(root).manifests,
+    ];
+    const seen = new Set<Digest>(subjects.map(({ digest }) => digest));
+    let count = 0;
+    // Grows meanwhile: a signature may refer to an attestation.
+    for (let at = 0; at < Math.min(subjects.length, mostSubjects); at += 1) {
+      const subject = subjects[at];
+      if (!subject) break;
+      const { entries, hasMore } = await referrersOf(source, subject.digest, signal);
+      if (hasMore)
+        log(`${subject.digest} has more than ${entries.length} referrers: others stay\n`);
+      for (const entry of entries) {
+        if (seen.has(entry.digest)) continue;
+        seen.add(entry.digest);
+        count += 1;
+        if (count > mostReferrers) throw tooManyReferrers(source);
+        const referrer = await documents.manifest(source, entry.digest, entry.mediaType);
+        const { isReferrer } = await copy(referrer, referrer.digest);
+        if (!isReferrer) await noteByTag(pushingTo(target), subject, entry, signal);
+        subjects.push(entry);
+      }
+      for (const suffix of cosignSuffixes) {
+        const name = `${subject.digest.replace(':', '-')}.${suffix}`;
+        const found = await byTag(source, name, signal);
+        if (found) await copy(found, name);
+      }
+    }
+    if (subjects.length > mostSubjects) {
+      log(`Referrers of the first ${mostSubjects} manifests were copied, of ${subjects.length}\n`);
+    }
+    await pusher.putManifest(pushingTo(target), tag, root, signal);
+    log(`${target.registry}/${target.repository}:${tag} is ${root.digest}\n`);
+  };
+}
+
+/** Returns the entries of an index; undefined for anything else, such as the page of a proxy. */
+function entriesIn(document: Document): readonly Descriptor[] | undefined {
+  try {
+    const listed = parseManifest(document);
+    return listed.kind === 'index' ? listed.manifests : undefined;
+  } catch (error) {
+    if (error instanceof OciSyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function tooManyReferrers({ registry, repository }: Access): Fault {
+  return new Fault(
+    'upstream-unusable',
+    `More than ${mostReferrers} manifests of ${registry}/${repository} refer to the image: mirror it with another tool`,
+    { phase: 'upstream' },
+  );
+}
