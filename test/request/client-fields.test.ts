@@ -27,7 +27,7 @@ after(async () => {
 
 /** Values by the path of their field, and the warning in the answer; undefined for none. */
 const refusals: readonly (readonly [body: object, message: RegExp])[] = [
-  [{ mirror: true }, /'mirror' is not provided by this server: send 'freeze' with/],
+  [{ mirror: true }, /'mirror' requires 'buildRepository': name the registry or the repository/],
   [{ scanMode: 'required' }, /'scanMode' cannot be honoured: this server does not scan images\./],
   [{ scanMode: 'sometimes' }, /'scanMode' cannot be honoured/],
   [{ containerIncludes: ['alpine'] }, /'containerIncludes' is not provided .* COPY --from=IMAGE/],

@@ -108,7 +108,7 @@ const commands: readonly Command[] = [
   {
     line: '--mirror',
     body: containerImage => ({ containerImage, mirror: true, buildRepository: 'quay.io/me' }),
-    refusal: /'mirror' is not provided/,
+    image: /^quay\.io\/me\/team\/app:latest$/,
   },
   {
     line: '--scan-mode',
