@@ -1,11 +1,14 @@
-/** Definition files that begin with a Singularity image in a registry. */
+/** Definition files that begin with a Singularity image in a registry or in the build context. */
 import assert from 'node:assert/strict';
-import { rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { readSif } from '../../src/images/sif/format/read-sif.ts';
 import type { Pushed } from '../corpus/corpus.ts';
 import type { Apptainer } from '../world/apptainer.ts';
 import type { Registry } from '../world/registry.ts';
 import type { Sluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { assertSuccess } from './served.ts';
 import { type SifWorld, startSifWorld } from './sif-world.ts';
 
@@ -158,6 +161,68 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     const closed = await request(own('private/base'), `${open.host}/sif/made`);
     assert.equal(closed.status, 400);
     assert.match(await closed.text(), /The base image .*private\/base:1 is unavailable/);
+  });
+
+  /** Builds a definition file with a directory as its context, by the command line. */
+  const buildWith = (context: string, definition: string) =>
+    sluiceCommand(
+      [
+        ...['build', '--file', '-', context, '--server', sluice.url, '--format', 'sif', '--freeze'],
+        ...['--push-to', `${open.host}/sif/made`, '--await'],
+      ],
+      {},
+      definition,
+    );
+
+  test('a SIF file in the build context is a base, also through a link', async () => {
+    const context = apptainer.join('context');
+    await mkdir(join(context, 'images'), { recursive: true });
+    await copyFile(file, join(context, 'images/base.sif'));
+    await symlink('images/base.sif', join(context, 'newest.sif'));
+    await writeFile(join(context, 'added'), 'added\n');
+    const text = [
+      ...['Bootstrap: localimage', 'From: ./newest.sif', 'Stage: one', '%files', '  added /added'],
+      ...['%post', '  cat /opt/a/three /added > /made', ''],
+      ...['Bootstrap: localimage', 'From: images/base.sif', '%files from one', '  /made', ''],
+    ].join('\n');
+    const target = assertSuccess(await buildWith(context, text)).trim();
+    assert.equal(await run(['exec', '--no-https', target, 'cat', '/made']), 'shared\nadded\n');
+    assert.equal(await run(['run', '--no-https', target, 'x']), 'base run yes  x\n');
+  });
+
+  test('a file of the build context that is not a usable SIF file is refused with its name', async () => {
+    const context = apptainer.join('unusable');
+    await mkdir(join(context, 'sandbox'), { recursive: true });
+    const sif = await readFile(file);
+    const lying = Buffer.from(sif);
+    // The size of the file system, far beyond the end of the file.
+    const { squashfs } = await readSif(async (offset, length) =>
+      sif.subarray(offset, offset + length),
+    );
+    const size = Buffer.alloc(8);
+    size.writeBigInt64LE(BigInt(squashfs?.size ?? 0));
+    lying.writeBigInt64LE(2n ** 50n, sif.indexOf(size));
+    await writeFile(join(context, 'lying.sif'), lying);
+    await writeFile(join(context, 'short.sif'), sif.subarray(0, sif.length - 70_000));
+    await writeFile(join(context, 'text.sif'), 'no SIF\n'.repeat(1000));
+    await symlink('/etc/passwd', join(context, 'out.sif'));
+    await symlink('../../base.sif', join(context, 'above.sif'));
+    await symlink('loop.sif', join(context, 'loop.sif'));
+    for (const [path, reason] of [
+      ['lying.sif', /cannot be a base: /],
+      ['short.sif', /cannot be a base: /],
+      ['text.sif', /cannot be a base: This is not a SIF file/],
+      ['out.sif', /is a link to something that is not in the build context/],
+      ['above.sif', /is a link to something that is not in the build context/],
+      ['loop.sif', /is a link to something that is not in the build context/],
+      ['missing.sif', /does not exist/],
+      ['text.sif/below.sif', /does not exist/],
+      ['sandbox', /is a directory: /],
+    ] as const) {
+      const { code, stderr } = await buildWith(context, `Bootstrap: localimage\nFrom: ${path}\n`);
+      assert.notEqual(code, 0, path);
+      assert.match(stderr, new RegExp(`The file '${path}' of the build context ${reason.source}`));
+    }
   });
 
   test('an unusable base is refused with the reason', async () => {

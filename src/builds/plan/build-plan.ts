@@ -91,6 +91,8 @@ export interface RecipeOrigin {
   readonly namedContexts?: NamedContexts | undefined;
   /** Singularity images by their names in the Dockerfile: each is replaced by an image made from it. */
   readonly sifBases?: NamedContexts | undefined;
+  /** Paths of SIF files in the build context by their names in the Dockerfile: likewise. */
+  readonly sifFiles?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Compression of the layers that a builder makes. */

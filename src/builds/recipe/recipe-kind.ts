@@ -71,6 +71,8 @@ export interface RecipeSettings {
   readonly condaMaker?: CondaMaker | undefined;
   /** The Conda channels of the configuration. Default: none. */
   readonly condaChannels?: BuilderChannels | undefined;
+  /** True if the request has a build context. */
+  readonly hasContext?: boolean | undefined;
 }
 
 /** The recipe of an image. `maker` specifies what makes it. */
@@ -103,6 +105,8 @@ interface BuilderRecipe {
   readonly lockStage?: string;
   /** Full names of Singularity images by their names in the Dockerfile; absent when there are none. */
   readonly sifBases?: Readonly<Record<string, string>>;
+  /** Paths of SIF files in the build context by their names in the Dockerfile; absent when there are none. */
+  readonly sifFiles?: Readonly<Record<string, string>>;
   /** How a Singularity image runs, if the recipe specifies it. */
   readonly definition?: {
     readonly runtime: DefinitionRuntime;

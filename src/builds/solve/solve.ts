@@ -144,11 +144,12 @@ export function createSolve(deps: SolveDeps): Solve {
     const count: StepCount = { last: 0 };
     const step = numberedSteps(log, count);
     try {
-      const ready = recipe.sifBases
-        ? await step('Fetch the Singularity images to build from', ({ write }) =>
-            deps.stageSifBases({ ...run, log: { ...log, write } }, rights, recipe, place),
-          )
-        : recipe;
+      const ready =
+        recipe.sifBases || recipe.sifFiles
+          ? await step('Fetch the Singularity images to build from', ({ write }) =>
+              deps.stageSifBases({ ...run, log: { ...log, write } }, rights, recipe, place),
+            )
+          : recipe;
       const made = await runRecipe(run, rights, ready, { target: place, isStaged }, count).catch(
         error => {
           throw asBaseLost(isStaged ? asStorageFailure(error) : error);

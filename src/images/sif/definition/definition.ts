@@ -1,5 +1,5 @@
 import { limitGrowth, namesReferredTo, substituteArguments } from './arguments.ts';
-import { refuseLine } from './definition-error.ts';
+import { refuseLine, shownText } from './definition-error.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
 import { hasBootstrap, type Line, parseStage, splitStages } from './parser.ts';
 import { stageBase } from './sections/bootstrap.ts';
@@ -20,6 +20,8 @@ export interface TranslatedDefinition {
   readonly warnings: readonly string[];
   /** Names of Singularity images in registries, by their names in the Dockerfile. */
   readonly sifBases: Readonly<Record<string, string>>;
+  /** Paths of SIF files in the build context, by their names in the Dockerfile. */
+  readonly sifFiles: Readonly<Record<string, string>>;
 }
 
 export interface DefinitionOptions {
@@ -29,6 +31,8 @@ export interface DefinitionOptions {
   readonly runsTest?: boolean | undefined;
   /** A registry that callers can push to, for messages. */
   readonly ownHost?: string | undefined;
+  /** True if the request has a build context. Default: false. */
+  readonly hasContext?: boolean | undefined;
 }
 
 /**
@@ -47,8 +51,10 @@ export function isDefinition(text: string): boolean {
  */
 export function translateDefinition(
   text: string,
-  { buildArgs = {}, runsTest = true, ownHost = 'registry.example.com' }: DefinitionOptions = {},
+  options: DefinitionOptions = {},
 ): TranslatedDefinition {
+  const { buildArgs = {}, runsTest = true, hasContext = false } = options;
+  const { ownHost = 'registry.example.com' } = options;
   const parts = splitStages(text);
   if (parts.length > maxStages) refuseLine(1, `it has more than ${maxStages} stages`);
   const grow = limitGrowth();
@@ -61,15 +67,15 @@ export function translateDefinition(
     refuseLine(files[0]?.line ?? 1, `'%files' has more than ${maxFileLines} lines`);
   }
   const names = new Map<string, string>();
-  const sifBases = new Map<string, string>();
+  const sifs = { registry: new Map<string, string>(), context: new Map<string, string>() };
   let isOnSif = false;
   const warnings: string[] = unusedArguments(text, buildArgs);
   const blocks = stages.map((stage, position) => {
     checkSections(stage);
-    const found = stageBase(stage, ownHost);
+    const found = stageBase(stage, { ownHost, hasContext });
     if (found.warning !== undefined) warnings.push(found.warning);
-    isOnSif = found.isSif === true;
-    const base = isOnSif ? { ...found, image: nameOfSif(found.image, sifBases) } : found;
+    isOnSif = found.sif !== undefined;
+    const base = found.sif ? { ...found, image: nameOfSif(found.image, found.sif, sifs) } : found;
     const block = stageInstructions(stage, base, { number: position + 1, names, runsTest });
     const name = stage.headers.get('stage')?.value;
     if (name) names.set(name, stageName(position + 1));
@@ -78,29 +84,45 @@ export function translateDefinition(
   const last = stages.at(-1);
   if (last === undefined) refuseLine(1, "it is empty: begin with 'Bootstrap: docker'");
   return {
-    dockerfile: `${heading(sifBases)}\n${blocks.join('\n')}`,
+    dockerfile: `${heading(sifs)}\n${blocks.join('\n')}`,
     runtime: {
       ...runtimeOf(last, textOf(lines.flat())),
       ...(isOnSif ? { isOnSif: true as const } : {}),
     },
     warnings,
-    sifBases: Object.fromEntries([...sifBases].map(([image, name]) => [name, image])),
+    sifBases: byName(sifs.registry),
+    sifFiles: byName(sifs.context),
   };
 }
 
+/** The Dockerfile's names of Singularity images: of those in registries, and of those in the build context. */
+type SifNames = Readonly<Record<'registry' | 'context', Map<string, string>>>;
+
 /** Returns comments that explain the names in the Dockerfile, which a dry run shows. */
-function heading(sifBases: ReadonlyMap<string, string>): string {
-  const lines = [...sifBases].map(
-    ([image, name]) => `# ${name} is made of the Singularity image ${image}.\n`,
-  );
+function heading({ registry, context }: SifNames): string {
+  const lines = [
+    ...[...registry].map(
+      ([image, name]) => `# ${name} is made of the Singularity image ${image}.\n`,
+    ),
+    ...[...context].map(
+      ([path, name]) => `# ${name} is made of the file ${shownText(path)} in the build context.\n`,
+    ),
+  ];
   return `# Translated from a definition file.\n${lines.join('')}`;
 }
 
 /** The Dockerfile's name of a Singularity image: BuildKit has no name for it until an image is made of it. */
-function nameOfSif(image: string, names: Map<string, string>): string {
-  const name = names.get(image) ?? `sluice-sif-${names.size + 1}`;
+function nameOfSif(image: string, place: keyof SifNames, all: SifNames): string {
+  const names = all[place];
+  const name = names.get(image) ?? `sluice-${prefixes[place]}-${names.size + 1}`;
   names.set(image, name);
   return name;
+}
+
+const prefixes = { registry: 'sif', context: 'file' } as const;
+
+function byName(names: ReadonlyMap<string, string>): Readonly<Record<string, string>> {
+  return Object.fromEntries([...names].map(([image, name]) => [name, image]));
 }
 
 function unusedArguments(text: string, given: Readonly<Record<string, string>>): string[] {
