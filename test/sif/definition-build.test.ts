@@ -326,7 +326,21 @@ From: ${world.base}
     top/d /through-link
     top/* /through/
     x.csv /ignored # comment
+    {a,x}.{txt,csv} /braces/
+    {y,x}.csv /last-of-braces
+    "{x,y}.csv" /quoted-braces/
+    {bin,src} /braces/tool
+    n{1..3} /range/
+    n{c..a} /letters/
+    folder/{c,inner/{d,up}} /nested/
+    {*.txt,[!x].csv} /patterns-in-braces/
+    x{a,b /open/
+    {q} /single/
+    {{y,x}.csv,a.txt} /inner/
+    a{,.b} /empty/
+    a.txt /{literal,braces}/
 %files from one
+    /data/{more,sub} /braces-of-stage/
     /bin/sh /stage/
     /bin/sh /stage/shell
     data/* /stage/all/
@@ -341,7 +355,16 @@ From: ${world.base}
     ...{ 'a.txt': 'a', 'with blank.txt': 'b', 'folder/c': 'c', 'folder/inner/d': 'd' },
     ...{ 'x.csv': 'x', 'y.csv': 'y', '!.csv': '!', '.hid': 'h', 'folder/.hidden': 'h' },
     ...{ 'private/key': 'k', 'private/sub/.s': 's', 'bin/run.sh': '1', 'src/run.sh': '2' },
-    ...{ 'src/only': 'o', 'wide/program': 'p' },
+    ...{ 'src/only': 'o', 'wide/program': 'p', n1: '1', n2: '2', n3: '3', na: 'a', nb: 'b' },
+    ...{
+      nc: 'c',
+      'x{a,b': 'open',
+      '{q}': 'single',
+      'a.csv': 'a',
+      'x.txt': 'x',
+      a: 'a',
+      'a.b': 'a.b',
+    },
   };
   const modes = {
     ...{ private: 0o700, 'private/sub': 0o750, 'private/key': 0o600, wide: 0o777 },
@@ -383,6 +406,8 @@ test('files that apptainer build cannot copy are refused with their line', async
     ['missing /x', /line 4: 'missing' does not match a file/],
     ['* /new', /line 4: '\*' cannot be copied/],
     ['z /x', /line 4: 'z\/nothing' is a link to nothing/],
+    ['{a,missing} /x/', /line 4: 'missing' does not match a file/],
+    ['{a} /x/', /line 4: '\{a\}' does not match a file/],
     ['a /bin/sh/x', /line 4: '\/bin\/[^']*' cannot be made/],
   ] as const) {
     const text = `Bootstrap: docker\nFrom: ${world.base}\n%files\n  ${line}\n`;

@@ -76,7 +76,9 @@ export function translateDefinition(
     if (found.warning !== undefined) warnings.push(found.warning);
     isOnSif = found.sif !== undefined;
     const base = found.sif ? { ...found, image: nameOfSif(found.image, found.sif, sifs) } : found;
-    const block = stageInstructions(stage, base, { number: position + 1, names, runsTest });
+    const block = stageInstructions(stage, base, {
+      ...{ number: position + 1, names, runsTest, grow },
+    });
     const name = stage.headers.get('stage')?.value;
     if (name) names.set(name, stageName(position + 1));
     return block;

@@ -1,3 +1,4 @@
+import type { Grow } from './arguments.ts';
 import type { DefinitionStage } from './parser.ts';
 import { appInstructions } from './sections/apps.ts';
 import { copiesToNothing, type FileCopies, fileCopies } from './sections/files.ts';
@@ -24,6 +25,8 @@ export interface StageOptions {
   /** The Dockerfile's names of the previous stages, by their names in the definition file. */
   readonly names: ReadonlyMap<string, string>;
   readonly runsTest: boolean;
+  /** Counts the characters of names that braces stand for. */
+  readonly grow: Grow;
 }
 
 /**
@@ -32,10 +35,10 @@ export interface StageOptions {
 export function stageInstructions(
   stage: DefinitionStage,
   { image, packages, manager = 'apt' }: StageBase,
-  { number, names, runsTest }: StageOptions,
+  { number, names, runsTest, grow }: StageOptions,
 ): string {
   const called = (part: string) => `sluice-${part}-${number}`;
-  const apps = appInstructions(stage, called('apps'));
+  const apps = appInstructions(stage, called('apps'), grow);
   const setup = setupScript(stage);
   const own = scriptOf(stage, 'post');
   const text = `${own?.text.trim() ? own.text : ''}${apps?.install ?? ''}`;
@@ -45,7 +48,7 @@ export function stageInstructions(
   const copiesOf = (isOfStage: boolean) =>
     stage.sections
       .filter(({ name, argument }) => name === 'files' && (argument !== '') === isOfStage)
-      .map(section => fileCopies(section, name => names.get(name)));
+      .map(section => fileCopies(section, name => names.get(name), grow));
   const [ofStages, ofContext] = [copiesOf(true), copiesOf(false)];
   const all = [...(apps?.files ?? []), ...ofStages, ...ofContext];
   const isEmpty = image === 'scratch';
