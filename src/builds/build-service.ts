@@ -219,6 +219,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       attach: createAttach(registry, deps.pusher),
       rightsOf,
       ...{ conda, condaChannels },
+      content: deps.content,
       staging,
     }),
     find: targets.find,

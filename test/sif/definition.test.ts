@@ -159,6 +159,8 @@ test('%setup that only creates directories and copies below the root runs in the
     `install -m 755 run.sh ${root}/usr/bin/run\n install -D x ${root}/y`,
     `ln -s /opt/tool/bin/x ${root}/usr/bin/x\n ln -sf ../y ${root}/z`,
     `curl -fsSL -o ${root}/x https://x.test/x\n curl https://x.test/ > ${root}/y`,
+    `cp .env ${root}/ 2>/dev/null || echo "no .env" >/dev/null\n ls . >&2; ls 2>&1\n sleep 1`,
+    `cp postInstall /tmp/postInstall\n mkdir -p /var/tmp/x/y\n cp x /var/tmp/x/y 2>${root}/log`,
     `V=1\n wget --output-document=${root}/x https://x.test/$V.gz\n wget -P ${root} http://x.test/`,
   ]) {
     const { dockerfile } = translateDefinition(`${header}%setup\n ${setup}\n`);
@@ -198,6 +200,12 @@ test('%setup that does anything else is refused with its line', () => {
     `chmod 755 /etc`,
     `export X=$(id)`,
     'cd /etc',
+    `cp x /tmp/`,
+    `cp x /tmp/../etc/x`,
+    `cp /tmp/$X/y ${root}/`,
+    `cp x ${root}/y 2>/etc/x`,
+    `cp x ${root}/y 3>${root}/z`,
+    `cp x ${root}/y 2>&1x`,
     'cd',
     `ln -s x`,
     `ln ${root}/x y`,

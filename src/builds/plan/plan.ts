@@ -203,6 +203,7 @@ export function planBuild(
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
       ...(Object.keys(sifBases).length > 0 ? { sifBases } : {}),
       ...(Object.keys(sifFiles).length > 0 ? { sifFiles } : {}),
+      ...(recipe.shellless ? { shellless: recipe.shellless } : {}),
       ...(Object.keys(options).length > 0 ? { options } : {}),
       ...(layers ? { layers } : {}),
     },

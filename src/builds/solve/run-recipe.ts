@@ -27,6 +27,7 @@ import type { RecipeOrigin } from '../plan/build-plan.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuilderAccess } from './build-rights.ts';
 import type { BuildContext } from './context/build-context.ts';
+import { withCopyModes } from './context/copy-modes.ts';
 import { followedLinks } from './context/followed-links.ts';
 import { layeredTree } from './context/layered-tree.ts';
 import { openSentContext } from './context/sent-context.ts';
@@ -112,9 +113,13 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
 }
 
 /** Returns the files of the recipe together with the build context of the request. */
-function contextOf({ recipe, files }: RecipeOrigin, sent: BuildContext | undefined): FileTree {
+function contextOf(
+  { recipe, files, hasCopyModes }: RecipeOrigin,
+  sent: BuildContext | undefined,
+): FileTree {
   if (!sent) return datedTree(memoryTree(files));
-  const tree = recipeKindNamed(recipe).followsLinks ? followedLinks(sent.tree) : sent.tree;
+  const followed = recipeKindNamed(recipe).followsLinks ? followedLinks(sent.tree) : sent.tree;
+  const tree = hasCopyModes ? withCopyModes(followed) : followed;
   const own = Object.keys(files);
   if (own.length === 0) return datedTree(tree);
   return datedTree(layeredTree(memoryTree(files), withoutIgnoring(tree, own)));

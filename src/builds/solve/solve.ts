@@ -15,6 +15,7 @@ import type { Digest } from '../../oci/digest.ts';
 import type { Document } from '../../oci/document.ts';
 import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, parseReference } from '../../oci/reference.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Access } from '../../upstream/access.ts';
 import { domainOf, type TrustDomain } from '../domain.ts';
 import { layersOf } from '../logs/made-layers.ts';
@@ -38,8 +39,10 @@ import type { NativeOrigin } from './conda/find-solution.ts';
 import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
+import { lacksShell } from './failures/build-fault.ts';
 import { asBaseLost, asStorageFailure } from './failures/storage-failure.ts';
 import type { RecipeResult, RecipeRun, RunRecipe } from './run-recipe.ts';
+import { shelllessRecipe } from './shellless-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
 
@@ -56,6 +59,7 @@ export interface SolveDeps extends BuilderRules {
   readonly stageSifBases: StageSifBases;
   readonly prepareBases: PrepareBases;
   readonly attach: Attach;
+  readonly content: ContentStore;
   readonly rightsOf: RightsOf;
   /** Repositories of intermediate images. */
   readonly staging: Staging;
@@ -150,11 +154,17 @@ export function createSolve(deps: SolveDeps): Solve {
               deps.stageSifBases({ ...run, log: { ...log, write } }, rights, recipe, place),
             )
           : recipe;
-      const made = await runRecipe(run, rights, ready, { target: place, isStaged }, count).catch(
-        error => {
+      const runHere = (found: RecipeOrigin) =>
+        runRecipe(run, rights, found, { target: place, isStaged }, count);
+      const made = await runHere(ready)
+        .catch(async error => {
+          if (!ready.shellless || !lacksShell(error)) throw error;
+          log.write('\nA base image has no /bin/sh: its files are copied without one.\n');
+          return runHere(await shelllessRecipe(ready, ready.shellless, deps.content, signal));
+        })
+        .catch(error => {
           throw asBaseLost(isStaged ? asStorageFailure(error) : error);
-        },
-      );
+        });
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);
       const { layers: compression, options: { created } = {} } = recipe;

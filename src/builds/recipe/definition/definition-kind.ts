@@ -36,8 +36,9 @@ export const definitionKind: RecipeKind<DefinitionSource> = {
   tools: () => [],
 
   recipe(source, { buildArgs, noTest, ownHost, hasContext }) {
-    const { dockerfile, sifBases, sifFiles, ...definition } = inField('containerFile', () =>
-      translateDefinition(source.text, { buildArgs, runsTest: !noTest, ownHost, hasContext }),
+    const { dockerfile, sifBases, sifFiles, shellless, ...definition } = inField(
+      'containerFile',
+      () => translateDefinition(source.text, { buildArgs, runsTest: !noTest, ownHost, hasContext }),
     );
     const files = filesOf(source);
     const original = source.text;
@@ -47,6 +48,7 @@ export const definitionKind: RecipeKind<DefinitionSource> = {
     );
     return {
       ...recipe,
+      ...(shellless ? { shellless } : {}),
       ...(named.length > 0 ? { sifBases: Object.fromEntries(named) } : {}),
       ...(Object.keys(sifFiles).length > 0 ? { sifFiles } : {}),
     };

@@ -3,6 +3,7 @@ import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { shownText } from '../../../images/sif/definition/definition-error.ts';
 import type { ScratchSpace } from '../../../images/sif/scratch-space.ts';
+import { entryAt } from '../context/entry-at.ts';
 
 /**
  * Copies a SIF file of a build context to a new file. Throws a {@link Fault} that names the file if the context has none
@@ -45,14 +46,7 @@ export async function aboutContextSif<T>(path: string, work: () => Promise<T>): 
 }
 
 async function fileAt(tree: FileTree, path: string): Promise<TreeEntry> {
-  const parts = path.split('/').filter(part => part !== '');
-  let found: TreeEntry | undefined;
-  for (const [depth, part] of parts.entries()) {
-    if (depth > 0 && found?.kind !== 'directory') break;
-    const entries = await tree.list(parts.slice(0, depth).join('/'));
-    found = entries.find(({ name }) => name === part);
-    if (found?.kind === 'file' && depth < parts.length - 1) found = undefined;
-  }
+  const found = await entryAt(tree, path);
   switch (found?.kind) {
     case 'file':
       return found;
