@@ -236,14 +236,20 @@ From: ${world.base}
     source /also/missing
     source /variables
     export AFTER=2
+    [[ "$SOURCED" == 1 && -z "$UNSET" ]] && export TESTED=3
+    [[ abc = a* ]] || export TESTED=no
+    [[ -z "$NEVER" ]] || export TESTED=no
+    named() { export NAMED=$1; }
+    named 4
+    export LISTED="\${LISTED:-5}" SUM=$((2 * 3))
 %test
-    echo "found $SOURCED$AFTER"
-    test "$SOURCED$AFTER" = 12
+    echo "found $SOURCED$AFTER$TESTED$NAMED$LISTED$SUM"
+    [[ "$TESTED" = 3 ]] && test "$SOURCED$AFTER$TESTED$NAMED$LISTED$SUM" = 123456
 `;
   const { dockerfile, runtime } = translateDefinition(text);
   const { tree, config } = await build(dockerfile);
   const sif = await assembleTree(apptainer, 'variables', tree, { config, definition: runtime });
-  assert.match(await run('test', sif), /found 12/);
+  assert.match(await run('test', sif), /found 123456/);
 });
 
 test('%post ends the build at the first command that fails, and may use its own shell', async () => {
