@@ -3,6 +3,9 @@ import { refuseLine, shownText } from '../definition-error.ts';
 import type { Header } from '../parser.ts';
 import { type BaseOptions, checkedImage, type StageBase } from './stage-base.ts';
 
+/** The limit of Linux. */
+const longestPath = 4096;
+
 /** Returns the Singularity image that `Bootstrap: oras` names. Throws a `Fault` with the line if it names none. */
 export function orasBase(from: Header): StageBase {
   const image = from.value.replace(/^(?:oras:)?\/\//i, '');
@@ -19,8 +22,10 @@ export function localBase(from: Header, { ownHost, hasContext }: BaseOptions): S
   const [, image] = /^docker:\/\/(.*)$/i.exec(value) ?? [];
   if (image !== undefined) return { image: checkedImage(image, from), packages: [] };
   if (value.startsWith(`${ownHost}/`)) return orasBase(from);
-  const path = posix.normalize(value);
-  const isInContext = !/^(?:\/|~|\.\.(?:\/|$)|\.\/?$|\w+:\/)/.test(path);
+  // Normalising takes quadratic time.
+  const isPath = value.length <= longestPath;
+  const path = isPath ? posix.normalize(value) : '';
+  const isInContext = isPath && !/^(?:\/|~|\.\.(?:\/|$)|\.\/?$|\w+:\/)/.test(path);
   if (isInContext && hasContext) return { image: path, packages: [], sif: 'context' };
   const what = isInContext
     ? 'is a file, and the request has no build context: send its directory with the request (sluice build -f image.def DIRECTORY)'
