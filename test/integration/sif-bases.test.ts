@@ -254,7 +254,9 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     const image = images.get('busybox:oci')?.reference ?? '';
     const ours = text(`Bootstrap: oras\nFrom: ${built.replace('oras://', '')}`, image);
     const [own, theirs] = ['shellless-own', 'shellless-theirs'].map(name => apptainer.join(name));
-    const target = assertSuccess(await buildWith(context, ours)).trim();
+    const made = await buildWith(context, ours);
+    const target = assertSuccess(made).trim();
+    assert.match(made.stderr, /A base image has no \/bin\/sh: its files are copied without one/);
     await run(['build', '--sandbox', '--no-https', String(own), target]);
     await run(['pull', '--no-https', apptainer.join('shellless.sif'), built]);
     const local = `Bootstrap: localimage\nFrom: ${apptainer.join('shellless.sif')}`;
@@ -278,10 +280,9 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
       assert.match(stderr, message, lines);
     }
     const folder = text(from, image).replace('/bin/busybox', '/bin');
-    assert.match(
-      (await buildWith(context, folder)).stderr,
-      /line 13: '\/bin' is not a file, and the/,
-    );
+    const { stderr } = await buildWith(context, folder);
+    assert.match(stderr, /line 13: '\/bin' is not a file, and the base image has no \/bin\/sh/);
+    assert.match(stderr, /'%files' of the definition file ended with exit code 1/);
   });
 
   /** Returns the files of a tree with their modes and contents, without Apptainer's own. */

@@ -160,6 +160,8 @@ export function createSolve(deps: SolveDeps): Solve {
         .catch(async error => {
           if (!ready.shellless || !lacksShell(error)) throw error;
           log.write('\nA base image has no /bin/sh: its files are copied without one.\n');
+          log.restartSteps();
+          count.last = 0;
           return runHere(await shelllessRecipe(ready, ready.shellless, deps.content, signal));
         })
         .catch(error => {
