@@ -221,6 +221,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       mirror: createMirror({ ...deps, publish, noteByTag: createNoteByTag(registry, deps.pusher) }),
       rightsOf,
       ...{ conda, condaChannels },
+      content: deps.content,
       staging,
     }),
     find: targets.find,

@@ -30,6 +30,7 @@ const unusedDeps: SolveDeps = {
   },
   rightsOf: () => ({ forBuilder: () => noAccess, access: unused, limits: '' }),
   documents: {} as SolveDeps['documents'],
+  content: {} as SolveDeps['content'],
   ...{
     makeCondaImage: unused,
     makeImage: unused,

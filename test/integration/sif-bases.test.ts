@@ -1,11 +1,25 @@
-/** Definition files that begin with a Singularity image in a registry. */
+/** Definition files that begin with a Singularity image in a registry or in the build context. */
 import assert from 'node:assert/strict';
-import { rm, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { readSif } from '../../src/images/sif/format/read-sif.ts';
+import { digestOf } from '../../src/oci/digest.ts';
 import type { Pushed } from '../corpus/corpus.ts';
 import type { Apptainer } from '../world/apptainer.ts';
 import type { Registry } from '../world/registry.ts';
 import type { Sluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { assertSuccess } from './served.ts';
 import { type SifWorld, startSifWorld } from './sif-world.ts';
 
@@ -159,6 +173,131 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     assert.equal(closed.status, 400);
     assert.match(await closed.text(), /The base image .*private\/base:1 is unavailable/);
   });
+
+  /** Builds a definition file with a directory as its context, by the command line. */
+  const buildWith = (context: string, definition: string) =>
+    sluiceCommand(
+      [
+        ...['build', '--file', '-', context, '--server', sluice.url, '--format', 'sif', '--freeze'],
+        ...['--push-to', `${open.host}/sif/made`, '--await'],
+      ],
+      {},
+      definition,
+    );
+
+  test('a SIF file in the build context is a base, also through a link', async () => {
+    const context = apptainer.join('context');
+    await mkdir(join(context, 'images'), { recursive: true });
+    await copyFile(file, join(context, 'images/base.sif'));
+    await symlink('images/base.sif', join(context, 'newest.sif'));
+    await writeFile(join(context, 'added'), 'added\n');
+    const text = [
+      ...['Bootstrap: localimage', 'From: ./newest.sif', 'Stage: one', '%files', '  added /added'],
+      ...['%post', '  cat /opt/a/three /added > /made', ''],
+      ...['Bootstrap: localimage', 'From: images/base.sif', '%files from one', '  /made', ''],
+    ].join('\n');
+    const target = assertSuccess(await buildWith(context, text)).trim();
+    assert.equal(await run(['exec', '--no-https', target, 'cat', '/made']), 'shared\nadded\n');
+    assert.equal(await run(['run', '--no-https', target, 'x']), 'base run yes  x\n');
+  });
+
+  test('a file of the build context that is not a usable SIF file is refused with its name', async () => {
+    const context = apptainer.join('unusable');
+    await mkdir(context);
+    const sif = await readFile(file);
+    const lying = Buffer.from(sif);
+    // The size of the file system, far beyond the end of the file.
+    const { squashfs } = await readSif(async (offset, length) =>
+      sif.subarray(offset, offset + length),
+    );
+    const size = Buffer.alloc(8);
+    size.writeBigInt64LE(BigInt(squashfs?.size ?? 0));
+    lying.writeBigInt64LE(2n ** 50n, sif.indexOf(size));
+    await writeFile(join(context, 'lying.sif'), lying);
+    await writeFile(join(context, 'text.sif'), 'no SIF\n'.repeat(1000));
+    await symlink('../../base.sif', join(context, 'above.sif'));
+    for (const [path, reason] of [
+      ['lying.sif', /cannot be a base: /],
+      ['text.sif', /cannot be a base: This is not a SIF file/],
+      ['above.sif', /is a link to something that is not in the build context/],
+    ] as const) {
+      const { code, stderr } = await buildWith(context, `Bootstrap: localimage\nFrom: ${path}\n`);
+      assert.notEqual(code, 0, path);
+      assert.match(stderr, new RegExp(`The file '${path}' of the build context ${reason.source}`));
+    }
+  });
+
+  test('files are copied into a base without a shell as by apptainer build, or refused with the reason', async () => {
+    const context = apptainer.join('shellless');
+    for (const path of ['made/a', 'made/b', 'extra/c', 'extra/d']) {
+      await mkdir(join(context, path, '..'), { recursive: true });
+      await writeFile(join(context, path), path);
+    }
+    await symlink('c', join(context, 'extra/link'));
+    await chmod(join(context, 'extra/d'), 0o6777);
+    const base = 'Bootstrap: scratch\n%files\n  made/a /opt/a\n  made/b /opt/inner/b\n';
+    const built = assertSuccess(await buildWith(context, base)).trim();
+    const files = ['extra/c', 'extra/c /opt', 'extra/link /opt/a', '{extra/d,made/a} /new/'];
+    const text = (header: string, stage: string) =>
+      [
+        ...['Bootstrap: docker', `From: ${stage}`, 'Stage: one', ''],
+        ...[
+          header,
+          '%files',
+          ...files,
+          '%files from one',
+          '/bin/busybox',
+          '/bin/sh /opt/inner',
+          '',
+        ],
+      ].join('\n');
+    const image = images.get('busybox:oci')?.reference ?? '';
+    const ours = text(`Bootstrap: oras\nFrom: ${built.replace('oras://', '')}`, image);
+    const [own, theirs] = ['shellless-own', 'shellless-theirs'].map(name => apptainer.join(name));
+    const made = await buildWith(context, ours);
+    const target = assertSuccess(made).trim();
+    assert.match(made.stderr, /A base image has no \/bin\/sh: its files are copied without one/);
+    await run(['build', '--sandbox', '--no-https', String(own), target]);
+    await run(['pull', '--no-https', apptainer.join('shellless.sif'), built]);
+    const local = `Bootstrap: localimage\nFrom: ${apptainer.join('shellless.sif')}`;
+    await writeFile(apptainer.join('shellless.def'), text(local, image));
+    const args = ['build', '--sandbox', '--no-https', String(theirs)];
+    const options = { cwd: context };
+    assertSuccess(await apptainer.run([...args, apptainer.join('shellless.def')], options));
+    assert.deepEqual(await filesIn(String(own)), await filesIn(String(theirs)));
+
+    const from = `Bootstrap: oras\nFrom: ${built.replace('oras://', '')}`;
+    for (const [lines, message] of [
+      [
+        '%files\n  extra /opt/',
+        /line 4: 'extra' is not a file, and the base image has no \/bin\/sh/,
+      ],
+      ['%files\n  extra/* /opt/', /the base image has no \/bin\/sh, which runs this step/],
+      ['%files\n  made/a /a\n%post\n  true', /the base image has no \/bin\/sh/],
+    ] as const) {
+      const { code, stderr } = await buildWith(context, `${from}\n${lines}\n`);
+      assert.notEqual(code, 0, lines);
+      assert.match(stderr, message, lines);
+    }
+    const folder = text(from, image).replace('/bin/busybox', '/bin');
+    const { stderr } = await buildWith(context, folder);
+    assert.match(stderr, /line 13: '\/bin' is not a file, and the base image has no \/bin\/sh/);
+    assert.match(stderr, /'%files' of the definition file ended with exit code 1/);
+  });
+
+  /** Returns the files of a tree with their modes and contents, without Apptainer's own. */
+  const filesIn = async (tree: string) => {
+    const entries = await readdir(tree, { recursive: true, withFileTypes: true });
+    const paths = entries
+      .filter(entry => entry.isFile())
+      .map(one => join(one.parentPath, one.name));
+    const shown = paths.map(async path => {
+      const mode = ((await stat(path)).mode & 0o7777).toString(8);
+      return `${path.slice(tree.length)} ${mode} ${digestOf(await readFile(path))}`;
+    });
+    const all = await Promise.all(shown);
+    return all.filter(line => !/^\/(?:\.singularity\.d|etc|dev)\//.test(line)).sort();
+  };
 
   test('an unusable base is refused with the reason', async () => {
     const missing = await request(`Bootstrap: oras\nFrom: ${open.host}/no:1\n`, `${open.host}/x`);

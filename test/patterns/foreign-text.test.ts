@@ -88,7 +88,13 @@ const long: Readonly<Record<string, (() => unknown)[]>> = {
     () => partsOfSpec(`${times(256 * KiB, 'a::')}\n`),
   ],
   'an image on the build machine': [
-    () => localBase({ value: `${times(256 * KiB, 'a')}/`, line: 1 }, 'sluice.example.com'),
+    ...['a', '/', './', '../'].map(
+      part => () =>
+        localBase(
+          { value: `${times(256 * KiB, part)}/`, line: 1 },
+          { ownHost: 'sluice.example.com', hasContext: true },
+        ),
+    ),
   ],
   'a pattern of .dockerignore': [
     () => compileGlob(times(4 * KiB, '\\[')),

@@ -42,7 +42,7 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
   'cli/containers/source/largest.ts': [[/[^/]+\/?$/, "a path of the caller's own files"]],
   'images/sif/definition/definition-words.ts': [
     [
-      /(\n)|([ \t\r]+|\\\n|#[^\n]*)|(&&|\|\||;)|(>>?)|((?:\$\{\w+\}|\\[^\n]|'[^']*'|"(?:\\[\s\S]|[^"\\])*"|[^\s;&|<>()`{}'"\\#]|(?<=\S)#)+)/y,
+      /(\n)|([ \t\r]+|\\\n|#[^\n]*|[12]?>&[12](?=[\s;]|$))|(&&|\|\||;)|([12]?>>?)|((?:\$\{\w+\}|\\[^\n]|'[^']*'|"(?:\\[\s\S]|[^"\\])*"|[^\s;&|<>()`{}'"\\#]|(?<=\S)#)+)/y,
       ownLexer,
     ],
     [/\\([\s\S])|'([^']*)'|"((?:\\[\s\S]|[^"\\])*)"/g, 'the quotes of a word are closed'],

@@ -233,17 +233,20 @@ From: ${world.base}
     echo 'export SOURCED=1' >/variables
 %environment
     . /missing
-    source /also/missing
-    source /variables
+    source /also/missing; source /variables
     export AFTER=2
+    [[ "$SOURCED" == 1 && -z "$UNSET" ]] && export TESTED=3
+    [[ abc = a* && -z "$NEVER" ]] || export TESTED=no
+    named() { export NAMED=$1; }; named 4
+    export LISTED="\${LISTED:-5}" SUM=$((2 * 3))
 %test
-    echo "found $SOURCED$AFTER"
-    test "$SOURCED$AFTER" = 12
+    echo "found $SOURCED$AFTER$TESTED$NAMED$LISTED$SUM"
+    [[ "$TESTED" = 3 ]] && test "$SOURCED$AFTER$TESTED$NAMED$LISTED$SUM" = 123456
 `;
   const { dockerfile, runtime } = translateDefinition(text);
   const { tree, config } = await build(dockerfile);
   const sif = await assembleTree(apptainer, 'variables', tree, { config, definition: runtime });
-  assert.match(await run('test', sif), /found 12/);
+  assert.match(await run('test', sif), /found 123456/);
 });
 
 test('%post ends the build at the first command that fails, and may use its own shell', async () => {
@@ -326,7 +329,18 @@ From: ${world.base}
     top/d /through-link
     top/* /through/
     x.csv /ignored # comment
+    {a,x}.{txt,csv} /braces/
+    "{y,x}.csv" /last-of-braces
+    {bin,src} /braces/tool
+    n{1..3} /range/
+    {folder/{c,inner/{d,up}},n{c..a}} /nested/
+    {*.txt,[!x].csv} /patterns-in-braces/
+    x{a,b /open/
+    {q} /single/
+    {{y,x}.csv,a{,.b}} /inner/
+    a.txt /{literal,braces}/
 %files from one
+    /data/{more,sub} /braces-of-stage/
     /bin/sh /stage/
     /bin/sh /stage/shell
     data/* /stage/all/
@@ -341,7 +355,16 @@ From: ${world.base}
     ...{ 'a.txt': 'a', 'with blank.txt': 'b', 'folder/c': 'c', 'folder/inner/d': 'd' },
     ...{ 'x.csv': 'x', 'y.csv': 'y', '!.csv': '!', '.hid': 'h', 'folder/.hidden': 'h' },
     ...{ 'private/key': 'k', 'private/sub/.s': 's', 'bin/run.sh': '1', 'src/run.sh': '2' },
-    ...{ 'src/only': 'o', 'wide/program': 'p' },
+    ...{ 'src/only': 'o', 'wide/program': 'p', n1: '1', n2: '2', n3: '3', na: 'a', nb: 'b' },
+    ...{
+      nc: 'c',
+      'x{a,b': 'open',
+      '{q}': 'single',
+      'a.csv': 'a',
+      'x.txt': 'x',
+      a: 'a',
+      'a.b': 'a.b',
+    },
   };
   const modes = {
     ...{ private: 0o700, 'private/sub': 0o750, 'private/key': 0o600, wide: 0o777 },
@@ -383,6 +406,8 @@ test('files that apptainer build cannot copy are refused with their line', async
     ['missing /x', /line 4: 'missing' does not match a file/],
     ['* /new', /line 4: '\*' cannot be copied/],
     ['z /x', /line 4: 'z\/nothing' is a link to nothing/],
+    ['{a,missing} /x/', /line 4: 'missing' does not match a file/],
+    ['{a} /x/', /line 4: '\{a\}' does not match a file/],
     ['a /bin/sh/x', /line 4: '\/bin\/[^']*' cannot be made/],
   ] as const) {
     const text = `Bootstrap: docker\nFrom: ${world.base}\n%files\n  ${line}\n`;

@@ -19,3 +19,17 @@ test('a line of %files with very many words and blanks holds nobody up', async (
   });
   assert.ok(cpuMs < 1000, `${cpuMs} ms`);
 });
+
+test('braces of %files stand for a limited number of names', () => {
+  const translate = (word: string, lines = 1) =>
+    translateDefinition(
+      `Bootstrap: docker\nFrom: alpine\n%files\n${`  ${word} /x/\n`.repeat(lines)}`,
+    );
+  assert.ok(translate('{a,b}'.repeat(9)));
+  assert.ok(translate('{'.repeat(2000) + '}'.repeat(2000)));
+  for (const word of ['{a,b}'.repeat(800), `{${'{a,b}'.repeat(700)},c}`, '{a,'.repeat(1300)]) {
+    assert.throws(() => translate(`${word}{c,d}${'x'.repeat(3000)}`), /too many names/);
+  }
+  assert.throws(() => translate('{a,b}'.repeat(800)), /too many names/);
+  assert.throws(() => translate(`{1..1000}${'x'.repeat(200)}`, 100), /longer than 256 KiB/);
+});

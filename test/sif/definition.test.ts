@@ -9,6 +9,7 @@ import { parseDockerfile } from '../../src/builds/recipe/dockerfile/instructions
 import { Fault } from '../../src/foundation/fault.ts';
 import { isDefinition, translateDefinition } from '../../src/images/sif/definition/definition.ts';
 import { inspectMetadata } from '../../src/images/sif/runtime/runtime-files.ts';
+import { digestOf } from '../../src/oci/digest.ts';
 import { definitionNames, sifFolder, translated } from '../golden/translated.ts';
 import { processorMs } from '../world/processor-time.ts';
 
@@ -78,8 +79,9 @@ test('an unsupported definition file is refused with the line and the reason', (
     ['Bootstrap: localimage', /line 1: .* add 'From:'/],
     [
       'Bootstrap: localimage\nFrom: ../images/base.sif',
-      /line 2: .* 'apptainer push base.sif oras:\/\/registry.example.com\//,
+      /line 2: .*'.*base.sif' is not in the build context: .* 'apptainer push base.sif oras:\/\/registry.example.com\//,
     ],
+    ['Bootstrap: localimage\nFrom: base.sif', /line 2: .*the request has no build context: send/],
     ['Bootstrap: oras\nFrom: oras://Not An Image', /line 2: .*Not An Image/],
     ['Bootstrap: shub\nFrom: x/y', /line 1: Singularity Hub was closed in 2021.* 'apptainer pull/],
     ['Bootstrap: debootstrap\nMirrorURL: x', /line 1: .* add 'OSVersion:'/],
@@ -109,7 +111,14 @@ test('an unsupported definition file is refused with the line and the reason', (
     [`${header}%files\n x /a/../b`, /line 4: '\/a\/..\/b' contains '..'/],
     [`${header}%files\n a b c`, /line 4: 'a b c' is not a source and a destination/],
     [`${header}%files\n $HOME/x /x`, /line 4: '\$HOME\/x' contains a character/],
-    [`${header}%files\n {a,b} /x`, /line 4: '{a,b}' contains a character/],
+    [`${header}%files\n a\\b /x`, /line 4: 'a\\b' contains a character/],
+    [`${header}%files\n {a,/b} /x`, /line 4: '\/b' is a path on the build machine/],
+    [`${header}%files\n {.,a}./b /x`, /line 4: '\.\.\/b' contains '\.\.'/],
+    [
+      `${header}%files\n {1..1001} /x`,
+      /line 4: '\{1\.\.1001\}' has braces that stand for too many/,
+    ],
+    [`${header}%files\n {01..3} /x`, /line 4: .* has braces that stand for too many/],
     [`${header}%files\n a\\b /x`, /line 4: 'a\\b' contains a character/],
     [`${header}%files\n a"b" /x`, /line 4: .* has quotes within a name/],
     [`${header}%files\n "" /x`, /line 4: a path is empty/],
@@ -150,6 +159,8 @@ test('%setup that only creates directories and copies below the root runs in the
     `install -m 755 run.sh ${root}/usr/bin/run\n install -D x ${root}/y`,
     `ln -s /opt/tool/bin/x ${root}/usr/bin/x\n ln -sf ../y ${root}/z`,
     `curl -fsSL -o ${root}/x https://x.test/x\n curl https://x.test/ > ${root}/y`,
+    `cp .env ${root}/ 2>/dev/null || echo "no .env" >/dev/null\n ls . >&2; ls 2>&1\n sleep 1`,
+    `cp postInstall /tmp/postInstall\n mkdir -p /var/tmp/x/y\n cp x /var/tmp/x/y 2>${root}/log`,
     `V=1\n wget --output-document=${root}/x https://x.test/$V.gz\n wget -P ${root} http://x.test/`,
   ]) {
     const { dockerfile } = translateDefinition(`${header}%setup\n ${setup}\n`);
@@ -189,6 +200,12 @@ test('%setup that does anything else is refused with its line', () => {
     `chmod 755 /etc`,
     `export X=$(id)`,
     'cd /etc',
+    `cp x /tmp/`,
+    `cp x /tmp/../etc/x`,
+    `cp /tmp/$X/y ${root}/`,
+    `cp x ${root}/y 2>/etc/x`,
+    `cp x ${root}/y 3>${root}/z`,
+    `cp x ${root}/y 2>&1x`,
     'cd',
     `ln -s x`,
     `ln ${root}/x y`,
@@ -274,6 +291,39 @@ test('a Singularity image of a registry is a base under a name for the builder',
     ownHost: 'sluice.test',
   });
   assert.equal(plain.runtime.isOnSif, undefined);
+});
+
+test('a Singularity image of the build context is a base under a name for the builder', () => {
+  const local = (path: string) => `Bootstrap: localimage\nFrom: ${path}\n`;
+  const text = `${local('./images//base.sif')}Stage: one\n\n${local('a b.sif')}Stage: two\n\n${local('images/base.sif')}%files from two\n  /etc/x\n`;
+  const { dockerfile, sifFiles, runtime } = translateDefinition(text, { hasContext: true });
+  const paths = { 'sluice-file-1': 'images/base.sif', 'sluice-file-2': 'a b.sif' };
+  assert.deepEqual(sifFiles, paths);
+  assert.equal(dockerfile.match(/^FROM sluice-file-1 AS /gm)?.length, 2);
+  assert.match(dockerfile, /^# sluice-file-2 is made of the file 'a b.sif' in the build context/m);
+  assert.equal(runtime.isOnSif, true);
+  const wish = (definition: string) => ({
+    ...{ containerFile: Buffer.from(definition).toString('base64'), format: 'sif' as const },
+    context: { digest: digestOf(Buffer.from('')), tarDigest: digestOf(Buffer.from('tar')) },
+  });
+  const places = { repository: 'sluice.test/builds', cache: undefined, frozen: {} };
+  const originOf = (definition: string) => planBuild(wish(definition), places).origin;
+  const origin = originOf(text);
+  assert.ok(origin.kind === 'recipe');
+  assert.deepEqual(origin.sifFiles, paths);
+  // No registry is asked for these names.
+  assert.deepEqual(origin.baseImages, []);
+  // The image does not need the first stage.
+  const last = originOf(`${local('unused.sif')}\nBootstrap: docker\nFrom: alpine\n`);
+  assert.ok(last.kind === 'recipe');
+  assert.deepEqual([last.sifFiles, last.baseImages.length], [undefined, 1]);
+  for (const path of ['/a.sif', '~/a.sif', '../a.sif', 'x/../../a.sif', './', '.', 'library://x']) {
+    assert.throws(
+      () => translateDefinition(local(path), { hasContext: true }),
+      /line 2: .* is not in the build context/,
+      path,
+    );
+  }
 });
 
 test('headers without meaning are ignored, and a backslash continues a value', () => {

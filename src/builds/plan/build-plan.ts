@@ -1,4 +1,5 @@
 import type { ImageChange } from '../../images/augment/image-change.ts';
+import type { ShelllessBuild } from '../../images/sif/definition/definition.ts';
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
 import type { Compression } from '../../images/sif/squashfs/compression.ts';
 import type { Digest } from '../../oci/digest.ts';
@@ -93,6 +94,12 @@ export interface RecipeOrigin {
   readonly namedContexts?: NamedContexts | undefined;
   /** Singularity images by their names in the Dockerfile: each is replaced by an image made from it. */
   readonly sifBases?: NamedContexts | undefined;
+  /** Paths of SIF files in the build context by their names in the Dockerfile: likewise. */
+  readonly sifFiles?: Readonly<Record<string, string>> | undefined;
+  /** What to build where a base image has no shell. */
+  readonly shellless?: ShelllessBuild | undefined;
+  /** True to give the files of the context the modes that `cp` gives its copies. */
+  readonly hasCopyModes?: true;
 }
 
 /** Compression of the layers that a builder makes. */

@@ -5,7 +5,7 @@ import { changeDefinition } from '../../images/sif/definition/definition-change.
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { formatPlatform } from '../../oci/platform.ts';
-import { parseReference } from '../../oci/reference.ts';
+import { formatReference, parseReference } from '../../oci/reference.ts';
 import { domainLabel } from '../domain.ts';
 import { type CondaMaker, type CondaSource, packageUrlsIn } from '../recipe/conda/conda-source.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
@@ -122,7 +122,9 @@ export function planBuild(
   const kind = recipeKindNamed(source.kind);
   const ownHost = parseReference(places.repository).registry;
   const { conda: condaMaker, condaChannels } = places;
-  const recipe = kind.recipe(source, { ...wish, ownHost, condaMaker, condaChannels });
+  const hasContext = context !== undefined;
+  const settings = { ownHost, condaMaker, condaChannels, hasContext };
+  const recipe = kind.recipe(source, { ...wish, ...settings });
   const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
@@ -162,13 +164,20 @@ export function planBuild(
   const bases = pulled.flatMap(choice => choice.bases);
   const native = recipe.maker === 'native' ? recipe.conda : undefined;
   const builderReasons = recipe.maker === 'buildkit' ? recipe.builderReasons : undefined;
-  // The package manager is not in a native image.
-  const baseImages = [...new Set(bases.map(({ reference }) => reference))].filter(
-    image => native === undefined || image !== native.options.mambaImage,
-  );
+  const pulledImages = new Set(bases.map(({ reference }) => reference));
   // Stages that the image does not require pull nothing, and nobody proves a right to their base images.
   const sifBases = Object.fromEntries(
-    Object.entries(sifImages).filter(([, image]) => baseImages.includes(image)),
+    Object.entries(sifImages).filter(([, image]) => pulledImages.has(image)),
+  );
+  // No registry has the images of these names: delete() returns true for those that a stage requires.
+  const sifFiles = Object.fromEntries(
+    Object.entries(recipe.sifFiles ?? {}).filter(([name]) =>
+      pulledImages.delete(formatReference(parseReference(name))),
+    ),
+  );
+  // The package manager is not in a native image.
+  const baseImages = [...pulledImages].filter(
+    image => native === undefined || image !== native.options.mambaImage,
   );
   const frontend = pulled[0]?.frontend;
   return {
@@ -195,6 +204,8 @@ export function planBuild(
       ...(isFiltered ? { isFiltered: true as const } : {}),
       ...(Object.keys(namedContexts).length > 0 ? { namedContexts } : {}),
       ...(Object.keys(sifBases).length > 0 ? { sifBases } : {}),
+      ...(Object.keys(sifFiles).length > 0 ? { sifFiles } : {}),
+      ...(recipe.shellless ? { shellless: recipe.shellless } : {}),
       ...(Object.keys(options).length > 0 ? { options } : {}),
       ...(layers ? { layers } : {}),
     },

@@ -1,4 +1,5 @@
 import type { BuilderChannels } from '../../conda/channels/builder-channels.ts';
+import type { ShelllessBuild } from '../../images/sif/definition/definition.ts';
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
 import type { Platform } from '../../oci/platform.ts';
 import type { CondaMaker, CondaSource } from './conda/conda-source.ts';
@@ -71,6 +72,8 @@ export interface RecipeSettings {
   readonly condaMaker?: CondaMaker | undefined;
   /** The Conda channels of the configuration. Default: none. */
   readonly condaChannels?: BuilderChannels | undefined;
+  /** True if the request has a build context. */
+  readonly hasContext?: boolean | undefined;
 }
 
 /** The recipe of an image. `maker` specifies what makes it. */
@@ -103,6 +106,10 @@ interface BuilderRecipe {
   readonly lockStage?: string;
   /** Full names of Singularity images by their names in the Dockerfile; absent when there are none. */
   readonly sifBases?: Readonly<Record<string, string>>;
+  /** Paths of SIF files in the build context by their names in the Dockerfile; absent when there are none. */
+  readonly sifFiles?: Readonly<Record<string, string>>;
+  /** What to build where a base image has no shell; absent where a shell is always needed. */
+  readonly shellless?: ShelllessBuild;
   /** How a Singularity image runs, if the recipe specifies it. */
   readonly definition?: {
     readonly runtime: DefinitionRuntime;

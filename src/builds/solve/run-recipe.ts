@@ -26,11 +26,12 @@ import type { StepCount } from '../logs/run-step.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { BuilderAccess } from './build-rights.ts';
-import { type BuildContext, openBuildContext } from './context/build-context.ts';
+import type { BuildContext } from './context/build-context.ts';
+import { withCopyModes } from './context/copy-modes.ts';
 import { followedLinks } from './context/followed-links.ts';
 import { layeredTree } from './context/layered-tree.ts';
+import { openSentContext } from './context/sent-context.ts';
 import { withoutIgnoring } from './context/unignored.ts';
-import { openUploadedContext } from './context/uploaded-context.ts';
 import { buildTime, datedTree } from './dating/build-time.ts';
 import { buildFault } from './failures/build-fault.ts';
 import { readLockFile } from './lock-file.ts';
@@ -92,7 +93,7 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
   const { builders, content } = deps;
   return async given => {
     const { recipe, domain, signal } = given;
-    await using sent = await openSent(content, recipe, signal);
+    await using sent = await openSentContext(content, recipe, signal);
     const run = {
       ...given,
       context: contextOf(recipe, sent),
@@ -111,22 +112,14 @@ export function createRunRecipe(deps: RunRecipeDeps): RunRecipe {
   };
 }
 
-/** Opens the files that the caller sent or uploaded. */
-async function openSent(
-  content: ContentStore,
-  { context, isUploaded }: RecipeOrigin,
-  signal: AbortSignal,
-): Promise<BuildContext | undefined> {
-  if (context === undefined) return undefined;
-  if (!isUploaded) return openBuildContext(content, context, signal);
-  const { tree } = await openUploadedContext(content, context);
-  return { tree, async [Symbol.asyncDispose]() {} };
-}
-
 /** Returns the files of the recipe together with the build context of the request. */
-function contextOf({ recipe, files }: RecipeOrigin, sent: BuildContext | undefined): FileTree {
+function contextOf(
+  { recipe, files, hasCopyModes }: RecipeOrigin,
+  sent: BuildContext | undefined,
+): FileTree {
   if (!sent) return datedTree(memoryTree(files));
-  const tree = recipeKindNamed(recipe).followsLinks ? followedLinks(sent.tree) : sent.tree;
+  const followed = recipeKindNamed(recipe).followsLinks ? followedLinks(sent.tree) : sent.tree;
+  const tree = hasCopyModes ? withCopyModes(followed) : followed;
   const own = Object.keys(files);
   if (own.length === 0) return datedTree(tree);
   return datedTree(layeredTree(memoryTree(files), withoutIgnoring(tree, own)));

@@ -16,6 +16,7 @@ import type { Digest } from '../../oci/digest.ts';
 import type { Document } from '../../oci/document.ts';
 import { manifestType } from '../../oci/manifest.ts';
 import { formatReference, parseReference } from '../../oci/reference.ts';
+import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Access } from '../../upstream/access.ts';
 import { domainOf, type TrustDomain } from '../domain.ts';
 import { layersOf } from '../logs/made-layers.ts';
@@ -39,8 +40,10 @@ import type { NativeOrigin } from './conda/find-solution.ts';
 import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { RedateImage } from './dating/redate-image.ts';
+import { lacksShell } from './failures/build-fault.ts';
 import { asBaseLost, asStorageFailure } from './failures/storage-failure.ts';
 import type { RecipeResult, RecipeRun, RunRecipe } from './run-recipe.ts';
+import { shelllessRecipe } from './shellless-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
 
@@ -58,6 +61,7 @@ export interface SolveDeps extends BuilderRules {
   readonly stageSifBases: StageSifBases;
   readonly prepareBases: PrepareBases;
   readonly attach: Attach;
+  readonly content: ContentStore;
   readonly rightsOf: RightsOf;
   /** Repositories of intermediate images. */
   readonly staging: Staging;
@@ -162,16 +166,25 @@ export function createSolve(deps: SolveDeps): Solve {
     const count: StepCount = { last: 0 };
     const step = numberedSteps(log, count);
     try {
-      const ready = recipe.sifBases
-        ? await step('Fetch the Singularity images to build from', ({ write }) =>
-            deps.stageSifBases({ ...run, log: { ...log, write } }, rights, recipe, place),
-          )
-        : recipe;
-      const made = await runRecipe(run, rights, ready, { target: place, isStaged }, count).catch(
-        error => {
+      const ready =
+        recipe.sifBases || recipe.sifFiles
+          ? await step('Fetch the Singularity images to build from', ({ write }) =>
+              deps.stageSifBases({ ...run, log: { ...log, write } }, rights, recipe, place),
+            )
+          : recipe;
+      const runHere = (found: RecipeOrigin) =>
+        runRecipe(run, rights, found, { target: place, isStaged }, count);
+      const made = await runHere(ready)
+        .catch(async error => {
+          if (!ready.shellless || !lacksShell(error)) throw error;
+          log.write('\nA base image has no /bin/sh: its files are copied without one.\n');
+          log.restartSteps();
+          count.last = 0;
+          return runHere(await shelllessRecipe(ready, ready.shellless, deps.content, signal));
+        })
+        .catch(error => {
           throw asBaseLost(isStaged ? asStorageFailure(error) : error);
-        },
-      );
+        });
       const source = await rights.access(place);
       const image = await documents.manifest(source, made.digest, made.mediaType);
       const { layers: compression, options: { created } = {} } = recipe;

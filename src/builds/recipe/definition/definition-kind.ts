@@ -35,17 +35,23 @@ export const definitionKind: RecipeKind<DefinitionSource> = {
   keyFields: fileKeyFields,
   tools: () => [],
 
-  recipe(source, { buildArgs, noTest, ownHost }) {
-    const { dockerfile, sifBases, ...definition } = inField('containerFile', () =>
-      translateDefinition(source.text, { buildArgs, runsTest: !noTest, ownHost }),
+  recipe(source, { buildArgs, noTest, ownHost, hasContext }) {
+    const { dockerfile, sifBases, sifFiles, shellless, ...definition } = inField(
+      'containerFile',
+      () => translateDefinition(source.text, { buildArgs, runsTest: !noTest, ownHost, hasContext }),
     );
     const files = filesOf(source);
     const original = source.text;
     const recipe = { maker: 'buildkit', dockerfile, files, original, definition } as const;
-    const bases = Object.entries(sifBases);
-    if (bases.length === 0) return recipe;
-    const named = bases.map(([name, image]) => [name, formatReference(parseReference(image))]);
-    return { ...recipe, sifBases: Object.fromEntries(named) };
+    const named = Object.entries(sifBases).map(
+      ([name, image]) => [name, formatReference(parseReference(image))] as const,
+    );
+    return {
+      ...recipe,
+      ...(shellless ? { shellless } : {}),
+      ...(named.length > 0 ? { sifBases: Object.fromEntries(named) } : {}),
+      ...(Object.keys(sifFiles).length > 0 ? { sifFiles } : {}),
+    };
   },
 
   partOf: sectionOfStep,

@@ -1,4 +1,4 @@
-import type { BuildError } from '../../../buildkit/index.ts';
+import { BuildError } from '../../../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../../../foundation/fault.ts';
 import { isOfQuota } from '../../../upstream/exchange/error-words.ts';
 import { BuilderLost } from '../../builder/builder-refusals.ts';
@@ -75,6 +75,12 @@ const otherPlatform =
 const withoutShell = /exec: "\/bin\/sh": stat \/bin\/sh: no such file/;
 const otherBase =
   'the base image has no /bin/sh, which runs this step: build from an image that has one';
+
+/** Returns true for the failure of a step that needs a shell, in an image that has none. */
+export function lacksShell(error: unknown): boolean {
+  if (!(error instanceof Fault) || !(error.cause instanceof BuildError)) return false;
+  return error.cause.lastLogLines.some(line => withoutShell.test(line));
+}
 
 // Maximum length of a step in a message: a whole script may be one step, or one line.
 const maxStepChars = 200;

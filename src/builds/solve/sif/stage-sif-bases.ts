@@ -1,5 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type FileTree, memoryTree } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { imageConfig } from '../../../images/collect.ts';
 import type { Documents } from '../../../images/documents.ts';
@@ -27,6 +28,9 @@ import type { RegistryClient } from '../../../upstream/registry-client.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
+import { followedLinks } from '../context/followed-links.ts';
+import { openSentContext } from '../context/sent-context.ts';
+import { aboutContextSif, copyContextSif, nameOfContextSif } from './context-sif.ts';
 
 export interface StageSifBasesDeps {
   /** Directory for temporary files; each build has its own directory in it. */
@@ -77,32 +81,17 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
   };
 
   /** Converts a SIF file into an image and pushes it into the repository; returns its name there. */
-  const stageOne = async (
-    { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
-    rights: BuildRights,
-    [called, name]: readonly [called: string, name: string],
-    { platforms }: RecipeOrigin,
-    place: Reference,
-    { directory, disk }: { directory: string; disk: SpacePromise },
+  const convert = async (
+    path: string,
+    name: string,
+    { run: { log, signal }, rights, recipe, place }: Work,
+    called: string,
   ): Promise<string> => {
-    const image = parseReference(name);
-    const source = await rights.access(image);
-    const { digest, mediaType } = await findManifest(
-      registry,
-      source,
-      image.digest ?? image.tag ?? 'latest',
-    );
-    const document = await documents.manifest(source, digest, mediaType);
-    const sif = await sifIn(source, document, name);
-    if (!sif) return formatReference({ ...image, digest });
-    const write = (line: string) => log.write(`${line}\n`);
-    const made = await withFile(document, sif, source, { directory, disk, signal, name }, path =>
-      baseOfSif(path, {
-        name: `the Singularity image ${name}`,
-        architecture: parsePlatform(platforms[0] ?? '').architecture,
-        ...{ content: deps.content, limits, log: write, signal },
-      }),
-    );
+    const made = await baseOfSif(path, {
+      name,
+      architecture: parsePlatform(recipe.platforms[0] ?? '').architecture,
+      ...{ content: deps.content, limits, log: line => log.write(`${line}\n`), signal },
+    });
     const target = await rights.access(place);
     await documents.receive(target, made.config);
     await publish(
@@ -120,19 +109,46 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
     return formatReference({ ...place, digest: made.manifest.digest });
   };
 
+  /** Converts a Singularity image of a registry; returns the name of the image for the builder. */
+  const stageImage = async (name: string, work: Work, called: string): Promise<string> => {
+    const image = parseReference(name);
+    const source = await work.rights.access(image);
+    const { digest, mediaType } = await findManifest(
+      registry,
+      source,
+      image.digest ?? image.tag ?? 'latest',
+    );
+    const document = await documents.manifest(source, digest, mediaType);
+    const sif = await sifIn(source, document, name);
+    if (!sif) return formatReference({ ...image, digest });
+    return withFile(document, sif, source, { name, work }, path =>
+      convert(path, `the Singularity image ${name}`, work, called),
+    );
+  };
+
+  /** Converts a SIF file of the build context; returns the name of the image for the builder. */
+  const stageFile = (path: string, tree: FileTree, work: Work, called: string): Promise<string> =>
+    aboutContextSif(path, async () => {
+      const { directory, disk, run } = work;
+      const file = join(directory, 'base.sif');
+      try {
+        await copyContextSif(tree, path, file, createScratchSpace(limits, disk), run.signal);
+        return await convert(file, nameOfContextSif(path), work, called);
+      } finally {
+        await rm(file, { force: true });
+      }
+    });
+
   /** Provides a SIF file on the disk during the work: where it already is, or fetched and checked. */
   const withFile = async <T>(
     root: Document,
     sif: Descriptor,
     source: Access,
-    {
-      directory,
-      disk,
-      signal,
-      name,
-    }: { directory: string; disk: SpacePromise; signal: AbortSignal; name: string },
+    { name, work }: { name: string; work: Work },
     use: (path: string) => Promise<T>,
   ): Promise<T> => {
+    const { directory, disk, run } = work;
+    const { signal } = run;
     const blobs = blobsOf({ image: { root, generated: new Map() }, added: [], source }, deps);
     if (await blobs.isKept(sif)) {
       await using lease = await deps.content.lease(sif.digest);
@@ -151,23 +167,29 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
   };
 
   return async (run, rights, recipe, place) => {
-    const bases = Object.entries(recipe.sifBases ?? {});
-    if (bases.length === 0) return recipe;
+    const images = Object.entries(recipe.sifBases ?? {});
+    const files = Object.entries(recipe.sifFiles ?? {});
+    if (images.length + files.length === 0) return recipe;
     const directory = join(deps.directory, run.id);
     await rm(directory, { recursive: true, force: true });
     await mkdir(directory, { recursive: true, mode: 0o700 });
     const disk = ((await space.has(directory)) ? space : unlimitedSpace).promise(0);
+    const work = { run, rights, recipe, place, directory, disk };
     const staged = new Map<string, string>();
     try {
-      for (const base of bases) {
-        const within = { directory, disk };
-        staged.set(base[0], await stageOne(run, rights, base, recipe, place, within));
+      for (const [called, name] of images) staged.set(called, await stageImage(name, work, called));
+      if (files.length > 0) {
+        await using sent = await openSentContext(deps.content, recipe, run.signal);
+        const tree = followedLinks(sent?.tree ?? memoryTree({}));
+        for (const [called, path] of files) {
+          staged.set(called, await stageFile(path, tree, work, called));
+        }
       }
     } finally {
       disk.end();
       await rm(directory, { recursive: true, force: true });
     }
-    const replaced = new Set(bases.map(([, image]) => image));
+    const replaced = new Set(images.map(([, image]) => image));
     return {
       ...recipe,
       namedContexts: { ...recipe.namedContexts, ...Object.fromEntries(staged) },
@@ -177,4 +199,16 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
       ],
     };
   };
+}
+
+/** What the conversion of each base needs. */
+interface Work {
+  readonly run: Pick<BuildRun, 'id' | 'log' | 'signal'>;
+  readonly rights: BuildRights;
+  readonly recipe: RecipeOrigin;
+  /** The repository for the images. */
+  readonly place: Reference;
+  /** For temporary files of this build. */
+  readonly directory: string;
+  readonly disk: SpacePromise;
 }

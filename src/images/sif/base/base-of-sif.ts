@@ -11,6 +11,7 @@ import { OciSyntaxError } from '../../../oci/syntax-error.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
 import { type RangeReader, readSif } from '../format/read-sif.ts';
+import { brokenSif } from '../format/record.ts';
 import type { ConvertLimits } from '../limits.ts';
 import { showBytes, showSince } from '../sizes.ts';
 import { openSquashfs } from '../squashfs/read/squashfs.ts';
@@ -57,11 +58,12 @@ export async function baseOfSif(path: string, options: BaseOptions): Promise<Bas
   if (!sif.squashfs) {
     throw new Fault(
       'bad-request',
-      `${name} has no squashfs that can be read (it may be encrypted, or an OCI-SIF file): build it again with 'apptainer build', without --encrypt, and push it`,
+      `${name} has no squashfs that can be read (it may be encrypted, or an OCI-SIF file): build it again with 'apptainer build', without --encrypt`,
       { phase: 'build' },
     );
   }
   const { offset, size } = sif.squashfs;
+  if (offset + size > (await file.stat()).size) brokenSif('it ends before its file system does');
   const partition: RangeReader = (at, length) =>
     rangesOf(file)(offset + at, Math.min(length, size - at));
   const { maxUnpackedBytes } = options.limits;

@@ -30,12 +30,13 @@ export function substituteArguments(
 /** Counts more characters, which come from a line. */
 export type Grow = (by: number, line: number) => void;
 
-/** Limits the characters of a whole definition file, with all of its stages. Throws a `Fault` with the line above 256 KiB. */
+/** Limits the characters of a whole definition file, with all of its stages and the names that braces stand for. Throws a `Fault` with the line above 256 KiB. */
 export function limitGrowth(): Grow {
   let length = 0;
   return (by, line) => {
     length += by;
-    if (length > maxLength) refuseLine(line, 'its arguments make it longer than 256 KiB');
+    if (length > maxLength)
+      refuseLine(line, 'its arguments and braces make it longer than 256 KiB');
   };
 }
 

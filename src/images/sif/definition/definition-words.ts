@@ -3,7 +3,7 @@ export interface ShellWord {
   readonly text: string;
   /** False where a quote or backslash keeps the shell from reading the word as a keyword or assignment. */
   readonly isPlain: boolean;
-  /** The word after `>` or `>>`, to which the command writes. */
+  /** The word after `>`, `>>`, `1>` or `2>`, to which the command writes. */
   readonly isTarget: boolean;
 }
 
@@ -25,7 +25,7 @@ export function simpleCommands(script: string): readonly ShellCommand[] | number
   let isTarget = false;
   let line = 0;
   const token =
-    /(\n)|([ \t\r]+|\\\n|#[^\n]*)|(&&|\|\||;)|(>>?)|((?:\$\{\w+\}|\\[^\n]|'[^']*'|"(?:\\[\s\S]|[^"\\])*"|[^\s;&|<>()`{}'"\\#]|(?<=\S)#)+)/y;
+    /(\n)|([ \t\r]+|\\\n|#[^\n]*|[12]?>&[12](?=[\s;]|$))|(&&|\|\||;)|([12]?>>?)|((?:\$\{\w+\}|\\[^\n]|'[^']*'|"(?:\\[\s\S]|[^"\\])*"|[^\s;&|<>()`{}'"\\#]|(?<=\S)#)+)/y;
   while (token.lastIndex < script.length) {
     const match = token.exec(script);
     if (match === null) return line;

@@ -1,9 +1,10 @@
-import { limitGrowth, namesReferredTo, substituteArguments } from './arguments.ts';
-import { refuseLine } from './definition-error.ts';
+import { type Grow, limitGrowth, namesReferredTo, substituteArguments } from './arguments.ts';
+import { refuseLine, shownText } from './definition-error.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
 import { hasBootstrap, type Line, parseStage, splitStages } from './parser.ts';
 import { stageBase } from './sections/bootstrap.ts';
 import { runtimeOf } from './sections/runtime.ts';
+import type { StageBase } from './sections/stage-base.ts';
 import { checkSections } from './sections.ts';
 import { stageInstructions, stageName } from './stage.ts';
 
@@ -14,12 +15,23 @@ const maxFileLines = 1000;
 export interface TranslatedDefinition {
   /** Text of a Dockerfile that BuildKit builds; its last stage is the image. */
   readonly dockerfile: string;
+  /** For base images without a shell; absent where each stage needs one. */
+  readonly shellless?: ShelllessBuild;
   /** Data that is also added to the image. */
   readonly runtime: DefinitionRuntime;
   /** Warnings for the caller about a definition file that can be built. */
   readonly warnings: readonly string[];
   /** Names of Singularity images in registries, by their names in the Dockerfile. */
   readonly sifBases: Readonly<Record<string, string>>;
+  /** Paths of SIF files in the build context, by their names in the Dockerfile. */
+  readonly sifFiles: Readonly<Record<string, string>>;
+}
+
+/** A translation that copies files without a program of the image, in stages that do nothing else. */
+export interface ShelllessBuild {
+  readonly dockerfile: string;
+  /** Sources in the build context that must be files, with their lines in the definition file. */
+  readonly files: readonly (readonly [path: string, line: number])[];
 }
 
 export interface DefinitionOptions {
@@ -29,6 +41,8 @@ export interface DefinitionOptions {
   readonly runsTest?: boolean | undefined;
   /** A registry that callers can push to, for messages. */
   readonly ownHost?: string | undefined;
+  /** True if the request has a build context. Default: false. */
+  readonly hasContext?: boolean | undefined;
 }
 
 /**
@@ -47,60 +61,96 @@ export function isDefinition(text: string): boolean {
  */
 export function translateDefinition(
   text: string,
-  { buildArgs = {}, runsTest = true, ownHost = 'registry.example.com' }: DefinitionOptions = {},
+  options: DefinitionOptions = {},
 ): TranslatedDefinition {
+  const { buildArgs = {}, runsTest = true, hasContext = false } = options;
+  const { ownHost = 'registry.example.com' } = options;
   const parts = splitStages(text);
   if (parts.length > maxStages) refuseLine(1, `it has more than ${maxStages} stages`);
   const grow = limitGrowth();
   const lines = parts.map(part => substituteArguments(part, buildArgs, grow));
   const stages = lines.map(parseStage);
-  const files = stages
+  const fileSections = stages
     .flatMap(({ sections }) => sections)
     .filter(({ name }) => name === 'files' || name === 'appfiles');
-  if (files.reduce((sum, { body }) => sum + body.length, 0) > maxFileLines) {
-    refuseLine(files[0]?.line ?? 1, `'%files' has more than ${maxFileLines} lines`);
+  if (fileSections.reduce((sum, { body }) => sum + body.length, 0) > maxFileLines) {
+    refuseLine(fileSections[0]?.line ?? 1, `'%files' has more than ${maxFileLines} lines`);
   }
-  const names = new Map<string, string>();
-  const sifBases = new Map<string, string>();
+  const sifs = { registry: new Map<string, string>(), context: new Map<string, string>() };
   let isOnSif = false;
   const warnings: string[] = unusedArguments(text, buildArgs);
-  const blocks = stages.map((stage, position) => {
+  const bases = stages.map(stage => {
     checkSections(stage);
-    const found = stageBase(stage, ownHost);
+    const found = stageBase(stage, { ownHost, hasContext });
     if (found.warning !== undefined) warnings.push(found.warning);
-    isOnSif = found.isSif === true;
-    const base = isOnSif ? { ...found, image: nameOfSif(found.image, sifBases) } : found;
-    const block = stageInstructions(stage, base, { number: position + 1, names, runsTest });
-    const name = stage.headers.get('stage')?.value;
-    if (name) names.set(name, stageName(position + 1));
-    return block;
+    isOnSif = found.sif !== undefined;
+    return found.sif ? { ...found, image: nameOfSif(found.image, found.sif, sifs) } : found;
   });
+  const translate = (isPlain: boolean, counted: Grow) => {
+    const names = new Map<string, string>();
+    const made = stages.map((stage, position) => {
+      const number = position + 1;
+      const common = { number, names, runsTest, grow: counted, isPlain };
+      const instructions = stageInstructions(stage, bases[position] as StageBase, common);
+      const name = stage.headers.get('stage')?.value;
+      if (name) names.set(name, stageName(number));
+      return instructions;
+    });
+    const blocks = made.map(({ text: block }) => block).join('\n');
+    return { made, dockerfile: `${heading(sifs)}\n${blocks}` };
+  };
+  const { made, dockerfile } = translate(false, grow);
   const last = stages.at(-1);
   if (last === undefined) refuseLine(1, "it is empty: begin with 'Bootstrap: docker'");
+  const plain = made.flatMap(stage => stage.plain ?? []);
   return {
-    dockerfile: `${heading(sifBases)}\n${blocks.join('\n')}`,
+    dockerfile,
+    ...(plain.length > 0
+      ? {
+          shellless: {
+            dockerfile: translate(true, () => {}).dockerfile,
+            files: plain.flatMap(({ files }) => files),
+          },
+        }
+      : {}),
     runtime: {
       ...runtimeOf(last, textOf(lines.flat())),
       ...(isOnSif ? { isOnSif: true as const } : {}),
     },
     warnings,
-    sifBases: Object.fromEntries([...sifBases].map(([image, name]) => [name, image])),
+    sifBases: byName(sifs.registry),
+    sifFiles: byName(sifs.context),
   };
 }
 
+/** The Dockerfile's names of Singularity images: of those in registries, and of those in the build context. */
+type SifNames = Readonly<Record<'registry' | 'context', Map<string, string>>>;
+
 /** Returns comments that explain the names in the Dockerfile, which a dry run shows. */
-function heading(sifBases: ReadonlyMap<string, string>): string {
-  const lines = [...sifBases].map(
-    ([image, name]) => `# ${name} is made of the Singularity image ${image}.\n`,
-  );
+function heading({ registry, context }: SifNames): string {
+  const lines = [
+    ...[...registry].map(
+      ([image, name]) => `# ${name} is made of the Singularity image ${image}.\n`,
+    ),
+    ...[...context].map(
+      ([path, name]) => `# ${name} is made of the file ${shownText(path)} in the build context.\n`,
+    ),
+  ];
   return `# Translated from a definition file.\n${lines.join('')}`;
 }
 
 /** The Dockerfile's name of a Singularity image: BuildKit has no name for it until an image is made of it. */
-function nameOfSif(image: string, names: Map<string, string>): string {
-  const name = names.get(image) ?? `sluice-sif-${names.size + 1}`;
+function nameOfSif(image: string, place: keyof SifNames, all: SifNames): string {
+  const names = all[place];
+  const name = names.get(image) ?? `sluice-${prefixes[place]}-${names.size + 1}`;
   names.set(image, name);
   return name;
+}
+
+const prefixes = { registry: 'sif', context: 'file' } as const;
+
+function byName(names: ReadonlyMap<string, string>): Readonly<Record<string, string>> {
+  return Object.fromEntries([...names].map(([image, name]) => [name, image]));
 }
 
 function unusedArguments(text: string, given: Readonly<Record<string, string>>): string[] {

@@ -1,6 +1,8 @@
+import type { Grow } from './arguments.ts';
 import type { DefinitionStage } from './parser.ts';
 import { appInstructions } from './sections/apps.ts';
 import { copiesToNothing, type FileCopies, fileCopies } from './sections/files.ts';
+import { type PlainCopies, plainCopies } from './sections/plain-copies.ts';
 import {
   copyInstructions,
   postInstructions,
@@ -24,6 +26,17 @@ export interface StageOptions {
   /** The Dockerfile's names of the previous stages, by their names in the definition file. */
   readonly names: ReadonlyMap<string, string>;
   readonly runsTest: boolean;
+  /** Counts the characters of names that braces stand for. */
+  readonly grow: Grow;
+  /** True to run nothing for a stage that only copies files. */
+  readonly isPlain: boolean;
+}
+
+/** The instructions of a stage. */
+export interface StageInstructions {
+  readonly text: string;
+  /** How the stage copies files without a program of the image; undefined for a stage that needs a shell. */
+  readonly plain: PlainCopies | undefined;
 }
 
 /**
@@ -32,26 +45,28 @@ export interface StageOptions {
 export function stageInstructions(
   stage: DefinitionStage,
   { image, packages, manager = 'apt' }: StageBase,
-  { number, names, runsTest }: StageOptions,
-): string {
+  { number, names, runsTest, grow, isPlain }: StageOptions,
+): StageInstructions {
   const called = (part: string) => `sluice-${part}-${number}`;
-  const apps = appInstructions(stage, called('apps'));
+  const apps = appInstructions(stage, called('apps'), grow);
   const setup = setupScript(stage);
   const own = scriptOf(stage, 'post');
-  const text = `${own?.text.trim() ? own.text : ''}${apps?.install ?? ''}`;
-  const post = text === '' ? undefined : { text, argument: own?.argument ?? '' };
+  const script = `${own?.text.trim() ? own.text : ''}${apps?.install ?? ''}`;
+  const post = script === '' ? undefined : { text: script, argument: own?.argument ?? '' };
   const test = runsTest ? scriptOf(stage, 'test') : undefined;
   const scripts = called('scripts');
   const copiesOf = (isOfStage: boolean) =>
     stage.sections
       .filter(({ name, argument }) => name === 'files' && (argument !== '') === isOfStage)
-      .map(section => fileCopies(section, name => names.get(name)));
+      .map(section => fileCopies(section, name => names.get(name), grow));
   const [ofStages, ofContext] = [copiesOf(true), copiesOf(false)];
   const all = [...(apps?.files ?? []), ...ofStages, ...ofContext];
   const isEmpty = image === 'scratch';
+  const needsShell = isEmpty || apps || setup || post || test || packages.length > 0;
+  const plain = needsShell || all.length === 0 ? undefined : plainCopies(all, called);
   const copy = (sections: readonly FileCopies[]) =>
     isEmpty ? [] : sections.flatMap(section => copyInstructions(scripts, section));
-  const files = [
+  const scripted = [
     ...(packages.length > 0 ? installPackages(packages, manager) : []),
     ...(apps ? [apps.copy, ...copy(apps.files)] : []),
     ...copy(ofStages),
@@ -59,13 +74,16 @@ export function stageInstructions(
     ...(setup ? setupInstructions(scripts) : []),
     ...copy(ofContext),
   ];
+  const isShellless = isPlain && plain !== undefined;
+  const files = isShellless ? plain.instructions : scripted;
   const [base, built, last] = [called('base'), called('built'), stageName(number)];
   const untested = test ? built : last;
   const blocks = [
+    ...(isShellless ? plain.stages : []),
     ...(apps ? [apps.stage] : []),
     scriptStage(scripts, {
       ...{ setup, post },
-      copies: !isEmpty && all.some(({ lines }) => lines.length > 0),
+      copies: !isEmpty && !isShellless && all.some(({ lines }) => lines.length > 0),
       test: test && scriptFile(test),
       environment: scriptOf(stage, 'environment')?.text,
     }),
@@ -84,10 +102,11 @@ export function stageInstructions(
         ]
       : []),
   ];
-  return blocks
+  const text = blocks
     .filter(block => block.length > 0)
     .map(block => `${block.join('\n')}\n`)
     .join('\n');
+  return { text, plain };
 }
 
 // As these programs leave a new system: packages installed, without package lists. The mirrors of an old release may be

@@ -95,7 +95,7 @@ function readHeader(bytes: Buffer): Header {
   if (reader.bytes(magic.length).toString('latin1') !== magic) {
     throw new Fault(
       'upstream',
-      'This is not a SIF file: name an image that Singularity or Apptainer has pushed',
+      'This is not a SIF file: name one that Singularity or Apptainer has made',
       { phase: 'upstream' },
     );
   }

@@ -73,7 +73,11 @@ export class RecordReader {
 
 /** Throws the {@link Fault} for a SIF file that violates the format. */
 export function brokenSif(how: string): never {
-  throw new Fault('upstream', `The SIF file is broken (${how}): push it again`, {
-    phase: 'upstream',
-  });
+  throw new Fault(
+    'upstream',
+    `The SIF file is broken (${how}): make it again, or copy or push it again`,
+    {
+      phase: 'upstream',
+    },
+  );
 }

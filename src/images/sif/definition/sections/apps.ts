@@ -1,4 +1,5 @@
 import { appBase, appExports, appSelection } from '../../runtime/app-scripts.ts';
+import type { Grow } from '../arguments.ts';
 import { refuseLine, shownText } from '../definition-error.ts';
 import type { AppRuntime } from '../definition-runtime.ts';
 import { writeFile } from '../heredoc.ts';
@@ -26,7 +27,11 @@ const maxApps = 100;
  * Scientific Filesystem. Throws a `Fault` with the line for an instruction that cannot be translated.
  * Source: Apptainer user guide, SCIF apps.
  */
-export function appInstructions(stage: DefinitionStage, name: string): AppInstructions | undefined {
+export function appInstructions(
+  stage: DefinitionStage,
+  name: string,
+  grow: Grow,
+): AppInstructions | undefined {
   const apps = appsOf(stage);
   if (apps.size === 0) return undefined;
   const runtimes = [...apps].map(([app, sections]) => [app, appRuntime(app, sections)] as const);
@@ -44,7 +49,9 @@ export function appInstructions(stage: DefinitionStage, name: string): AppInstru
     files: [...apps].flatMap(([app, sections]) =>
       sections
         .filter(section => section.name === 'appfiles')
-        .map(section => fileCopies({ ...section, argument: '' }, () => undefined, rootOf(app))),
+        .map(section =>
+          fileCopies({ ...section, argument: '' }, () => undefined, grow, rootOf(app)),
+        ),
     ),
     install: [...apps].map(([app, sections]) => installScript(app, sections)).join(''),
   };

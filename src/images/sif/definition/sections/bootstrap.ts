@@ -2,14 +2,16 @@ import { refuseLine, shownText } from '../definition-error.ts';
 import type { DefinitionStage, Header } from '../parser.ts';
 import { rpmBase } from './rpm-base.ts';
 import { localBase, orasBase, refuseHub } from './sif-source.ts';
-import { checkedImage, includedPackages, insteadOf, type StageBase } from './stage-base.ts';
+import {
+  type BaseOptions,
+  checkedImage,
+  includedPackages,
+  insteadOf,
+  type StageBase,
+} from './stage-base.ts';
 
-/**
- * Returns the image that a stage is built from. Throws a `Fault` with the line if there is none.
- *
- * @param ownHost a registry that a caller can push to
- */
-export function stageBase(stage: DefinitionStage, ownHost: string): StageBase {
+/** Returns the image that a stage is built from. Throws a `Fault` with the line if there is none. */
+export function stageBase(stage: DefinitionStage, options: BaseOptions): StageBase {
   const bootstrap = stage.headers.get('bootstrap');
   if (bootstrap === undefined) refuseLine(stage.line, "its first header is not 'Bootstrap:'");
   checkHeaders(stage);
@@ -29,9 +31,9 @@ export function stageBase(stage: DefinitionStage, ownHost: string): StageBase {
     case 'oras':
       return orasBase(fromOf(stage));
     case 'localimage':
-      return localBase(fromOf(stage), ownHost);
+      return localBase(fromOf(stage), options);
     case 'shub':
-      refuseHub(bootstrap, ownHost);
+      refuseHub(bootstrap, options.ownHost);
   }
   refuseLine(
     bootstrap.line,

@@ -1,6 +1,8 @@
 import { posix } from 'node:path';
+import type { Grow } from '../arguments.ts';
 import { refuseLine, shownText } from '../definition-error.ts';
 import { isBlankOrComment, type Line, type Section } from '../parser.ts';
+import { braceWords } from './brace-words.ts';
 
 /** Copies of one section: all are from the build context, or all from one earlier stage. */
 export interface FileCopies {
@@ -25,32 +27,48 @@ export interface FileCopy {
  * definition file, or undefined if there is none. Throws a `Fault` with the line for a file of the build machine, and
  * for a name that means something else to a shell.
  *
+ * @param grow counts the characters of names that braces stand for
  * @param root the directory that targets are relative to
  */
 export function fileCopies(
   section: Section,
   stageName: (name: string) => string | undefined,
+  grow: Grow,
   root = '/',
 ): FileCopies {
   const from = readFrom(section, stageName);
   const lines = section.body
     .filter(line => !isBlankOrComment(line))
-    .map(line => fileCopy(line, from, root));
+    .flatMap(line => lineCopies(line, from, root, grow));
   return { from, root, lines };
 }
 
-function fileCopy(line: Line, from: string | undefined, root: string): FileCopy {
-  const [given, destination] = splitPaths(line);
-  if (from === undefined && given.startsWith('/')) {
-    refuseLine(
-      line.number,
-      `${shownText(given)} is a path on the build machine: put the file into the build context, and name its path in the context`,
-    );
+function lineCopies(
+  line: Line,
+  from: string | undefined,
+  root: string,
+  grow: Grow,
+): readonly FileCopy[] {
+  const { number } = line;
+  const [first, destination] = splitPaths(line);
+  const given = braceWords(first);
+  if (given === undefined) {
+    refuseLine(number, `${shownText(first)} has braces that stand for too many names: write fewer`);
   }
-  // Shells differ in [^x], and agree on [!x].
-  const source = (from === undefined ? given : posix.join('/', given)).replaceAll('[^', '[!');
   const target = destination === undefined ? undefined : posix.join(root, destination);
-  return { line: line.number, source, target };
+  return given.map(path => {
+    if (given.length > 1) grow(path.length + (target?.length ?? 0), number);
+    checkPath(path, number);
+    if (from === undefined && path.startsWith('/')) {
+      refuseLine(
+        number,
+        `${shownText(path)} is a path on the build machine: put the file into the build context, and name its path in the context`,
+      );
+    }
+    // Shells differ in [^x], and agree on [!x].
+    const source = (from === undefined ? path : posix.join('/', path)).replaceAll('[^', '[!');
+    return { line: number, source, target };
+  });
 }
 
 /**
@@ -134,14 +152,14 @@ function splitPaths(line: Line): readonly [string, string | undefined] {
   if (source !== first && target === undefined) {
     refuseLine(number, `${shownText(first)} has no destination: write one after it`);
   }
-  for (const path of [source, ...words.slice(1)]) checkPath(path, number);
+  if (target !== undefined) checkPath(target, number);
   return [source, target];
 }
 
 function checkPath(path: string, line: number): void {
   if (path === '') refuseLine(line, 'a path is empty');
   // These characters have a meaning in names for a shell and for COPY, and the meanings differ.
-  if (/["'$`\\{}\p{Cc}]/u.test(path)) {
+  if (/["'$`\\\p{Cc}]/u.test(path)) {
     refuseLine(
       line,
       `${shownText(path)} contains a character of the shell: write the path without it`,

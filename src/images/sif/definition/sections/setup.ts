@@ -29,7 +29,7 @@ export function setupScript(stage: DefinitionStage): Script | undefined {
 function refuse(line: Line): never {
   refuseLine(
     line.number,
-    `${shownText(line.text)} in '%setup' would run on the build machine. Only mkdir, touch, cp, install, mv, rm, ln, chmod, echo, curl and wget below $APPTAINER_ROOTFS are supported: use '%post'`,
+    `${shownText(line.text)} in '%setup' would run on the build machine. Only mkdir, touch, cp, install, mv, rm, ln, chmod, echo, curl and wget below $APPTAINER_ROOTFS and /tmp are supported: use '%post'`,
   );
 }
 
@@ -52,13 +52,15 @@ function simplified(text: string): string {
 }
 
 const keywords = new Set(['if', 'then', 'else', 'elif', 'fi', '!', 'do', 'done']);
-const silent = new Set(['true', ':', 'pwd', 'exit', 'set', 'ls', 'test', '[']);
+const silent = new Set(['true', ':', 'pwd', 'exit', 'set', 'ls', 'test', '[', 'sleep']);
 
 function isHarmless({ words }: ShellCommand, values: Values): boolean {
   const start = words.findIndex(({ text, isPlain }) => !(isPlain && keywords.has(text)));
   if (start < 0) return true;
   const rest = words.slice(start);
-  const places = rest.filter(({ isTarget }) => isTarget).map(word => placeOf(word, values));
+  const places = rest
+    .filter(({ isTarget, text }) => isTarget && text !== '/dev/null')
+    .map(word => placeOf(word, values));
   if (places.some(place => place !== 'image')) return false;
   const [command, ...all] = rest.filter(({ isTarget }) => !isTarget);
   if (command === undefined) return true;
@@ -168,6 +170,8 @@ function placeOf({ text }: ShellWord, values: Values): Place {
   const inner = text.slice(root?.[0].length ?? found.length);
   if (!innerIsKnown(inner, values)) return 'elsewhere';
   if (root) return 'image';
+  // %post of Apptainer has these directories of the build machine, and that of Sluice has those of the image.
+  if (/^(?:\/var)?\/tmp\/[^/]/.test(text)) return 'image';
   if (found !== '') return values.get(braced ?? plain ?? '') ?? 'elsewhere';
   return /^[/~\\$]/.test(text) ? 'elsewhere' : (values.get(workingDirectory) ?? 'context');
 }

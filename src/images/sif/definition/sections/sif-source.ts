@@ -1,28 +1,43 @@
+import { posix } from 'node:path';
 import { refuseLine, shownText } from '../definition-error.ts';
 import type { Header } from '../parser.ts';
-import { checkedImage, type StageBase } from './stage-base.ts';
+import { type BaseOptions, checkedImage, type StageBase } from './stage-base.ts';
+
+/** The limit of Linux. */
+const longestPath = 4096;
 
 /** Returns the Singularity image that `Bootstrap: oras` names. Throws a `Fault` with the line if it names none. */
 export function orasBase(from: Header): StageBase {
   const image = from.value.replace(/^(?:oras:)?\/\//i, '');
-  return { image: checkedImage(image, from), packages: [], isSif: true };
+  return { image: checkedImage(image, from), packages: [], sif: 'registry' };
 }
 
 /**
- * Returns the image that `Bootstrap: localimage` names if it is in a registry. Throws a `Fault` with the line for a
- * file, which is on the machine of the caller.
+ * Returns the image that `Bootstrap: localimage` names: one in a registry, or a SIF file in the build context. Throws a
+ * `Fault` with the line for a file of the machine of the caller.
  */
-export function localBase(from: Header, ownHost: string): StageBase {
-  const { value } = from;
+export function localBase(from: Header, { ownHost, hasContext }: BaseOptions): StageBase {
+  const { value, line } = from;
   if (/^oras:\/\//i.test(value)) return orasBase(from);
   const [, image] = /^docker:\/\/(.*)$/i.exec(value) ?? [];
   if (image !== undefined) return { image: checkedImage(image, from), packages: [] };
   if (value.startsWith(`${ownHost}/`)) return orasBase(from);
-  const file = value.slice(value.lastIndexOf('/') + 1) || 'base.sif';
+  // Normalising takes quadratic time.
+  const isPath = value.length <= longestPath;
+  const path = isPath ? posix.normalize(value) : '';
+  const isInContext = isPath && !/^(?:\/|~|\.\.(?:\/|$)|\.\/?$|\w+:\/)/.test(path);
+  if (isInContext && hasContext) return { image: path, packages: [], sif: 'context' };
+  const what = isInContext
+    ? 'is a file, and the request has no build context: send its directory with the request (sluice build -f image.def DIRECTORY)'
+    : 'is not in the build context: put the file there, and write its path in the context';
   refuseLine(
-    from.line,
-    `a build cannot begin with the file ${shownText(value)}, from the build context or the build machine: push it with 'apptainer push ${shownText(file).slice(1, -1)} oras://${ownHost}/<repository>:<tag>', and build from it with 'Bootstrap: oras' and 'From: ${ownHost}/<repository>:<tag>'`,
+    line,
+    `${shownText(value)} ${what}. Or push it with 'apptainer push ${fileName(value)} oras://${ownHost}/<repository>:<tag>', and build from it with 'Bootstrap: oras' and 'From: ${ownHost}/<repository>:<tag>'`,
   );
+}
+
+function fileName(path: string): string {
+  return shownText(path.slice(path.lastIndexOf('/') + 1) || 'base.sif').slice(1, -1);
 }
 
 /** Throws the `Fault` of `Bootstrap: shub`. */

@@ -5,16 +5,24 @@ import type { DefinitionStage, Header } from '../parser.ts';
 
 /** The base of a stage. */
 export interface StageBase {
-  /** Name of an image, or `scratch`. */
+  /** Name of an image, or `scratch`; the path of a SIF file in the build context. */
   readonly image: string;
   /** Packages to install first. */
   readonly packages: readonly string[];
   /** The program that installs them. Default: `apt`. */
   readonly manager?: 'apt' | 'rpm' | 'zypper';
-  /** True if the name refers to a Singularity image in a registry. */
-  readonly isSif?: true;
+  /** Where the Singularity image of this name is; absent for a container image. */
+  readonly sif?: 'registry' | 'context';
   /** Warnings for the caller about the choice of the base. */
   readonly warning?: string;
+}
+
+/** What a base depends on, apart from its stage. */
+export interface BaseOptions {
+  /** A registry that callers can push to. */
+  readonly ownHost: string;
+  /** True if the request has a build context. */
+  readonly hasContext: boolean;
 }
 
 /** Returns the name of an image. Throws a `Fault` with the line of its header for an invalid name. */

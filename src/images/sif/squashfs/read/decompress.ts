@@ -37,7 +37,7 @@ export function decompressorOf(compressor: number): Decompressor {
   if (name === 'zstd') return guarded(zstdBlock, zstdDecompressSync);
   throw new Fault(
     'bad-request',
-    `The SIF file is compressed with ${name ?? 'something unknown'}, and only gzip and zstd can be read: build it again without -comp, or with 'apptainer build --mksquashfs-args "-comp gzip"', and push it again`,
+    `The SIF file is compressed with ${name ?? 'something unknown'}, and only gzip and zstd can be read: build it again without -comp, or with 'apptainer build --mksquashfs-args "-comp gzip"'`,
     { phase: 'build' },
   );
 }
