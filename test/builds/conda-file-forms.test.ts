@@ -12,6 +12,7 @@ test('a namespace before a package is ignored, as conda ignores it', () => {
   assert.equal(readPackage('x', 'conda-forge:pip=23.3.1'), 'pip=23.3.1');
   assert.equal(readPackage('x', 'conda-forge:blas=1.0=mkl'), 'blas=1.0=mkl');
   assert.equal(readPackage('x', 'conda-forge::pip=23.3.1'), 'conda-forge::pip=23.3.1');
+  assert.equal(readPackage('x', 'conda-forge:any:pip=23.3.1'), 'conda-forge::pip=23.3.1');
   assert.throws(() => readPackage('x', 'pip:numpy'), Fault);
 });
 

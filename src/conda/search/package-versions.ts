@@ -17,8 +17,11 @@ export const mostVersions = 40;
  */
 export function versionsIn(shard: unknown): readonly FoundVersion[] {
   const found = new Map<string, FoundVersion & { readonly made: number }>();
+  const { removed } = membersOf(shard);
+  const gone = new Set<unknown>(Array.isArray(removed) ? removed : []);
   for (const section of ['packages', 'packages.conda']) {
-    for (const record of Object.values(membersOf(membersOf(shard)[section]))) {
+    for (const [fileName, record] of Object.entries(membersOf(membersOf(shard)[section]))) {
+      if (gone.has(fileName)) continue;
       const { version, size, timestamp } = membersOf(record);
       if (typeof version !== 'string' || !plainVersion.test(version)) continue;
       const made = typeof timestamp === 'number' ? timestamp : 0;

@@ -7,8 +7,8 @@ import { solverSpec } from './solver-spec.ts';
 type Members = { readonly [name: string]: Packed };
 
 /**
- * Returns a shard in words that the solver understands as conda does, without the packages that the shard lists as removed.
- * Returns a shard that it cannot read as it is: the solver reports it.
+ * Returns a shard in words that the solver understands as conda does, without the packages that the shard lists as removed
+ * and those that require a package of a certain channel: the solver breaks down on them. Returns a shard that it cannot read as it is: the solver reports it.
  */
 export function readableShard(shard: Uint8Array): Uint8Array {
   const members = membersOf(unpacked(shard));
@@ -25,7 +25,9 @@ export function readableShard(shard: Uint8Array): Uint8Array {
   const section = (name: string): Packed | undefined => {
     const records = membersOf(members[name]);
     if (!records) return members[name];
-    const kept = Object.entries(records).filter(([fileName]) => !removed.has(fileName));
+    const kept = Object.entries(records).filter(
+      ([fileName, record]) => !removed.has(fileName) && !requiresChannel(record),
+    );
     return Object.fromEntries(
       kept.map(([file, record]) => [file, readableRecord(record, readable)]),
     );
@@ -47,6 +49,13 @@ function unpacked(shard: Uint8Array): Packed | undefined {
   } catch {
     return undefined;
   }
+}
+
+function requiresChannel(record: Packed): boolean {
+  const { depends, constrains } = membersOf(record) ?? {};
+  return [depends, constrains]
+    .flatMap(list => (Array.isArray(list) ? (list as Packed[]) : []))
+    .some(spec => typeof spec === 'string' && /::|\bchannel {0,9}=/.test(spec));
 }
 
 function readableRecord(record: Packed, readable: (spec: Packed) => Packed): Packed {

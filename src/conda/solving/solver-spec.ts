@@ -3,34 +3,41 @@
  *
  * - The solver's `=1.1.1`, `1.1.1*` and `1.1.1.*` omit versions that continue the last number with letters, such as 1.1.1k.
  *   A range contains the same versions as conda: `dev` is before all other letters, so the versions that begin with 1.1.1
- *   are those from 1.1.1dev to 1.1.2dev. A prefix that ends in a letter stays as it is: the solver finds fewer versions.
- * - In dependencies the solver takes everything up to a blank for the name: a blank follows each name.
+ *   are those from 1.1.1dev to 1.1.2dev, and those that begin with 1.1.1a are those from 1.1.1a0dev to 1.1.1aa0dev. Zeros at
+ *   the end are not part of a version: 1rc1 begins with 1.0.
+ * - In dependencies the solver takes everything up to a blank for the name, as it is written: a blank follows each name, and
+ *   the name is in lower case.
+ * - conda ignores a namespace before the name, `conda-forge:pip`.
  */
 export function solverSpec(spec: string): string {
   if (spec.length > mostCharacters) return spec;
-  const groups = parts.exec(spec.trim())?.groups;
+  const groups = parts.exec(spec.trim().replace(namespace, ''))?.groups;
   const read = groups && partsOf(groups);
   if (!read) return spec;
   const ranges = read.version.replace(terms, rangeOf);
   const isSeparate = /^(?: [^[]*)?$/.test(groups.rest ?? '') && groups.brackets === undefined;
-  if (ranges === read.version && isSeparate) return spec;
-  const words = [read.name, ranges, read.build].filter(part => part !== '');
+  const name = read.name.toLowerCase();
+  const isPlain = isSeparate && name === read.name && !spec.includes(':');
+  if (ranges === read.version && isPlain) return spec;
+  const words = [name, ranges, read.build].filter(part => part !== '');
   return words.join(' ') + read.brackets;
 }
 
 /** Shows the ranges of {@link solverSpec} in a text as the prefixes that they come from. */
 export function withPrefixes(text: string): string {
-  return text.replace(range, (whole, first: string, next: string) =>
-    nextPrefix(first) === next ? `${first}.*` : whole,
-  );
+  return text.replace(range, (whole, first: string, end: string) => {
+    const prefix = prefixBefore(end);
+    return prefix !== undefined && boundsOf(prefix)?.first === first ? `${prefix}.*` : whole;
+  });
 }
 
 const mostCharacters = 500;
 const parts =
   /^(?<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)(?<rest>(?:[ =<>!~][^[\]]*)?)(?:\[(?<brackets>[^\]]*)\])?$/;
+const namespace = /^[A-Za-z0-9_][A-Za-z0-9_.-]*:(?=[A-Za-z0-9_])/;
 const terms = /[^,|()]+/g;
-const prefixTerm = /^(?<operator>!?=)?(?<prefix>[0-9a-z][0-9a-z._!]*)(?<star>\*)?$/;
-const range = />=([0-9a-z._!]+)dev,<([0-9a-z._!]+)dev(?![0-9a-z._])/g;
+const prefixTerm = /^(?<operator>!?=)?(?<prefix>[0-9a-z][0-9a-z._!-]*)(?<star>\*)?$/i;
+const range = />=([0-9a-z._!]+dev),<([0-9a-z._!]+)dev(?![0-9a-z_]|\.[0-9a-z])/g;
 const versionInside = /(?:^|,) *version *= *(?:'([^']*)'|"([^"]*)"|([^,'"]*))/;
 
 interface SpecParts {
@@ -69,18 +76,45 @@ function partsOf(groups: Readonly<Record<string, string | undefined>>): SpecPart
 }
 
 function rangeOf(term: string): string {
-  const { operator, prefix: written = '', star } = prefixTerm.exec(term)?.groups ?? {};
+  const { operator, prefix = '', star } = prefixTerm.exec(term)?.groups ?? {};
   if (star === undefined && operator !== '=') return term;
-  const prefix = star === undefined ? written : written.replace(/\.$/, '');
-  const next = nextPrefix(prefix);
-  if (next === undefined) return term;
-  const [first, end] = [`${prefix}dev`, `${next}dev`];
+  const bounds = boundsOf(prefix.replace(/\.$/, '').replaceAll('-', '_').toLowerCase());
+  if (!bounds) return term;
+  const { first, end } = bounds;
   return operator === '!=' ? `(<${first}|>=${end})` : `>=${first},<${end}`;
 }
 
-/** Returns a version with its last number one higher; undefined if it does not end in a number. */
-function nextPrefix(version: string): string | undefined {
+/** Returns the first version that begins with a prefix, and the first one after those; undefined where no range has them. */
+function boundsOf(prefix: string): { readonly first: string; readonly end: string } | undefined {
+  const word = /(?<![a-z])[a-z]{1,18}$/.exec(prefix)?.[0];
+  // `post` is after all words.
+  if (word !== undefined && word !== 'dev' && word !== 'post') {
+    return { first: `${prefix}0dev`, end: `${prefix}a0dev` };
+  }
+  const next = withLastNumber(prefix, number => number + 1n);
+  return next === undefined
+    ? undefined
+    : { first: `${withoutZeros(prefix)}dev`, end: `${next}dev` };
+}
+
+/** Returns the prefix whose range ends at a version with `dev`. */
+function prefixBefore(end: string): string | undefined {
+  if (end.endsWith('a0')) return end.slice(0, -2);
+  return withLastNumber(end, number => (number > 0n ? number - 1n : undefined));
+}
+
+/** Returns a version with another number at its end; undefined if it does not end in a number. */
+function withLastNumber(
+  version: string,
+  other: (number: bigint) => bigint | undefined,
+): string | undefined {
   const last = /(?<![0-9])[0-9]{1,18}$/.exec(version);
-  if (!last) return undefined;
-  return version.slice(0, last.index) + String(BigInt(last[0]) + 1n);
+  const number = last ? other(BigInt(last[0])) : undefined;
+  return number === undefined ? undefined : version.slice(0, last?.index) + String(number);
+}
+
+function withoutZeros(version: string): string {
+  const parts = version.split('.');
+  while (parts.length > 1 && /^0+$/.test(parts.at(-1) ?? '')) parts.pop();
+  return parts.join('.');
 }

@@ -11,13 +11,15 @@ import { processorMs } from '../../world/processor-time.ts';
 interface Read {
   readonly info: unknown[];
   readonly records: unknown[];
+  readonly removed: string[];
 }
 
 function read(pieces: readonly Uint8Array[], maxRecordBytes = 2 ** 24): Read {
-  const found: Read = { info: [], records: [] };
+  const found: Read = { info: [], records: [], removed: [] };
   const receiver: RecordReceiver = {
     info: info => found.info.push(info),
     record: (section, fileName, record) => found.records.push([section, fileName, record]),
+    removed: fileName => found.removed.push(fileName),
   };
   const records = new JsonRecords(receiver, maxRecordBytes);
   for (const piece of pieces) records.feed(piece);
@@ -65,6 +67,7 @@ test('records are read whatever the pieces in which they arrive', () => {
         const found = read(cut(bytes, sizes));
         assert.deepEqual(found.records, expected);
         assert.deepEqual(found.info, [plain.info]);
+        assert.deepEqual(found.removed, plain.removed);
       },
     ),
   );

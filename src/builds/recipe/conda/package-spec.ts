@@ -17,6 +17,8 @@ const grammar =
 const constraintGrammar =
   /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|,~^$?():/'" -]*\])?$/;
 const namespace = /^(?!pip:)[A-Za-z0-9_][A-Za-z0-9_.-]*:(?=[A-Za-z0-9_])/;
+const channelAndNamespace =
+  /^(?!pip:)(?<channel>[A-Za-z0-9_][A-Za-z0-9_./-]*):[A-Za-z0-9_.-]+:(?=[A-Za-z0-9_])/;
 const archive = /\.(?:conda|tar\.bz2)$/;
 
 /**
@@ -28,8 +30,11 @@ export function readPackage(field: string, text: string): string {
   const plain = oneLine(field, text).replace(/^(['"])(.*)\1$/, '$2');
   refusePathToken(field, plain);
   if (isUrl(plain) && !plain.includes('::')) return readPackageUrl(field, plain);
-  // conda ignores the namespace before a single colon. `pip:` is for pip.
-  const spec = oneLine(field, plain).replace(/ +/g, ' ').replace(namespace, '');
+  // conda ignores the namespace before a single colon, `ns:name` and `channel:ns:name`. `pip:` is for pip.
+  const spec = oneLine(field, plain)
+    .replace(/ +/g, ' ')
+    .replace(channelAndNamespace, '$<channel>::')
+    .replace(namespace, '');
   if (/\bextras\s{0,9}=/.test(spec)) {
     refuse(
       `'${field}': ${shown(spec)} asks for extras of a conda package, which Sluice does not know: list the packages of the extra instead`,

@@ -42,15 +42,19 @@ export async function cutRecords(
   try {
     const spill = new RecordSpill(file);
     const entry = new MsgpackWriter();
+    const removed = new Map<string, string[]>();
     let archives = `${url}/`;
     let count = 0;
+    const counted = () => {
+      count += 1;
+      if (count > maxRecords) throw new RepodataError(`has more than ${maxRecords} packages`);
+    };
     const receiver: RecordReceiver = {
       info(info) {
         archives = archivesOf(info, archives);
       },
       record(section, fileName, record) {
-        count += 1;
-        if (count > maxRecords) throw new RepodataError(`has more than ${maxRecords} packages`);
+        counted();
         const { name } = checked(record, fileName);
         entry.clear();
         entry.value(fileName);
@@ -63,6 +67,13 @@ export async function cutRecords(
           );
         }
         spill.add(name, section, entry.written);
+      },
+      removed(fileName) {
+        counted();
+        const name = fileName.replace(/-[^-]*-[^-]*$/, '');
+        const files = removed.get(name);
+        if (files) files.push(fileName);
+        else removed.set(name, [fileName]);
       },
     };
     const records = new JsonRecords(receiver, maxRecordBytes);
@@ -79,7 +90,7 @@ export async function cutRecords(
         for (const run of bytes) shard.raw(run);
       }
       shard.value('removed');
-      shard.value([]);
+      shard.value(removed.get(name) ?? []);
       pack.add(name, shard.written);
     }
     pack.end({ subdir, archives, shards: `${url}/${shardFolder}/` });

@@ -2,6 +2,8 @@
 export interface RecordReceiver {
   info(info: unknown): void;
   record(section: RecordSection, fileName: string, record: unknown): void;
+  /** Receives the file name of a package that the channel has withdrawn. */
+  removed?(fileName: string): void;
 }
 
 export type RecordSection = 'packages' | 'packages.conda';
@@ -18,7 +20,7 @@ const closeBracket = 0x5d;
 
 /**
  * Reads `repodata.json` in pieces, and hands over one record at a time: the whole would need many times its size in memory.
- * Source: conda, Repodata format (`info`, `packages` and `packages.conda` are used, everything else is skipped).
+ * Source: conda, Repodata format (`info`, `packages`, `packages.conda` and `removed` are used, everything else is skipped).
  */
 export class JsonRecords {
   readonly #receiver: RecordReceiver;
@@ -127,6 +129,7 @@ export class JsonRecords {
     if (this.#objectStart < 0) {
       const text = String(parse(bytes.subarray(this.#stringStart, at + 1)));
       if (this.#depth === 1) this.#section = text;
+      else if (this.#section === 'removed') this.#receiver.removed?.(text);
       else this.#fileName = text;
     }
     this.#stringStart = -1;
