@@ -56,7 +56,7 @@ function checkWhatToServe(submission: Submission): void {
     !submission.spackFile
   ) {
     refuse(
-      "'containerFile' (or 'packages') is required when 'containerImage' is omitted: send one",
+      "The request names no image: 'containerFile' (or 'packages') is required when 'containerImage' is omitted, so send one of the three",
     );
   }
   if (containerFile !== undefined && packages) {
@@ -80,7 +80,7 @@ function checkFreeze(submission: Submission, places: FrozenPlaces): void {
   }
   if (format === 'sif' && !freeze) {
     refuse(
-      "'format: sif' requires 'freeze: true' and 'buildRepository': a Singularity image is always pushed to a repository, so set both",
+      "'format: sif' requires 'freeze: true', and 'buildRepository' or 'defaultRepository: true': a Singularity image is always pushed to a repository, so set both",
     );
   }
 }

@@ -39,6 +39,7 @@ const refused: readonly [what: string, text: string, message: RegExp][] = [
   ['FROM with four words', 'FROM a AS b c\n', /line 1: FROM requires an image/],
   ['a bad stage name', 'FROM a AS 1a\n', /line 1: '1a' is not the name of a stage/],
   ['a variable that is not set', 'FROM $BASE\n', /line 1: '\$BASE' is empty: give ARG a default/],
+  ['a tag that is not set', 'ARG V\nFROM a:$V\n', /line 2: 'a:\$V' has a variable without a value/],
   ['a variable of a stage', 'FROM a\nARG B=b\nFROM $B\n', /line 3: '\$B' is empty/],
   ['a variable that is required', 'FROM ${B:?needed}\n', /line 1: B: needed/],
   ['an unclosed substitution', 'FROM ${B\n', /line 1: /],

@@ -66,6 +66,19 @@ test('a failed ADD is reported with its source', () => {
   );
 });
 
+test('a missing file of another stage is not looked for in the build context', () => {
+  const reason =
+    'failed to compute cache key: failed to calculate checksum of ref x::y: "/a": not found';
+  const { message } = buildFault(
+    new BuildError('dockerfile', reason, { source: { ...source, text: 'COPY --from=tool /a /b' } }),
+    dockerfileKind,
+  );
+  assert.equal(
+    message,
+    "a file is missing (Dockerfile, line 2): '/a' is not in the stage or image of --from",
+  );
+});
+
 suite('messages of the builder are translated', () => {
   const cases: readonly [BuildErrorKind, string, string | RegExp][] = [
     [
@@ -91,7 +104,7 @@ suite('messages of the builder are translated', () => {
     [
       'other',
       'secret foo: not found',
-      'the Dockerfile requires the secret foo (Dockerfile, line 2): this server provides no secrets to this build',
+      "the Dockerfile requires the secret foo (Dockerfile, line 2): send it with the request, in its 'secrets' (sluice build --secret id=foo,src=FILE)",
     ],
     [
       'other',
@@ -101,7 +114,7 @@ suite('messages of the builder are translated', () => {
     [
       'dockerfile',
       'failed to compute cache key: failed to calculate checksum of ref x::y: "/none": not found',
-      /^a file is missing \(Dockerfile, line 2\): .*"\/none": not found; .* buildContext/,
+      /^a file is missing \(Dockerfile, line 2\): 'none' is not in the build context, .* buildContext/,
     ],
     [
       'push',
@@ -151,7 +164,7 @@ suite('messages of the builder are translated', () => {
   test('without a position there are no empty brackets', () => {
     assert.equal(
       messageOf('other', 'secret foo: not found', false),
-      'the Dockerfile requires the secret foo: this server provides no secrets to this build',
+      "the Dockerfile requires the secret foo: send it with the request, in its 'secrets' (sluice build --secret id=foo,src=FILE)",
     );
   });
 });

@@ -128,6 +128,6 @@ accountFiles:
     });
     const { code, stdout } = await sluiceCommand(['config', '--check', '/nowhere/sluice.yaml']);
     assert.equal(code, 2);
-    assert.match(stdout, /Cannot read the configuration file/);
+    assert.match(stdout, /Cannot read the configuration file .*: it does not exist/);
   });
 });

@@ -142,7 +142,10 @@ const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
     /SLUICE_BUILDKIT.*not the address of a builder: expected unix:/,
   ],
   [{ SLUICE_LOG_LEVEL: 'loud' }, /SLUICE_LOG_LEVEL/],
-  [{ SLUICE_CONFIG: '/nowhere/sluice.yaml' }, /Cannot read the configuration file/],
+  [
+    { SLUICE_CONFIG: '/nowhere/sluice.yaml' },
+    /Cannot read the configuration file .*: it does not exist/,
+  ],
 ];
 
 for (const [environment, message] of wrong) {

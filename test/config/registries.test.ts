@@ -64,7 +64,10 @@ test('incomplete credentials, a missing authority and a broken Docker file are r
     /a\.example: 'username' and 'password'/,
   );
   const ca = configSchema.parse({ registries: { 'a.example': { ca: '/nowhere/ca.pem' } } });
-  assert.throws(() => configuredRegistries(ca, publicUrl), /a\.example\.ca.*cannot be read/);
+  assert.throws(
+    () => configuredRegistries(ca, publicUrl),
+    /a\.example\.ca.*cannot be read: it does not exist/,
+  );
   const config = configSchema.parse({});
   const registries = configuredRegistries(config, publicUrl);
   assert.throws(

@@ -166,7 +166,7 @@ test('a manifest of many megabytes is refused', async () => {
     send();
   });
   const reply = await world.ask({ containerImage: image.name });
-  faultIds.push(assertApiFault(reply, 502, /is larger than the \d+ bytes that are allowed/));
+  faultIds.push(assertApiFault(reply, 502, /is larger than the \d+ bytes that Sluice reads/));
 });
 
 test('a manifest that is not JSON is refused', async () => {

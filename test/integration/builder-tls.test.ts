@@ -137,7 +137,7 @@ suite('a builder behind TLS', () => {
     const cases: readonly [object, RegExp][] = [
       [
         { ca: join(directory.path, 'absent.pem') },
-        /'ca': the file .*absent\.pem cannot be read \(ENOENT\)/,
+        /'ca': the file .*absent\.pem cannot be read: it does not exist/,
       ],
       [{ ca: wrong }, /'ca': the file .*wrong\.pem is not a certificate/],
       [{ ca, certificate: client.certificate }, /'certificate' and 'key' go together/],

@@ -188,7 +188,7 @@ suite('registries', { concurrency: 2 }, () => {
     await using sluice = await startSluice();
     await assert.rejects(
       sluice.request({ containerImage: `${registry.host}/${image}` }),
-      /400: .*loopback.*listing it in the configuration/,
+      /400: .*loopback.*registries\.127\.0\.0\.1:\d+\.allowPrivateAddress/,
     );
     assert.deepEqual(
       registry.requests.filter(({ userAgent }) => userAgent === 'sluice'),

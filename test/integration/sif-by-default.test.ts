@@ -160,7 +160,7 @@ exec ${apptainerTool('mksquashfs')} "$@"
     const body = { containerImage: image(), format: 'sif' };
     await assert.rejects(
       local.request(body),
-      /400: .*'format: sif' requires 'freeze: true' and 'buildRepository'/,
+      /400: .*'format: sif' requires 'freeze: true', and 'buildRepository' or 'defaultRepository: true'/,
     );
     await assert.rejects(
       local.request({ ...body, freeze: true }),

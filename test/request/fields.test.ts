@@ -28,7 +28,13 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'nothing to serve',
     { containerImage: undefined },
     400,
-    /'containerFile' .*is required when 'containerImage' is omitted: send one/,
+    /'containerFile' .*is required when 'containerImage' is omitted, so send one/,
+  ],
+  [
+    'a field with a typing error',
+    { containerImage: undefined, containerimage: 'alpine' },
+    400,
+    /is omitted.*'containerimage' is not a field of this API.*: did you mean 'containerImage'\?/,
   ],
   [
     'null for everything',

@@ -53,7 +53,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'a layer that is not gzip',
     withLayers({ location: inline(Buffer.alloc(1024, 'x')) }),
     400,
-    /layers\[0\] is not a gzip file: pack it with 'tar -cz'/,
+    /layers\[0\] is not a gzip file: pack it with 'tar -czf', and check/,
   ],
   [
     'a layer cut short',
@@ -107,7 +107,7 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'a wrong gzipSize',
     withLayers({ location: inline(emptyLayer), gzipSize: 7 }),
     400,
-    /layers\[0\]\.gzipSize is 7, but the layer has \d+/,
+    /layers\[0\]\.gzipSize is 7, but the layer has \d+: .* leave the field out/,
   ],
   [
     'a gzipSize that is not a number',
@@ -119,19 +119,19 @@ const bad: readonly (readonly [title: string, body: object, status: number, mess
     'too many layers',
     withLayers(...Array.from({ length: 4 }, () => ({ location: inline(emptyLayer) }))),
     400,
-    /has 4 layers, at most 3 are allowed: pack several into one/,
+    /has 4 layers, at most 3 are allowed: pack several into one, or .* layers\.maxCount/,
   ],
   [
     'a layer that is too large',
     withLayers({ location: inline(Buffer.alloc(70_000)) }),
     413,
-    /layers\[0\] is larger than the 65536 bytes allowed/,
+    /layers\[0\] is larger than the 65536 bytes allowed inside a request: .* layers\.maxInlineBytes/,
   ],
   [
     'a layer that unpacks to too much',
     withLayers({ location: inline(gzipSync(Buffer.alloc(2 ** 21))) }),
     413,
-    /layers\[0\] unpacks to more than the 1048576 bytes allowed/,
+    /layers\[0\] unpacks to more than the 1048576 bytes allowed .* layers\.maxTarBytes/,
   ],
 ];
 

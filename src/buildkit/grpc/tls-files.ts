@@ -1,5 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { whyUnreadable } from '../../foundation/unreadable.ts';
 import type { TlsOptions } from './channel.ts';
 
 /** Paths of PEM files, and the name in the builder's certificate. */
@@ -34,8 +35,7 @@ function readText(what: string, path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new TypeError(`'${what}': the file ${path} cannot be read (${code})`);
+    throw new TypeError(`'${what}': the file ${path} cannot be read: ${whyUnreadable(error)}`);
   }
 }
 

@@ -99,7 +99,9 @@ function checkKeys(field: string, values: Readonly<Record<string, string>>): voi
     (sum, [key, value]) => sum + key.length + value.length,
     0,
   );
-  if (length > maxText) refuse(`'${field}' has more than ${maxText} characters in total`);
+  if (length > maxText) {
+    refuse(`'${field}' has more than ${maxText} characters in total, names included: shorten it`);
+  }
 }
 
 function dateOf(text: string): string {

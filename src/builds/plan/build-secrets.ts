@@ -46,7 +46,7 @@ function idsIn(
   if (!subject.isDockerfile) refuse(`'${field}' requires a Dockerfile in 'containerFile'`);
   if (!subject.hasRepository) {
     refuse(
-      `'${field}' requires 'buildRepository': other callers use the images of the default one`,
+      `'${field}' requires 'buildRepository', a repository of your own: other callers can use the images in the default one`,
     );
   }
   const wrong = ids.find(id => !/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$/.test(id));

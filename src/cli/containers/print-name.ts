@@ -25,7 +25,10 @@ import { buildRequestOf } from './source/source-options.ts';
 export async function printName(values: Values, args: readonly string[]): Promise<void> {
   const server = serverAddress(values);
   if (!URL.canParse(server)) {
-    throw new CommandError(`The address of the server '${server}' is not a URL`, 2);
+    throw new CommandError(
+      `The address of the server '${server}' is not a URL: write http://HOST:PORT or https://HOST`,
+      2,
+    );
   }
   const { env } = process;
   const repository = env.SLUICE_BUILD_REPOSITORY || `${new URL(server).host}/builds`;

@@ -99,7 +99,10 @@ export async function askServer(
   init: RequestInit,
 ): Promise<Response> {
   if (!URL.canParse(path, server)) {
-    throw new CommandError(`The address of the server '${server}' is not a URL`, 2);
+    throw new CommandError(
+      `The address of the server '${server}' is not a URL: write http://HOST:PORT or https://HOST`,
+      2,
+    );
   }
   trustOwnAuthority();
   useProxies();
@@ -108,7 +111,7 @@ export async function askServer(
   } catch (error) {
     init.signal?.throwIfAborted();
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = (cause instanceof Error ? cause.message : String(cause)).replace(/;.*$/s, '');
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
     if (/CERT|SIGNATURE|ISSUER/.test(code)) {
       throw new CommandError(

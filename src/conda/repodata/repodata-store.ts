@@ -205,7 +205,11 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
       if (entry?.pack === basename(path)) await rm(join(own, 'entry.json'), { force: true });
     },
     async close() {
-      closing.abort(new Fault('unavailable', 'The server is stopping', { phase: 'build' }));
+      closing.abort(
+        new Fault('unavailable', 'The server is stopping: try again in a moment', {
+          phase: 'build',
+        }),
+      );
       await Promise.allSettled([...underWay.values()].map(one => one.found));
     },
   };

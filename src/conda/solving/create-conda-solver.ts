@@ -212,7 +212,9 @@ function damaged(): Fault {
 }
 
 function stopping(): Fault {
-  return new Fault('unavailable', 'The server is stopping', { phase: 'build' });
+  return new Fault('unavailable', 'The server is stopping: try again in a moment', {
+    phase: 'build',
+  });
 }
 
 function tooSlow(ms: number): ChannelFault {

@@ -1,6 +1,7 @@
 import { type BigIntStats, readFileSync, statSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import type { Logger } from '../../foundation/telemetry.ts';
+import { whyUnreadable } from '../../foundation/unreadable.ts';
 import { type AccountFile, mostFileBytes, parseAccountFile } from './account-file.ts';
 import type { Account, Accounts } from './accounts.ts';
 
@@ -49,7 +50,7 @@ export function openAccountFiles(options: AccountFilesOptions): AccountFiles {
       for (const [name, account] of own) accounts.set(name, account);
       kept.push({ source, version, accounts: own, seen: version, reported: '' });
     } catch (error) {
-      throw new Error(`The account file ${source.file} cannot be used: ${reasonOf(error)}`, {
+      throw new Error(`The account file ${source.file} cannot be used: ${whyUnreadable(error)}`, {
         cause: error,
       });
     }
@@ -101,7 +102,7 @@ export function openAccountFiles(options: AccountFilesOptions): AccountFiles {
         try {
           await lookAt(file);
         } catch (error) {
-          const reason = reasonOf(error);
+          const reason = whyUnreadable(error);
           if (reason === file.reported) continue;
           file.reported = reason;
           log.error(
@@ -142,12 +143,4 @@ function versionOf(stats: BigIntStats): string {
   if (stats.size > BigInt(mostFileBytes))
     throw new Error(`it is larger than ${mostFileBytes} bytes`);
   return [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
-}
-
-/** Leaves out the path, which the message contains already. */
-function reasonOf(error: unknown): string {
-  const { code } = error as NodeJS.ErrnoException;
-  if (code === 'ENOENT') return 'it does not exist';
-  if (code === 'EACCES') return 'the user of this server cannot read it';
-  return error instanceof Error ? error.message : String(error);
 }

@@ -74,7 +74,10 @@ export const serviceRoutes = [
     async run({ query, ctx }, { isStopping, readiness }: ServiceDeps) {
       // Other replicas stay ready: they hand on requests until this server ends, and then to the next leader.
       if (isStopping() && !isHandedOn(ctx.req))
-        throw new Fault('unavailable', 'The server is stopping');
+        throw new Fault(
+          'unavailable',
+          'The server is stopping: use another one, or try again when it has started',
+        );
       // Without replicas that are ready, a balancer refuses everything, also what needs no database.
       if (query.for === 'traffic') readiness.forTraffic();
       // A balancer with only one server can keep pulls working while the disk is full.

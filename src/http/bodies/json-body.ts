@@ -39,7 +39,7 @@ export async function readJsonBody(request: IncomingMessage, limit: number): Pro
   if (!body) {
     throw new Fault(
       'too-large',
-      `The body is larger than the ${limit} bytes allowed: send large layers by URL`,
+      `The body is larger than the ${limit} bytes allowed: send layers by URL, and files for a build as 'buildContext', or ask the operator to raise limits.bodyBytes`,
       { phase: 'request', headers: { connection: 'close' } },
     );
   }
@@ -59,9 +59,10 @@ export async function readJsonBody(request: IncomingMessage, limit: number): Pro
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
-  } catch {
-    // Omit the parser's message: it would show a part of the body in the log.
-    throw malformed('The body is not valid JSON');
+  } catch (error) {
+    // Omit the rest of the parser's message: it would show a part of the body in the log.
+    const place = / \(line \d+ column \d+\)$/.exec((error as Error).message)?.[0] ?? '';
+    throw malformed(`The body is not valid JSON${place}: check its quotes, commas and brackets`);
   }
 }
 

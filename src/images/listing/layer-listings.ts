@@ -303,7 +303,11 @@ export function createLayerListings({
     },
 
     async close() {
-      closing.abort(new Fault('unavailable', 'The server is stopping', { phase: 'layer' }));
+      closing.abort(
+        new Fault('unavailable', 'The server is stopping: reload the page in a moment', {
+          phase: 'layer',
+        }),
+      );
       await Promise.allSettled([...runs.values()].map(({ done }) => done));
     },
   };

@@ -10,11 +10,15 @@ export interface ConvertLimits {
   readonly maxScratchBytes: number;
 }
 
-/** @param limit the limit that the image exceeds, such as `1000 files` */
-export function imageTooLarge(limit: string): Fault {
+/**
+ * @param limit the limit that the image exceeds, such as `1000 files`
+ * @param setting the setting of the limit, such as `maxFiles`; undefined for a limit that cannot be changed
+ */
+export function imageTooLarge(limit: string, setting?: string): Fault {
+  const orElse = setting === undefined ? '' : `, or ask the operator to raise sif.${setting}`;
   return new Fault(
     'too-large',
-    `The image exceeds the limit of ${limit} for Singularity images: make it smaller, or ask the operator to raise the limit`,
+    `The image exceeds the limit of ${limit} for Singularity images: make it smaller${orElse}`,
     { phase: 'limit' },
   );
 }

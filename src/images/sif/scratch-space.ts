@@ -29,7 +29,8 @@ export function createScratchSpace(
   return {
     take(bytes) {
       taken += bytes;
-      if (taken > maxScratchBytes) throw imageTooLarge(`${maxScratchBytes} bytes of disk space`);
+      if (taken > maxScratchBytes)
+        throw imageTooLarge(`${maxScratchBytes} bytes of disk space`, 'maxScratchBytes');
       disk.add(bytes);
     },
     write: disk.spend,

@@ -50,9 +50,11 @@ export async function chooseImage(
     }
     document = await opened.documents.manifest(opened.access, chosen.digest, chosen.mediaType);
   }
-  throw new Fault('bad-request', 'The image has a manifest of a type that Sluice cannot show', {
-    phase: 'request',
-  });
+  throw new Fault(
+    'bad-request',
+    `The image has a manifest that Sluice cannot show (${document.mediaType}): name an image or an index, or push it again with a current client`,
+    { phase: 'request' },
+  );
 }
 
 function chooseEntry(offered: readonly Descriptor[], wanted: string | undefined): Descriptor {

@@ -59,9 +59,13 @@ export function createOpenLayers({
         ...{ descriptor, problem, place: here },
         open: async () => {
           if ((await content.size(digest)) === size) return content.open(digest, 0, size - 1);
-          throw new Fault('blob-unknown', `The layer ${digest} is no longer available`, {
-            phase: 'store',
-          });
+          throw new Fault(
+            'blob-unknown',
+            `The layer ${digest} is no longer available: request the image again`,
+            {
+              phase: 'store',
+            },
+          );
         },
       };
     });
@@ -98,7 +102,7 @@ function problemOf(layer: Descriptor, name: string): string | undefined {
 function wrongSize(digest: string, found: number, size: number): Fault {
   return new Fault(
     'upstream',
-    `The registry has ${found} bytes for the layer ${digest}, not ${size} as its manifest says`,
+    `The registry has ${found} bytes for the layer ${digest}, not ${size} as its manifest says: push the image again`,
     { phase: 'upstream' },
   );
 }

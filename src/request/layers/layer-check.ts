@@ -145,26 +145,31 @@ function createLateHash(): FlowHash {
 function tooLarge(name: string, limit: number): Fault {
   return new Fault(
     'too-large',
-    `${name} unpacks to more than the ${limit} bytes allowed for all layers of a request`,
+    `${name} unpacks to more than the ${limit} bytes allowed for all layers of a request: add fewer files, or ask the operator to raise layers.maxTarBytes`,
     { phase: 'layer' },
   );
 }
 
 function tooDense(name: string): Fault {
-  return new Fault('too-large', `${name} unpacks to more than ${maxRatio} times its size`, {
-    phase: 'layer',
-  });
+  return new Fault(
+    'too-large',
+    `${name} unpacks to more than ${maxRatio} times its size, as a file does that is made to fill disks: check its content`,
+    { phase: 'layer' },
+  );
 }
 
 function notTar(name: string): Fault {
-  return new Fault('bad-request', `${name} is not a tar archive inside its gzip file`, {
-    phase: 'layer',
-  });
+  return new Fault(
+    'bad-request',
+    `${name} is not a tar archive in a gzip file: pack it with 'tar -czf'`,
+    { phase: 'layer' },
+  );
 }
 
 function notGzip(name: string, cause: unknown, detail = ''): Fault {
-  return new Fault('bad-request', `${name} is not a gzip file${detail}: pack it with 'tar -cz'`, {
-    phase: 'layer',
-    cause,
-  });
+  return new Fault(
+    'bad-request',
+    `${name} is not a gzip file${detail}: pack it with 'tar -czf', and check that its address leads to the file itself`,
+    { phase: 'layer', cause },
+  );
 }

@@ -63,6 +63,12 @@ interface Intake extends LayerCaller {
   readonly unpacked: UnpackLimits['room'];
 }
 
+interface SizeLimit {
+  readonly bytes: number;
+  /** What the limit is for and what to do; continues a sentence. */
+  readonly advice: string;
+}
+
 /** The measured digests and size of a layer. */
 type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
 
@@ -86,6 +92,15 @@ export function createLayerIntake({
   limits,
   share,
 }: LayerDeps): LayerIntake {
+  const inlineLimit: SizeLimit = {
+    bytes: limits.maxInlineBytes,
+    advice:
+      'inside a request: send its URL instead, or ask the operator to raise layers.maxInlineBytes',
+  };
+  const urlLimit: SizeLimit = {
+    bytes: limits.maxUrlBytes,
+    advice: 'for a download: split it, or ask the operator to raise layers.maxUrlBytes',
+  };
   const known = boundedCache<Digest, Measured>(10_000);
   const takeTurn = createUnpackTurns();
   const fetches = createLayerFetches<Measured>({ timeoutMs: limits.fetchTimeout });
@@ -93,7 +108,7 @@ export function createLayerIntake({
   const ingest = async (
     source: ByteSource,
     name: string,
-    limit: number,
+    limit: SizeLimit,
     caller: Intake,
   ): Promise<Measured> => {
     using room = await takeRoom(source, caller.payer);
@@ -104,7 +119,7 @@ export function createLayerIntake({
     });
     try {
       await drain(source, async bytes => {
-        if (file.size + bytes.length > limit) throw tooLarge(name, limit);
+        if (file.size + bytes.length > limit.bytes) throw tooLarge(name, limit);
         await room.grow(bytes.length);
         const writes = [file.write(bytes), tar.write(bytes)];
         // When one write has failed, the other one may still read the buffer.
@@ -150,11 +165,13 @@ export function createLayerIntake({
 
   const takeInline = async (base64: string, name: string, caller: Intake): Promise<Measured> => {
     const size = Math.floor((base64.length * 3) / 4);
-    if (size > limits.maxInlineBytes + 2) throw tooLarge(name, limits.maxInlineBytes);
+    if (size > inlineLimit.bytes + 2) throw tooLarge(name, inlineLimit);
     const bytes = Buffer.from(base64, 'base64');
     // Strict base64 is unchanged after decoding and encoding.
     if (bytes.toString('base64') !== base64) {
-      throw malformed(`${name}.location is not base64 after 'data:'`);
+      throw malformed(
+        `${name}.location is not base64 after 'data:': encode the tar.gz file (RFC 4648, no line breaks)`,
+      );
     }
     const hash = createHash('sha256');
     await drain(sourceOfBytes(bytes), piece => hash.update(piece));
@@ -164,7 +181,7 @@ export function createLayerIntake({
     if (measured && isHere) return measured;
     // Content that is kept already needs no more space, but must be measured again after a restart.
     const payer = isHere ? undefined : caller.network;
-    return ingest(sourceOfBytes(bytes), name, limits.maxInlineBytes, { ...caller, payer });
+    return ingest(sourceOfBytes(bytes), name, inlineLimit, { ...caller, payer });
   };
 
   const fetchLayer = async (
@@ -176,12 +193,12 @@ export function createLayerIntake({
     try {
       const { body, contentLength = 0 } = await source.open(url, caller.grant, signal);
       signal.addEventListener('abort', () => body.destroy(signal.reason), { once: true });
-      if (contentLength > limits.maxUrlBytes) {
+      if (contentLength > urlLimit.bytes) {
         body.destroy();
-        throw tooLarge(name, limits.maxUrlBytes);
+        throw tooLarge(name, urlLimit);
       }
       const flowing = requireFlow(body, url);
-      const measured = await ingest(flowing, name, limits.maxUrlBytes, { ...caller, signal });
+      const measured = await ingest(flowing, name, urlLimit, { ...caller, signal });
       fetched.put(url.href, JSON.stringify(measured), Date.now());
       return measured;
     } catch (error) {
@@ -195,9 +212,15 @@ export function createLayerIntake({
     caller: Intake,
   ): Promise<Measured> => {
     if (layer.location.length > maxUrlLength) {
-      throw malformed(`${name}.location is longer than ${maxUrlLength} characters`);
+      throw malformed(
+        `${name}.location is longer than ${maxUrlLength} characters: put the file at a shorter address`,
+      );
     }
-    if (!URL.canParse(layer.location)) throw malformed(`${name}.location is not a URL`);
+    if (!URL.canParse(layer.location)) {
+      throw malformed(
+        `${name}.location is not a URL: write http(s)://HOST/PATH, and unusual characters as %XX`,
+      );
+    }
     const url = new URL(layer.location);
     await source.admit(url, caller.grant, caller.signal).catch(error => {
       throw failedFetch(error, url, name);
@@ -221,7 +244,9 @@ export function createLayerIntake({
     const inline = /^data:(?:[^,;]{0,100};base64,)?/.exec(layer.location);
     const isUrl = /^https?:/i.test(layer.location);
     if (!inline && !isUrl) {
-      throw malformed(`${name}.location must be an http(s) URL, or 'data:' followed by base64`);
+      throw malformed(
+        `${name}.location must be an http(s) URL, or 'data:' followed by the base64 of a tar.gz file: the server cannot read files of your machine ('sluice request --layer FILE' sends them)`,
+      );
     }
     const measured = inline
       ? await takeInline(layer.location.slice(inline[0].length), name, caller)
@@ -241,7 +266,7 @@ export function createLayerIntake({
     async take(layers, caller) {
       if (layers.length > limits.maxCount) {
         throw malformed(
-          `containerConfig.layers has ${layers.length} layers, at most ${limits.maxCount} are allowed: pack several into one`,
+          `containerConfig.layers has ${layers.length} layers, at most ${limits.maxCount} are allowed: pack several into one, or ask the operator to raise layers.maxCount`,
         );
       }
       const intake = intakeOf(caller);
@@ -291,7 +316,9 @@ function compare(name: string, claimed: SubmittedLayer, measured: Measured): voi
   for (const field of ['gzipDigest', 'gzipSize', 'tarDigest'] as const) {
     const claim = claimed[field];
     if (claim !== undefined && claim !== measured[field]) {
-      throw malformed(`${name}.${field} is ${claim}, but the layer has ${measured[field]}`);
+      throw malformed(
+        `${name}.${field} is ${claim}, but the layer has ${measured[field]}: if the layer is the right one, send that value or leave the field out`,
+      );
     }
   }
 }
@@ -302,9 +329,9 @@ function failedFetch(error: unknown, url: URL, name: string): unknown {
   if (isOurs) return error;
   const isTold = error instanceof Fault || error instanceof WireError;
   const told = isTold ? `: ${error.message}` : '';
-  const why = closedAddressIn(error)
-    ? told.replace(/ it in the configuration$/, ' it under layers.privateHosts')
-    : told;
+  const remedy = closedAddressIn(error) ? told.lastIndexOf(' with registries.') : -1;
+  const why =
+    remedy < 0 ? told : `${told.slice(0, remedy)} by listing it under layers.privateHosts`;
   const kind = error instanceof Fault && error.kind === 'denied' ? 'denied' : 'bad-request';
   return new Fault(kind, `${name} could not be fetched from ${url.host}${why}`, {
     phase: 'layer',
@@ -323,8 +350,8 @@ function removedMeanwhile(name: string): Fault {
   });
 }
 
-function tooLarge(name: string, limit: number): Fault {
-  return new Fault('too-large', `${name} is larger than the ${limit} bytes allowed`, {
+function tooLarge(name: string, { bytes, advice }: SizeLimit): Fault {
+  return new Fault('too-large', `${name} is larger than the ${bytes} bytes allowed ${advice}`, {
     phase: 'layer',
   });
 }

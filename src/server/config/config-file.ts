@@ -10,6 +10,7 @@ import {
   parseDocument,
   type YAMLError,
 } from 'yaml';
+import { whyUnreadable } from '../../foundation/unreadable.ts';
 import { ConfigError } from './config-error.ts';
 
 /** The settings in a configuration file. */
@@ -39,7 +40,9 @@ function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new ConfigError(`Cannot read the configuration file ${path}`, { cause });
+    throw new ConfigError(`Cannot read the configuration file ${path}: ${whyUnreadable(cause)}`, {
+      cause,
+    });
   }
 }
 

@@ -24,6 +24,9 @@ export function createFollowerReadiness(
       return answer;
     }
     if (now() - answeredAt < usualPatienceMs) return ready;
-    throw new Fault('unavailable', 'No server of this site leads, or the leader does not answer');
+    throw new Fault(
+      'unavailable',
+      'No server of this site leads, or the leader does not answer this one: look at the logs of all servers of the site, and at its database',
+    );
   };
 }

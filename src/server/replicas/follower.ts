@@ -77,7 +77,11 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
       ctx.type = metrics.contentType;
       ctx.body = await metrics.metrics();
     } else if (path === '/readyz' && (method === 'GET' || method === 'HEAD')) {
-      if (isDraining) throw new Fault('unavailable', 'The server is stopping');
+      if (isDraining)
+        throw new Fault(
+          'unavailable',
+          'The server is stopping: use another one, or try again when it has started',
+        );
       const { status, body } = await readiness(req);
       Object.assign(ctx, { status, type: 'json', body });
     } else {

@@ -41,9 +41,13 @@ export async function readAll(source: ByteSource, limit: number, what: string): 
     if (size > limit) {
       chunk.release();
       source.destroy();
-      throw new Fault('upstream', `${what} is larger than the ${limit} bytes that are allowed`, {
-        phase: 'upstream',
-      });
+      throw new Fault(
+        'upstream',
+        `${what} is larger than the ${limit} bytes that Sluice reads: check that it is the right address, and that no proxy answers in its place`,
+        {
+          phase: 'upstream',
+        },
+      );
     }
     parts.push(Buffer.from(chunk.bytes));
     chunk.release();

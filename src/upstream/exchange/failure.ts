@@ -95,7 +95,7 @@ export async function faultOfStatus(
       if (isOfQuota(words.quote)) {
         return new Fault(
           'denied',
-          `The quota at ${registry} is used up, so it refuses ${question.what} (${status})${said}`,
+          `The quota at ${registry} is used up, so it refuses ${question.what} (${status}): delete images there, or ask its owner for more space${said}`,
           { ...options, phase: 'upstream' },
         );
       }
@@ -108,11 +108,15 @@ export async function faultOfStatus(
         options,
       );
     case 416:
-      return new Fault('range-invalid', `${question.what} is shorter than the range`, options);
+      return new Fault(
+        'range-invalid',
+        `${question.what} is shorter than the requested range: start the download again`,
+        options,
+      );
     case 429:
       return new Fault(
         'too-many-requests',
-        `The registry ${registry} limits the rate of requests: try again later, or configure credentials for it, which usually raise the limit${said}`,
+        `The registry ${registry} limits the rate of requests: try again later. Credentials usually raise the limit: send the platform access token of a user who has some for ${registry}, or ask the operator to configure them${said}`,
         options,
       );
     default:
@@ -142,10 +146,10 @@ function deniedMessage(status: number, access: Access, question: Question): stri
 function certificateReason(error: unknown, access: Pick<Access, 'registry'>): string | undefined {
   const code = codeOf(error) ?? '';
   if (/CERT|SIGNATURE|ISSUER|ALTNAME/.test(code)) {
-    return `has a certificate that is not trusted (${code}): for a private authority set registries.${access.registry}.ca`;
+    return `has a certificate that is not trusted (${code}): the operator can name its authority, or a self-signed certificate itself, with registries.${access.registry}.ca`;
   }
   if (/SSL|TLS|EPROTO/.test(code)) {
-    return `does not speak TLS as expected: if it is plain http, set registries.${access.registry}.plainHttp`;
+    return `does not speak TLS as expected: if it speaks plain http, the operator can allow that with registries.${access.registry}.plainHttp`;
   }
   return undefined;
 }

@@ -128,7 +128,7 @@ export function closedAddressIn(error: unknown): ClosedAddress | undefined {
 function closedAddress(host: string): ClosedAddress {
   return new ClosedAddress(
     'bad-request',
-    `'${host}' is at a loopback, private or otherwise closed network address, which is refused: the operator can allow it by listing it in the configuration`,
+    `'${host}' is at a loopback, private or otherwise closed network address, which is refused: the operator can allow it with registries.${host}.allowPrivateAddress`,
     { phase: 'upstream' },
   );
 }

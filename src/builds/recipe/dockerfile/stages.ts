@@ -125,7 +125,12 @@ function stageName(from: Instruction | undefined): string | undefined {
 function baseName(from: Instruction, scope: Scope): string {
   const [text = ''] = plainWords(from.rest);
   const base = expanded(text, scope, from.line);
-  if (base === '') malformed(from.line, `'${text}' is empty: give ARG a default value`);
+  const remedy =
+    "give ARG a default value, or send one with the request ('buildArgs', sluice build --build-arg)";
+  if (base === '') malformed(from.line, `'${text}' is empty: ${remedy}`);
+  if (base !== text && /^[:@/]|[:@/]$/.test(base)) {
+    malformed(from.line, `'${text}' has a variable without a value: ${remedy}`);
+  }
   return base;
 }
 

@@ -10,7 +10,11 @@ const maxLength = 8192;
 export function oneLine(field: string, text: string): string {
   const line = text.trim();
   if (line === '') refuse(`'${field}' is empty: fill it in or leave it out`);
-  if (line.length > maxLength) refuse(`'${field}' is longer than ${maxLength} characters`);
+  if (line.length > maxLength) {
+    refuse(
+      `'${field}' is longer than the ${maxLength} characters that a line can have: shorten it`,
+    );
+  }
   if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(line)) {
     refuse(`'${field}': ${shown(line)} contains a line break or control character: remove it`);
   }

@@ -12,7 +12,7 @@ export async function keptDocument(
   name: DocumentName,
 ): Promise<string> {
   const build = await store.find(id);
-  if (!build) throw missing(`There is no build ${id}`);
+  if (!build) throw missing(`There is no build ${id}: check its id`);
   // The lock file of an image that BuildKit made also lists the packages of pip.
   if (name === 'explicit')
     return (

@@ -9,8 +9,13 @@ const closedAddress = 'a loopback, private or otherwise closed network address';
 const explanations: readonly Explanation[] = [
   [
     /failed to (?:compute cache key|calculate checksum).*: not found/s,
-    ([found], place) =>
-      `a file is missing${place}: ${found}; files for COPY and ADD come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`,
+    ([found], place, line) => {
+      const path = /"\/?([^"]*)": not found$/.exec(found)?.[1];
+      if (path === undefined) return `a file is missing${place}: ${found}`;
+      return /\s--from=/.test(line)
+        ? `a file is missing${place}: '/${path}' is not in the stage or image of --from`
+        : `a file is missing${place}: '${path}' is not in the build context, whose files come with the request, as its buildContext (sluice build -f Dockerfile DIRECTORY)`;
+    },
   ],
   [
     /source "(?:https?|git):\/\/([^"]*)" denied by policy/,
@@ -30,7 +35,7 @@ const explanations: readonly Explanation[] = [
   [
     /\bsecret (\S+): not found/,
     ([, name], place) =>
-      `the Dockerfile requires the secret ${name}${place}: this server provides no secrets to this build`,
+      `the Dockerfile requires the secret ${name}${place}: send it with the request, in its 'secrets' (sluice build --secret id=${name},src=FILE)`,
   ],
   [
     /\bnetwork\.host is not allowed/,

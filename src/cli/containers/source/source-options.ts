@@ -272,7 +272,10 @@ async function configOf(path: string | undefined): Promise<Submission['container
   } catch {
     // Reported below.
   }
-  throw new CommandError(`${path} is not a JSON object`, 2);
+  throw new CommandError(
+    `${path} is not a JSON object: write the containerConfig, such as {"env": ["NAME=value"]}`,
+    2,
+  );
 }
 
 const formats = ['docker', 'sif'] as const;
@@ -298,7 +301,7 @@ async function contentOf(path: string): Promise<Buffer> {
     return path === '-' ? await buffer(process.stdin) : await readFile(path);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    const why = code === 'ENOENT' ? 'the file does not exist' : message;
+    const why = code === 'ENOENT' ? 'the file does not exist' : message.replace(/, read$/, '');
     throw new CommandError(`Cannot read ${path}: ${why}`, 2);
   }
 }

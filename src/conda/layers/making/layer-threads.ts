@@ -141,8 +141,8 @@ export function createLayerThreads(
       } else if ('made' in answer) writing.then(() => resolve(answer.made), reject);
       else reject(errorOf(answer));
     };
-    const failed = (error: unknown) => reject(lostThread(error));
-    const exited = () => reject(lostThread(undefined));
+    const failed = (error: unknown) => reject(lostThread(error, order));
+    const exited = () => reject(lostThread(undefined, order));
     const abort = () => reject(signal.reason);
     worker.on('message', answered).on('error', failed).on('exit', exited);
     signal.addEventListener('abort', abort, { once: true });
@@ -162,7 +162,7 @@ export function createLayerThreads(
   ): Promise<MadeLayer> => {
     if (idle.length === 0) await makeRoom();
     signal.throwIfAborted();
-    if (isClosed) throw lostThread(undefined);
+    if (isClosed) throw lostThread(undefined, order);
     const thread = takeIdle() ?? start();
     try {
       const made = await runOn(thread, order, take, signal, written);
@@ -220,13 +220,16 @@ function errorOf(answer: Failure): unknown {
   return new Fault(kind, message, phase === undefined ? {} : { phase });
 }
 
-function lostThread(cause: unknown): unknown {
+function lostThread(cause: unknown, order: LayerOrder): unknown {
   const isOutOfMemory =
     cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
   if (isOutOfMemory) {
-    return new Fault('bad-request', 'A package requires too much memory to be installed', {
-      ...{ phase: 'layer', cause },
-    });
+    const name = order.kind === 'package' ? order.subject.package.fileName : 'A group of packages';
+    return new Fault(
+      'bad-request',
+      `${name} requires more than the ${heapMb} MiB of memory that a package may use while it is installed: choose another build or version, or ask the operator to set builds.conda to buildkit`,
+      { phase: 'layer', cause },
+    );
   }
   return new Error('the thread that makes layers ended', { cause });
 }

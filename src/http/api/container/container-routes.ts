@@ -174,8 +174,19 @@ async function create(call: RequestCall, version: ApiVersion, deps: ContainerDep
     const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));
     return forecastAnswer(forecast, submission, warnings);
   }
-  const accepted = await acceptRequest(call, version, deps);
+  const accepted = await acceptRequest(call, version, deps).catch(error => {
+    throw withFieldHint(error, warnings);
+  });
   return containerAnswer(accepted, version, submission.freeze, warnings);
+}
+
+/** Adds what is likely the cause of a refusal: the name of a field with a typing error. */
+function withFieldHint(error: unknown, warnings: readonly string[]): unknown {
+  const hint = warnings.find(
+    text => text.includes(' is not a field of this API') && text.includes(': did you mean '),
+  );
+  const isRefusal = error instanceof Fault && error.kind === 'bad-request';
+  return isRefusal && hint !== undefined ? error.retold(`${error.message}. ${hint}`) : error;
 }
 
 function dryRunHasNoStatus(): Fault {

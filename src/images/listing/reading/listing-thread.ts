@@ -96,7 +96,9 @@ function lostThread(cause: unknown): unknown {
   const isOutOfMemory =
     cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
   if (!isOutOfMemory) return new Error('the thread that lists a layer ended', { cause });
-  return new Fault('too-large', 'The layer requires too much memory to be listed', {
-    ...{ phase: 'layer', cause },
-  });
+  return new Fault(
+    'too-large',
+    `The layer has more or longer names of files than fit into the ${heapMb} MiB of memory for its list: Sluice does not list such layers`,
+    { phase: 'layer', cause },
+  );
 }

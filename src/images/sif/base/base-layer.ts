@@ -57,7 +57,7 @@ export async function* baseLayer(
     notes.entries += 1;
     notes.bytes += head.length + paddedSize(header.size);
     if (notes.bytes > limits.maxUnpackedBytes) {
-      throw imageTooLarge(`${limits.maxUnpackedBytes} bytes`);
+      throw imageTooLarge(`${limits.maxUnpackedBytes} unpacked bytes`, 'maxUnpackedBytes');
     }
     add(head);
     const isLabels = entry.path === labelsPath && header.size <= maxLabels;

@@ -114,7 +114,8 @@ async function readLayers(
     let entries = 0;
     const take = (size: number) => {
       bytes += size;
-      if (bytes > limits.maxUnpackedBytes) throw imageTooLarge(`${limits.maxUnpackedBytes} bytes`);
+      if (bytes > limits.maxUnpackedBytes)
+        throw imageTooLarge(`${limits.maxUnpackedBytes} unpacked bytes`, 'maxUnpackedBytes');
     };
     const visitor = {
       entry(entry: TarEntry) {

@@ -101,7 +101,8 @@ export class ImageTree {
     this.#entries += 1;
     this.#textBytes += name.length + target.length;
     for (const [key, value] of attributes) this.#textBytes += key.length + value.length;
-    if (this.#entries > this.#maxEntries) throw imageTooLarge(`${this.#maxEntries} files`);
+    if (this.#entries > this.#maxEntries)
+      throw imageTooLarge(`${this.#maxEntries} files`, 'maxEntries');
     if (this.#textBytes > maxTextBytes) throw imageTooLarge('64 MiB of file names and attributes');
   }
 

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { whyUnreadable } from '../../../foundation/unreadable.ts';
 import { ConfigError } from '../config-error.ts';
 
 /** Returns the PEM text of a setting that holds it, or the name of its file. Throws {@link ConfigError}. */
@@ -7,6 +8,8 @@ export function readAuthority(setting: string, ca: string): string {
   try {
     return readFileSync(ca, 'utf8');
   } catch (cause) {
-    throw new ConfigError(`${setting}.ca: the file ${ca} cannot be read`, { cause });
+    throw new ConfigError(`${setting}.ca: the file ${ca} cannot be read: ${whyUnreadable(cause)}`, {
+      cause,
+    });
   }
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { whyUnreadable } from '../../../foundation/unreadable.ts';
 import { createSifSigner, type SifSigner } from '../../../images/sif/signing/signer.ts';
 import { ConfigError } from '../config-error.ts';
 
@@ -9,7 +10,12 @@ export function configuredSifSigner(path: string | undefined): SifSigner | undef
   try {
     pem = readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new ConfigError(`sif.signingKey: the file ${path} cannot be read`, { cause });
+    throw new ConfigError(
+      `sif.signingKey: the file ${path} cannot be read: ${whyUnreadable(cause)}`,
+      {
+        cause,
+      },
+    );
   }
   try {
     return createSifSigner(pem);

@@ -84,7 +84,7 @@ export async function openSquashfs(
           continue;
         }
         count += 1;
-        if (count > maxEntries) throw imageTooLarge(`${maxEntries} files`);
+        if (count > maxEntries) throw imageTooLarge(`${maxEntries} files`, 'maxEntries');
         const path = at.path === '' ? value.name : `${at.path}/${value.name}`;
         if (path.length > maxPath) brokenSif(`it has a path longer than ${maxPath} bytes`);
         const inode = inodeAt(value.inode);
