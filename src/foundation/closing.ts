@@ -9,7 +9,10 @@ export async function closeInTurn(parts: readonly ClosingPart[], log: Logger): P
     try {
       await close();
     } catch (err) {
-      log.error({ part, err }, 'a part of the server could not be closed properly');
+      log.error(
+        { part, err },
+        'a part of the server could not be closed properly: the server stops without it',
+      );
     }
   }
 }

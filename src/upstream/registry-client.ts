@@ -193,7 +193,7 @@ function verified(bytes: Buffer, mediaType: string, wanted: Digest, name: string
   if (digest !== wanted) {
     throw new Fault(
       'upstream',
-      `The registry returned the wrong content for ${name}: its digest is ${digest}`,
+      `The registry returned the wrong content for ${name}: its digest is ${digest}. Try again, and report it to the owner of the registry if it happens again`,
       { phase: 'upstream' },
     );
   }

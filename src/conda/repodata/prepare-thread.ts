@@ -44,7 +44,10 @@ async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<stri
     return answer.shards;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
-      throw new RepodataError('needs more memory than it may have', { cause: error });
+      throw new RepodataError(
+        'has more packages than fit into the memory for repository data (128 MiB)',
+        { cause: error },
+      );
     }
     throw error;
   } finally {

@@ -105,5 +105,8 @@ function appendHistory(
 function asList(value: unknown, member: string): unknown[] {
   const list = value ?? [];
   if (Array.isArray(list)) return list;
-  throw new OciSyntaxError('config', `The image config has a ${member} that is not a list`);
+  throw new OciSyntaxError(
+    'config',
+    `The image config has a ${member} that is not a list: push the image again, built by another tool`,
+  );
 }

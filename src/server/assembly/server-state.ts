@@ -57,7 +57,10 @@ export async function openState(
   const rows = await openSiteRows(config, {
     settleFirst: async () => content?.settle(),
     onFailedCopy: reason =>
-      log.error({ reason }, 'cannot copy the write-ahead log into the database: the log grows'),
+      log.error(
+        { reason },
+        'cannot copy the write-ahead log into the database, so its file grows: check the disk and the file of the database',
+      ),
     onLock: news => logLock(log, news),
     ...(held ? { lock: held } : {}),
   });

@@ -50,7 +50,10 @@ export function startScrub(
   };
   const running = run().catch(err => {
     if (!signal.aborted)
-      log.error({ err }, 'the verification of content in the background has stopped');
+      log.error(
+        { err },
+        'the verification of content in the background has stopped: restart the server to resume it',
+      );
   });
   return {
     async stop() {

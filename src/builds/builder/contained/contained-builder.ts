@@ -68,7 +68,12 @@ export async function startContained({
     const refresh = async () => {
       if (performance.now() - refreshed > refreshMs) {
         refreshed = performance.now();
-        adaptNetwork().catch(err => log.warn({ err }, 'the network of the builder'));
+        adaptNetwork().catch(err =>
+          log.warn(
+            { err },
+            'cannot adapt the network of the builder to the addresses of this machine',
+          ),
+        );
       }
       await makeRoom(daemon, prepared, log);
     };

@@ -64,7 +64,12 @@ export async function runBuilder({
     log.warn({ code, output }, 'buildkitd ended');
     // The next builder gets its own folder.
     rm(folder, { recursive: true, force: true }).catch(() => {});
-    onEnd?.().catch(err => log.warn({ err }, 'leftovers of buildkitd'));
+    onEnd?.().catch(err =>
+      log.warn(
+        { err },
+        'cannot remove what buildkitd left behind: the next builder does not use it',
+      ),
+    );
   });
   const deadline = performance.now() + readyMs;
   while (!existsSync(socket)) {

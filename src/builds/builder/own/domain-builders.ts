@@ -100,7 +100,12 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
 
   // What builds with secrets have left does not wait for the next build.
   if (existsSync(directory)) {
-    prepared().catch(err => log.warn({ err }, 'what the last server left of its builders'));
+    prepared().catch(err =>
+      log.warn(
+        { err },
+        'cannot remove what the builders of the last server left behind: the next build tries again',
+      ),
+    );
   }
 
   const start = async (place: string): Promise<OwnBuilder | undefined> => {
@@ -123,7 +128,11 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
 
   const stop = async ({ builder, isAlone, directory: state }: Place): Promise<void> => {
     const running = await builder;
-    await running?.stop().catch(err => log.warn({ err }, 'a builder does not stop'));
+    await running
+      ?.stop()
+      .catch(err =>
+        log.warn({ err }, 'a builder did not stop as it should: its process may still run'),
+      );
     if (isAlone) await rm(state, { recursive: true, force: true });
   };
 

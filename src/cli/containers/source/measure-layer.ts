@@ -37,7 +37,7 @@ function inlined(location: string): Buffer {
   const [, base64] = /^data:(?:[^,;]*;base64,)?(.*)$/s.exec(location) ?? [];
   if (base64 !== undefined) return Buffer.from(base64, 'base64');
   throw new CommandError(
-    "The location of a layer is neither a URL nor 'data:' followed by base64",
+    "The location of a layer is neither an http(s) URL nor 'data:' followed by base64: specify a directory or a file with --layer to send it",
     2,
   );
 }
@@ -46,6 +46,9 @@ function unpacked(gzip: Buffer, name: string): Buffer {
   try {
     return gunzipSync(gzip);
   } catch (error) {
-    throw new CommandError(`${name} is not a gzip file (${(error as Error).message})`, 2);
+    throw new CommandError(
+      `${name} is not a gzip file (${(error as Error).message}): pack it with 'tar -czf'`,
+      2,
+    );
   }
 }

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { configFields } from '../../../images/augment/container-config.ts';
 import type { Submission } from '../../../request/submission.ts';
@@ -302,6 +302,7 @@ async function contentOf(path: string): Promise<Buffer> {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     const why = code === 'ENOENT' ? 'the file does not exist' : message.replace(/, read$/, '');
-    throw new CommandError(`Cannot read ${path}: ${why}`, 2);
+    const other = basename(path) === 'Dockerfile' ? '. To name another Dockerfile: -f FILE' : '';
+    throw new CommandError(`Cannot read ${path}: ${why}${other}`, 2);
   }
 }

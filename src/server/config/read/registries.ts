@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { whyUnreadable } from '../../../foundation/unreadable.ts';
 import { canonicalRegistry } from '../../../oci/reference.ts';
 import { type CredentialSource, firstOf } from '../../../upstream/auth/credentials.ts';
 import { dockerConfigCredentials } from '../../../upstream/auth/docker-config.ts';
@@ -86,8 +87,9 @@ function fromDocker(name: string, read: () => string): CredentialSource {
     return dockerConfigCredentials(read());
   } catch (cause) {
     // Leaves out the parser's message, which would show a part of the file.
+    const why = cause instanceof Error && 'code' in cause ? ` (${whyUnreadable(cause)})` : '';
     throw new ConfigError(
-      `${name} cannot be read as a Docker configuration: use the config.json that 'docker login' writes`,
+      `${name} cannot be read as a Docker configuration${why}: use the config.json that 'docker login' writes`,
       { cause },
     );
   }
