@@ -66,9 +66,10 @@ export function faultOfError(
   const lasting = known === undefined ? certificateReason(inner, access) : undefined;
   const reason = known ?? lasting ?? 'could not be reached';
   const isLasting = lasting !== undefined || known === noAddress;
+  const orCheck = known === reasons.ECONNREFUSED ? ', or check its name and port' : '';
   return new Fault(
     isLasting ? 'upstream-unusable' : 'upstream',
-    `${subject} ${reason} (asked for ${question.what})${isLasting ? '' : ': try again later'}`,
+    `${subject} ${reason} (asked for ${question.what})${isLasting ? '' : `: try again later${orCheck}`}`,
     options,
   );
 }
