@@ -192,13 +192,14 @@ suite('sluice build', { concurrency: 2 }, () => {
     const watching = setInterval(() => frames.add(shown.screen().join('\n')), 100);
     assert.equal(await shown.exitCode, 0, shown.output());
     clearInterval(watching);
-    const running = [...frames].filter(frame => /^\[\+\] Building/.test(frame));
+    const running = [...frames].filter(frame => /^\[\+\] Building/m.test(frame));
     assert.ok(running.length > 3, [...frames].join('\n---\n'));
     assert.ok(
       running.some(frame => /\[3\/3\] RUN for.* {2,}\d\.\ds\n => => line-3/.test(frame)),
       running.join('\n---\n'),
     );
-    const last = shown.screen();
+    const [page = '', ...last] = shown.screen();
+    assert.match(page, /^Page of the build: http:.*\/view\/builds\/\w+$/);
     assert.match(last[0] ?? '', /^\[\+\] Built in \d+\.\ds: \d+ steps, \d of them cached$/);
     const steps = last.filter(line => line.startsWith(' => '));
     assert.equal(steps.filter(line => /\[2\/3\] COPY a \/a/.test(line)).length, 1, last.join('\n'));
@@ -221,7 +222,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     const shown = terminal('build', place, '--await');
     assert.equal(await shown.exitCode, 1);
     const screen = shown.screen().join('\n');
-    assert.match(screen, /^\[\+\] Failed after/);
+    assert.match(screen, /^\[\+\] Failed after/m);
     assert.match(screen, / => ERROR \[2\/2\] RUN echo it goes wrong/);
     assert.match(screen, /\n[\d.]+ it goes wrong\n/);
     assert.match(screen, /\nThe build failed: .*exit code 42/);
@@ -273,7 +274,7 @@ suite('sluice build', { concurrency: 2 }, () => {
     const followed = assertSuccess(await plain);
     assert.match(followed, /begun[\s\S]*ended-at-last[\s\S]*DONE/);
     assert.equal(await live.exitCode, 0);
-    assert.match(live.screen()[0] ?? '', /^\[\+\] Built in/);
+    assert.match(live.screen()[1] ?? '', /^\[\+\] Built in/);
     assert.equal(assertSuccess(await run('logs', id)), followed, 'the same text');
   });
 
