@@ -254,6 +254,36 @@ suite('layers of packages', () => {
     assert.equal(new Set(made.map(one => digestsOf(one).join())).size, 1);
   });
 
+  test('a channel that lies about the archive of another one changes nothing for others', async t => {
+    const it: CondaPackage = {
+      ...{ name: 'one', version: '1.0' },
+      files: [{ name: 'bin/.one-post-link.sh', content: 'echo\n', mode: 0o755 }],
+    };
+    const world = await worldOf(t, [it]);
+    const [honest] = world.all;
+    assert.ok(honest);
+    const lies = [
+      { size: 1 },
+      { size: 2 ** 40 },
+      { name: 'two' },
+      { version: '2.0' },
+      { build: 'other' },
+      { fileName: 'one-1.0-0.tar.bz2' },
+    ];
+    // Those who lie come first: their work would serve all that wait for the same archive.
+    const lied = lies.map(lie => world.make([{ ...honest, ...lie }]));
+    const made = await Promise.allSettled([world.make([honest]), ...lied]);
+    assert.deepEqual(
+      made.map(({ status }) => status),
+      ['fulfilled', ...lies.map(() => 'rejected')],
+    );
+    const other = await layersOf(t, world.url);
+    for (const one of [{ ...honest, name: 'ONE' }, honest]) {
+      const [{ linkScripts } = {}] = (await other.make([one])).packages;
+      assert.deepEqual(linkScripts, ['bin/.one-post-link.sh']);
+    }
+  });
+
   test('no package is installed through a link of another', async t => {
     const linked: CondaPackage = {
       ...{ name: 'linked', version: '1' },
