@@ -224,6 +224,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       content: deps.content,
       staging,
     }),
+    limitsOf: deps.limitsOf,
     find: targets.find,
     async admit(plan, asker) {
       const { grant } = asker;
