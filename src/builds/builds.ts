@@ -19,7 +19,7 @@ import { BuildCancelled, stopping } from './limits/refusals.ts';
 import type { Shares } from './limits/shares.ts';
 import { createTargetTurns } from './limits/target-turns.ts';
 import type { BuildLogs } from './logs/build-logs.ts';
-import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
+import { type BuildPlan, needsBuilder, needsSecrets, recipeIn } from './plan/build-plan.ts';
 import { countBuild } from './runs/build-figures.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
 import { failureText, unableToResume } from './runs/failure-reasons.ts';
@@ -246,6 +246,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const requested = async (plan: BuildPlan, asker: Asker): Promise<BuildTicket> => {
     const { target } = plan;
     const seen = await store.latest(target);
+    // What its steps print depends on the secrets: only those who may push the image see a build of it.
+    if (needsSecrets(plan)) await deps.admit(plan, asker);
     // The lookup comes first: a caller without access to the image must not see a build of it.
     const isAnew = recipeIn(plan)?.options?.noCache === true;
     const found = isAnew ? undefined : await lookTogether(target, asker);

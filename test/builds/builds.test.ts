@@ -111,6 +111,32 @@ suite('requests at the same instant', () => {
     assert.deepEqual([after.isCached, after.id], [true, undefined]);
   });
 
+  test('a build with secrets, and its image, are only for callers who may push the image', async () => {
+    await using world = await startBench({
+      admit: async (_, { owner }) => {
+        if (owner !== 'a') throw new Fault('denied', 'no right to push');
+      },
+    });
+    const secret = { ...plan('one') };
+    const origin = { ...secret.origin, options: { secretIds: ['token'] } } as BuildPlan['origin'];
+    const askAs = (owner: string) =>
+      world.builds.request(
+        { ...secret, origin },
+        {
+          ...{ owner, scope: owner, grant: undefined, isTrusted: true, onBegin: () => () => {} },
+          secrets: { values: { token: 'aGVsbG8=' }, sshKeys: {} },
+        },
+      );
+    const id = idOf(await askAs('a'));
+    await runningAre(world, ['one']);
+    await assert.rejects(askAs('b'), /no right to push/);
+    assert.equal(await world.builds.isAsker(id, { owner: 'b', limits: '' }), false);
+    world.running[0]?.succeed();
+    await world.builds.settled(id, patienceMs);
+    await assert.rejects(askAs('b'), /no right to push/);
+    assert.equal((await askAs('a')).id, id);
+  });
+
   test('a request during the resumption of builds joins them', async () => {
     await using first = await startBench();
     const before = await ask(first, 'one');

@@ -14,7 +14,13 @@ import { lostSecrets } from '../limits/refusals.ts';
 import type { Sharer, Shares } from '../limits/shares.ts';
 import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
 import type { BuildLogs, LogWriter } from '../logs/build-logs.ts';
-import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
+import {
+  type BuildPlan,
+  needsBuilder,
+  needsSecrets,
+  pullName,
+  recipeIn,
+} from '../plan/build-plan.ts';
 import type { Solve } from '../solve/build-run.ts';
 import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
 import { failureText, isOwnFailure, reasonOf } from './failure-reasons.ts';
@@ -298,9 +304,4 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
 
 function keyOf({ owner, limits }: Requester): string {
   return JSON.stringify([owner, limits]);
-}
-
-function needsSecrets(plan: BuildPlan): boolean {
-  const { secretIds, sshIds } = recipeIn(plan)?.options ?? {};
-  return secretIds !== undefined || sshIds !== undefined;
 }
