@@ -9,6 +9,7 @@ import type { CondaPackage as SolvedPackage } from '../../../src/conda/conda-pac
 import type { EnvironmentLayers } from '../../../src/conda/layers/package-layers.ts';
 import { startCondaChannels } from '../../world/conda-channels.ts';
 import { type CondaPackage, packPackage, placeholder } from '../../world/conda-package.ts';
+import { eventually } from '../../world/eventually.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { digestsOf, layersOf, solved, unpackLayers } from './layer-world.ts';
 
@@ -282,6 +283,21 @@ suite('layers of packages', () => {
       const [{ linkScripts } = {}] = (await other.make([one])).packages;
       assert.deepEqual(linkScripts, ['bin/.one-post-link.sh']);
     }
+  });
+
+  test('a small environment does not wait for all packages of a large one', async t => {
+    const large = Array.from({ length: 40 }, (_, at) => tool(`large-${at}`));
+    const world = await worldOf(t, [...large, tool('small')]);
+    let hasEnded = false;
+    const first = world.make(world.all.slice(0, 40)).then(() => {
+      hasEnded = true;
+    });
+    await eventually('packages are fetched', () => world.channels.requests.length >= 8);
+    await world.make(world.all.slice(40));
+    assert.equal(hasEnded, false);
+    const fetched = world.channels.requests.length;
+    assert.ok(fetched < 35, `${fetched} packages were fetched before`);
+    await first;
   });
 
   test('no package is installed through a link of another', async t => {
