@@ -101,6 +101,8 @@ export interface BuildServiceDeps {
   /** Host of the hosted registry. */
   readonly ownHost: string;
   readonly isPlainHttp: (registry: string) => boolean;
+  /** Returns true for a registry that may have a closed address. */
+  readonly isClosed: (registry: string) => boolean;
   readonly limits: {
     /** Simultaneous builds on builders, and of those without a builder. */
     readonly concurrent: Shares;
@@ -220,6 +222,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       attach: createAttach(registry, deps.pusher),
       mirror: createMirror({ ...deps, publish, noteByTag: createNoteByTag(registry, deps.pusher) }),
       rightsOf,
+      isClosed: deps.isClosed,
+      serviceCache: deps.places.cache,
       ...{ conda, condaChannels },
       content: deps.content,
       staging,

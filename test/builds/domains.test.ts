@@ -2,11 +2,16 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { readFile, symlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { type BuildkitClient, build, memoryTree, plainLog } from '../../src/buildkit/index.ts';
 import { domainHosts, numberedBuild } from '../../src/builds/builder/build-host.ts';
 import { type Builders, createBuilders } from '../../src/builds/builder/builders.ts';
-import { type FindBuildersOptions, findBuilders } from '../../src/builds/builder/find-builders.ts';
+import {
+  type FindBuildersOptions,
+  type FoundBuilders,
+  findBuilders,
+} from '../../src/builds/builder/find-builders.ts';
 import {
   createLabelOf,
   domainLabel,
@@ -49,6 +54,11 @@ const ownBuilders = (directory: TempDir, more: Partial<FindBuildersOptions> = {}
     },
   };
 };
+
+const stopped = (found: FoundBuilders) => ({
+  ...found,
+  [Symbol.asyncDispose]: () => found.close(),
+});
 
 const context = memoryTree({
   busybox: { data: await readFile(requireBusybox('amd64')), mode: 0o755 },
@@ -153,6 +163,28 @@ suite('builders that the server starts', () => {
     }
     await using next = ownBuilders(directory);
     assert.match(await runStep(next.builders, user, 'echo kept'), cached);
+  });
+
+  test('the builder of strangers reaches no closed registry, whatever it is redirected to', async () => {
+    await using directory = await makeTempDir('domains');
+    const [registry, server] = ['127.0.0.1:5000', '127.0.0.1:9090'];
+    const openHosts = { builder: [registry, server], steps: [] };
+    await using found = stopped(
+      findBuilders({
+        ...{ configured: [], usual: [], plainHttp: [], log, strangersReach: [server] },
+        ...{ containment: { ...containment, openHosts }, folders: [buildkitDirectory()] },
+        directory: directory.join('builders'),
+      }),
+    );
+    for (const [domain, ports] of [
+      [user, ['5000', '9090']],
+      [strangers, ['9090']],
+    ] as const) {
+      const [builder] = await found.find(domain);
+      const folder = dirname(builder?.address.slice('unix://'.length) ?? '');
+      const rules = await readFile(join(folder, 'rules.nft'), 'utf8');
+      assert.deepEqual(rules.match(/(?<=daddr 198\.18\.0\.2 tcp dport )\d+/g), ports, domain.name);
+    }
   });
 
   test('builds of two domains share the limits of all builds', async () => {
