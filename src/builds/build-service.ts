@@ -222,7 +222,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       attach: createAttach(registry, deps.pusher),
       mirror: createMirror({ ...deps, publish, noteByTag: createNoteByTag(registry, deps.pusher) }),
       rightsOf,
-      isClosed: deps.isClosed,
+      // What other builders reach is the operator's choice.
+      isClosed: host => !found.isConfigured && deps.isClosed(host),
       serviceCache: deps.places.cache,
       ...{ conda, condaChannels },
       content: deps.content,

@@ -235,7 +235,7 @@ suite('builders that the server starts', () => {
 
 suite('other builders', () => {
   const buildersAt = (...addresses: readonly string[]) => buildersNow(() => addresses);
-  const buildersNow = (addresses: () => readonly string[]) =>
+  const buildersNow = (addresses: () => readonly string[], own = log) =>
     createBuilders({
       source: {
         find: async () => addresses().map(address => ({ address, isOpen: true })),
@@ -244,13 +244,19 @@ suite('other builders', () => {
         isComing: () => false,
         troubles: () => [],
       },
-      ...{ log, keepsForUsers: true },
+      ...{ log: own, keepsForUsers: true },
     });
 
   test('a shared one builds for users without secrets only', async () => {
     await using buildkitd = await startBuildkitd({ isShared: true });
-    const builders = buildersAt(buildkitd.address);
+    const warnings: string[] = [];
+    const warn = (_: object, text: string) => warnings.push(text);
+    const builders = buildersNow(() => [buildkitd.address], { ...log, warn } as typeof log);
     await runStep(builders, user, 'echo shared');
+    assert.match(
+      warnings.join(),
+      /share this builder and its cache: .* hash of a git commit or file/,
+    );
     assert.doesNotMatch(await runStep(builders, other, 'echo shared'), cached, 'steps are apart');
     for (const domain of [strangers, alone('1')]) {
       await assert.rejects(builders.require(domain), /use the same builder/);
