@@ -251,7 +251,10 @@ suite('other builders', () => {
     await using buildkitd = await startBuildkitd({ isShared: true });
     const warnings: string[] = [];
     const warn = (_: object, text: string) => warnings.push(text);
-    const builders = buildersNow(() => [buildkitd.address], { ...log, warn } as typeof log);
+    const builders = buildersNow(() => [buildkitd.address], {
+      ...log,
+      warn,
+    } as unknown as typeof log);
     await runStep(builders, user, 'echo shared');
     assert.match(
       warnings.join(),
