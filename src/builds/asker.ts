@@ -8,6 +8,19 @@ export interface Secrets {
   readonly sshKeys: Readonly<Record<string, readonly string[]>>;
 }
 
+/** Who has a build: a user, or the network of callers without a login. */
+export interface Requester {
+  /** As in {@link Asker}. */
+  readonly owner: string;
+  /** What the access token of the caller is limited to; empty for no limit. */
+  readonly limits: string;
+}
+
+/** Returns true if a caller may see and cancel what another one requested: limited tokens of a user have builds of their own. */
+export function isSame(caller: Requester, other: Requester): boolean {
+  return caller.owner === other.owner && (caller.limits === '' || caller.limits === other.limits);
+}
+
 /** The caller that requests a build. */
 export interface Asker {
   /** The owner of the build in the queue: the builds of one owner wait for each other. */

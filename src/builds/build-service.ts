@@ -101,6 +101,8 @@ export interface BuildServiceDeps {
   /** Host of the hosted registry. */
   readonly ownHost: string;
   readonly isPlainHttp: (registry: string) => boolean;
+  /** Returns true for a registry that may have a closed address. */
+  readonly isClosed: (registry: string) => boolean;
   readonly limits: {
     /** Simultaneous builds on builders, and of those without a builder. */
     readonly concurrent: Shares;
@@ -220,10 +222,14 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       attach: createAttach(registry, deps.pusher),
       mirror: createMirror({ ...deps, publish, noteByTag: createNoteByTag(registry, deps.pusher) }),
       rightsOf,
+      // What other builders reach is the operator's choice.
+      isClosed: host => !found.isConfigured && deps.isClosed(host),
+      serviceCache: deps.places.cache,
       ...{ conda, condaChannels },
       content: deps.content,
       staging,
     }),
+    limitsOf: deps.limitsOf,
     find: targets.find,
     async admit(plan, asker) {
       const { grant } = asker;

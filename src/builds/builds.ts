@@ -12,14 +12,14 @@ import {
   isNews,
 } from '../storage/rows/images/build-rows.ts';
 import { eachRow } from '../storage/rows/small-steps.ts';
-import type { Asker, Undo } from './asker.ts';
+import { type Asker, isSame, type Requester, type Undo } from './asker.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { requireRoom } from './limits/queue-room.ts';
 import { BuildCancelled, stopping } from './limits/refusals.ts';
 import type { Shares } from './limits/shares.ts';
 import { createTargetTurns } from './limits/target-turns.ts';
 import type { BuildLogs } from './logs/build-logs.ts';
-import { type BuildPlan, needsBuilder, recipeIn } from './plan/build-plan.ts';
+import { type BuildPlan, needsBuilder, needsSecrets, recipeIn } from './plan/build-plan.ts';
 import { countBuild } from './runs/build-figures.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
 import { failureText, unableToResume } from './runs/failure-reasons.ts';
@@ -46,8 +46,8 @@ export interface Builds {
    * were requested before it.
    */
   queueAt(id: string): { readonly before: number; readonly all: number };
-  /** Returns builds of the same image by the same owner, the newest first, without the build itself. */
-  others(build: BuildRow): Promise<readonly BuildRow[]>;
+  /** Returns builds of the same image that the caller has begun, the newest first, without the build itself. */
+  others(build: BuildRow, caller: Requester): Promise<readonly BuildRow[]>;
   /** Returns the number of builds that run and wait in this process. */
   load(): { readonly running: number; readonly waiting: number };
   /** Returns the build when it has finished, or its state after the given time. Throws {@link Fault} (404). */
@@ -60,11 +60,13 @@ export interface Builds {
    * Cancels a queued or running build; returns `over` for a finished one. A build with several askers continues while
    * at least one of them waits for it.
    *
-   * @param owner the asker; undefined for an administrator, who ends it for all
+   * @param caller the asker; undefined for an administrator, who ends it for all
    */
-  cancel(id: string, owner?: string): Promise<Cancellation>;
-  /** True for the owner that began the build, and for owners that have requested it since the server started. */
-  isAsker(id: string, owner: string): Promise<boolean>;
+  cancel(id: string, caller?: Requester): Promise<Cancellation>;
+  /** True for the caller who began the build, and for callers who have requested it since the server started. */
+  isAsker(id: string, caller: Requester): Promise<boolean>;
+  /** True for a build that the caller has begun. A token that is limited to repositories has only builds of such tokens. */
+  isOf(build: Pick<BuildRow, 'owner' | 'grant'>, caller: Requester): boolean;
   /**
    * Resumes the builds that the last process left, a few at a time. Ends those that are no longer allowed, and those
    * during which the server ended unexpectedly three times.
@@ -106,12 +108,29 @@ export interface BuildsDeps extends BuildRunsDeps {
 
 export function createBuilds(deps: BuildsDeps): Builds {
   const { store, logs, builders, keep, tally, now = Date.now } = deps;
-  const runs = createBuildRuns(deps);
+  const limitsOf: BuildsDeps['limitsOf'] = grant => {
+    try {
+      return deps.limitsOf(grant);
+    } catch {
+      return unreadable;
+    }
+  };
+  const runs = createBuildRuns({ ...deps, limitsOf });
   const { active } = runs;
   const looking = new Map<string, Promise<BuildTicket | undefined>>();
   const inTurn = createTargetTurns();
   /** Askers whose builds are being inserted. */
   const entering = new Set<Asker>();
+
+  const requesterOf = ({ owner, grant }: Pick<Asker, 'owner' | 'grant'>): Requester => ({
+    owner,
+    limits: limitsOf(grant),
+  });
+
+  const isOf: Builds['isOf'] = ({ owner, grant }, caller) =>
+    owner === caller.owner &&
+    (caller.limits === '' ||
+      isSame(caller, requesterOf({ owner, grant: (grant ?? undefined) as SealedGrant })));
 
   const underWay = async (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
     const running = [...active.values()].find(({ row }) => row.target === target);
@@ -141,7 +160,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return { id, isCached: true, succeeded: true, image: found };
     }
     const last = await store.latest(target);
-    if (last?.succeeded !== false || last.owner !== asker.owner) return undefined;
+    if (last?.succeeded !== false || !isOf(last, requesterOf(asker))) return undefined;
     const age = now() - (last.finishedAt ?? 0);
     // A wrong clock dated a failure in the future: a new build does not wait until then.
     return age >= 0 && age < deps.retryAfterMs ? ticketOf(last) : undefined;
@@ -227,6 +246,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const requested = async (plan: BuildPlan, asker: Asker): Promise<BuildTicket> => {
     const { target } = plan;
     const seen = await store.latest(target);
+    // What its steps print depends on the secrets: only those who may push the image see a build of it.
+    if (needsSecrets(plan)) await deps.admit(plan, asker);
     // The lookup comes first: a caller without access to the image must not see a build of it.
     const isAnew = recipeIn(plan)?.options?.noCache === true;
     const found = isAnew ? undefined : await lookTogether(target, asker);
@@ -268,9 +289,9 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return { before: Math.max(place, 0), all: queued.length };
     },
 
-    async others({ id, target, owner }) {
+    async others({ id, target }, caller) {
       const all = await store.newest(target, comparedBuilds);
-      return all.filter(one => one.id !== id && one.owner === owner);
+      return all.filter(one => one.id !== id && isOf(one, caller));
     },
 
     load() {
@@ -295,16 +316,22 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return get(id);
     },
 
-    async isAsker(id, owner) {
-      return active.get(id)?.askers.has(owner) ?? (await get(id)).owner === owner;
+    async isAsker(id, caller) {
+      const running = active.get(id);
+      if (!running) return isOf(await get(id), caller);
+      return [...running.askers.values()].some(asker => isSame(caller, asker));
     },
 
-    async cancel(id, owner) {
+    isOf,
+
+    async cancel(id, caller) {
       const { finishedAt } = await get(id);
       const running = active.get(id);
       if (!running || finishedAt !== null) return 'over';
-      if (owner !== undefined) {
-        running.askers.delete(owner);
+      if (caller !== undefined) {
+        for (const asker of [...running.askers.values()]) {
+          if (isSame(caller, asker)) running.leave(asker);
+        }
         if (running.askers.size > 0) return 'others-wait';
       }
       running.stop(new BuildCancelled());
@@ -350,6 +377,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
 const resumed = '\nThe server was restarted. The build starts again.\n';
 const purgedAtOnce = 100;
 const comparedBuilds = 20;
+/** The limits of a grant whose key was replaced since its build has ended. No token has these. */
+const unreadable = ' unknown';
 
 /** Returns the id of a build without the prefix that ids of the reference service have. */
 function ownId(id: string): string {

@@ -10,7 +10,7 @@ import { isWithin, parseScope } from './credentials/registry-match.ts';
 import type { Selection } from './credentials/selection.ts';
 import type { Endpoints } from './endpoint.ts';
 import { grantPlace } from './sealed-places.ts';
-import { mayUse, mayUseAll, outsideRights, type TokenRights } from './token-rights.ts';
+import { limitsIn, mayUse, mayUseAll, outsideRights, type TokenRights } from './token-rights.ts';
 import { homeOf } from './user-home.ts';
 import type { Grant, Platform } from './workflow-platform.ts';
 
@@ -299,8 +299,4 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
         isOwn(registry, repository) ? service(registry, repository) : theirs(registry, repository);
     },
   };
-}
-
-function limitsIn({ repositories }: Pick<PlatformGrant, 'repositories'>): string {
-  return repositories ? ` ${JSON.stringify(repositories)}` : '';
 }

@@ -55,6 +55,11 @@ export function newTokenRights(
   return { scopes: inOrder, ...(repositories ? { repositories: [...new Set(repositories)] } : {}) };
 }
 
+/** Returns the repositories of a token as one text; empty for a token for all. Equal texts mean the same limits. */
+export function limitsIn({ repositories }: Pick<TokenRights, 'repositories'> = {}): string {
+  return repositories ? ` ${JSON.stringify(repositories)}` : '';
+}
+
 /** Returns true for a token with the scope, and for callers without a token that is limited. */
 export function hasScope(rights: TokenRights | undefined, scope: TokenScope): boolean {
   return rights === undefined || rights.scopes.includes(scope);

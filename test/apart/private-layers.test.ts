@@ -1,10 +1,14 @@
 /** Layers of a private image: whoever knows their digests does not get them from the builder. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { connect } from '../../src/buildkit/index.ts';
 import { baseLayer } from '../corpus/base.ts';
 import { type Image, imageOf } from '../corpus/image.ts';
 import { type Layer, layerOf } from '../corpus/layer.ts';
+import { eventually } from '../world/eventually.ts';
 import { type ApartWorld, image, openApartWorld, requireCache } from './apart-world.ts';
 
 /** Images of an attacker for a private layer: what can be written with the digests of its manifest and config. */
@@ -90,4 +94,65 @@ suite('layers of private images', { concurrency: 1 }, () => {
       }
     }
   });
+
+  test('the name by which a builder pulls a base is for this image and this build, and no step sees it', async () => {
+    const layers = [await baseLayer(), await layerOf([{ name: 'own', content: randomUUID() }])];
+    const made = imageOf({ layers });
+    const pinned = await world.push(world.closed, `named-${randomUUID()}`, made);
+    const other = await world.push(
+      world.closed,
+      `other-${randomUUID()}`,
+      imageOf({ layers: layers.slice(0, 1) }),
+    );
+    const look = 'cat /proc/self/mountinfo /proc/self/environ /etc/hosts; mount; echo has looked';
+    const id = await world.start('ada', [
+      `FROM ${pinned}`,
+      `RUN ${look}; until [ -e /tmp/never ] || [ $((i+=1)) -gt 60 ]; do sleep 0.5; done`,
+    ]);
+    await eventually('the step runs', async () => /has looked/.test(await world.logOf(id)), 60_000);
+    const names = await pulledNames(join(world.server.data, 'buildkit'));
+    const name = names.find(one => one.endsWith(made.root.digest)) ?? '';
+    const [, token = '', repository = ''] = /\/ct\/([^/]+)\/(.*)@sha256:/.exec(name) ?? [];
+    assert.ok(token.length > 20, names.join());
+    const get = async (path: string, of = repository) =>
+      (await world.server.fetch(`/v2/ct/${token}/${of}/${path}`)).status;
+    const [, otherDigest = ''] = other.split('@');
+    assert.equal(await get(`manifests/${made.root.digest}`), 200, 'control: the builder gets it');
+    assert.equal(await get(`manifests/${otherDigest}`), 404);
+    assert.equal(
+      await get(
+        `manifests/${otherDigest}`,
+        repository.replace(/named-.*/, other.split(/[/@]/)[1] ?? ''),
+      ),
+      404,
+    );
+    assert.equal(await get(`blobs/${otherDigest}`), 404);
+    const taken = await world.build('eve', `FROM ${name}\nRUN cat /own\n`);
+    assert.equal(taken.succeeded, false, 'no other build begins with it');
+    assert.ok(!(await world.logOf(id)).includes(token));
+    const details = await world.server.fetch(`/v1alpha1/builds/${id}`);
+    assert.ok(!(await details.text()).includes(token));
+    const stop = { method: 'DELETE', headers: { authorization: `Bearer ${world.tokens.ada}` } };
+    assert.equal((await world.server.fetch(`/v1alpha1/builds/${id}`, stop)).status, 200);
+    await world.finished(id);
+    assert.equal(await get(`manifests/${made.root.digest}`), 404);
+    assert.equal(await get(`blobs/${layers[1]?.content.digest}`), 404);
+  });
 });
+
+/** Returns the names by which the builders of a server have pulled images. */
+async function pulledNames(directory: string): Promise<string[]> {
+  const names: string[] = [];
+  for (const domain of await readdir(directory)) {
+    const note = await readFile(join(directory, domain, 'running.json'), 'utf8').catch(() => '{}');
+    const { folder } = JSON.parse(note) as { readonly folder?: string };
+    if (folder === undefined) continue;
+    const client = connect(`unix://${folder}/buildkitd.sock`);
+    const used = await client.diskUsage([], { timeoutMs: 10_000 }).catch(() => []);
+    client.close();
+    names.push(
+      ...used.flatMap(({ description }) => /pulled from (\S+)/.exec(description)?.[1] ?? []),
+    );
+  }
+  return names;
+}

@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Requester } from '../../src/builds/asker.ts';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
 import { Fault } from '../../src/foundation/fault.ts';
+import type { SealedGrant } from '../../src/platform/identities.ts';
 import { ask, idOf, made, plan, runningAre, shared, startBench } from './build-bench.ts';
 
 /** Long enough for work that waits for nothing. */
@@ -87,7 +89,7 @@ suite('requests at the same instant', () => {
     world.images.add(plan('one').target);
     const during = await ask(world, 'one', 'b');
     assert.deepEqual([during.isCached, during.id], [true, asked.id]);
-    assert.equal(await world.builds.isAsker(idOf(asked), 'b'), true);
+    assert.equal(await world.builds.isAsker(idOf(asked), { owner: 'b', limits: '' }), true);
 
     await using next = world.restart({ find: async () => made });
     assert.equal((await ask(next, 'one', 'b')).id, asked.id);
@@ -107,6 +109,32 @@ suite('requests at the same instant', () => {
     world.images.add(plan('one').target);
     const after = await ask(world, 'one', 'a');
     assert.deepEqual([after.isCached, after.id], [true, undefined]);
+  });
+
+  test('a build with secrets, and its image, are only for callers who may push the image', async () => {
+    await using world = await startBench({
+      admit: async (_, { owner }) => {
+        if (owner !== 'a') throw new Fault('denied', 'no right to push');
+      },
+    });
+    const secret = { ...plan('one') };
+    const origin = { ...secret.origin, options: { secretIds: ['token'] } } as BuildPlan['origin'];
+    const askAs = (owner: string) =>
+      world.builds.request(
+        { ...secret, origin },
+        {
+          ...{ owner, scope: owner, grant: undefined, isTrusted: true, onBegin: () => () => {} },
+          secrets: { values: { token: 'aGVsbG8=' }, sshKeys: {} },
+        },
+      );
+    const id = idOf(await askAs('a'));
+    await runningAre(world, ['one']);
+    await assert.rejects(askAs('b'), /no right to push/);
+    assert.equal(await world.builds.isAsker(id, { owner: 'b', limits: '' }), false);
+    world.running[0]?.succeed();
+    await world.builds.settled(id, patienceMs);
+    await assert.rejects(askAs('b'), /no right to push/);
+    assert.equal((await askAs('a')).id, id);
   });
 
   test('a request during the resumption of builds joins them', async () => {
@@ -213,6 +241,40 @@ suite('the end of a build', () => {
     await runningAre(world, ['one']);
     world.running[0]?.succeed();
     await runningAre(world, ['three']);
+  });
+
+  test('a token that is limited to repositories has only builds of such tokens', async () => {
+    await using world = await startBench();
+    const askAs = (key: string, limits: string) =>
+      world.builds.request(plan(key), {
+        ...{ owner: 'a', scope: `a${limits}`, grant: limits as SealedGrant },
+        ...{ isTrusted: true, onBegin: () => () => {} },
+      });
+    const [whole, one, other] = ['', ' ["one"]', ' ["other"]'].map(limits => ({
+      ...{ owner: 'a', limits },
+    })) as [Requester, Requester, Requester];
+    const seenBy = async (id: string) => {
+      const row = await world.builds.get(id);
+      return Promise.all(
+        [whole, one, other].map(async caller => {
+          const isAsker = await world.builds.isAsker(id, caller);
+          assert.equal(world.builds.isOf(row, caller), isAsker);
+          return isAsker;
+        }),
+      );
+    };
+    const ofWhole = idOf(await askAs('whole', whole.limits));
+    const ofOne = idOf(await askAs('limited', one.limits));
+    assert.deepEqual(await seenBy(ofWhole), [true, false, false]);
+    assert.deepEqual(await seenBy(ofOne), [true, true, false]);
+    // A token that asks for the same image leaves the build to the others.
+    assert.equal(idOf(await askAs('whole', other.limits)), ofWhole);
+    assert.equal(await world.builds.cancel(ofWhole, other), 'others-wait');
+    assert.equal(await world.builds.cancel(ofWhole, whole), 'cancelled');
+    assert.equal(await world.builds.cancel(ofOne, whole), 'cancelled');
+    for (const id of [ofWhole, ofOne]) await world.builds.settled(id, patienceMs);
+    assert.deepEqual(await seenBy(ofWhole), [true, false, false]);
+    assert.deepEqual(await seenBy(ofOne), [true, true, false]);
   });
 
   test('a cancelled build does not restart with the next server', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { dirname } from 'node:path';
@@ -36,6 +36,16 @@ function probe(targets: readonly string[]): string {
     return `nc -w 3 ${host} ${port} < /dev/null > /dev/null 2>&1 && echo "open ${target}." || echo "closed ${target}."`;
   });
   return `RUN ${lines.join('; ')}`;
+}
+
+function readIn(path: string): string {
+  // A process of the list may have ended.
+  return existsSync(path) ? readFileSync(path, 'utf8') : '';
+}
+
+function isBuildkitd(command: string, config: string): boolean {
+  const [program = '', ...words] = command.split('\0');
+  return program.endsWith('buildkitd') && words.includes(config);
 }
 
 function openAmong(log: string): string[] {
@@ -148,6 +158,24 @@ suite('on this machine', { concurrency: 1 }, () => {
     assert.match(log, /^#\d+ [\d.]+ end of sockets$/m);
     assert.match(log, /^#\d+ [\d.]+ end of variables$/m);
     assert.ok(!/otel/i.test(log), log);
+  });
+
+  test('the builder itself has the limit of a build, in the group of all builds, and the kernel ends it before the server', async () => {
+    const config = directory.join('builder/buildkitd.toml');
+    const pid = readdirSync('/proc').find(
+      name => /^\d+$/.test(name) && isBuildkitd(readIn(`/proc/${name}/cmdline`), config),
+    );
+    const [, group = ''] = /:(?:memory)?:(.*\/daemon)$/m.exec(readIn(`/proc/${pid}/cgroup`)) ?? [];
+    const files = [`memory${group}/memory.limit_in_bytes`, `${group}/memory.max`];
+    const limits = files.map(file => readIn(`/sys/fs/cgroup/${file}`).trim());
+    assert.ok(limits.includes(String(each.memoryBytes)), `${limits} in ${group}`);
+    assert.equal(readIn(`/proc/${pid}/oom_score_adj`).trim(), '500');
+    const { log, failure } = await check(
+      'RUN cat /proc/self/cgroup; echo score $(cat /proc/self/oom_score_adj)',
+    );
+    assert.equal(failure, undefined, log);
+    assert.match(log, /score 500$/m);
+    assert.ok(!log.includes('/daemon'), log);
   });
 
   test('steps cannot reach the loopback address or the own addresses', async () => {

@@ -2,11 +2,16 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { readFile, symlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { type BuildkitClient, build, memoryTree, plainLog } from '../../src/buildkit/index.ts';
 import { domainHosts, numberedBuild } from '../../src/builds/builder/build-host.ts';
 import { type Builders, createBuilders } from '../../src/builds/builder/builders.ts';
-import { type FindBuildersOptions, findBuilders } from '../../src/builds/builder/find-builders.ts';
+import {
+  type FindBuildersOptions,
+  type FoundBuilders,
+  findBuilders,
+} from '../../src/builds/builder/find-builders.ts';
 import {
   createLabelOf,
   domainLabel,
@@ -49,6 +54,11 @@ const ownBuilders = (directory: TempDir, more: Partial<FindBuildersOptions> = {}
     },
   };
 };
+
+const stopped = (found: FoundBuilders) => ({
+  ...found,
+  [Symbol.asyncDispose]: () => found.close(),
+});
 
 const context = memoryTree({
   busybox: { data: await readFile(requireBusybox('amd64')), mode: 0o755 },
@@ -155,6 +165,28 @@ suite('builders that the server starts', () => {
     assert.match(await runStep(next.builders, user, 'echo kept'), cached);
   });
 
+  test('the builder of strangers reaches no closed registry, whatever it is redirected to', async () => {
+    await using directory = await makeTempDir('domains');
+    const [registry, server] = ['127.0.0.1:5000', '127.0.0.1:9090'];
+    const openHosts = { builder: [registry, server], steps: [] };
+    await using found = stopped(
+      findBuilders({
+        ...{ configured: [], usual: [], plainHttp: [], log, strangersReach: [server] },
+        ...{ containment: { ...containment, openHosts }, folders: [buildkitDirectory()] },
+        directory: directory.join('builders'),
+      }),
+    );
+    for (const [domain, ports] of [
+      [user, ['5000', '9090']],
+      [strangers, ['9090']],
+    ] as const) {
+      const [builder] = await found.find(domain);
+      const folder = dirname(builder?.address.slice('unix://'.length) ?? '');
+      const rules = await readFile(join(folder, 'rules.nft'), 'utf8');
+      assert.deepEqual(rules.match(/(?<=daddr 198\.18\.0\.2 tcp dport )\d+/g), ports, domain.name);
+    }
+  });
+
   test('builds of two domains share the limits of all builds', async () => {
     await using directory = await makeTempDir('domains');
     const all = { ...limits, processes: 120 };
@@ -203,7 +235,7 @@ suite('builders that the server starts', () => {
 
 suite('other builders', () => {
   const buildersAt = (...addresses: readonly string[]) => buildersNow(() => addresses);
-  const buildersNow = (addresses: () => readonly string[]) =>
+  const buildersNow = (addresses: () => readonly string[], own = log) =>
     createBuilders({
       source: {
         find: async () => addresses().map(address => ({ address, isOpen: true })),
@@ -212,13 +244,22 @@ suite('other builders', () => {
         isComing: () => false,
         troubles: () => [],
       },
-      ...{ log, keepsForUsers: true },
+      ...{ log: own, keepsForUsers: true },
     });
 
   test('a shared one builds for users without secrets only', async () => {
     await using buildkitd = await startBuildkitd({ isShared: true });
-    const builders = buildersAt(buildkitd.address);
+    const warnings: string[] = [];
+    const warn = (_: object, text: string) => warnings.push(text);
+    const builders = buildersNow(() => [buildkitd.address], {
+      ...log,
+      warn,
+    } as unknown as typeof log);
     await runStep(builders, user, 'echo shared');
+    assert.match(
+      warnings.join(),
+      /share this builder and its cache: .* hash of a git commit or file/,
+    );
     assert.doesNotMatch(await runStep(builders, other, 'echo shared'), cached, 'steps are apart');
     for (const domain of [strangers, alone('1')]) {
       await assert.rejects(builders.require(domain), /use the same builder/);

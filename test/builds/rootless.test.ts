@@ -61,7 +61,7 @@ test('a server without root has its own builder', async () => {
   const client = connect(address);
   try {
     await build(client, {
-      dockerfile: `FROM ${base}\nRUN id -u > /who && test "$(cat /who)" = 0\n`,
+      dockerfile: `FROM ${base}\nRUN id -u > /who && test "$(cat /who)" = 0 && test "$(cat /proc/self/oom_score_adj)" = 500\n`,
       exporters: [{ type: 'image', name: `${registry.host}/made:1`, push: true }],
     });
     const made = await fetch(`${registry.url}/v2/made/manifests/1`, {

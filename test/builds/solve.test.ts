@@ -7,6 +7,7 @@ import {
   BuilderRequired,
   type SolvedPlatform,
 } from '../../src/builds/solve/conda/builder-required.ts';
+import type { RecipeRun } from '../../src/builds/solve/run-recipe.ts';
 import { createSolve, type SolveDeps } from '../../src/builds/solve/solve.ts';
 import {
   type BuilderChannels,
@@ -41,6 +42,8 @@ const unusedDeps: SolveDeps = {
   ...{ attach: unused, redate: unused, stageSifBases: unused },
   requireBuilder: async () => {},
   prepareBases: async () => ({ images: {}, layers: [], [Symbol.dispose]() {} }),
+  isClosed: () => false,
+  serviceCache: undefined,
 };
 
 const noSteps = {
@@ -50,6 +53,54 @@ const noSteps = {
   step() {},
   layers() {},
 };
+
+test('a builder of strangers pushes to this server only, where a registry may have a closed address', async () => {
+  const runOf = async (isTrusted: boolean, registry: string, cache: string) => {
+    const runs: RecipeRun[] = [];
+    let log = '';
+    const solve = createSolve({
+      ...unusedDeps,
+      isClosed: host => host !== 'open.test',
+      serviceCache: 'closed.test/cache',
+      async runRecipe(given) {
+        runs.push(given);
+        throw new Error('enough');
+      },
+    });
+    const run = solve({
+      ...{ id: 'key_1', owner: 'nobody', isTrusted, grant: undefined },
+      plan: {
+        ...{ key: 'key', target: `${registry}/image:key`, change: {} },
+        origin: {
+          ...{ kind: 'recipe', recipe: 'dockerfile', dockerfile: 'FROM scratch\n', files: {} },
+          ...{ lockStage: undefined, cache, platforms: ['linux/amd64'], baseImages: [] },
+        },
+      },
+      signal: new AbortController().signal,
+      log: {
+        ...noSteps,
+        write(text) {
+          log += text;
+        },
+        async written() {},
+        async share() {},
+        settle() {},
+        async end() {},
+      },
+    });
+    await assert.rejects(run, /enough/);
+    const [{ isStaged, target, recipe } = assert.fail()] = runs;
+    return [isStaged, target.registry, recipe.cache, /layer cache .* not used/.test(log)];
+  };
+  const [own, closed] = ['sluice.test', 'closed.test'];
+  const far = 'closed.test/of-caller';
+  assert.deepEqual(await runOf(true, closed, far), [false, closed, far, false]);
+  assert.deepEqual(await runOf(false, closed, far), [true, own, undefined, true]);
+  for (const cache of ['closed.test/cache', 'sluice.test/of-caller', 'open.test/of-caller']) {
+    assert.deepEqual(await runOf(false, closed, cache), [true, own, cache, false]);
+  }
+  assert.deepEqual(await runOf(false, 'open.test', far), [false, 'open.test', undefined, true]);
+});
 
 test('the layers of a Singularity image are removed, however its build ends', async () => {
   const dropped: string[] = [];

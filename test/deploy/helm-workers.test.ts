@@ -1,7 +1,7 @@
 /** The BuildKit workers of the Helm chart. */
 import assert from 'node:assert/strict';
 import { statSync } from 'node:fs';
-import { chmod, mkdir, symlink } from 'node:fs/promises';
+import { chmod, mkdir, readFile, symlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 import { parse } from 'yaml';
@@ -92,6 +92,21 @@ suite('the workers of the Helm chart', () => {
       whole.buildkit.extraVolumes[0],
     );
     assert.deepEqual(containers[0]?.env, whole.buildkit.env);
+  });
+
+  test('steps have no socket that takes traces: workers have the runc of the builder in Docker', async () => {
+    for (const values of [replacing, whole]) {
+      const objects = await rendered(values);
+      const { spec, worker } = workersOf(objects);
+      const data = ofKind(objects, 'ConfigMap').find(one => one.data?.runc !== undefined)?.data;
+      assert.equal(data?.runc?.trim(), (await readFile('builder/runc.sh', 'utf8')).trim());
+      const mount = worker.volumeMounts.find(({ name }) => name === 'runc');
+      assert.ok(data?.['buildkitd.toml']?.includes(`binary = "${mount?.mountPath}"`));
+      const volume = spec.volumes.find(({ name }) => name === 'runc') as {
+        configMap?: { defaultMode?: number };
+      };
+      assert.equal(volume.configMap?.defaultMode, 0o555);
+    }
   });
 
   test('steps that see all processes of their pod share it with no other build', async () => {

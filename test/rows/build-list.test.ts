@@ -1,6 +1,7 @@
 /** Lists of builds: their order, their filters, and the rows that a page reads. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Builds } from '../../src/builds/builds.ts';
 import { listBuilds } from '../../src/pages/lists/build-list.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
 import { createBuildListStore } from '../../src/storage/rows/images/build-list-rows.ts';
@@ -35,7 +36,8 @@ function filled(): Database {
 }
 
 test('pages of a list of builds follow each other without gaps, for each form of the query', async () => {
-  const sources = { buildList: createBuildListStore(filled()), logs };
+  const isOf: Builds['isOf'] = (build, caller) => build.owner === caller.owner;
+  const sources = { buildList: createBuildListStore(filled()), logs, builds: { isOf } };
   const forms = [
     [undefined, {}, builds],
     [undefined, { state: 'failed' }, builds / 2 - 1],
@@ -46,10 +48,11 @@ test('pages of a list of builds follow each other without gaps, for each form of
     [undefined, { kind: 'image' }, 0],
   ] as const;
   for (const [owner, filter, count] of forms) {
+    const caller = owner === undefined ? undefined : { owner, limits: '' };
     const ids: string[] = [];
     let pages = 0;
     for (let before: number | undefined; ; pages += 1) {
-      const list = await listBuilds(owner, { ...filter, before }, sources);
+      const list = await listBuilds(caller, { ...filter, before }, sources);
       assert.ok(list.builds.length <= 25);
       ids.push(...list.builds.map(({ id }) => id));
       before = list.next;

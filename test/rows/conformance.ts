@@ -267,6 +267,16 @@ function testHosted(withRows: WithRows): void {
 }
 
 function testNotes(withRows: WithRows): void {
+  test('a copy whose use is still being written is not the oldest one', () =>
+    withRows(async ({ cachedBlobs }) => {
+      const copies = Array.from({ length: 20 }, (_, at) => digestOf(`copy ${at}`));
+      for (const [at, digest] of copies.entries()) {
+        await cachedBlobs.enter({ digest, size: 1, places: ['one.test'], at, wasHere: false });
+      }
+      for (const digest of copies.slice(0, 19)) cachedBlobs.touch(digest, 100);
+      assert.equal((await cachedBlobs.oldest())?.digest, copies[19]);
+    }));
+
   test('simultaneous additions are counted and kept', () =>
     withRows(async ({ usage, auditLog, anonymousUse }) => {
       for (let count = 0; count < 5; count += 1) usage.add('pulls', '2026-01-01', 'a.org');

@@ -1,6 +1,7 @@
 /** Pages of lists, repositories and figures read few of many rows. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { Builds } from '../../src/builds/builds.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import {
   listRepositories,
@@ -41,9 +42,14 @@ suite(`${scale / 2} million rows`, () => {
     };
     const repositories = { store, pulls, manifests: { get: missing } };
     const sources = repositories as unknown as RepositorySources;
-    const builds = { buildList, logs: { steps: async () => undefined } };
+    const isOf: Builds['isOf'] = () => true;
+    const builds = { buildList, logs: { steps: async () => undefined }, builds: { isOf } };
     const list = (owner: string | undefined, filter: Parameters<typeof listBuilds>[1]) =>
-      listBuilds(owner, filter, builds as unknown as BuildListSources);
+      listBuilds(
+        owner === undefined ? undefined : { owner, limits: '' },
+        filter,
+        builds as unknown as BuildListSources,
+      );
     const deps = { figures: rows, usage: rows.usage } as unknown as UsagePageDeps;
     const month = rangeOf(undefined, undefined);
     const everything = () => ['pull'] as const;

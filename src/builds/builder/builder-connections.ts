@@ -169,7 +169,7 @@ export function createBuilderConnections(
     if (builder.separation === undefined && found === 'shared') {
       log.warn(
         { builder: builder.name },
-        `all callers with a login share this builder, its cache too: builds with secrets and builds of callers without a login are refused there. If only Sluice uses it, give its worker the label ${wipeLabel}`,
+        `all callers with a login share this builder and its cache: a caller who knows the hash of a git commit or file that ADD has fetched for another one gets it. Builds with secrets, SSH keys or a proxy, and those of callers without a login, are refused there. If only Sluice uses it, give its worker the label ${wipeLabel}=prune`,
       );
     }
     // A worker that a step has got hold of cannot loosen how it is emptied.

@@ -38,6 +38,11 @@ export interface FindBuildersOptions extends OwnBuilderOptions {
   readonly usual?: readonly string[] | undefined;
   /** Installs buildkitd into one of the folders; absent where installation is not allowed. */
   readonly bring?: BringBuilder | undefined;
+  /**
+   * Hosts that a contained builder of strangers reaches although their addresses are closed, instead of those of
+   * `containment.openHosts.builder`: ADD follows redirects to whatever the builder reaches. Default: the same.
+   */
+  readonly strangersReach?: readonly string[] | undefined;
   /** Time before a failed start of a contained builder is repeated (ms). Default: two minutes. */
   readonly retryMs?: number | undefined;
   /** How long the builder of a domain keeps running without builds (ms). Default: two minutes. */
@@ -133,8 +138,16 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     }
   };
 
-  const startOrBring = async ({ together, ...start }: DomainStart) => {
-    const containment = options.containment && { ...options.containment, together };
+  const containmentFor = ({ customer, together }: DomainStart) => {
+    const { containment, strangersReach } = options;
+    if (!containment) return undefined;
+    const { openHosts } = containment;
+    const builder = customer === 'stranger' ? strangersReach : undefined;
+    return { ...containment, together, openHosts: { ...openHosts, ...(builder && { builder }) } };
+  };
+
+  const startOrBring = async (start: DomainStart) => {
+    const containment = containmentFor(start);
     const begin = () => startOwnBuilder({ ...options, ...start, containment });
     return (await begin()) ?? ((await installed()) ? begin() : undefined);
   };

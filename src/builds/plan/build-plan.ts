@@ -40,6 +40,12 @@ export function needsBuilder(plan: BuildPlan): boolean {
   return recipe !== undefined && recipe.native === undefined;
 }
 
+/** Returns true for a plan with secrets or SSH keys, which come with each request. */
+export function needsSecrets(plan: BuildPlan): boolean {
+  const { secretIds, sshIds } = recipeIn(plan)?.options ?? {};
+  return secretIds !== undefined || sshIds !== undefined;
+}
+
 /** Returns true for a plan that Sluice carries out itself, unless the packages require a builder. */
 export function isNative(plan: BuildPlan): boolean {
   return recipeIn(plan)?.native !== undefined;

@@ -5,7 +5,7 @@ import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
 import { traced } from '../../tracing/traces.ts';
-import type { Asker, Secrets, Undo } from '../asker.ts';
+import type { Asker, Requester, Secrets, Undo } from '../asker.ts';
 import type { Builders } from '../builder/builders.ts';
 import { domainOf } from '../domain.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
@@ -14,7 +14,13 @@ import { lostSecrets } from '../limits/refusals.ts';
 import type { Sharer, Shares } from '../limits/shares.ts';
 import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
 import type { BuildLogs, LogWriter } from '../logs/build-logs.ts';
-import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../plan/build-plan.ts';
+import {
+  type BuildPlan,
+  needsBuilder,
+  needsSecrets,
+  pullName,
+  recipeIn,
+} from '../plan/build-plan.ts';
 import type { Solve } from '../solve/build-run.ts';
 import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
 import { failureText, isOwnFailure, reasonOf } from './failure-reasons.ts';
@@ -24,8 +30,8 @@ import { untilStored } from './until-stored.ts';
 /** A queued or running build. */
 export interface ActiveBuild {
   readonly row: BuildRow;
-  /** Owners of the requests that wait for it. */
-  readonly askers: Set<string>;
+  /** The callers who wait for it. */
+  readonly askers: ReadonlyMap<string, Requester>;
   /** False while it waits in the queue. */
   readonly isStarted: boolean;
   /** True if it waits among the builds of users, which go first. */
@@ -35,7 +41,9 @@ export interface ActiveBuild {
   /** Resolves when the build has ended, or is left to the next process. */
   readonly done: Promise<void>;
   /** Notes one more asker. A stranger's build that a user waits for takes the place of a build of this user. */
-  join(asker: Pick<Asker, 'owner' | 'isTrusted'>): void;
+  join(asker: Pick<Asker, 'owner' | 'isTrusted' | 'grant'>): void;
+  /** Forgets an asker. */
+  leave(asker: Requester): void;
   /** Ends the build; the reason becomes its failure. */
   stop(reason: Error): void;
 }
@@ -78,6 +86,8 @@ export interface BuildRunsDeps {
   readonly concurrent: Shares;
   readonly timeLimits: TimeLimits;
   readonly keep: KeepTimes;
+  /** Returns what the access token of a caller is limited to; empty for no limit. */
+  readonly limitsOf: (grant: SealedGrant | undefined) => string;
   /** Returns the time in ms since the epoch. */
   readonly now?: () => number;
 }
@@ -252,7 +262,12 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
           active.delete(row.id);
           onSolved();
         });
-      const askers = new Set([row.owner]);
+      const askers = new Map<string, Requester>();
+      const add = (owner: string, grant: SealedGrant | undefined): void => {
+        const limits = deps.limitsOf(grant);
+        askers.set(keyOf({ owner, limits }), { owner, limits });
+      };
+      add(row.owner, (row.grant ?? undefined) as SealedGrant | undefined);
       active.set(row.id, {
         ...{ row, askers, solved, done, stop: reason => stop.abort(reason) },
         get isStarted() {
@@ -261,8 +276,9 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         get isOfUser() {
           return run.sharer.isTrusted;
         },
-        join({ owner, isTrusted }) {
-          askers.add(owner);
+        leave: asker => void askers.delete(keyOf(asker)),
+        join({ owner, isTrusted, grant }) {
+          add(owner, grant);
           if (run.sharer.isTrusted || !isTrusted) return;
           run.sharer = { owner, isTrusted };
           const { moved } = run;
@@ -286,7 +302,6 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   };
 }
 
-function needsSecrets(plan: BuildPlan): boolean {
-  const { secretIds, sshIds } = recipeIn(plan)?.options ?? {};
-  return secretIds !== undefined || sshIds !== undefined;
+function keyOf({ owner, limits }: Requester): string {
+  return JSON.stringify([owner, limits]);
 }

@@ -65,6 +65,10 @@ export interface SolveDeps extends BuilderRules {
   readonly rightsOf: RightsOf;
   /** Repositories of intermediate images. */
   readonly staging: Staging;
+  /** Returns true for a registry that builders of strangers do not reach: it may have a closed address. */
+  readonly isClosed: (registry: string) => boolean;
+  /** Repository of the layer caches of this server, which all builders reach. */
+  readonly serviceCache: string | undefined;
 }
 
 /**
@@ -160,18 +164,28 @@ export function createSolve(deps: SolveDeps): Solve {
     const target = parseReference(plan.target);
     const { builderReasons = [] } = recipe;
     if (builderReasons.length > 0) log.write(`${sentence(builderReasons)} a builder.\n`);
-    const isStaged = plan.sif !== undefined || target.registry === staging.host;
+    const isOwn = (registry: string) => registry === staging.host;
+    const isBeyond = (registry: string) =>
+      !run.isTrusted && !isOwn(registry) && deps.isClosed(registry);
+    const isStaged = plan.sif !== undefined || isOwn(target.registry) || isBeyond(target.registry);
+    const { cache } = recipe;
+    const hasCache =
+      cache === undefined ||
+      cache === deps.serviceCache ||
+      !isBeyond(parseReference(cache).registry);
+    if (!hasCache) log.write(`The layer cache ${cache} is not used: it requires a login.\n`);
     // An intermediate image has no tag: clients must not see it under the promised name.
     const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
     const count: StepCount = { last: 0 };
     const step = numberedSteps(log, count);
     try {
-      const ready =
+      const staged =
         recipe.sifBases || recipe.sifFiles
           ? await step('Fetch the Singularity images to build from', ({ write }) =>
               deps.stageSifBases({ ...run, log: { ...log, write } }, rights, recipe, place),
             )
           : recipe;
+      const ready = hasCache ? staged : { ...staged, cache: undefined };
       const runHere = (found: RecipeOrigin) =>
         runRecipe(run, rights, found, { target: place, isStaged }, count);
       const made = await runHere(ready)

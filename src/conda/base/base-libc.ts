@@ -8,6 +8,9 @@ import type { LayerSource } from '../../images/sif/layers/source.ts';
 import { TarError } from '../../images/sif/tar/tar-error.ts';
 import { TarReader } from '../../images/sif/tar/tar-reader.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
+import { splitDigest } from '../../oci/digest.ts';
+import { type ByteSource, drain } from '../../storage/content/byte-source.ts';
+import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
 import { layerBytes } from './layer-bytes.ts';
 import { type Libc, LibcSearch } from './libc-search.ts';
 
@@ -30,8 +33,9 @@ export interface FoundGlibc {
 
 export interface BaseLibc {
   /**
-   * Returns the version of the GNU C library in a base image. Reads each image once. Throws a `Fault`: 400 for an image
-   * with musl, and those of the layers.
+   * Returns the version of the GNU C library in a base image. Reads each image once: what it found holds for every registry that
+   * has the image, so only layers with the right digest count. Throws a `Fault`: 400 for an image with musl, 502 for other content,
+   * and those of the layers.
    */
   glibcOf(base: Base, signal: AbortSignal): Promise<FoundGlibc>;
 }
@@ -68,11 +72,13 @@ export function createBaseLibc(path: string): BaseLibc {
 
   return {
     async glibcOf(base, signal) {
-      let running = underWay.get(base.digest);
+      // A registry that fails or is slow does so for its own callers only.
+      const key = `${base.name}@${base.digest}`;
+      let running = underWay.get(key);
       if (running === undefined) {
-        running = find(base).finally(() => underWay.delete(base.digest));
+        running = find(base).finally(() => underWay.delete(key));
         running.catch(() => {});
-        underWay.set(base.digest, running);
+        underWay.set(key, running);
       }
       const finding = await unlessAborted(running, signal);
       const { hasEnvironment } = finding;
@@ -101,7 +107,7 @@ async function search({ layers, openLayer }: Base, signal: AbortSignal): Promise
   for (const layer of layers.toReversed()) {
     if (layer.size > left) continue;
     left -= layer.size;
-    const found = await searchLayer(layer, openLayer, signal);
+    const found = await searchVerified(layer, openLayer, signal);
     glibc ??= found.found;
     hasMusl ||= found.hasMusl;
     hasEnvironment ||= found.hasEnvironment;
@@ -110,16 +116,50 @@ async function search({ layers, openLayer }: Base, signal: AbortSignal): Promise
   return { ...(glibc ?? { kind: hasMusl ? 'musl' : 'none' }), hasEnvironment };
 }
 
-async function searchLayer(
+/** Throws a {@link Fault} for a layer with another digest: nobody may learn from it what the image with the right one has. */
+async function searchVerified(
   layer: Descriptor,
   openLayer: Base['openLayer'],
   signal: AbortSignal,
 ): Promise<LibcSearch> {
+  const { algorithm, hex } = splitDigest(layer.digest);
+  const hash = createFlowHash(algorithm, layer.size);
+  const source = await openLayer(layer, signal);
+  let reading: Promise<unknown> = Promise.resolve();
+  const hashed: ByteSource = {
+    // The search may stop while it reads.
+    read() {
+      const next = reading.then(async () => {
+        const chunk = await source.read();
+        if (chunk) await hash.update(chunk.bytes);
+        return chunk;
+      });
+      reading = next.catch(() => {});
+      return next;
+    },
+    destroy() {},
+  };
+  try {
+    const found = await searchLayer(hashed, signal);
+    await drain(hashed, () => {});
+    if ((await hash.digest()) === hex) return found;
+  } finally {
+    hash.abort();
+    source.destroy();
+  }
+  throw new Fault(
+    'upstream',
+    `The registry returned content with the wrong digest for the layer ${layer.digest}: push the image again, or try again later`,
+    { phase: 'upstream' },
+  );
+}
+
+async function searchLayer(source: ByteSource, signal: AbortSignal): Promise<LibcSearch> {
   const visitor = new LibcSearch();
   const reader = new TarReader(visitor);
   let size = 0;
   try {
-    for await (const piece of layerBytes(await openLayer(layer, signal))) {
+    for await (const piece of layerBytes(source)) {
       signal.throwIfAborted();
       size += piece.length;
       reader.write(piece);

@@ -83,13 +83,15 @@ async function install(
   const { index, about } = documents;
   checkIndex(index, it);
   const python = index.noarch === 'python' ? pythonOf(it, place) : undefined;
+  // What the layer has does not depend on how a channel spells the name: others use the same layer.
+  const name = it.name.toLowerCase();
   const planned = planPaths({
-    ...{ name: it.name.toLowerCase(), archive, place, python },
+    ...{ name, archive, place, python },
     listed: listedPaths(documents, archive),
     entryPoints: python ? entryPointsOf(documents) : [],
   });
   onSize?.(planned.bytes);
-  const scripts = new LinkScripts(it.name);
+  const scripts = new LinkScripts(name);
   const recorded = new RecordedPaths(planned);
   const writer = new LayerWriter({ archive, place, python, limits, recorded, sink, signal });
   for (const one of planned) {

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import { RunQueue } from '../../foundation/run-queue.ts';
 import type { Tally } from '../../foundation/telemetry/tally.ts';
 import { compareTexts } from '../../foundation/text/text-order.ts';
 import type { InjectedLayer } from '../../images/augment/image-change.ts';
@@ -39,6 +40,12 @@ export interface PackageLayersDeps {
   readonly limits: PackageLimits;
   readonly tally: Tally;
 }
+
+/**
+ * Packages of one environment that are fetched or made at once. Others wait behind no more than these, however many packages it
+ * has. As many as are fetched from one channel at once, and those that are installed meanwhile.
+ */
+const packagesAtOnce = 10;
 
 /** Characters of what is kept about the packages of an environment: usual ones have 2000 each. */
 const mostFactsLength = 16 * 2 ** 20;
@@ -100,10 +107,11 @@ export function createPackageLayers({
     progress: LayerLog,
   ): Promise<EnvironmentLayers> => {
     const packages = environment.packages.toSorted(byName);
+    const turns = new RunQueue(packagesAtOnce);
     let factsLength = 0;
     const make: MakePackage = async (subject, stop) => {
       progress.begin(packageLayerKey(subject));
-      const layer = await maker.make(subject, stop);
+      const layer = await turns.run(() => maker.make(subject, stop));
       factsLength += layer.facts.length;
       if (factsLength > mostFactsLength) throw tooWordy(subject.package);
       progress.made(layer);

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import type { Builds } from '../../builds/builds.ts';
 import type { BuildStep } from '../../builds/logs/build-step.ts';
 import type { BuildPlan } from '../../builds/plan/build-plan.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import { type CancelDeps, cancelBuild, ownerOf } from '../../http/api/builds/cancel-build.ts';
+import { type CancelDeps, cancelBuild, requesterOf } from '../../http/api/builds/cancel-build.ts';
 import { hasScope } from '../../platform/token-rights.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
@@ -105,7 +106,7 @@ export const buildPageRoutes = [
     query: filesQuery,
     async run({ params, query, viewer }, { builds, content }: BuildPageDeps) {
       const build = await builds.get(idOf(params.buildId));
-      if (!maySeeAll(build, viewer)) {
+      if (!maySeeAll(build, viewer, builds)) {
         throw new Fault(
           'denied',
           'Only the caller who requested a build, and administrators, see its files',
@@ -174,10 +175,11 @@ async function viewerPart(
   const { caller } = viewer;
   const mayCancel =
     viewer.isAdministrator ||
-    (hasScope(caller.rights, 'build') && (await builds.isAsker(id, ownerOf(caller))));
+    (hasScope(caller.rights, 'build') && (await builds.isAsker(id, requesterOf(caller))));
   // The id of a build lets everyone see it: only its owner learns the ids of the others.
-  const maySee = maySeeAll(build, viewer);
-  const others = maySee ? await builds.others(build) : [];
+  const maySee = maySeeAll(build, viewer, builds);
+  const own = viewer.isAdministrator ? { limits: '' } : requesterOf(caller);
+  const others = maySee ? await builds.others(build, { ...own, owner: build.owner }) : [];
   const all = [...others, build].sort((one, other) => other.createdAt - one.createdAt);
   const compared: ComparedBuild[] = [];
   const after = Math.max(0, all.findIndex(one => one.id === id) - 1);
@@ -196,8 +198,12 @@ async function viewerPart(
 }
 
 /** The id of a build lets everyone see it: not the other builds of its image, and not the files that were sent. */
-function maySeeAll({ owner }: BuildRow, { caller, isAdministrator }: Viewer): boolean {
-  return isAdministrator || (hasScope(caller.rights, 'build') && owner === ownerOf(caller));
+function maySeeAll(
+  build: BuildRow,
+  { caller, isAdministrator }: Viewer,
+  { isOf }: Pick<Builds, 'isOf'>,
+): boolean {
+  return isAdministrator || (hasScope(caller.rights, 'build') && isOf(build, requesterOf(caller)));
 }
 
 /** Builds whose steps stand side by side. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ownerOf } from '../../http/api/builds/cancel-build.ts';
+import { requesterOf } from '../../http/api/builds/cancel-build.ts';
 import type { RequireAdministrator } from '../../http/callers/basic-auth.ts';
 import { requireScope } from '../../platform/token-rights.ts';
 import { pageRoute } from '../frame/page-route.ts';
@@ -33,8 +33,8 @@ export const buildListRoutes = [
       if (!maySeeAll && viewer.caller.user === undefined) return noBuildsPage();
       if (!maySeeAll) requireScope(viewer.caller.rights, 'build');
       const scope = maySeeAll ? (wanted ?? 'all') : 'own';
-      const owner = scope === 'own' ? ownerOf(viewer.caller) : undefined;
-      const view = { list: await listBuilds(owner, filter, deps), filter, scope, maySeeAll };
+      const caller = scope === 'own' ? requesterOf(viewer.caller) : undefined;
+      const view = { list: await listBuilds(caller, filter, deps), filter, scope, maySeeAll };
       if (part === 'table') return { piece: buildTable(view, Date.now()) };
       return buildListPage(view, Date.now());
     },

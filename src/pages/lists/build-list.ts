@@ -1,3 +1,5 @@
+import type { Requester } from '../../builds/asker.ts';
+import type { Builds } from '../../builds/builds.ts';
 import type { BuildLogs } from '../../builds/logs/build-logs.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { BuildListStore, ListedBuild } from '../../storage/rows/images/build-list-rows.ts';
@@ -15,7 +17,7 @@ export interface BuildFilter {
   readonly before?: number | undefined;
 }
 
-export interface ShownBuild extends Omit<ListedBuild, 'row' | 'succeeded'> {
+export interface ShownBuild extends Omit<ListedBuild, 'row' | 'succeeded' | 'owner' | 'grant'> {
   readonly state: BuildState;
   /** Undefined where the steps are not known. */
   readonly cache: { readonly cached: number; readonly all: number } | undefined;
@@ -32,6 +34,7 @@ export interface BuildList {
 export interface BuildListSources {
   readonly buildList: BuildListStore;
   readonly logs: BuildLogs;
+  readonly builds: Pick<Builds, 'isOf'>;
 }
 
 const pageLength = 25;
@@ -42,28 +45,29 @@ const mostSeen = 500;
 /**
  * Returns a page of a list of builds, the newest first.
  *
- * @param owner whose builds; undefined for those of everybody
+ * @param caller whose builds; undefined for those of everybody
  */
 export async function listBuilds(
-  owner: string | undefined,
+  caller: Requester | undefined,
   filter: BuildFilter,
-  { buildList, logs }: BuildListSources,
+  { buildList, logs, builds: { isOf } }: BuildListSources,
 ): Promise<BuildList> {
   const found: ListedBuild[] = [];
   let before = filter.before ?? Number.MAX_SAFE_INTEGER;
   let hasMore = true;
   for (let seen = 0; hasMore && seen < mostSeen && found.length <= pageLength; seen += batch) {
     await pauseTurn();
-    const query = { owner, succeeded: resultOf(filter.state), before, limit: batch };
+    const query = { owner: caller?.owner, succeeded: resultOf(filter.state), before, limit: batch };
     const rows = await buildList.list(query);
     hasMore = rows.length === batch;
     before = rows.at(-1)?.row ?? before;
-    found.push(...rows.filter(row => matches(row, filter)));
+    const seen = rows.filter(row => caller === undefined || isOf(row, caller));
+    found.push(...seen.filter(row => matches(row, filter)));
   }
   const page = found.slice(0, pageLength);
   const isFull = found.length > pageLength;
   const builds: ShownBuild[] = [];
-  for (const { row: _, succeeded, ...build } of page) {
+  for (const { row: _, owner: __, grant: ___, succeeded, ...build } of page) {
     const state = stateOf(build, succeeded);
     const record = await logs.steps(build.id);
     const steps = record?.steps ?? [];

@@ -231,8 +231,8 @@ export function createLayerIntake({
     // content by now.
     const isSame = before !== undefined && before.gzipDigest === layer.gzipDigest;
     if (isSame && (await claimed(before.gzipDigest))) return before;
-    // A caller without space left must not fail the fetch of others.
-    const key = `${caller.network ?? ''} ${url.href}`;
+    // The space, turns and other layers of one caller must neither fail nor delay the fetch of another one.
+    const key = JSON.stringify([caller.user, caller.network, url.href]);
     return fetches(key, caller, signal => fetchLayer(url, name, caller, signal));
   };
 

@@ -1,5 +1,6 @@
 import { totalmem } from 'node:os';
 import type { ContainmentOptions } from '../../builds/builder/contained/containment.ts';
+import { parseReference } from '../../oci/reference.ts';
 import type { Registries } from '../../upstream/registry-settings.ts';
 import type { Config } from '../config/settings-schema.ts';
 
@@ -42,6 +43,16 @@ export function privateRegistries(registries: Registries): string[] {
   return [...registries]
     .filter(([, { allowPrivateAddress }]) => allowPrivateAddress)
     .map(([host, { plainHttp }]) => withPort(host, plainHttp ? 80 : 443));
+}
+
+/** Returns those of them that builds of strangers require: this server, and the registry of its layer cache. */
+export function strangersReach(
+  registries: Registries,
+  ownHost: string,
+  cache: string | undefined,
+): string[] {
+  const hosts = [ownHost, ...(cache === undefined ? [] : [parseReference(cache).registry])];
+  return privateRegistries(new Map([...registries].filter(([host]) => hosts.includes(host))));
 }
 
 function withPort(host: string, port: number): string {

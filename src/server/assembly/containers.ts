@@ -41,7 +41,7 @@ import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
 import { configuredShares } from '../config/read/caller-shares.ts';
 import { configuredSifSigner } from '../config/read/sif-signer.ts';
 import type { AppDeps } from './app-deps.ts';
-import { containmentOf, privateRegistries } from './builder-containment.ts';
+import { containmentOf, privateRegistries, strangersReach } from './builder-containment.ts';
 import type { Conda } from './conda.ts';
 import type { People } from './people.ts';
 import { createBlobParts, createVerifyBases } from './pulls/base-layers.ts';
@@ -117,6 +117,7 @@ export function createContainers(
       open: config.builds.openBuilders,
       shares: configuredBuilderShares(config),
       containment: containmentOf(config, registries.settings),
+      strangersReach: strangersReach(registries.settings, ownHost, buildPlaces.cache),
       bring: bringBuilder,
       log,
     }),
@@ -132,6 +133,7 @@ export function createContainers(
     tokens: hosted.tokens,
     fetchToken: registries.fetchToken,
     isPlainHttp,
+    isClosed: host => registries.settings.get(host)?.allowPrivateAddress === true,
     limits: { ...config.builds, ...configuredShares(config, publicUrl) },
     sourceRules: closedSourceRules(
       privateRegistries(registries.settings),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { type Base, createBaseLibc, usualGlibc } from '../../../src/conda/base/base-libc.ts';
-import { parseDigest } from '../../../src/oci/digest.ts';
+import { digestOf, parseDigest } from '../../../src/oci/digest.ts';
 import { sourceOfBytes } from '../../../src/storage/content/byte-source.ts';
 import { type Compression, type Entry, layerOf } from '../../corpus/layer.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
@@ -121,7 +121,52 @@ test('a damaged file of findings is as good as none', async t => {
 
 test('a layer that is not a tar file has no library', async t => {
   const { libc } = await start(t);
-  const { image } = await imageOf([[{ name: library, content: banner('2.36') }]]);
-  const broken = { ...image, openLayer: async () => sourceOfBytes(Buffer.from('no tar file')) };
+  const bytes = Buffer.from('no tar file');
+  const layer = { mediaType: 'application/octet-stream', size: bytes.length };
+  const broken: Base = {
+    ...{ digest: `sha256:${'2'.repeat(64)}`, name: 'registry.test/data' },
+    layers: [{ ...layer, digest: digestOf(bytes) }],
+    openLayer: async () => sourceOfBytes(bytes),
+  };
   assert.equal((await libc.glibcOf(broken, signal)).isAssumed, true);
+});
+
+test('what a registry sends in place of a layer says nothing about the image', async t => {
+  const { libc, path } = await start(t);
+  const { image } = await imageOf([[{ name: library, content: banner('2.36') }]]);
+  const packed = async (entries: readonly Entry[]) => {
+    const { content } = await layerOf(entries, 'gzip');
+    return Buffer.concat([...content.read()]);
+  };
+  const musl = await packed([{ name: 'lib/ld-musl-x86_64.so.1', content: 'x' }]);
+  const [{ size = 0 } = {}] = image.layers;
+  const lies = [
+    Buffer.from('no tar file'),
+    musl,
+    // A decompressor stops before them.
+    Buffer.concat([musl, Buffer.alloc(Math.max(0, size - musl.length))]),
+    await packed([{ name: 'opt/conda/conda-meta/history', content: '' }]),
+  ];
+  for (const lie of lies) {
+    const lying = { ...image, name: 'evil.test/debian', openLayer: async () => sourceOfBytes(lie) };
+    await assert.rejects(libc.glibcOf(lying, signal), /wrong digest for the layer sha256:/);
+  }
+  const expected = { version: '2.36', isAssumed: false, hasEnvironment: false };
+  assert.deepEqual(await libc.glibcOf(image, signal), expected);
+  assert.deepEqual(await createBaseLibc(path).glibcOf(image, signal), expected);
+});
+
+test('a registry that does not answer keeps nobody else waiting for the same image', async t => {
+  const { libc } = await start(t);
+  const { image } = await imageOf([[{ name: library, content: banner('2.36') }]]);
+  const stop = new AbortController();
+  const silent = {
+    ...image,
+    name: 'silent.test/debian',
+    openLayer: () => new Promise<never>(() => {}),
+  };
+  const waiting = assert.rejects(libc.glibcOf(silent, stop.signal), /left/);
+  assert.equal((await libc.glibcOf(image, signal)).version, '2.36');
+  stop.abort(new Error('left'));
+  await waiting;
 });

@@ -9,6 +9,7 @@ import type { CondaPackage as SolvedPackage } from '../../../src/conda/conda-pac
 import type { EnvironmentLayers } from '../../../src/conda/layers/package-layers.ts';
 import { startCondaChannels } from '../../world/conda-channels.ts';
 import { type CondaPackage, packPackage, placeholder } from '../../world/conda-package.ts';
+import { eventually } from '../../world/eventually.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { digestsOf, layersOf, solved, unpackLayers } from './layer-world.ts';
 
@@ -252,6 +253,51 @@ suite('layers of packages', () => {
     const made = await Promise.all(others);
     assert.equal(world.channels.requests.length, 2);
     assert.equal(new Set(made.map(one => digestsOf(one).join())).size, 1);
+  });
+
+  test('a channel that lies about the archive of another one changes nothing for others', async t => {
+    const it: CondaPackage = {
+      ...{ name: 'one', version: '1.0' },
+      files: [{ name: 'bin/.one-post-link.sh', content: 'echo\n', mode: 0o755 }],
+    };
+    const world = await worldOf(t, [it]);
+    const [honest] = world.all;
+    assert.ok(honest);
+    const lies = [
+      { size: 1 },
+      { size: 2 ** 40 },
+      { name: 'two' },
+      { version: '2.0' },
+      { build: 'other' },
+      { fileName: 'one-1.0-0.tar.bz2' },
+    ];
+    // Those who lie come first: their work would serve all that wait for the same archive.
+    const lied = lies.map(lie => world.make([{ ...honest, ...lie }]));
+    const made = await Promise.allSettled([world.make([honest]), ...lied]);
+    assert.deepEqual(
+      made.map(({ status }) => status),
+      ['fulfilled', ...lies.map(() => 'rejected')],
+    );
+    const other = await layersOf(t, world.url);
+    for (const one of [{ ...honest, name: 'ONE' }, honest]) {
+      const [{ linkScripts } = {}] = (await other.make([one])).packages;
+      assert.deepEqual(linkScripts, ['bin/.one-post-link.sh']);
+    }
+  });
+
+  test('a small environment does not wait for all packages of a large one', async t => {
+    const large = Array.from({ length: 40 }, (_, at) => tool(`large-${at}`));
+    const world = await worldOf(t, [...large, tool('small')]);
+    let hasEnded = false;
+    const first = world.make(world.all.slice(0, 40)).then(() => {
+      hasEnded = true;
+    });
+    await eventually('packages are fetched', () => world.channels.requests.length >= 8);
+    await world.make(world.all.slice(40));
+    assert.equal(hasEnded, false);
+    const fetched = world.channels.requests.length;
+    assert.ok(fetched < 35, `${fetched} packages were fetched before`);
+    await first;
   });
 
   test('no package is installed through a link of another', async t => {

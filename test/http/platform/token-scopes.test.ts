@@ -319,6 +319,31 @@ suite('access tokens with limits', () => {
     assert.equal((await dockerPull(within, made)).status, 200);
   });
 
+  test('a token for certain repositories sees and cancels no builds of other tokens of its user', async () => {
+    const [whole, limited] = [
+      await tokenWith({}),
+      await tokenWith({ repositories: [`${registry.host}/*`] }),
+    ];
+    const ask = (path: string, token: string, method = 'GET') =>
+      patiently(() => get(path, bearer(token), method));
+    const lists = async (token: string) =>
+      String((await ask('/view/builds', token)).body).includes(`/view/builds/${build}`);
+    assert.deepEqual([await lists(whole), await lists(limited)], [true, false]);
+    const path = `/v1alpha1/builds/${build}`;
+    assert.equal((await ask(path, whole, 'DELETE')).status, 200);
+    const refused = await ask(path, limited, 'DELETE');
+    assert.match(String(refused.body), /Only the caller who requested a build/);
+    const own = {
+      containerImage: image.reference,
+      freeze: true,
+      containerConfig: { env: ['OF=limited'] },
+    };
+    const wish = { ...own, buildRepository: `${registry.host}/frozen` };
+    const { buildId } = jsonOf(await post('/v1alpha2/container', limited, wish));
+    assert.match(String((await ask('/view/builds', limited)).body), new RegExp(buildId));
+    assert.equal((await ask(`/v1alpha1/builds/${buildId}`, limited, 'DELETE')).status, 200);
+  });
+
   test('another server that trusts the platform holds to the limits', async () => {
     await using other = await startSluice({
       config: {

@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../../foundation/telemetry.ts';
 import { buildHost } from '../build-host.ts';
+import { memoryOfDaemon } from '../own/builder-process.ts';
 import { findProgram } from '../own/find-program.ts';
 import {
   buildLimitLines,
   type Limits,
   makeControlGroup,
+  makeDaemonGroup,
   nameControlGroup,
 } from './control-group.ts';
 import { clearLeftovers, noteLeftovers, removeNoted } from './leftovers.ts';
@@ -87,6 +89,7 @@ export async function prepareContainment(
   try {
     if (together !== undefined) await makeControlGroup(together, all);
     await makeControlGroup(group, together === undefined ? all : undefined);
+    const daemonGroup = await makeDaemonGroup(group, each.memoryBytes);
     const plugins = join(directory, 'plugins');
     await rm(plugins, { recursive: true, force: true });
     await mkdir(plugins);
@@ -134,6 +137,8 @@ export async function prepareContainment(
         SLUICE_RUNC: findProgram('runc', path) ?? 'runc',
         SLUICE_BUILD_HOST: buildHost,
         SLUICE_GROUP: `/${group}`,
+        SLUICE_DAEMON_GROUP: daemonGroup,
+        ...memoryOfDaemon(each),
         SLUICE_BUILD_LIMITS: buildLimitLines(each),
         SLUICE_STATE: root,
         SLUICE_BUILD_DISK: String(kibibytes(Math.min(buildDiskBytes, bytes * mostBuildShare))),

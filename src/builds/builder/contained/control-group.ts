@@ -64,6 +64,20 @@ export async function makeControlGroup(name: string, limits: Limits | undefined)
   }
 }
 
+/**
+ * Makes a control group for the builder itself, in that of its builds: its memory counts with theirs, because builds decide
+ * what it keeps there. Returns the directory whose `cgroup.procs` the builder joins.
+ */
+export async function makeDaemonGroup(name: string, memoryBytes: number): Promise<string> {
+  const [place, limit] = isUnified()
+    ? [join(top, name), 'memory.max']
+    : [join(top, 'memory', name), 'memory.limit_in_bytes'];
+  const group = join(place, 'daemon');
+  await mkdir(group, { recursive: true });
+  await writeFile(join(group, limit), String(memoryBytes));
+  return group;
+}
+
 /** Returns the files of control groups of version 1, by controller. */
 function separateSettings({ memoryBytes, processes, processors }: Limits) {
   return {

@@ -9,6 +9,8 @@
 # Reads lines: "rules" loads FOLDER/rules.nft again, "stop" ends the builder gracefully. At the end of the input,
 # which is the end of the server, it exits at once.
 set -eu
+# When the machine has no memory left, the kernel ends the builder and its steps before the server.
+echo 500 > /proc/self/oom_score_adj || true
 folder=$1 state=$2 bytes=$3
 shift 3
 net=$folder/net
@@ -76,7 +78,9 @@ inside ip link del probe
 trap 'exit 1' TERM
 (
   code=0
-  inside sh -c 'echo $$ > "$0" && exec "$@"' "$folder/pid" "$@" < /dev/null || code=$?
+  # Only the builder: what it starts for a step joins the group of its build.
+  inside sh -c 'echo $$ > "$0" && echo $$ > "$SLUICE_DAEMON_GROUP/cgroup.procs" && exec "$@"' \
+    "$folder/pid" "$@" < /dev/null || code=$?
   echo "ended with $code" >&2
   kill -TERM 1
 ) &

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../../foundation/telemetry.ts';
-import { domainLabel, type TrustDomain } from '../../domain.ts';
+import { type Customer, domainLabel, type TrustDomain } from '../../domain.ts';
 import { nameControlGroup } from '../contained/control-group.ts';
 import { noteLeftovers, removeNoted } from '../contained/leftovers.ts';
 import type { IsBusy } from '../found-builder.ts';
@@ -17,6 +17,7 @@ export interface DomainStart {
   readonly mayContain: boolean;
   /** The control group of the builders of all domains. */
   readonly together: string;
+  readonly customer: Customer;
 }
 
 export interface DomainBuildersOptions {
@@ -108,11 +109,11 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     );
   }
 
-  const start = async (place: string): Promise<OwnBuilder | undefined> => {
+  const start = async (place: string, customer: Customer): Promise<OwnBuilder | undefined> => {
     const mayContain = performance.now() >= containAt;
     try {
       await prepared();
-      const builder = await options.start({ directory: place, mayContain, together });
+      const builder = await options.start({ directory: place, mayContain, together, customer });
       if (builder?.mayContainLater && mayContain) {
         containAt = performance.now() + retryMs;
         log.warn({ nextTryMs: retryMs }, 'the contained builder does not start');
@@ -176,9 +177,9 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     await own.refresh();
   };
 
-  const begin = (name: string, isAlone: boolean): Place => {
+  const begin = (name: string, { isAlone, customer }: TrustDomain): Place => {
     const state = join(directory, name);
-    const builder = Promise.resolve(leaving.get(state)).then(() => start(state));
+    const builder = Promise.resolve(leaving.get(state)).then(() => start(state, customer));
     const place: Place = {
       name,
       isAlone,
@@ -221,7 +222,7 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     const known = places.get(name);
     if (known) await refresh(known);
     if (isClosed) return undefined;
-    const place = places.get(name) ?? begin(name, domain.isAlone);
+    const place = places.get(name) ?? begin(name, domain);
     return hold(place, async () => {
       const builder = await place.builder;
       if (!builder || isClosed) return undefined;

@@ -8,7 +8,7 @@ import { startContained } from '../contained/contained-builder.ts';
 import type { ContainmentOptions } from '../contained/containment.ts';
 import { obstacleToContainment } from '../contained/requirements.ts';
 import { builderConfiguration } from './builder-configuration.ts';
-import { type OwnBuilder, runBuilder } from './builder-process.ts';
+import { memoryOfDaemon, type OwnBuilder, runBuilder } from './builder-process.ts';
 import { findProgram } from './find-program.ts';
 import { releaseMounts } from './stale-mounts.ts';
 
@@ -93,7 +93,7 @@ export function builderPath({
 async function startPlain(
   program: string,
   path: string,
-  { directory, plainHttp, log }: OwnBuilderOptions,
+  { directory, plainHttp, containment, log }: OwnBuilderOptions,
 ): Promise<OwnBuilder> {
   await mkdir(directory, { recursive: true });
   const release = async () => void (await releaseMounts(await realpath(directory)));
@@ -108,9 +108,10 @@ async function startPlain(
     builderConfiguration({ root, folder, plainHttp }, ['networkMode = "host"']),
   );
   // The builder must not outlive this process, however this process ends: the next one needs its state.
-  const command = [...leash(path), ...namespace(path), program, '--config', config];
+  const command = [...leash(path), ...expendable, ...namespace(path), program, '--config', config];
   // Only root has another place for runtime files.
-  const env = { XDG_RUNTIME_DIR: folder, ...process.env, PATH: path };
+  const own = { XDG_RUNTIME_DIR: folder, ...(containment ? memoryOfDaemon(containment.each) : {}) };
+  const env = { ...own, ...process.env, PATH: path };
   const daemon = await runBuilder({ command, env, folder, log, onEnd: release });
   log.info({ program, address: daemon.address }, 'buildkitd started');
   return {
@@ -132,6 +133,9 @@ function leash(path: string): string[] {
   // The setpriv of busybox has fewer options.
   return spawnSync(setpriv, [...command.slice(1), 'true']).status === 0 ? command : [];
 }
+
+/** The first words of a command whose rest the kernel ends before this process when the machine has no memory left. */
+const expendable = ['sh', '-c', 'echo 500 > /proc/self/oom_score_adj; exec "$0" "$@"'];
 
 /** Returns the first words of a command that runs the rest as root of its own namespace. */
 function namespace(path: string): string[] {

@@ -1,6 +1,7 @@
 import type { Tally } from '../../../foundation/telemetry/tally.ts';
 import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
 import { Turns } from '../../../upstream/transport/turns.ts';
+import { mayDependOnPython } from '../../conda-package.ts';
 import type { FetchArchive } from '../fetching/archive-fetch.ts';
 import type { KeptLayers } from '../kept-layers.ts';
 import { type LayerSubject, madeLayerKeys, otherLayerKey, packageLayerKey } from '../layer-key.ts';
@@ -105,11 +106,21 @@ export function createPackageMaker({
       const key = packageLayerKey(subject);
       const there = await use(key, subject);
       tally.add('package layers', there ? 'kept' : 'made');
-      const layer = there ?? (await share(key, signal, stop => make(key, subject, stop)));
+      const layer =
+        there ?? (await share(workKey(key, subject), signal, stop => make(key, subject, stop)));
       return { ...layer, key, subject, facts: layer.facts ?? '{}' };
     },
     progressOf: key => running.get(key),
   };
+}
+
+/**
+ * Returns the key of work that callers share: with all that makes it fail. A channel can name the archive of another one, and lie
+ * about it: its callers must not fail the work of others.
+ */
+function workKey(key: string, { package: it }: LayerSubject): string {
+  const { name, version, build, fileName, size } = it;
+  return JSON.stringify([key, name, version, build, fileName, size, mayDependOnPython(it)]);
 }
 
 /** Returns what is known about a package whose layer is here. */

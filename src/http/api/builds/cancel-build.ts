@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
+import type { Requester } from '../../../builds/asker.ts';
 import type { Builds, Cancellation } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { requireScope } from '../../../platform/token-rights.ts';
+import { limitsIn, requireScope } from '../../../platform/token-rights.ts';
 import type { Caller } from '../../../request/container-request.ts';
 import type { NoteDeed } from '../../callers/audit-notes.ts';
 import type { RequireAdministrator } from '../../callers/basic-auth.ts';
@@ -13,9 +14,9 @@ export interface CancelDeps {
   readonly noteDeed: NoteDeed;
 }
 
-/** Returns the caller as builds record their owners. */
-export function ownerOf({ user, address }: Pick<Caller, 'user' | 'address'>): string {
-  return user ?? networkOf(address);
+/** Returns the caller as builds record who has requested them. */
+export function requesterOf({ user, address, rights }: Caller): Requester {
+  return { owner: user ?? networkOf(address), limits: limitsIn(rights) };
 }
 
 /** Cancels a build for a caller who requested it, or for an administrator. Throws a `Fault`: 403, 404. */
@@ -25,12 +26,12 @@ export async function cancelBuild(
   buildId: string,
   { builds, requireAdministrator, noteDeed }: CancelDeps,
 ): Promise<{ readonly id: string; readonly outcome: Cancellation }> {
-  const owner = ownerOf(caller);
+  const requester = requesterOf(caller);
   const { id } = await builds.get(buildId);
-  const isOwn = await builds.isAsker(id, owner);
+  const isOwn = await builds.isAsker(id, requester);
   if (isOwn) requireScope(caller.rights, 'build');
   else await requireAdministrator(request, 'site').catch(refuseCancel);
-  const outcome = await builds.cancel(id, isOwn ? owner : undefined);
+  const outcome = await builds.cancel(id, isOwn ? requester : undefined);
   if (outcome === 'cancelled') noteDeed(request, 'build.cancel', id);
   return { id, outcome };
 }

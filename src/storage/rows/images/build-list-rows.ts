@@ -3,7 +3,10 @@ import type { BuildRow } from './build-rows.ts';
 
 /** A build as a list shows it: without its plan. */
 export interface ListedBuild
-  extends Pick<BuildRow, 'id' | 'target' | 'createdAt' | 'startedAt' | 'finishedAt' | 'succeeded'> {
+  extends Pick<
+    BuildRow,
+    'id' | 'target' | 'owner' | 'grant' | 'createdAt' | 'startedAt' | 'finishedAt' | 'succeeded'
+  > {
   /** Place in the list. */
   readonly row: number;
   /** `dockerfile`, `definition`, `conda`, or `image`; `recipe` for builds of early versions. */
@@ -27,14 +30,15 @@ export interface BuildListStore {
   list(query: BuildListQuery): Promise<ListedBuild[]>;
 }
 
-type StoredBuild = Omit<ListedBuild, 'succeeded' | 'platforms' | 'isSif'> & {
+type StoredBuild = Omit<ListedBuild, 'owner' | 'succeeded' | 'platforms' | 'isSif'> & {
+  readonly owner: string | null;
   readonly succeeded: number | null;
   readonly platforms: string | null;
   readonly isSif: number;
 };
 
 export function createBuildListStore(database: RowDatabase): BuildListStore {
-  const select = `SELECT rowid AS row, id, target, created_at AS createdAt, started_at AS startedAt,
+  const select = `SELECT rowid AS row, id, target, owner, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt,
       finished_at AS finishedAt, succeeded, json_extract(plan, '$.origin.platforms') AS platforms,
       COALESCE(json_extract(plan, '$.origin.recipe'), json_extract(plan, '$.origin.kind')) AS kind,
       json_type(plan, '$.sif') IS NOT NULL AS isSif
@@ -66,6 +70,7 @@ export function createBuildListStore(database: RowDatabase): BuildListStore {
       };
       return (await database.read(statementOf(query).all(given))).map(row => ({
         ...row,
+        owner: row.owner ?? '',
         succeeded: row.succeeded === null ? null : row.succeeded === 1,
         platforms: row.platforms === null ? [] : (JSON.parse(row.platforms) as string[]),
         isSif: row.isSif === 1,

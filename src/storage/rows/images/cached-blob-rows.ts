@@ -1,7 +1,8 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { Change, RowDatabase } from '../driver/row-database.ts';
+import type { RowDatabase } from '../driver/row-database.ts';
 import { atLast } from '../driver/together.ts';
+import { createNotedChanges } from '../noted-changes.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { condemnSql, isHeldSql } from './content-rows.ts';
 
@@ -105,7 +106,7 @@ export function createCachedBlobStore(database: RowDatabase): CachedBlobStore {
   // Recently adopted content: a copy of it may be on its way in or out.
   const adopted = boundedCache<Digest, true>(mostAdopted);
   // Readers of the copy do not wait for the write.
-  const note = (work: Change<void>): void => void database.commit(work).catch(() => {});
+  const { note, ended } = createNotedChanges(database);
   return {
     enter: ({ digest, size, places, at, wasHere }) =>
       database.commit(function* () {
@@ -121,7 +122,11 @@ export function createCachedBlobStore(database: RowDatabase): CachedBlobStore {
     isFrom: async (digest, place) => (await database.read(isFrom.get(digest, place))) !== undefined,
     addSource: (digest, place) => note(() => addSource.run({ place, digest })),
     total: async () => Number(await database.read(total.get())),
-    oldest: (from = 0) => database.read(oldest.get(from)),
+    async oldest(from = 0) {
+      // A copy that was just used is not the oldest one.
+      await ended();
+      return database.read(oldest.get(from));
+    },
     drop: digest =>
       database.commit(function* () {
         const isMere = (yield* isMereCopy.get(digest)) !== undefined;
