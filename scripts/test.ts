@@ -1,37 +1,83 @@
 /**
- * Runs the tests: `npm test` runs all of them, `npm test -- test/oci` those in a folder or file.
- * First installs the tools that these tests need and that are missing.
+ * Runs the tests: `npm test` runs all of them, `npm test -- test/oci` those in a folder or file. `npm run test:fast`
+ * runs those that need no program but Node. First installs the tools that these tests need and that are missing. Ends
+ * with the files that took the most time.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
+import { run } from 'node:test';
+import { spec } from 'node:test/reporters';
+import { parseArgs } from 'node:util';
 import { runFolderVariable } from '../test/world/run-folder.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
+import { type FileTimes, timesVariable } from '../test/world/times.ts';
 import { neededTools } from './needed-tools.ts';
 
-const folders = process.argv.slice(2);
-const files = (folders.length > 0 ? folders : ['test']).flatMap(path =>
-  statSync(path).isDirectory() ? globSync(`${path}/**/*.test.ts`) : [path],
+const options = { fast: { type: 'boolean', default: false } } as const;
+const { values, positionals } = parseArgs({ options, allowPositionals: true });
+const found = (positionals.length > 0 ? positionals : ['test']).flatMap(path =>
+  statSync(path).isDirectory() ? globSync(`${path}/**/*.test.ts`).sort() : [path],
 );
+const needsTools = (file: string) => neededTools([file]).length > 0;
+const [slow = [], fast = []] = [true, false].map(is => found.filter(one => needsTools(one) === is));
+// The short ones come last, so that no long one runs alone at the end.
+const files = values.fast ? fast : [...slow, ...fast];
 
-// Each file is a process, which would compile the same modules again.
-const env = {
-  ...process.env,
-  [runFolderVariable]: (await makeTempDir('run')).path,
+const folder = await makeTempDir('run');
+const record = folder.join('times');
+Object.assign(process.env, {
+  [runFolderVariable]: folder.path,
+  [timesVariable]: record,
+  // Each file is a process, which would compile the same modules again.
   NODE_COMPILE_CACHE: join(import.meta.dirname, '../node_modules/.cache/tests'),
-};
-
-const run = (args: readonly string[]): number =>
-  spawnSync(process.execPath, args, { stdio: 'inherit', env }).status ?? 1;
+});
 
 const tools = neededTools(files);
-const installed = tools.length > 0 ? run(['scripts/tools.ts', ...tools]) : 0;
-// Tests wait for programs and pauses: three lanes leave a sixth of two processors idle.
-const lanes = Math.min(4, availableParallelism() + 2);
-// A test that hangs fails, and the others still run. The longest takes two minutes.
-const options = [`--test-concurrency=${lanes}`, '--test-timeout=900000', '--test-reporter=spec'];
-const guard = ['--import', './bin/own-imports.js', '--import', './test/world/left-open.ts'];
-// As in the server. Garbage collection in the default young generation holds the event loop for 10 ms and more.
-const memory = ['--max-semi-space-size=4'];
-process.exitCode = installed || run([...memory, ...guard, '--test', ...options, ...files.sort()]);
+const { status } =
+  tools.length > 0
+    ? spawnSync(process.execPath, ['scripts/tools.ts', ...tools], { stdio: 'inherit' })
+    : { status: 0 };
+if (status !== 0) process.exit(status ?? 1);
+
+const preloaded = ['bin/own-imports.js', 'test/world/left-open.ts', 'test/world/times.ts'];
+const began = performance.now();
+const interrupted = new AbortController();
+for (const name of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(name, () => {
+    process.exitCode = 1;
+    interrupted.abort();
+  });
+}
+const tests = run({
+  files,
+  signal: interrupted.signal,
+  // Tests wait for programs and pauses: three lanes leave a sixth of two processors idle.
+  concurrency: Math.min(4, availableParallelism() + 2),
+  // A test that hangs fails, and the others still run. The longest takes two minutes.
+  timeout: 900_000,
+  execArgv: [
+    // As in the server. Garbage collection in the default young generation holds the event loop for 10 ms and more.
+    '--max-semi-space-size=4',
+    ...preloaded.flatMap(file => ['--import', `./${file}`]),
+  ],
+});
+tests.on('test:fail', ({ todo }) => {
+  if (todo === undefined || todo === false) process.exitCode = 1;
+});
+for await (const text of tests.compose(spec())) process.stdout.write(text);
+
+// The end of a run that has failed says why.
+if (process.exitCode !== undefined) process.exit();
+const lines = (await readFile(record, 'utf8')).split('\n').filter(Boolean);
+const times = lines.map(line => JSON.parse(line) as FileTimes);
+times.sort((one, other) => other.processorSeconds - one.processorSeconds);
+const sum = times.reduce((total, { processorSeconds }) => total + processorSeconds, 0);
+const columns = (...seconds: readonly number[]) =>
+  seconds.map(value => value.toFixed(1).padStart(9)).join('');
+console.log(`\n  elapsed processor  (s)\n${columns((performance.now() - began) / 1000, sum)}  all`);
+for (const { file, elapsedSeconds, processorSeconds } of times.slice(0, 40)) {
+  console.log(`${columns(elapsedSeconds, processorSeconds)}  ${relative('.', file)}`);
+}
