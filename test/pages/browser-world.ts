@@ -43,7 +43,7 @@ export interface OpenTab extends AsyncDisposable {
 
 export async function startBrowser(): Promise<TestBrowser> {
   const browser: Browser = await chromium.launch({
-    executablePath: requireCommand('chromium'),
+    executablePath: requireCommand('chromium-headless-shell'),
     args: ['--no-sandbox', '--disable-dev-shm-usage'],
   });
   return {
