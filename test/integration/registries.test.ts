@@ -1,16 +1,17 @@
 /** Registries of every kind of authentication, with TLS and behind a mirror. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { makeImage, pushCorpus } from '../corpus/corpus.ts';
 import { Pusher } from '../corpus/push.ts';
 import { pull } from '../world/clients.ts';
 import { type Registry, type RegistryOptions, startRegistry } from '../world/registry.ts';
-import { openRoot } from '../world/root.ts';
-import { type Sluice, type SluiceOptions, startSluice } from '../world/sluice.ts';
+import { openRoot, type Root } from '../world/root.ts';
+import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { assertSuccess, plainRegistries } from './served.ts';
+import type { TokenOptions } from '../world/token-service.ts';
+import { assertSuccess } from './served.ts';
 
 const image = 'corpus/cfg:full';
 
@@ -22,11 +23,11 @@ async function startFilled(options: RegistryOptions): Promise<Registry> {
 }
 
 /** The settings of one registry; its token service is on another port and must be named too. */
-function settings(registry: Registry, more: object = {}): object {
+function settings(registry: Registry, more: object = {}): Record<string, object> {
   const { host, certificates, tokenService } = registry;
   const scheme = certificates ? {} : { plainHttp: true };
   const tokens = tokenService ? { tokenHosts: [new URL(tokenService.realm).host] } : {};
-  return { registries: { [host]: { ...scheme, ...tokens, ...more } } };
+  return { [host]: { ...scheme, ...tokens, ...more } };
 }
 
 /** Credentials that serve everybody. */
@@ -34,71 +35,127 @@ function account({ username, password }: Registry) {
   return { username, password, anonymous: true };
 }
 
-/** Requests the image with a change and pulls it with skopeo, which does not know the registry. */
-async function pullThrough(registry: Registry, options: SluiceOptions): Promise<void> {
-  await using sluice = await startSluice(options);
-  await using root = await openRoot('bookworm');
-  await pullOnce(registry, sluice, root);
+const wrongPassword = 'not this one';
+
+/** A registry, and its settings in the configuration that one server has for all of them. */
+interface Kind {
+  readonly options: RegistryOptions;
+  settings(registry: Registry): Readonly<Record<string, object>>;
 }
 
-async function pullOnce(
-  { host }: Registry,
-  sluice: Sluice,
-  root: Awaited<ReturnType<typeof openRoot>>,
-): Promise<void> {
-  const { targetImage } = await sluice.request({
-    containerImage: `${host}/${image}`,
-    containerConfig: { env: ['A=1'] },
-  });
-  assertSuccess(await pull(root, 'skopeo', targetImage));
+function kindOf(options: RegistryOptions, more = (_: Registry): object => ({})): Kind {
+  return { options, settings: registry => settings(registry, more(registry)) };
 }
+
+const withAccount = (options: RegistryOptions) => kindOf(options, account);
+const withWrong = (options: RegistryOptions) =>
+  kindOf(options, registry => ({ ...account(registry), password: wrongPassword }));
+const withToken = (token: TokenOptions) => withAccount({ auth: 'bearer', token });
+
+const kinds = {
+  open: kindOf({}),
+  basic: withAccount({ auth: 'basic' }),
+  'basic, wrong': withWrong({ auth: 'basic' }),
+  'basic, missing': kindOf({ auth: 'basic' }),
+  'bearer, wrong': withWrong({ auth: 'bearer' }),
+  'bearer, missing': kindOf({ auth: 'bearer' }),
+  token: withToken({ answer: 'token' }),
+  access_token: withToken({ answer: 'access_token' }),
+  both: withToken({ answer: 'both' }),
+  everybody: kindOf({ auth: 'bearer', token: { anonymousPull: true } }),
+  'one token': withToken({ tellsExpiry: false }),
+  'expires at the stated time': withToken({ expiresInSeconds: 2 }),
+  // A client must assume 60 seconds then: only the registry's 401 shows the end.
+  'is refused early': withToken({ expiresInSeconds: 2, tellsExpiry: false }),
+  'bearer over TLS': {
+    options: { auth: 'bearer', tls: true },
+    settings(registry) {
+      const ca = registry.certificates?.authority;
+      const tokenHost = new URL(registry.tokenService?.realm ?? '').host;
+      return { ...settings(registry, { ...account(registry), ca }), [tokenHost]: { ca } };
+    },
+  },
+  TLS: kindOf({ tls: true }, ({ certificates }) => ({ ca: certificates?.authority })),
+  'TLS, untrusted': kindOf({ tls: true }),
+  unconfigured: { options: {}, settings: () => ({}) },
+} as const satisfies Readonly<Record<string, Kind>>;
 
 suite('registries', { concurrency: 2 }, () => {
-  test('without authentication', async () => {
-    await using registry = await startFilled({});
-    await pullThrough(registry, { config: settings(registry) });
+  const started = new AsyncDisposableStack();
+  const registries = new Map<string, Registry>();
+  let hub: Registry;
+  let sluice: Sluice;
+  let root: Root;
+
+  before(async () => {
+    root = started.use(await openRoot('bookworm'));
+    hub = started.use(await startRegistry());
+    const configured: object[] = [settings(hub)];
+    for (const [name, kind] of Object.entries(kinds)) {
+      const registry = started.use(await startFilled(kind.options));
+      registries.set(name, registry);
+      configured.push(kind.settings(registry));
+    }
+    const mirrored = { 'docker.io': { mirrors: [hub.host] } };
+    sluice = started.use(
+      await startSluice({ config: { registries: Object.assign({}, mirrored, ...configured) } }),
+    );
   });
+  after(() => started.disposeAsync());
+
+  const registryOf = (name: keyof typeof kinds): Registry => {
+    const registry = registries.get(name);
+    if (registry === undefined) throw new Error(`${name} was not started`);
+    return registry;
+  };
+
+  /** Requests the image with a change and pulls it with skopeo, which does not know the registry. */
+  async function pullThrough({ host }: Registry, server = sluice): Promise<void> {
+    const { targetImage } = await server.request({
+      containerImage: `${host}/${image}`,
+      containerConfig: { env: ['A=1'] },
+    });
+    assertSuccess(await pull(root, 'skopeo', targetImage));
+  }
+
+  test('without authentication', () => pullThrough(registryOf('open')));
 
   suite('basic authentication, with credentials', () => {
     const dockerConfig = ({ host, username, password }: Registry) => {
       const auth = Buffer.from(`${username}:${password}`).toString('base64');
       return JSON.stringify({ auths: { [host]: { auth } } });
     };
+    const anonymous = (registry: Registry) => settings(registry, { anonymous: true });
 
-    test('from the configuration', async () => {
-      await using registry = await startFilled({ auth: 'basic' });
-      await pullThrough(registry, { config: settings(registry, account(registry)) });
-    });
+    test('from the configuration', () => pullThrough(registryOf('basic')));
 
     test('from DOCKER_AUTH_CONFIG', async () => {
-      await using registry = await startFilled({ auth: 'basic' });
-      await pullThrough(registry, {
-        config: settings(registry, { anonymous: true }),
+      const registry = registryOf('basic');
+      await using other = await startSluice({
+        config: { registries: anonymous(registry) },
         env: { DOCKER_AUTH_CONFIG: dockerConfig(registry) },
       });
+      await pullThrough(registry, other);
     });
 
     test("from Docker's configuration file", async () => {
-      await using registry = await startFilled({ auth: 'basic' });
+      const registry = registryOf('basic');
       await using directory = await makeTempDir('docker-config');
-      await writeFile(directory.join('config.json'), dockerConfig(registry));
-      await pullThrough(registry, {
-        config: {
-          ...settings(registry, { anonymous: true }),
-          dockerConfig: directory.join('config.json'),
-        },
+      const path = directory.join('config.json');
+      await writeFile(path, dockerConfig(registry));
+      await using other = await startSluice({
+        config: { registries: anonymous(registry), dockerConfig: path },
       });
+      await pullThrough(registry, other);
     });
 
     for (const auth of ['basic', 'bearer'] as const) {
       test(`wrong or missing with ${auth}: 403 with a sentence`, async () => {
-        await using registry = await startFilled({ auth });
-        const wrong = { ...account(registry), password: 'not this one' };
-        for (const [more, why] of [
-          [wrong, /the credentials configured for/],
-          [{}, /has no credentials for|refused an anonymous request/],
+        for (const [kind, why] of [
+          ['wrong', /the credentials configured for/],
+          ['missing', /has no credentials for|refused an anonymous request/],
         ] as const) {
-          await using sluice = await startSluice({ config: settings(registry, more) });
+          const registry = registryOf(`${auth}, ${kind}`);
           const answer = await sluice.fetch('/v1alpha2/container', {
             method: 'POST',
             headers: { 'content-type': 'application/json' },
@@ -107,8 +164,8 @@ suite('registries', { concurrency: 2 }, () => {
           const { message } = (await answer.json()) as { message: string };
           assert.equal(answer.status, 403, message);
           assert.match(message, why);
-          assert.ok(!message.includes(wrong.password));
-          assert.ok(!sluice.output().includes(wrong.password));
+          assert.ok(!message.includes(wrongPassword));
+          assert.ok(!sluice.output().includes(wrongPassword));
         }
       });
     }
@@ -117,41 +174,33 @@ suite('registries', { concurrency: 2 }, () => {
   suite('bearer authentication', () => {
     for (const answer of ['token', 'access_token', 'both'] as const) {
       test(`with a service that answers with ${answer}`, async () => {
-        await using registry = await startFilled({ auth: 'bearer', token: { answer } });
-        await pullThrough(registry, { config: settings(registry, account(registry)) });
+        const registry = registryOf(answer);
+        await pullThrough(registry);
         const { questions = [] } = registry.tokenService ?? {};
         assert.deepEqual(questions.at(-1)?.scopes, ['repository:corpus/cfg:pull']);
       });
     }
 
     test('without credentials, where everybody may pull', async () => {
-      await using registry = await startFilled({ auth: 'bearer', token: { anonymousPull: true } });
-      await pullThrough(registry, { config: settings(registry) });
+      const registry = registryOf('everybody');
+      await pullThrough(registry);
       assert.equal(registry.tokenService?.questions.at(-1)?.username, undefined);
     });
 
     test('with one token for all requests of a repository', async () => {
-      await using registry = await startFilled({ auth: 'bearer', token: { tellsExpiry: false } });
+      const registry = registryOf('one token');
       const asked = registry.tokenService?.questions.length ?? 0;
-      await pullThrough(registry, { config: settings(registry, account(registry)) });
+      await pullThrough(registry);
       assert.equal(registry.tokenService?.questions.length, asked + 1);
     });
 
-    for (const [what, token] of [
-      ['expires at the stated time', { expiresInSeconds: 2 }],
-      // A client must assume 60 seconds then: only the registry's 401 shows the end.
-      ['is refused early', { expiresInSeconds: 2, tellsExpiry: false }],
-    ] as const) {
+    for (const what of ['expires at the stated time', 'is refused early'] as const) {
       test(`with a new token when the old one ${what}`, async () => {
-        await using registry = await startFilled({ auth: 'bearer', token });
-        await using sluice = await startSluice({
-          config: settings(registry, account(registry)),
-        });
-        await using root = await openRoot('bookworm');
-        await pullOnce(registry, sluice, root);
+        const registry = registryOf(what);
+        await pullThrough(registry);
         const asked = registry.tokenService?.questions.length ?? 0;
         await setTimeout(3000);
-        await pullOnce(registry, sluice, root);
+        await pullThrough(registry);
         const questions = registry.tokenService?.questions ?? [];
         assert.ok(questions.length > asked, 'a new token was requested');
         const refused = questions.filter(({ status }) => status !== 200);
@@ -159,33 +208,19 @@ suite('registries', { concurrency: 2 }, () => {
       });
     }
 
-    test('over TLS, the token service too', async () => {
-      await using registry = await startFilled({ auth: 'bearer', tls: true });
-      const ca = registry.certificates?.authority;
-      const { registries } = settings(registry, { ...account(registry), ca }) as {
-        registries: Record<string, object>;
-      };
-      const tokenHost = new URL(registry.tokenService?.realm ?? '').host;
-      await pullThrough(registry, {
-        config: { registries: { ...registries, [tokenHost]: { ca } } },
-      });
-    });
+    test('over TLS, the token service too', () => pullThrough(registryOf('bearer over TLS')));
   });
 
   test('TLS of a private authority is trusted only if it is configured', async () => {
-    await using registry = await startFilled({ tls: true });
-    const ca = registry.certificates?.authority;
-    await pullThrough(registry, { config: settings(registry, { ca }) });
-    await using sluice = await startSluice({ config: settings(registry) });
+    await pullThrough(registryOf('TLS'));
     await assert.rejects(
-      sluice.request({ containerImage: `${registry.host}/${image}` }),
+      sluice.request({ containerImage: `${registryOf('TLS, untrusted').host}/${image}` }),
       /400: .*certificate that is not trusted.*\.ca/,
     );
   });
 
   test('an unconfigured registry at a loopback address is refused', async () => {
-    await using registry = await startFilled({});
-    await using sluice = await startSluice();
+    const registry = registryOf('unconfigured');
     await assert.rejects(
       sluice.request({ containerImage: `${registry.host}/${image}` }),
       /400: .*loopback.*registries\.127\.0\.0\.1:\d+\.allowPrivateAddress/,
@@ -197,15 +232,10 @@ suite('registries', { concurrency: 2 }, () => {
   });
 
   test('a mirror of Docker Hub is used under every name of Docker Hub', async () => {
-    await using registry = await startRegistry();
-    const pusher = await Pusher.open(registry, 'library/alpine');
+    const pusher = await Pusher.open(hub, 'library/alpine');
     const base = await makeImage('multi:index');
     await pusher.push(base, 'latest');
     await pusher.close();
-    const { registries } = plainRegistries(registry.host) as { registries: object };
-    const mirrored = { registries: { ...registries, 'docker.io': { mirrors: [registry.host] } } };
-    await using sluice = await startSluice({ config: mirrored });
-    await using root = await openRoot('bookworm');
     const names = [
       ...['alpine', 'library/alpine', 'docker.io/alpine', 'docker.io/library/alpine'],
       ...['index.docker.io/library/alpine', 'registry-1.docker.io/library/alpine'],
