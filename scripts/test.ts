@@ -54,8 +54,8 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) {
 const tests = run({
   files,
   signal: interrupted.signal,
-  // Tests wait for programs and pauses: three lanes leave a sixth of two processors idle.
-  concurrency: Math.min(4, availableParallelism() + 2),
+  // Tests wait for programs, disks and pauses: with four lanes, a sixth of two processors was idle.
+  concurrency: Math.min(6, availableParallelism() + 3),
   // A test that hangs fails, and the others still run. The longest takes two minutes.
   timeout: 900_000,
   execArgv: [
