@@ -76,7 +76,10 @@ suite('steps with secrets', { concurrency: 1 }, () => {
   });
   after(() => world?.[Symbol.asyncDispose]());
 
-  /** Returns who sees the text in a build of the Dockerfile without secrets: users, strangers, and Ada in another build. */
+  /**
+   * Returns who sees the text in the log or the files of a build of the Dockerfile without secrets: users, strangers, and
+   * Ada in another build.
+   */
   const finders = async (secret: string, dockerfile: string, fields = {}) => {
     const found: string[] = [];
     for (const person of attackers) {
@@ -99,7 +102,7 @@ suite('steps with secrets', { concurrency: 1 }, () => {
           secrets: { tok: base64(secret) },
         });
         assert.equal(image(made).files.get('/out'), secret, 'control: the step writes the secret');
-        const text = `${head}${from}${attacker(take)}\nRUN cat /out\n`;
+        const text = `${head}${from}${attacker(take)}\n`;
         assert.deepEqual(await finders(secret, text, fields), [], 'have the secret');
         const own = { ...fields, secrets: { tok: base64('mine') } };
         assert.equal(image(await world.build('eve', text, own)).files.get('/out'), 'mine');
@@ -114,7 +117,7 @@ suite('steps with secrets', { concurrency: 1 }, () => {
     const from = `FROM ${await world.push(world.open, 'trigger', bait)}\n`;
     const made = await world.build('ada', from, { secrets: { tok: base64(secret) } });
     assert.equal(image(made).files.get('/out'), secret, 'control: the step writes the secret');
-    const found = await finders(secret, `${from}RUN cat /out\n`);
+    const found = await finders(secret, from);
     assert.deepEqual(found, [], 'have the secret');
   });
 
@@ -136,7 +139,7 @@ suite('steps with secrets', { concurrency: 1 }, () => {
       const made = await world.build('ada', `${from}RUN --mount=${agent} ${take}\n`, { ssh });
       const fetched = image(made).files.get('/out')?.trim() ?? '';
       assert.match(fetched, /^[0-9a-f-]{36}$/, 'control: the step uses the key');
-      const found = await finders(fetched, `${from}${attacker(take)}\nRUN cat /out\n`);
+      const found = await finders(fetched, `${from}${attacker(take)}\n`);
       assert.deepEqual(found, [], 'have what the key fetched');
     });
   }
@@ -145,11 +148,7 @@ suite('steps with secrets', { concurrency: 1 }, () => {
     test(`simultaneous builds of ada and ${other} with the same step see their own secrets`, async () => {
       const [secret, take] = [randomUUID(), taking()];
       // The second joins the step while the first runs it.
-      const lines = [
-        `FROM ${world.base}`,
-        `RUN --mount=${mount} echo begun; sleep 4; ${take}`,
-        'RUN cat /out',
-      ];
+      const lines = [`FROM ${world.base}`, `RUN --mount=${mount} echo begun; sleep 4; ${take}`];
       const first = await world.start('ada', lines, { secrets: { tok: base64(secret) } });
       await eventually('the step runs', async () =>
         /^#\d+ [\d.]+ begun$/m.test(await world.logOf(first)),
@@ -166,7 +165,6 @@ suite('steps with secrets', { concurrency: 1 }, () => {
     const lines = [
       `FROM ${world.base}`,
       `RUN --mount=type=cache,target=/kept --mount=${mount} cat /tok >> /kept/tok; cat /kept/tok > /out; : ${randomUUID()}`,
-      'RUN cat /out',
     ];
     // Both name the same recipe, also by its key.
     const fields = { buildRepository: `${world.open.host}/mounts`, labels: {} };
