@@ -18,7 +18,7 @@ suite('proxies in build arguments', { concurrency: 1 }, () => {
   test('control: each caller has a cache', () => requireCache(world, 'ada', 'eve', 'stranger'));
 
   /** A step whose result depends on the proxies, as that of each download does. */
-  const step = () => [`FROM ${world.base}`, `RUN env > /seen; : ${randomUUID()}`, 'RUN cat /seen'];
+  const step = () => [`FROM ${world.base}`, `RUN env > /seen; : ${randomUUID()}`];
 
   for (const name of names) {
     test(`what a step made with ${name} is not in a build of others`, async () => {
