@@ -67,6 +67,10 @@ const tests = run({
 tests.on('test:fail', ({ todo }) => {
   if (todo === undefined || todo === false) process.exitCode = 1;
 });
+let counted: { readonly [name: string]: number } = {};
+tests.on('test:summary', ({ file, counts }) => {
+  if (file === undefined) counted = counts;
+});
 for await (const text of tests.compose(spec())) process.stdout.write(text);
 
 // The end of a run that has failed says why.
@@ -78,6 +82,11 @@ const sum = times.reduce((total, { processorSeconds }) => total + processorSecon
 const columns = (...seconds: readonly number[]) =>
   seconds.map(value => value.toFixed(1).padStart(9)).join('');
 console.log(`\n  elapsed processor  (s)\n${columns((performance.now() - began) / 1000, sum)}  all`);
-for (const { file, elapsedSeconds, processorSeconds } of times.slice(0, 40)) {
+for (const { file, elapsedSeconds, processorSeconds } of times.slice(0, 25)) {
   console.log(`${columns(elapsedSeconds, processorSeconds)}  ${relative('.', file)}`);
 }
+// The last line has the counts, as that of `node --test`. A run with a failure does not come here.
+const { tests: count = 0, passed = 0, cancelled = 0, skipped = 0 } = counted;
+console.log(
+  `\nℹ tests ${count}, pass ${passed}, fail 0, cancelled ${cancelled}, skipped ${skipped}`,
+);
