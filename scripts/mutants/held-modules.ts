@@ -1,0 +1,76 @@
+/** A module, and the tests that must fail when something in it is changed. */
+export interface HeldModule {
+  readonly file: string;
+  /** Unit tests: they start no servers and take about a second, the fastest first. */
+  readonly tests: readonly string[];
+  /** What no test needs to notice: a change, as `npm run mutants` prints it, or the name of a constant. With the reason. */
+  readonly equal?: readonly (readonly [what: string, reason: string])[];
+}
+
+export const heldModules: readonly HeldModule[] = [
+  {
+    file: 'src/oci/digest.ts',
+    tests: ['test/oci/digest.test.ts'],
+    equal: [["digest.indexOf(':'): indexOf -> lastIndexOf", 'a digest has one colon']],
+  },
+  {
+    file: 'src/upstream/transport/address-guard.ts',
+    tests: ['test/upstream/address-guard.test.ts'],
+    equal: [
+      ['4 -> 3', '224.0.0.0/3 is 224.0.0.0/4 and 240.0.0.0/4'],
+      ["address.replace(/%.*/s, '') -> address", 'lists of addresses ignore zones as well'],
+    ],
+  },
+  { file: 'src/upstream/transport/redirect.ts', tests: ['test/upstream/redirect.test.ts'] },
+  { file: 'src/builds/plan/build-key.ts', tests: ['test/builds/build-key.test.ts'] },
+  { file: 'src/builds/domain.ts', tests: ['test/builds/trust-domain.test.ts'] },
+  { file: 'src/builds/limits/keep-times.ts', tests: ['test/builds/keep-times.test.ts'] },
+  {
+    file: 'src/request/tokens/token-registry.ts',
+    tests: ['test/request/token-registry.test.ts'],
+    equal: [
+      ['answerMs', 'how long a pull waits is tuned'],
+      ['cachedBytes', 'the size of a cache'],
+      ['mostUnclear', 'the size of a cache'],
+      ['1000 -> 1001', 'an estimate'],
+      ['1000 -> 999', 'an estimate'],
+      ['0 -> 1', 'where the count of revocations begins, which is only compared'],
+      ['1 -> 2', 'the same count'],
+      ['revocations += 1 -> revocations -= 1', 'the same count'],
+      ['ref: false -> (nothing)', 'the process would end a second later'],
+      ['unclear.delete(id); -> ;', 'saves a look-up'],
+      ['live.delete(id); -> ;', 'saves memory: what has ended is looked at again'],
+      ['/\\.\\d+Z$/ -> /\\.\\d+Z/', 'a time has one Z'],
+    ],
+  },
+  {
+    file: 'src/request/tokens/container-token.ts',
+    tests: ['test/request/container-token.test.ts'],
+  },
+  { file: 'src/request/served-name.ts', tests: ['test/request/find-served.test.ts'] },
+  { file: 'src/pull/pull-right.ts', tests: ['test/pull/pull-right.test.ts'] },
+  { file: 'src/pull/blobs/pulled-blob.ts', tests: ['test/pull/pulled-blob.test.ts'] },
+  { file: 'src/pull/blobs/relayed-blobs.ts', tests: ['test/pull/relayed-blobs.test.ts'] },
+  { file: 'src/http/registry/blobs/range.ts', tests: ['test/http/range.test.ts'] },
+  { file: 'src/http/registry/login/token-scope.ts', tests: ['test/http/token-scope.test.ts'] },
+  { file: 'src/http/gates/own-host.ts', tests: ['test/http/host-check.test.ts'] },
+  { file: 'src/hosted/rights.ts', tests: ['test/hosted/rights.test.ts'] },
+  { file: 'src/hosted/keeper.ts', tests: ['test/hosted/keeper.test.ts'] },
+  {
+    file: 'src/hosted/registry-tokens.ts',
+    tests: ['test/hosted/registry-tokens.test.ts', 'test/hosted/keeper.test.ts'],
+  },
+  { file: 'src/hosted/uploads/quota.ts', tests: ['test/hosted/quota-rules.test.ts'] },
+  { file: 'src/hosted/uploads/reservations.ts', tests: ['test/hosted/quota-rules.test.ts'] },
+  { file: 'src/platform/identities.ts', tests: ['test/platform/identities.test.ts'] },
+  { file: 'src/platform/token-rights.ts', tests: ['test/platform/token-rights.test.ts'] },
+  {
+    file: 'src/platform/credentials/registry-match.ts',
+    tests: ['test/platform/registry-match.test.ts'],
+  },
+  ...['text-patches', 'binary-patches', 'encoded-prefix', 'patched-bytes', 'shebang'].map(name => ({
+    file: `src/conda/installing/prefix/${name}.ts`,
+    tests: ['test/conda/installing/prefix.test.ts'],
+  })),
+  { file: 'src/images/sif/runtime/labels.ts', tests: ['test/sif/labels.test.ts'] },
+];
