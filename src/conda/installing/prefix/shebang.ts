@@ -1,6 +1,6 @@
 const maxShebangBytes = 127;
 // Path of the interpreter, and its options.
-const shebangPattern = /^#! *(\/(?:\\ |[^ \n\r\t])*)(.*)$/s;
+const shebangPattern = /^#! *(\/(?:\\ |[^ \n\r\t])*)(.*)/s;
 const pythonPattern = /^python(?:\d+(?:\.\d+)?)?$/;
 
 /**
