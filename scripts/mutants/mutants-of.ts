@@ -125,7 +125,14 @@ export function mutantsOf(source: SourceFile): Mutant[] {
     if (body.endsWith('$')) change(node, `/${body.slice(0, -1)}${flags}`);
   };
 
-  const visit = (node: Node): void => {
+  /** Changes a number or a text, shown with what it is part of. */
+  const literal = (node: Node, parent: Node, by: string) => {
+    const whole = textOf(parent);
+    const isShort = parent !== node && whole.length < 60;
+    replace(start(node), node.end, by, isShort ? `${whole}: ${textOf(node)}` : textOf(node));
+  };
+
+  const visit = (node: Node, parent: Node): void => {
     switch (node.kind) {
       case SyntaxKind.IfStatement:
       case SyntaxKind.WhileStatement:
@@ -167,13 +174,13 @@ export function mutantsOf(source: SourceFile): Mutant[] {
       }
       case SyntaxKind.NumericLiteral: {
         const number = Number(textOf(node).replaceAll('_', ''));
-        change(node, String(number + 1));
-        if (number > 0) change(node, String(number - 1));
+        literal(node, parent, String(number + 1));
+        if (number > 0) literal(node, parent, String(number - 1));
         break;
       }
       case SyntaxKind.StringLiteral:
       case SyntaxKind.NoSubstitutionTemplateLiteral:
-        if (textOf(node).length > 2) change(node, "''");
+        if (textOf(node).length > 2) literal(node, parent, "''");
         break;
       case SyntaxKind.TemplateExpression:
         template(node as TemplateExpression);
@@ -184,11 +191,11 @@ export function mutantsOf(source: SourceFile): Mutant[] {
     }
     if (isForPeople(node)) {
       const { expression, arguments: [kind] = [] } = node as NewExpression;
-      if (textOf(expression) === 'Fault' && kind) visit(kind);
+      if (textOf(expression) === 'Fault' && kind) visit(kind, kind);
       return;
     }
     node.forEachChild(child => {
-      if (!isType(child)) visit(child);
+      if (!isType(child)) visit(child, node);
     });
   };
 
@@ -202,7 +209,7 @@ export function mutantsOf(source: SourceFile): Mutant[] {
 
   source.forEachChild(statement => {
     constant = /^(?:export )?const (\w+)[^=]*=(?!.*=>)/.exec(textOf(statement))?.[1];
-    if (!isType(statement)) visit(statement);
+    if (!isType(statement)) visit(statement, statement);
   });
   return mutants;
 }

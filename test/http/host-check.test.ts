@@ -116,7 +116,11 @@ test('a missing, malformed or repeated Host is a bad request', () => {
     assert.equal(check(asked), 'bad-request', asked.host);
   }
   assert.equal(check({ host: 'a'.repeat(255) }), 'misdirected');
-  const others = ['x-host', 'evil.example', 'hosts', 'evil.example', 'accept', 'host'];
+  const said = (asked: Asked) => createHostCheck(usual)(requestOf(asked))?.message ?? '';
+  assert.match(said({ host: undefined }), /^The request has no Host header: send one/);
+  assert.match(said({ host: '::1' }), /^The Host header is not a host with an optional port/);
+  assert.match(said({ host: 'a', raw: ['Host', 'a', 'Host', 'a'] }), /more than one Host header/);
+  const others = ['from', 'x', 'x-host', 'evil.example', 'hosts', 'evil.example', 'accept', 'host'];
   assert.equal(check({ host: 'localhost', raw: ['host', 'localhost', ...others] }), undefined);
 });
 

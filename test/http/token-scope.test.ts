@@ -29,6 +29,7 @@ test('the list of all repositories takes all actions on the catalog', () => {
     ['registry:catalog:pull,*', true],
     ['registry:catalog:pull', false],
     ['registry:catalog:*:x', false],
+    ['registry:catalog:pull*', false],
     ['registry:catalogs:*', false],
     ['my registry:catalog:*', false],
     ['repository:catalog:*', false],

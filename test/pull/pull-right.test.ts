@@ -52,6 +52,7 @@ function world(state: State) {
     },
     builds: {
       async get(id: string) {
+        assert.equal(id, 'b');
         const origin = { kind: 'recipe', baseImages: state.baseImages ?? [] };
         return { id, plan: JSON.stringify({ origin }), digest: state.digest ?? null } as BuildRow;
       },

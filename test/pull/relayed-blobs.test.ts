@@ -145,7 +145,7 @@ test('a part is requested alone, and only its bytes', async () => {
 });
 
 test('the part of a blob without a known size needs the size first', async () => {
-  const { blobs, heads, keys } = world();
+  const { blobs, heads, keys, gets } = world();
   const seen: number[] = [];
   const rangeOf = (total: number) => {
     seen.push(total);
@@ -157,6 +157,9 @@ test('the part of a blob without a known size needs the size first', async () =>
   const whole = await blobs.open({ access, digest, size: undefined }, undefined, 'follow', signal);
   assert.equal(await read(whole), bytes.toString());
   assert.equal(heads.length, 1, 'the whole needs none');
+  const asWhole = { access, digest, size: undefined };
+  assert.ok(await blobs.open(asWhole, () => undefined, 'follow', signal));
+  assert.equal(gets.at(-1)?.size, size, 'what was asked for is used');
 });
 
 test('the size of a blob is that of the answer, of the manifest, or of another question', async () => {

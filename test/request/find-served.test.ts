@@ -75,6 +75,13 @@ test('another name with the same token is refused, without the token in the mess
   }
 });
 
+test('the message has no token, also where the repository is named like the prefix', async () => {
+  const image = { ...live.image, repository: 'ct' };
+  const more = { image, targetImage: `${ownHost}/ct/${token}/ct:v1` };
+  const message = /^This container token serves ct:v1 only/;
+  await assert.rejects(find(`${ownHost}/ct/${token}/other`, more), { message });
+});
+
 test('an unknown token is a mistake of the caller; a failure stays a failure', async () => {
   const unknown = {
     kind: 'bad-request',

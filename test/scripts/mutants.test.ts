@@ -50,11 +50,11 @@ export function decide(list: string[], { a = 1 }: { a?: number }, b?: string): u
 }
 `;
   assert.deepEqual(changesOf(text), [
-    '2 limit: 5 -> 6',
-    '2 limit: 5 -> 4',
+    '2 limit: limit = 5: 5 -> 6',
+    '2 limit: limit = 5: 5 -> 4',
     '4: a = 1 -> a',
-    '4: 1 -> 2',
-    '4: 1 -> 0',
+    '4: a = 1: 1 -> 2',
+    '4: a = 1: 1 -> 0',
     '5: list.some(one => one !== b) -> true',
     '5: list.some(one => one !== b) -> false',
     '5: list.some(one => one !== b): some -> every',
@@ -72,7 +72,7 @@ export function decide(list: string[], { a = 1 }: { a?: number }, b?: string): u
     "7: c: b ?? 'x' -> (nothing)",
     "7: b ?? 'x' -> b",
     "7: b ?? 'x' -> ('x')",
-    "7: 'x' -> ''",
+    "7: b ?? 'x': 'x' -> ''",
     '7: d: a <= limit && !b -> (nothing)',
     '7: a <= limit && !b -> a <= limit || !b',
     '7: a <= limit -> a < limit',
