@@ -6,6 +6,7 @@ import {
   type NewExpression,
   type Node,
   type PropertyAccessExpression,
+  type ReturnStatement,
   type SourceFile,
   SyntaxKind,
   type TemplateExpression,
@@ -155,7 +156,7 @@ export function mutantsOf(source: SourceFile): Mutant[] {
         change(node, ';');
         break;
       case SyntaxKind.ReturnStatement:
-        change(node, 'return undefined;');
+        change(node, (node as ReturnStatement).expression ? 'return undefined;' : ';');
         break;
       case SyntaxKind.PropertyAssignment:
       case SyntaxKind.ShorthandPropertyAssignment:

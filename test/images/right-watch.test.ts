@@ -65,7 +65,7 @@ test('an answer counts for its life, for the same image and credentials only', a
     [{ ...access, credentials: { ...password, password: 'y' } }, 'v1'],
     [{ ...access, credentials: undefined }, 'v1'],
   ] as const) {
-    const before = asked.length;
+    const before: number = asked.length;
     await watch.look(other, reference, false);
     assert.equal(asked.length, before + 1);
   }

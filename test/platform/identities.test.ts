@@ -196,6 +196,18 @@ test('each account has its own tokens for hosted repositories', async () => {
   );
 });
 
+test('users of a platform share no token with an account, whatever its name is', async () => {
+  const { identities, issued, login } = world({ accounts: { undefined: all } });
+  const { grant, home = '' } = await login();
+  const repository = `${home.slice(ownHost.length + 1)}/app`;
+  await identities.find(grant, ownHost, repository);
+  await identities.find(identities.ofAccount('undefined').grant, ownHost, repository);
+  assert.deepEqual(
+    issued.map(({ account }) => account),
+    [undefined, 'undefined'],
+  );
+});
+
 test('users of a platform have their own credentials only, of their workspace', async () => {
   const { login, userOf, identities, selected } = world();
   const { grant } = await login(12);
