@@ -123,6 +123,7 @@ export const heldModules: readonly HeldModule[] = [
   {
     file: 'src/platform/credentials/registry-match.ts',
     tests: ['test/platform/registry-match.test.ts'],
+    equal: [['scope?.path.length ?? 0: 0 -> 1', 'only scopes that match are sorted']],
   },
   ...['text-patches', 'binary-patches', 'encoded-prefix', 'patched-bytes', 'shebang'].map(name => ({
     file: `src/conda/installing/prefix/${name}.ts`,

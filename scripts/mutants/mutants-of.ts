@@ -200,12 +200,14 @@ export function mutantsOf(source: SourceFile): Mutant[] {
     });
   };
 
-  /** A new error. The kind of a fault decides; its other parts inform. */
+  /** A new error, or a call that makes one of a text. The kind of a fault decides; its other parts inform. */
   function isForPeople(node: Node): boolean {
+    if (node.kind === SyntaxKind.CallExpression) {
+      return /^(?:refused|malformed)$/.test(textOf((node as CallExpression).expression));
+    }
     if (node.kind !== SyntaxKind.NewExpression) return false;
-    return /(?:Fault|Error|Problem|Failure|ClosedAddress)$/.test(
-      textOf((node as NewExpression).expression),
-    );
+    const made = textOf((node as NewExpression).expression);
+    return /(?:Fault|Error|Problem|Failure|ClosedAddress)$/.test(made);
   }
 
   source.forEachChild(statement => {

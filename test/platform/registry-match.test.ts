@@ -19,6 +19,10 @@ test('the registry of an entry is recognised in every notation', () => {
     ['index.docker.io', 'docker.io', ''],
     ['https://index.docker.io/v1/', 'docker.io', ''],
     ['https://registry-1.docker.io/v2/', 'docker.io', ''],
+    ['index.docker.io/v1', 'docker.io', ''],
+    ['docker.io/v2', 'docker.io', ''],
+    ['docker.io/xv1', 'docker.io', 'xv1'],
+    ['docker.io/v1x', 'docker.io', 'v1x'],
     ['docker.io/lab', 'docker.io', 'lab'],
     ['lab', 'docker.io', 'lab'],
     ['lab/tools', 'docker.io', 'lab/tools'],
@@ -151,6 +155,7 @@ test('a scope with a path contains the repositories at and below it, and nothing
     assert.ok(!isWithin(whole, 'docker.io', repository));
     assert.ok(!isWithin(undefined, 'quay.io', repository));
   }
+  assert.ok(!isWithin(parseScope('quay.io/undefined'), 'quay.io', undefined));
 });
 
 test('only a registry of containers without a name is Docker Hub, and accounts of clouds only their cloud', () => {

@@ -22,8 +22,10 @@ const many = 1000;
 const utf8 = (text: string) => Buffer.from(text);
 const le16 = (text: string) => Buffer.from(text, 'utf16le');
 const be16 = (text: string) => Buffer.from(text, 'utf16le').swap16();
-const le32 = (text: string) =>
-  Buffer.concat([...text].map(one => Buffer.from([one.charCodeAt(0), 0, 0, 0])));
+const le32 = (text: string) => {
+  const points = [...text].map(character => character.codePointAt(0) ?? 0);
+  return Buffer.from(Uint32Array.from(points).buffer);
+};
 const be32 = (text: string) => le32(text).swap32();
 const encodings = [utf8, le16, be16, le32, be32];
 
@@ -63,29 +65,35 @@ test('a text has the prefix in place of each placeholder, in all encodings', () 
     assert.deepEqual(text(file, '/place', '/'), encode('a=//lib:/\nb=/'), 'a shorter one');
   }
   assert.equal(text('nothing', '/place', '/opt').toString(), 'nothing');
-  assert.equal(text('any', '', '/opt').toString(), 'any', 'no placeholder');
+  for (const any of ['any', '#!/bin/sh']) {
+    assert.equal(text(any, '', '/opt').toString(), any, 'no placeholder');
+  }
   assert.equal(text('', '/place', '/opt').toString(), '');
   assert.equal(text('$& /place', '/place', "$&$'").toString(), "$& $&$'", 'the prefix is literal');
   assert.equal(text('ppp', 'pp', 'x').toString(), 'xp', 'without overlaps');
 });
 
 test('of two encodings that overlap, the one at a whole code unit counts, then the earlier one', () => {
-  const zero = Buffer.alloc(1);
-  for (const [before, file, after, encode] of [
-    ['', Buffer.concat([be16('ab'), zero]), zero, be16],
-    ['x', Buffer.concat([zero, le16('ab')]), zero, le16],
-    ['', Buffer.concat([be32('ab'), zero, zero, zero]), Buffer.alloc(3), be32],
-    ['x', Buffer.concat([Buffer.alloc(3), le32('ab')]), Buffer.alloc(3), le32],
+  // A prefix whose bytes differ in both orders.
+  const prefix = '/\u4e2d';
+  const zeros = (count: number) => Buffer.alloc(count);
+  for (const [start, encode, end] of [
+    [zeros(0), be16, zeros(1)],
+    [utf8('x\0'), le16, zeros(0)],
+    [zeros(0), be32, zeros(3)],
+    [utf8('x\0\0\0'), le32, zeros(0)],
+    // Neither is at a whole code unit.
+    [utf8('xx'), be32, zeros(3)],
+    [utf8('xxx'), be32, zeros(3)],
   ] as const) {
-    const whole = Buffer.concat([utf8(before), file]);
-    const isFirst = encode === be16 || encode === be32;
-    const expected = isFirst ? [encode('cde'), after] : [after, encode('cde')];
-    assert.deepEqual(text(whole, 'ab', 'cde'), Buffer.concat([utf8(before), ...expected]));
+    const file = Buffer.concat([start, encode('/p'), end]);
+    assert.deepEqual(text(file, '/p', prefix), Buffer.concat([start, encode(prefix), end]));
+    const string = Buffer.concat([start, encode('/p\0'), end]);
+    assert.deepEqual(
+      binary(string, '/p', prefix),
+      Buffer.concat([start, encode(`${prefix}\0`), end]),
+    );
   }
-  // Neither is at a whole code unit.
-  const file = Buffer.concat([utf8('xx'), be32('ab'), Buffer.alloc(3)]);
-  const expected = Buffer.concat([utf8('xx'), be32('cde'), Buffer.alloc(3)]);
-  assert.deepEqual(text(file, 'ab', 'cde'), expected);
 });
 
 test('UTF-8 counts before all other encodings, wherever it is', () => {
@@ -145,6 +153,13 @@ test('a script starts its interpreter below the prefix', () => {
   ] as const) {
     assert.equal(text(script, '/place', '/opt').toString(), expected);
   }
+});
+
+test('only the first line of a script is a shebang', () => {
+  const long = `/${'l'.repeat(130)}`;
+  const script = Buffer.from('#!/place/bin/python\n\xff /place\n', 'latin1');
+  const expected = `${shellShebang(`${long}/bin/python`)}\n\xff ${long}\n`;
+  assert.deepEqual(text(script, '/place', long), Buffer.from(expected, 'latin1'));
 });
 
 test('a shebang has at most 127 bytes; a longer one finds its program by env', () => {
