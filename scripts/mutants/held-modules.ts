@@ -125,7 +125,41 @@ export const heldModules: readonly HeldModule[] = [
     tests: ['test/platform/registry-match.test.ts'],
     equal: [['scope?.path.length ?? 0: 0 -> 1', 'only scopes that match are sorted']],
   },
-  ...['text-patches', 'binary-patches', 'encoded-prefix', 'patched-bytes', 'shebang'].map(name => ({
+  {
+    file: 'src/conda/installing/prefix/text-patches.ts',
+    tests: ['test/conda/installing/prefix.test.ts'],
+    equal: [
+      ['source.size < 2 -> source.size <= 2', 'there is nothing to replace in two characters'],
+      ['source.size < 2: 2 -> 3', 'there is nothing to replace in two characters'],
+      ['at = 0: 0 -> 1', 'the first character of a shebang ends no line'],
+      ['at < source.size -> at <= source.size', 'reads nothing once more'],
+      ['end + 1: 1 -> 0', 'the end of the line stays, and is not replaced by the same'],
+    ],
+  },
+  {
+    file: 'src/conda/installing/prefix/binary-patches.ts',
+    tests: ['test/conda/installing/prefix.test.ts'],
+    equal: [
+      // Strings that begin inside another one of their encoding are left out later as well.
+      ['first < (covered[first % unit] ?? 0) -> false', 'saves work'],
+      ['covered[first % unit] ?? 0 -> (0)', 'saves work'],
+      ['covered[first % unit] ?? 0: 0 -> 1', 'saves work'],
+      ['first % unit -> first * unit', 'saves work'],
+      ['covered[first % unit] = end; -> ;', 'saves work'],
+      ['at < source.size -> at <= source.size', 'reads nothing once more'],
+      ['unit === 1 -> false', 'a faster way for bytes'],
+      ['unit === 1: 1 -> 0', 'a faster way for bytes'],
+      ['startOf(later) < candidate.end -> startOf(later) <= candidate.end', 'they never touch so'],
+      [
+        'startOf(other) > start -> startOf(other) >= start',
+        'both overlap where the starts are equal',
+      ],
+      ['offsets[0] ?? 0: 0 -> 1', 'a string has an offset'],
+      ['isAligned ? 1 : 3: 3 -> 4', 'the same order'],
+      ['gap === 0 -> false', 'an empty patch'],
+    ],
+  },
+  ...['encoded-prefix', 'patched-bytes', 'shebang'].map(name => ({
     file: `src/conda/installing/prefix/${name}.ts`,
     tests: ['test/conda/installing/prefix.test.ts'],
   })),

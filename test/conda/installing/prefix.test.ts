@@ -270,6 +270,31 @@ test('of strings of a program that overlap, the one at a whole code unit counts'
   assert.deepEqual(binary(wide, '/place', '/op'), both);
 });
 
+test('a string that ends counts before one that does not, but after one at a whole code unit', () => {
+  const prefix = '/\u4e2d';
+  const zeros = (count: number) => Buffer.alloc(count);
+  const made = (...parts: Buffer[]) => binary(Buffer.concat(parts), '/p', prefix);
+  // Neither is at a whole code unit, and only the one in little-endian order ends.
+  assert.deepEqual(
+    made(utf8('xx'), be32('/p'), zeros(3), utf8('yzzz'), zeros(4)),
+    Buffer.concat([utf8('xx'), zeros(3), le32(prefix), utf8('yzzz'), zeros(4)]),
+  );
+  // The one in little-endian order is at a whole code unit, the other one ends.
+  assert.deepEqual(
+    made(utf8('x'), be32('/p'), zeros(4), utf8('zzz')),
+    Buffer.concat([utf8('x'), zeros(3), le32(prefix), zeros(1), utf8('zzz')]),
+  );
+  assert.equal(binary('\0pab\0\0', 'p', '').toString(), '\0ab\0\0\0', 'UTF-8 counts first');
+});
+
+test('strings that only touch are both replaced', () => {
+  const file = Buffer.concat([utf8('/p'), be16('/p\0')]);
+  assert.deepEqual(binary(file, '/p', '/q'), Buffer.concat([utf8('/q'), be16('/q\0')]));
+  const wide = Buffer.concat([le16('/place\0'), utf8('/place\0')]);
+  const expected = Buffer.concat([le16('/plac\0\0'), utf8('/plac\0\0')]);
+  assert.deepEqual(binary(wide, '/place', '/plac'), expected);
+});
+
 test('strings in several encodings, one after another, are all replaced', () => {
   const parts = [
     utf8('/place/a\0\0\0\0'),
@@ -286,8 +311,9 @@ test('strings in several encodings, one after another, are all replaced', () => 
 
 test('the zero of a string may be far behind, and across what is read at once', () => {
   for (const encode of encodings) {
-    const rest = encode('y'.repeat(chunkBytes));
-    for (const length of [0, 1, 2, 3]) {
+    const atOnce = chunkBytes / encode('x').length;
+    for (const length of [0, 1, 2, 3, atOnce - 2, atOnce - 1]) {
+      const rest = encode('y'.repeat(length < 4 ? chunkBytes : 0));
       const more = encode('z'.repeat(length));
       const file = Buffer.concat([encode('/place'), rest, more, encode('\0a')]);
       const expected = Buffer.concat([encode('/op'), rest, more, encode('\0\0\0\0a')]);
