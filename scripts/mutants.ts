@@ -83,7 +83,7 @@ async function scoreOf(held: HeldModule): Promise<Score> {
   writeFileSync(same, readFileSync(path));
   const began = performance.now();
   if (await isKilled(held, path, same)) throw new Error(`The tests of ${held.file} fail as it is`);
-  const limitMs = Math.max(leastLimitMs, 20 * (performance.now() - began));
+  const limitMs = Math.max(leastLimitMs, Math.ceil(20 * (performance.now() - began)));
   const equal = new Set(held.equal?.map(([what]) => what));
   const used = new Set<string | undefined>();
   const mutants = mutantsOf(source).filter(({ change, constant = '' }) => {
