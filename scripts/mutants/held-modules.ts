@@ -159,7 +159,12 @@ export const heldModules: readonly HeldModule[] = [
       ['gap === 0 -> false', 'an empty patch'],
     ],
   },
-  ...['encoded-prefix', 'patched-bytes', 'shebang'].map(name => ({
+  {
+    file: 'src/conda/installing/prefix/shebang.ts',
+    tests: ['test/conda/installing/prefix.test.ts'],
+    equal: [["options = '' -> options", 'the pattern always finds options, maybe empty ones']],
+  },
+  ...['encoded-prefix', 'patched-bytes'].map(name => ({
     file: `src/conda/installing/prefix/${name}.ts`,
     tests: ['test/conda/installing/prefix.test.ts'],
   })),

@@ -75,7 +75,7 @@ test('dates have the names of days and months, and two digits of the time', () =
 });
 
 test('a line is a name and the rest of the line', () => {
-  const lines = ['Version 1.0 beta', 'Empty', ' Indented  two words ', 'Spaces   '];
-  assert.deepEqual(labelsIn(lines.slice(0, 2)), { Version: '1.0 beta', Empty: '' });
-  assert.deepEqual(labelsIn(lines.slice(3)), { Spaces: '' });
+  const lines = ['Version 1.0 beta', 'Empty', 'Spaces   ', '\tIndented two words '];
+  const labels = { Version: '1.0 beta', Empty: '', Spaces: '', Indented: 'two words' };
+  assert.deepEqual(labelsIn(lines), labels);
 });

@@ -193,6 +193,7 @@ test('a shebang has at most 127 bytes; a longer one finds its program by env', (
     ['#!/place/bin/python3-config', '#!/usr/bin/env python3-config'],
     ['#!place/place', `#!place${long}`],
     ['# /place', `# ${long}`],
+    ['#!x#!/place/bin/perl', `#!x#!${long}/bin/perl`],
   ] as const) {
     assert.equal(replaceShebang(line, '/place', long), expected, line);
   }
