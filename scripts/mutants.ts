@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path';
 import { API } from 'typescript/unstable/sync';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { type HeldModule, heldModules } from './mutants/held-modules.ts';
-import { type Mutant, mutantsOf } from './mutants/mutants-of.ts';
+import { mutantsOf } from './mutants/mutants-of.ts';
 
 /** Of 100 mutants. */
 const leastScore = 90;
@@ -72,9 +72,10 @@ async function isKilled(
 
 interface Score {
   readonly killed: number;
-  readonly living: readonly Mutant[];
+  readonly count: number;
 }
 
+/** Runs the mutants of a module, and prints those that no test noticed. */
 async function scoreOf(held: HeldModule): Promise<Score> {
   const path = join(root, held.file);
   const source = program().getSourceFile(path);
@@ -94,20 +95,24 @@ async function scoreOf(held: HeldModule): Promise<Score> {
   for (const what of equal) {
     if (!used.has(what)) console.log(`${held.file}: '${what}' in the table is no mutant`);
   }
-  const living: Mutant[] = [];
-  let rejected = 0;
+  let [living, rejected] = [0, 0];
   const waiting = mutants.entries();
   const lane = async (name: number) => {
     for (const [, mutant] of waiting) {
       const file = join(folder.path, `${name}.ts`);
       writeFileSync(file, mutant.text);
       if (await isKilled(held, path, file, limitMs)) continue;
-      if (isRejected(path, mutant.text)) rejected += 1;
-      else living.push(mutant);
+      if (isRejected(path, mutant.text)) {
+        rejected += 1;
+        continue;
+      }
+      living += 1;
+      console.log(`${held.file}:${mutant.line}  ${mutant.change}`);
     }
   };
   await Promise.all(Array.from({ length: lanes }, (_, name) => lane(name)));
-  return { killed: mutants.length - rejected - living.length, living };
+  const count = mutants.length - rejected;
+  return { killed: count - living, count };
 }
 
 const files = process.argv.slice(2);
@@ -119,11 +124,7 @@ const rowOf = (file: string, killed: number, count: number) => {
   return `${String(score).padStart(4)}  ${`${killed}/${count}`.padStart(9)}  ${file}`;
 };
 for (const held of chosen) {
-  const { killed, living } = await scoreOf(held);
-  const count = killed + living.length;
-  for (const { line, change } of living.toSorted((a, b) => a.line - b.line)) {
-    console.log(`${held.file}:${line}  ${change}`);
-  }
+  const { killed, count } = await scoreOf(held);
   const row = rowOf(held.file, killed, count);
   console.log(row);
   rows.push(row);
