@@ -123,7 +123,10 @@ test('a refusal is not remembered: the next pull asks again', async () => {
 });
 
 test('a silent registry refuses nobody whose right was proved not long ago', async () => {
-  for (const failure of [silence, new Fault('too-many-requests', 'later'), new Error('broken')]) {
+  for (const failure of [
+    ...[silence, new Fault('too-many-requests', 'later'), new Fault('internal', 'it says 500')],
+    new Error('broken'),
+  ]) {
     const { watch, clock, state } = world();
     await watch.look(access, 'v1', false);
     state.failure = failure;
@@ -200,4 +203,22 @@ test('a hosted index is shown only with all its images', async () => {
   const elsewhere = world();
   await elsewhere.watch.look(access, index.digest, false);
   assert.equal(elsewhere.asked.length, 1);
+});
+
+test('a hosted index is followed four levels deep', async () => {
+  const own = { ...access, registry: ownHost };
+  const { watch, manifests, put, clock } = world();
+  const chain = [put(mediaTypes.ociManifest, { schemaVersion: 2 })];
+  for (let level = 0; level < 5; level += 1) {
+    const [{ digest, mediaType, bytes } = assert.fail()] = chain;
+    const entry = { digest, mediaType, size: bytes.length };
+    chain.unshift(put(mediaTypes.ociIndex, { schemaVersion: 2, manifests: [entry] }));
+  }
+  const [root, , , , deepest, beyond] = chain;
+  assert.ok(root && deepest && beyond);
+  manifests.delete(beyond.digest);
+  await watch.look(own, root.digest, false);
+  manifests.delete(deepest.digest);
+  clock.now += lifeMs;
+  await assert.rejects(watch.look(own, root.digest, false), { kind: 'denied' });
 });

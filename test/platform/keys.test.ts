@@ -29,6 +29,7 @@ test('credentials have one key if they are the same in every part', () => {
     credentialKey({ ...ada, password: 'other' }),
     credentialKey({ kind: 'identity-token', token: 'secret' }),
     credentialKey({ kind: 'identity-token', token: 'other' }),
+    credentialKey({ ...ada, username: 'identity' }),
   ];
   assertDistinct(keys, 'secret', 'ada');
   assert.equal(keys[0], 'anonymous');
