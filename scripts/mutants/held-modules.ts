@@ -132,7 +132,11 @@ export const heldModules: readonly HeldModule[] = [
     ],
   },
   { file: 'src/platform/grants/grant-key.ts', tests: ['test/platform/keys.test.ts'] },
-  { file: 'src/platform/user-home.ts', tests: ['test/platform/keys.test.ts'] },
+  {
+    file: 'src/platform/user-home.ts',
+    tests: ['test/platform/keys.test.ts'],
+    equal: [["owner.name.toLowerCase().split('@', 1): 1 -> 2", 'only the first part is used']],
+  },
   {
     file: 'src/platform/identities.ts',
     tests: ['test/platform/identities.test.ts'],
