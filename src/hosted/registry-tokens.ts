@@ -56,10 +56,10 @@ export function createRegistryTokens(key: Uint8Array, service: string): Registry
   return {
     service,
 
-    async issue({ account, user, access: repositories, mayList = false }, lifeMs) {
+    async issue({ account, user, access: repositories, mayList }, lifeMs) {
       const access: Access[] = [...repositories, ...(mayList ? [catalogAccess] : [])];
       const seconds = Math.floor(Date.now() / 1000);
-      return new SignJWT({ access, ...(user === undefined ? {} : { user }) })
+      return new SignJWT({ access, user })
         .setProtectedHeader({ alg: algorithm })
         .setIssuer(service)
         .setAudience(service)

@@ -195,13 +195,12 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
    * (403) for a repository that it may not use.
    */
   const reaches = (
-    { repositories }: PlatformGrant,
+    grant: PlatformGrant,
     registry: string,
     repository: string | undefined,
   ): boolean => {
-    if (!repositories) return true;
-    if (repository === undefined) return mayUseAll({ repositories }, registry);
-    if (mayUse({ repositories }, registry, repository, hosted.host)) return true;
+    if (repository === undefined) return mayUseAll(grant, registry);
+    if (mayUse(grant, registry, repository, hosted.host)) return true;
     // The service reads and writes its own repositories for a caller, with its own right.
     if (isOwn(registry, repository)) return false;
     throw outsideRights(registry, repository);
@@ -261,7 +260,7 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
         // What one token may see, another one of the same user may not.
         scope: `${user} ${workspaceId ?? ''}${limitsIn({ repositories })}`,
         org: email?.split('@')[1]?.toLowerCase(),
-        ...(rights ? { rights } : {}),
+        rights,
         grant: seal({ ...grant, repositories, home }),
       };
     },

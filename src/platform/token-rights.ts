@@ -118,7 +118,7 @@ export function mayPullServed(
     rights,
     scope,
   }: { readonly rights?: TokenRights | undefined; readonly scope?: string | undefined },
-  { image, isBuilt = false, caller }: Served,
+  { image, isBuilt, caller }: Served,
   ownHost: string,
 ): boolean {
   if (!hasScope(rights, 'pull')) return false;

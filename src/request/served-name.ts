@@ -38,7 +38,7 @@ export function createFindServed(deps: FindServedDeps): FindServed {
         phase: 'request',
       });
     }
-    const isTag = digest === undefined && (tag ?? 'latest') === (image.tag ?? 'latest');
+    const isTag = digest === undefined && tag === (image.tag ?? 'latest');
     const isIt = isTag || (digest !== undefined && digest === fixed?.served.digest);
     if (path.join('/') === image.repository && isIt) return request;
     throw new Fault(

@@ -255,6 +255,40 @@ test('texts that UTF-8 cannot encode are refused, because all of them would be e
   assert.throws(() => buildKey({ ...identity, source }), Fault);
 });
 
+test('the text of a build has every field under its name, in the order of docs/build-key.md', () => {
+  const digest = `sha256:${'0'.repeat(64)}`;
+  const layers = [layer(digest), { ...layer(digest), architecture: 'arm64' }];
+  const written = canonicalText({
+    repository: 'r.example.com/a',
+    platforms: ['linux/arm64', 'linux/amd64'],
+    source: { kind: 'dockerfile', text: 'FROM a' },
+    contextDigest: digest,
+    frozenConfig: {
+      onTopOf: { cmd: ['before'] },
+      ...{ entrypoint: ['e'], cmd: ['c'], env: ['A=1'], workingDir: '/w', layers },
+    },
+    options: { 'label:b': '2', 'label:a': '1' },
+  });
+  assert.deepEqual(readBack(written), {
+    version: 'sluice-build-1',
+    fields: [
+      ['repository', 'r.example.com/a'],
+      ['platform', ['linux/amd64', 'linux/arm64']],
+      ['format', 'docker'],
+      ['nameStrategy', 'tagPrefix'],
+      ['context', digest],
+      ['containerFile', 'FROM a'],
+      ['onTopOf', 'change\nlist cmd 1\n6\nbefore\n'],
+      ['entrypoint', ['e']],
+      ['cmd', ['c']],
+      ['env', ['A=1']],
+      ['workingDir', '/w'],
+      ['layer', [digest, `${digest} arm64`]],
+      ['option', ['label:a=1', 'label:b=2']],
+    ],
+  });
+});
+
 test('the name of an option contains no =', () => {
   const source = { kind: 'dockerfile', text: 'FROM a' } as const;
   const options = { 'a=b': 'c' };

@@ -71,6 +71,43 @@ test('a changed, foreign or expired token is invalid', async t => {
   assert.equal(await tokens.read(short), undefined);
 });
 
+test('a token has the claims of distribution, and an end in whole seconds', async t => {
+  const tokens = createRegistryTokens(key, 'images.example.com');
+  const second = 1_900_000_000_000;
+  t.mock.timers.enable({ apis: ['Date'], now: second + 1 });
+  const claimsOf = (text: string) =>
+    JSON.parse(Buffer.from(text.split('.')[1] ?? '', 'base64url').toString());
+  const usual = { iss: 'images.example.com', aud: 'images.example.com', iat: second / 1000 };
+  const catalog = { type: 'registry', name: 'catalog', actions: ['*'] };
+  assert.deepEqual(
+    claimsOf(await tokens.issue({ account: 'ada', user: 'u', access, mayList: true }, 1e7)),
+    { ...usual, sub: 'ada', user: 'u', access: [...access, catalog], exp: second / 1000 + 10_000 },
+  );
+  const least = claimsOf(await tokens.issue({ access: [] }, 1));
+  assert.deepEqual(least, { ...usual, sub: '', access: [], exp: second / 1000 + 1 });
+});
+
+test('a token of this key for another service, or of another kind, is invalid', async () => {
+  const long = Buffer.alloc(64, 7);
+  const host = 'images.example.com';
+  const tokens = createRegistryTokens(long, host);
+  const signed = (issuer: string, audience: string, alg: string) =>
+    new SignJWT({ access })
+      .setProtectedHeader({ alg })
+      .setIssuer(issuer)
+      .setAudience(audience)
+      .setExpirationTime('1h')
+      .sign(long);
+  assert.ok(await tokens.read(await signed(host, host, 'HS256')));
+  for (const [issuer, audience, alg] of [
+    ['other.example.com', host, 'HS256'],
+    [host, 'other.example.com', 'HS256'],
+    [host, host, 'HS512'],
+  ] as const) {
+    assert.equal(await tokens.read(await signed(issuer, audience, alg)), undefined);
+  }
+});
+
 test('a builder gets a token for one repository, and no other rights', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
   const keeper = keeperOf({}, ['public/*'], tokens);

@@ -86,6 +86,7 @@ test('no header, other units and malformed ranges return the whole content', () 
     'bytes=1-2-3,5-6',
     'items=0-1',
     'bytes 0-1',
+    'kilobytes=0-1',
   ]) {
     assert.equal(parseRange(header, 10), undefined, header);
   }
@@ -99,6 +100,9 @@ test('several ranges keep their order; those that overlap become one, those outs
     ['bytes=6-8,1-2,5-7', ['5-8', '1-2']],
     ['bytes=0-1,3-4,6-7,1-6', ['0-7']],
     ['bytes=0-,3-4', ['0-9']],
+    ['bytes=1-2,,3-4,', ['1-2', '3-4']],
+    ['bytes=0-0,4-5,8-8,5-6', ['0-0', '4-6', '8-8']],
+    ['bytes=0-0,4-5,2-2,5-8,9-9,7-9', ['0-0', '4-9', '2-2']],
   ] as const) {
     const parts = parseRanges(header, 10)?.map(({ start, end }) => `${start}-${end}`);
     assert.deepEqual(parts, expected, header);
@@ -111,4 +115,10 @@ test('more ranges than a client needs are refused with 400, so that it asks for 
     `bytes=${Array.from({ length: count }, (_, at) => `${at * 2}-${at * 2}`).join(',')}`;
   assert.equal(parseRanges(header(128), 1000)?.length, 128);
   assert.throws(() => parseRanges(header(129), 1000), { status: 400 });
+});
+
+test('a header is read up to 16 KiB: a longer one returns the whole content', () => {
+  const header = (length: number) => 'bytes=0-1'.padEnd(length, ' ');
+  assert.deepEqual(parseRange(header(16 * 1024), 10), { start: 0, end: 1 });
+  assert.equal(parseRange(header(16 * 1024 + 1), 10), undefined);
 });

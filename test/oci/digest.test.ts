@@ -76,3 +76,10 @@ test('digests: anything else is refused with a sentence that does not repeat lon
     );
   }
 });
+
+test('digests: the refusal says how many digits each algorithm has', () => {
+  assert.throws(
+    () => parseDigest('x'),
+    /sha256: and 64 lower-case hex digits, or sha512: and 128$/,
+  );
+});

@@ -4,6 +4,9 @@ import { ecrRegistry } from '../../src/platform/credentials/ecr-registry.ts';
 import {
   candidatesFor,
   credentialScope,
+  isAzureRegistry,
+  isGoogleRegistry,
+  isWithin,
   parseScope,
 } from '../../src/platform/credentials/registry-match.ts';
 import type { CredentialEntry } from '../../src/platform/workflow-platform.ts';
@@ -16,6 +19,10 @@ test('the registry of an entry is recognised in every notation', () => {
     ['index.docker.io', 'docker.io', ''],
     ['https://index.docker.io/v1/', 'docker.io', ''],
     ['https://registry-1.docker.io/v2/', 'docker.io', ''],
+    ['index.docker.io/v1', 'docker.io', ''],
+    ['docker.io/v2', 'docker.io', ''],
+    ['docker.io/xv1', 'docker.io', 'xv1'],
+    ['docker.io/v1x', 'docker.io', 'v1x'],
     ['docker.io/lab', 'docker.io', 'lab'],
     ['lab', 'docker.io', 'lab'],
     ['lab/tools', 'docker.io', 'lab/tools'],
@@ -108,5 +115,71 @@ test('only hosts of AWS are its registries', () => {
     ['evil.example', undefined],
   ] as const) {
     assert.equal(ecrRegistry(host)?.region, region, host);
+  }
+});
+
+test('only hosts of Google and of Azure are theirs', () => {
+  for (const [host, google, azure] of [
+    ['gcr.io', true, false],
+    ['eu.gcr.io', true, false],
+    ['evilgcr.io', false, false],
+    ['gcr.io.evil.example', false, false],
+    ['gcr-io', false, false],
+    ['europe-west1-docker.pkg.dev', true, false],
+    ['evil.example-docker.pkg.dev', false, false],
+    ['-docker.pkg.dev', false, false],
+    ['europe-docker.pkg.dev.evil.example', false, false],
+    ['lab.azurecr.io', false, true],
+    ['lab.azurecr.cn', false, true],
+    ['lab.azurecr.us', false, true],
+    ['lab.azurecr.io.evil.example', false, false],
+    ['azurecr.io', false, false],
+    ['lab.azurecr.com', false, false],
+  ] as const) {
+    assert.deepEqual([isGoogleRegistry(host), isAzureRegistry(host)], [google, azure], host);
+  }
+});
+
+test('a scope with a path contains the repositories at and below it, and nothing else', () => {
+  const whole = parseScope('quay.io');
+  const part = parseScope('quay.io/team');
+  for (const [repository, isInWhole, isInPart] of [
+    ['team', true, true],
+    ['team/app', true, true],
+    ['teams/app', true, false],
+    ['my/team', true, false],
+    [undefined, true, false],
+  ] as const) {
+    assert.equal(isWithin(whole, 'QUAY.io', repository), isInWhole);
+    assert.equal(isWithin(part, 'quay.io', repository), isInPart, repository);
+    assert.ok(!isWithin(whole, 'docker.io', repository));
+    assert.ok(!isWithin(undefined, 'quay.io', repository));
+  }
+  assert.ok(!isWithin(parseScope('quay.io/undefined'), 'quay.io', undefined));
+});
+
+test('only a registry of containers without a name is Docker Hub, and accounts of clouds only their cloud', () => {
+  const providers = ['container-reg', 'aws', 'google', 'azure_entra', 'azure-x', 'github', 'awsx'];
+  const entries = providers.map(provider => entry(provider, undefined, provider));
+  for (const [registry, ids] of [
+    ['docker.io', ['container-reg']],
+    ['lab.azurecr.io', ['azure_entra', 'azure-x']],
+    ['gcr.io', ['google']],
+    ['public.ecr.aws', ['aws']],
+    ['ghcr.io', []],
+  ] as const) {
+    const found = candidatesFor(entries, registry, 'x/y');
+    assert.deepEqual(
+      found.map(one => one.entry.id),
+      ids,
+      registry,
+    );
+    assert.ok(found.every(({ isNamed }) => isNamed === (registry === 'docker.io')));
+  }
+});
+
+test('a blank name of a registry is Docker Hub', () => {
+  for (const name of ['', ' ', undefined]) {
+    assert.deepEqual(credentialScope(name), { host: 'docker.io', path: '' });
   }
 });

@@ -4,8 +4,11 @@ import { isRepository } from '../../src/oci/reference.ts';
 import {
   createToken,
   hashToken,
+  isNameId,
   isToken,
+  nameIdOf,
   tokenLabel,
+  tokenLength,
 } from '../../src/request/tokens/container-token.ts';
 
 test('tokens are 160 random bits as lower-case letters and digits', () => {
@@ -47,4 +50,15 @@ test('neither the hash nor the label reveals the token', () => {
   assert.match(tokenLabel(token), /^[0-9a-f]{12}$/);
   assert.equal(tokenLabel(token), tokenLabel(token));
   assert.notEqual(tokenLabel(token), tokenLabel(createToken()));
+});
+
+test('the id of a name is the hash of its token in 64 lower-case hex digits', () => {
+  const token = createToken();
+  assert.equal(token.length, tokenLength);
+  const id = nameIdOf(hashToken(token));
+  assert.equal(id, hashToken(token).toString('hex'));
+  assert.ok(isNameId(id));
+  for (const text of ['', `${id}0`, `0${id}`, `${id}\n`, id.slice(1), 'A'.repeat(64), token]) {
+    assert.ok(!isNameId(text), text);
+  }
 });

@@ -90,7 +90,7 @@ export function candidatesFor(
     .map(({ entry }) => ({ entry, isNamed: true }));
   const ofCloud = entries
     .filter(({ registry: own, provider }) => {
-      const cloud = provider.replace(/[_-].*$/s, '');
+      const cloud = provider.replace(/[_-].*/s, '');
       return own === undefined && cloudHosts[cloud]?.(host);
     })
     .map(entry => ({ entry, isNamed: false }));

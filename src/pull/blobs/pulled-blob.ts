@@ -45,14 +45,14 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
    */
   const keptSize = async (image: PulledImage, digest: Digest) => {
     const member = await image.member(digest);
-    if (!member) {
-      if (image.access.isService || image.isForBuilder) throw notOfImage(image, digest);
-      return { member, size: undefined };
-    }
-    const mayServe = image.owns(digest) || (!member.isElsewhere && (await isShown(image, digest)));
+    if (!member && (image.access.isService || image.isForBuilder)) throw notOfImage(image, digest);
+    const mayServe =
+      member && (image.owns(digest) || (!member.isElsewhere && (await isShown(image, digest))));
     const size = mayServe ? await content.size(digest) : undefined;
     // Kept through another image, whose manifest is correct.
-    if (size !== undefined && size !== member.size) throw wrongSize(digest, size, member.size);
+    if (member && size !== undefined && size !== member.size) {
+      throw wrongSize(digest, size, member.size);
+    }
     return { member, size };
   };
 

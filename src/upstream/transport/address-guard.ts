@@ -43,7 +43,7 @@ for (const [network, prefix] of [
 
 /** True for an address on the public internet; `address` is an IPv4 or IPv6 literal without brackets. */
 export function isPublicAddress(address: string): boolean {
-  const plain = address.replace(/%.*$/s, '');
+  const plain = address.replace(/%.*/s, '');
   switch (isIP(plain)) {
     case 4:
       return !closed.check(plain, 'ipv4');
@@ -59,7 +59,7 @@ export type PrivateHosts = (host: string) => boolean;
 
 /** Throws a {@link Fault} when the URL's host is a literal closed address and the host is not allowed. */
 export function checkAddress(url: URL, isAllowed: PrivateHosts): void {
-  const literal = url.hostname.replace(/^\[|\]$/g, '');
+  const literal = withoutBrackets(url);
   if (isIP(literal) !== 0 && !isPublicAddress(literal) && !isAllowed(url.host)) {
     throw closedAddress(url.host);
   }
@@ -95,8 +95,7 @@ export function guardedLookup(host: string): LookupFunction {
  * checks.
  */
 export async function checkName(url: URL): Promise<void> {
-  const hostname = url.hostname.replace(/^\[|\]$/g, '');
-  const addresses = await names.addressesOf(hostname).catch(() => []);
+  const addresses = await names.addressesOf(withoutBrackets(url)).catch(() => []);
   if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
 }
 
@@ -105,11 +104,15 @@ export async function checkName(url: URL): Promise<void> {
  * closed, and with the error of the lookup when there is none.
  */
 export async function publicAddressOf(url: URL): Promise<string> {
-  const hostname = url.hostname.replace(/^\[|\]$/g, '');
+  const hostname = withoutBrackets(url);
   const addresses = await names.addressesOf(hostname);
   if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
   const first = addresses.find(({ family }) => family === 4) ?? addresses[0];
   return first?.address ?? hostname;
+}
+
+function withoutBrackets({ hostname }: URL): string {
+  return hostname.replace(/[[\]]/g, '');
 }
 
 /** A rejected address. */

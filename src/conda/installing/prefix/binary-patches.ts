@@ -50,9 +50,9 @@ function stringsOf(source: ByteSource, prefix: EncodedPrefix, all: readonly numb
 
 /** Returns the offset of the first zero code unit, or undefined. */
 function findZero(source: ByteSource, from: number, unit: number): number | undefined {
-  const step = chunkBytes - (chunkBytes % unit);
-  for (let at = from; at < source.size; at += step) {
-    const chunk = source.read(at, Math.min(step, source.size - at));
+  // A chunk has whole code units.
+  for (let at = from; at < source.size; at += chunkBytes) {
+    const chunk = source.read(at, Math.min(chunkBytes, source.size - at));
     if (unit === 1) {
       const hit = chunk.indexOf(0);
       if (hit >= 0) return at + hit;

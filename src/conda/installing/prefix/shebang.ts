@@ -1,6 +1,6 @@
 const maxShebangBytes = 127;
 // Path of the interpreter, and its options.
-const shebangPattern = /^#! *(\/(?:\\ |[^ \n\r\t])*)(.*)$/s;
+const shebangPattern = /^#! *(\/(?:\\ |[^ \n\r\t])*)(.*)/s;
 const pythonPattern = /^python(?:\d+(?:\.\d+)?)?$/;
 
 /**
@@ -15,8 +15,7 @@ export function replaceShebang(line: string, placeholder: string, prefix: string
     return throughEnv(line).replaceAll(placeholder, () => prefix);
   }
   const replaced = line.replaceAll(placeholder, () => prefix);
-  const isValid = !replaced.startsWith('#!') || Buffer.byteLength(replaced) <= maxShebangBytes;
-  return isValid ? replaced : throughEnv(replaced);
+  return Buffer.byteLength(replaced) <= maxShebangBytes ? replaced : throughEnv(replaced);
 }
 
 function throughEnv(line: string): string {

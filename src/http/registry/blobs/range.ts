@@ -42,8 +42,9 @@ function partOf(first: string, last: string, size: number): ByteRange | undefine
   }
   const start = Number(first);
   const end = last === '' ? size - 1 : Math.min(Number(last), size - 1);
-  // A last position before the first makes the header invalid; registries answer 416, and so does Sluice.
-  return start >= size || end < start ? undefined : { start, end };
+  // The start is outside, or the last position is before the first. That makes the header invalid; registries answer
+  // 416, and so does Sluice.
+  return end < start ? undefined : { start, end };
 }
 
 /** Parts that only touch stay apart: clients count the parts that they asked for. */
@@ -52,7 +53,7 @@ function merged(parts: readonly ByteRange[]): ByteRange[] {
   for (const part of parts) {
     let { start, end } = part;
     let place = apart.length;
-    // A part that grows may reach parts that it did not overlap before.
+    // A part that grows does not reach parts before: they overlap neither it nor what it grows by.
     for (let at = 0; at < apart.length; ) {
       const other = apart[at] as ByteRange;
       if (other.start > end || other.end < start) {
@@ -63,7 +64,6 @@ function merged(parts: readonly ByteRange[]): ByteRange[] {
       end = Math.max(end, other.end);
       place = Math.min(place, at);
       apart.splice(at, 1);
-      at = 0;
     }
     apart.splice(place, 0, { start, end });
   }

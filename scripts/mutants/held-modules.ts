@@ -1,0 +1,195 @@
+/** A module, and the tests that must fail when something in it is changed. */
+export interface HeldModule {
+  readonly file: string;
+  /** Unit tests: they start no servers and take about a second, the fastest first. */
+  readonly tests: readonly string[];
+  /** What no test needs to notice: a change, as `npm run mutants` prints it, or the name of a constant. With the reason. */
+  readonly equal?: readonly (readonly [what: string, reason: string])[];
+}
+
+export const heldModules: readonly HeldModule[] = [
+  {
+    file: 'src/oci/digest.ts',
+    tests: ['test/oci/digest.test.ts'],
+    equal: [["digest.indexOf(':'): indexOf -> lastIndexOf", 'a digest has one colon']],
+  },
+  {
+    file: 'src/upstream/transport/address-guard.ts',
+    tests: ['test/upstream/address-guard.test.ts'],
+    equal: [
+      ["['224.0.0.0', 4]: 4 -> 3", '224.0.0.0/3 is 224.0.0.0/4 and 240.0.0.0/4'],
+      ["['240.0.0.0', 4]: 4 -> 3", 'the same network'],
+      ["address.replace(/%.*/s, '') -> address", 'lists of addresses ignore zones as well'],
+    ],
+  },
+  { file: 'src/upstream/transport/redirect.ts', tests: ['test/upstream/redirect.test.ts'] },
+  { file: 'src/builds/plan/build-key.ts', tests: ['test/builds/build-key.test.ts'] },
+  { file: 'src/builds/domain.ts', tests: ['test/builds/trust-domain.test.ts'] },
+  { file: 'src/builds/limits/keep-times.ts', tests: ['test/builds/keep-times.test.ts'] },
+  {
+    file: 'src/request/tokens/token-registry.ts',
+    tests: ['test/request/token-registry.test.ts'],
+    equal: [
+      ['answerMs', 'how long a pull waits is tuned'],
+      ['cachedBytes', 'the size of a cache'],
+      ['mostUnclear', 'the size of a cache'],
+      ['1000 + row.body.length: 1000 -> 1001', 'an estimate'],
+      ['1000 + row.body.length: 1000 -> 999', 'an estimate'],
+      ['revocations = 0: 0 -> 1', 'where the count of revocations begins, which is only compared'],
+      ['revocations += 1: 1 -> 2', 'the same count'],
+      ['revocations += 1 -> revocations -= 1', 'the same count'],
+      ['ref: false -> (nothing)', 'the process would end a second later'],
+      ['unclear.delete(id); -> ;', 'saves a look-up'],
+      ['live.delete(id); -> ;', 'saves memory: what has ended is looked at again'],
+      ['/\\.\\d+Z$/ -> /\\.\\d+Z/', 'a time has one Z'],
+    ],
+  },
+  {
+    file: 'src/request/tokens/container-token.ts',
+    tests: ['test/request/container-token.test.ts'],
+    equal: [
+      ['buffer = 0: 0 -> 1', 'what is in the buffer before the first random byte is shifted out'],
+    ],
+  },
+  { file: 'src/request/served-name.ts', tests: ['test/request/find-served.test.ts'] },
+  {
+    file: 'src/pull/pull-right.ts',
+    tests: ['test/pull/pull-right.test.ts'],
+    equal: [
+      ['keptQuestions', 'the size of a cache'],
+      ["image.digest ?? image.tag ?? 'latest': 'latest' -> ''", 'a name has a tag or a digest'],
+      ['error.status >= 500: 500 -> 499', 'no fault has the status 499'],
+    ],
+  },
+  {
+    file: 'src/images/right-watch.ts',
+    tests: ['test/images/right-watch.test.ts'],
+    equal: [
+      ['keptRights', 'the size of a cache'],
+      ['longestAskMs', 'how long a pull waits is tuned'],
+      ['error.status < 500: 500 -> 499', 'no fault has the status 499'],
+    ],
+  },
+  { file: 'src/pull/blobs/pulled-blob.ts', tests: ['test/pull/pulled-blob.test.ts'] },
+  { file: 'src/pull/blobs/relayed-blobs.ts', tests: ['test/pull/relayed-blobs.test.ts'] },
+  { file: 'src/http/registry/blobs/range.ts', tests: ['test/http/range.test.ts'] },
+  { file: 'src/http/registry/login/token-scope.ts', tests: ['test/http/token-scope.test.ts'] },
+  {
+    file: 'src/http/gates/own-host.ts',
+    tests: ['test/http/host-check.test.ts'],
+    equal: [
+      ['mostAccepted', 'the size of a cache'],
+      ['accepted.size >= mostAccepted -> accepted.size > mostAccepted', 'the same cache'],
+      ['accepted.size >= mostAccepted -> accepted.size < mostAccepted', 'the same cache'],
+      ['accepted.add(authority); -> ;', 'saves a look-up'],
+      ['isIP(name) === 0: 0 -> 1', 'saves a look-up'],
+      ['version === 0 -> false', 'a name is in no list of addresses'],
+      ['version === 0: 0 -> 1', 'a name is in no list of addresses'],
+    ],
+  },
+  {
+    file: 'src/hosted/rights.ts',
+    tests: ['test/hosted/rights.test.ts'],
+    equal: [
+      [
+        'actions.length > most.length -> actions.length >= most.length',
+        'rights of one length are the same',
+      ],
+    ],
+  },
+  { file: 'src/hosted/keeper.ts', tests: ['test/hosted/keeper.test.ts'] },
+  {
+    file: 'src/hosted/registry-tokens.ts',
+    tests: ['test/hosted/registry-tokens.test.ts', 'test/hosted/keeper.test.ts'],
+    equal: [
+      ['boundedCache<string, IssuedToken>(1000): 1000 -> 1001', 'the size of a cache'],
+      ['boundedCache<string, IssuedToken>(1000): 1000 -> 999', 'the size of a cache'],
+      ['known.set(text, token); -> ;', 'saves a check of the signature'],
+      ['payload.exp ?? 0: 0 -> 1', 'each token has an end'],
+    ],
+  },
+  { file: 'src/hosted/uploads/quota.ts', tests: ['test/hosted/quota-rules.test.ts'] },
+  {
+    file: 'src/hosted/uploads/reservations.ts',
+    tests: ['test/hosted/quota-rules.test.ts'],
+    equal: [
+      ['sum > 0 -> true', 'forgetting a sum of 0 saves memory'],
+      ['sum > 0 -> sum >= 0', 'forgetting a sum of 0 saves memory'],
+    ],
+  },
+  { file: 'src/hosted/uploads/context-repository.ts', tests: ['test/platform/keys.test.ts'] },
+  { file: 'src/hosted/accounts/accounts.ts', tests: ['test/platform/keys.test.ts'] },
+  {
+    file: 'src/upstream/auth/credentials.ts',
+    tests: ['test/platform/keys.test.ts'],
+    equal: [
+      ["'identity' -> (nothing)", 'lists of other lengths differ anyway'],
+      ["['identity', credentials.token]: 'identity' -> ''", 'lists of other lengths differ anyway'],
+      [
+        "['password', credentials.username, credentials.password]: 'password' -> ''",
+        'lists of other lengths differ anyway',
+      ],
+    ],
+  },
+  { file: 'src/platform/grants/grant-key.ts', tests: ['test/platform/keys.test.ts'] },
+  {
+    file: 'src/platform/user-home.ts',
+    tests: ['test/platform/keys.test.ts'],
+    equal: [["owner.name.toLowerCase().split('@', 1): 1 -> 2", 'only the first part is used']],
+  },
+  {
+    file: 'src/platform/identities.ts',
+    tests: ['test/platform/identities.test.ts'],
+    equal: [['knownOwnTokens', 'the size of a cache']],
+  },
+  { file: 'src/platform/token-rights.ts', tests: ['test/platform/token-rights.test.ts'] },
+  {
+    file: 'src/platform/credentials/registry-match.ts',
+    tests: ['test/platform/registry-match.test.ts'],
+    equal: [['scope?.path.length ?? 0: 0 -> 1', 'only scopes that match are sorted']],
+  },
+  {
+    file: 'src/conda/installing/prefix/text-patches.ts',
+    tests: ['test/conda/installing/prefix.test.ts'],
+    equal: [
+      ['source.size < 2 -> source.size <= 2', 'there is nothing to replace in two characters'],
+      ['source.size < 2: 2 -> 3', 'there is nothing to replace in two characters'],
+      ['at = 0: 0 -> 1', 'the first character of a shebang ends no line'],
+      ['at < source.size -> at <= source.size', 'reads nothing once more'],
+      ['end + 1: 1 -> 0', 'the end of the line stays, and is not replaced by the same'],
+    ],
+  },
+  {
+    file: 'src/conda/installing/prefix/binary-patches.ts',
+    tests: ['test/conda/installing/prefix.test.ts'],
+    equal: [
+      // Strings that begin inside another one of their encoding are left out later as well.
+      ['first < (covered[first % unit] ?? 0) -> false', 'saves work'],
+      ['covered[first % unit] ?? 0 -> (0)', 'saves work'],
+      ['covered[first % unit] ?? 0: 0 -> 1', 'saves work'],
+      ['first % unit -> first * unit', 'saves work'],
+      ['covered[first % unit] = end; -> ;', 'saves work'],
+      ['at < source.size -> at <= source.size', 'reads nothing once more'],
+      ['unit === 1 -> false', 'a faster way for bytes'],
+      ['unit === 1: 1 -> 0', 'a faster way for bytes'],
+      ['startOf(later) < candidate.end -> startOf(later) <= candidate.end', 'they never touch so'],
+      [
+        'startOf(other) > start -> startOf(other) >= start',
+        'both overlap where the starts are equal',
+      ],
+      ['offsets[0] ?? 0: 0 -> 1', 'a string has an offset'],
+      ['isAligned ? 1 : 3: 3 -> 4', 'the same order'],
+      ['gap === 0 -> false', 'an empty patch'],
+    ],
+  },
+  {
+    file: 'src/conda/installing/prefix/shebang.ts',
+    tests: ['test/conda/installing/prefix.test.ts'],
+    equal: [["options = '' -> options", 'the pattern always finds options, maybe empty ones']],
+  },
+  ...['encoded-prefix', 'patched-bytes'].map(name => ({
+    file: `src/conda/installing/prefix/${name}.ts`,
+    tests: ['test/conda/installing/prefix.test.ts'],
+  })),
+  { file: 'src/images/sif/runtime/labels.ts', tests: ['test/sif/labels.test.ts'] },
+];
