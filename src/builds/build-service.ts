@@ -100,7 +100,6 @@ export interface BuildServiceDeps {
   readonly fetchToken: FetchToken;
   /** Host of the hosted registry. */
   readonly ownHost: string;
-  readonly isPlainHttp: (registry: string) => boolean;
   /** Returns true for a registry that may have a closed address. */
   readonly isClosed: (registry: string) => boolean;
   readonly limits: {
@@ -175,10 +174,10 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   // Loads the client of the builder when it is first needed.
   const runRecipe: RunRecipe = async run => {
     const { createRunRecipe } = await import('./solve/run-recipe.ts');
-    const { content, isPlainHttp, places } = deps;
+    const { content, places } = deps;
     const { sourceRules } = deps;
     const { sharesMounts = false } = places;
-    const common = { builders, content, isPlainHttp, sourceRules, sharesMounts, labelOf };
+    const common = { builders, content, sourceRules, sharesMounts, labelOf };
     const isTrustedCache = limits.trustCaches;
     return createRunRecipe({ ...common, isTrustedCache, serviceCache: places.cache })(run);
   };

@@ -1,7 +1,8 @@
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../../foundation/fault.ts';
 import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import { pointTo } from '../../../images/augment/written-descriptor.ts';
-import type { Documents } from '../../../images/documents.ts';
 import { blobsOf, type MadeBlobs } from '../../../images/made-blobs.ts';
 import { TarError } from '../../../images/sif/tar/tar-error.ts';
 import type { Descriptor } from '../../../oci/descriptor.ts';
@@ -14,20 +15,20 @@ import {
   mayBeRunnable,
   parseManifest,
 } from '../../../oci/manifest.ts';
-import { mayBeImage } from '../../../oci/manifest-parts.ts';
+import { mayBeImage, partsOf } from '../../../oci/manifest-parts.ts';
 import { drain } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { LocalFile } from '../../../storage/content/scratch-file.ts';
 import type { Access } from '../../../upstream/access.ts';
 import type { RegistryClient } from '../../../upstream/registry-client.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
+import { type ReceivedBlob, type ReceivedImage, receivedDocuments } from '../received-image.ts';
 import { buildTime } from './build-time.ts';
 import { type LayerForm, type PackedLayer, readLayer, redateLayer } from './redate-layer.ts';
 import { Redating } from './redating.ts';
 
 export interface RedateDeps {
   readonly content: ContentStore;
-  readonly documents: Documents;
   readonly registry: RegistryClient;
   readonly ownHost: string;
 }
@@ -35,10 +36,10 @@ export interface RedateDeps {
 /** An image with the date of a build. */
 export interface RedatedImage {
   readonly root: Document;
-  /** Documents that were written for it. They count as documents of the image's repository. */
+  /** All its documents, and those that were replaced. */
   readonly generated: ReadonlyMap<Digest, Document>;
-  /** Layers that were written for it, in the content store. */
-  readonly layers: readonly InjectedLayer[];
+  /** Its blobs in the content store that no registry has: the dated layers, and what needs no date. */
+  readonly added: readonly Digest[];
 }
 
 /**
@@ -48,12 +49,19 @@ export interface RedatedImage {
  * @param wish the layers of possible bases, the date for the config if it changes, and the compression of the layers
  */
 export type RedateImage = (
-  source: Access,
-  root: Document,
+  image: UndatedImage,
   wish: RedateWish,
   log: (line: string) => void,
   signal: AbortSignal,
 ) => Promise<RedatedImage>;
+
+/** An image as the builder has sent it. */
+export interface UndatedImage extends Pick<Descriptor, 'digest' | 'mediaType'> {
+  readonly received: Pick<ReceivedImage, 'blob'>;
+  /** Locations of the layers that it did not send. */
+  readonly elsewhere: ReadonlyMap<Digest, Access>;
+  readonly source: Access;
+}
 
 export interface RedateWish {
   /** The unpacked digests of the layers of each image that may be the base. */
@@ -62,20 +70,19 @@ export interface RedateWish {
   readonly compression?: LayerCompression | undefined;
 }
 
-interface Run extends RedateWish {
-  readonly source: Access;
+interface Run extends RedateWish, Pick<UndatedImage, 'received'> {
   readonly generated: Map<Digest, Document>;
-  readonly layers: InjectedLayer[];
+  readonly added: Digest[];
   readonly blobs: MadeBlobs;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
 export function createRedateImage(deps: RedateDeps): RedateImage {
-  const { content, documents } = deps;
+  const { content } = deps;
 
-  /** Opens a file with a layer, until it is disposed of. */
-  const openLayer = async (layer: Descriptor, { blobs, signal }: Run): Promise<LocalFile> => {
+  /** Provides a layer that the builder did not send, since the base image has the same, as a file. */
+  const fetchLayer = async (layer: Descriptor, { blobs, signal }: Run): Promise<LocalFile> => {
     const local = (await blobs.isKept(layer)) ? await content.lease(layer.digest) : undefined;
     if (local) return local;
     const file = await content.scratch(layer.size);
@@ -89,13 +96,46 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     return file;
   };
 
+  const openLayer = async (
+    layer: Descriptor,
+    run: Run,
+    files: AsyncDisposableStack,
+  ): Promise<PackedLayer> => {
+    const packing = packingOf(layer);
+    const blob = run.received.blob(layer.digest);
+    if (blob) return { open: blob.open, packing };
+    const { path } = files.use(await fetchLayer(layer, run));
+    return { open: () => createReadStream(path), packing };
+  };
+
+  /** Stores what the builder has sent and what stays as it is, such as layers with a table. */
+  const keepRest = async ({ received, generated, added, signal }: Run, root: Document) => {
+    const isDone = new Set<Digest>(added);
+    const keep = async (digest: Digest): Promise<void> => {
+      const blob = generated.has(digest) || isDone.has(digest) ? undefined : received.blob(digest);
+      if (!blob) return;
+      isDone.add(digest);
+      added.push(digest);
+      await keepBlob(content, blob, signal);
+    };
+    const visit = async (document: Document): Promise<void> => {
+      const { blobs, manifests } = partsOf(document);
+      for (const { digest } of blobs) await keep(digest);
+      for (const { digest } of manifests) {
+        const child = generated.get(digest);
+        if (child) await visit(child);
+      }
+    };
+    await visit(root);
+  };
+
   const redateManifest = async (
     document: Document,
     manifest: ImageManifest,
     run: Run,
   ): Promise<Document> => {
-    const { source, created, compression, bases, generated, log, signal } = run;
-    const config = await documents.config(source, manifest.config);
+    const { created, compression, bases, generated, log, signal } = run;
+    const config = documentIn(generated, manifest.config);
     const own = ownLayers(manifest, config, bases);
     if (own.length === 0 && created === undefined) return document;
     const began = performance.now();
@@ -104,8 +144,7 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     const packed: (PackedLayer & { readonly index: number })[] = [];
     for (const index of own) {
       const layer = manifest.layers[index] as Descriptor;
-      const { path } = files.use(await openLayer(layer, run));
-      const one = { index, path, packing: packingOf(layer) };
+      const one = { index, ...(await openLayer(layer, run, files)) };
       packed.push(one);
       await readLayer(one, redating, signal);
     }
@@ -114,7 +153,7 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     for (const one of packed) {
       changed.set(one.index, await redateLayer(one, form, redating, content, signal));
     }
-    run.layers.push(...changed.values());
+    run.added.push(...[...changed.values()].map(({ gzipDigest }) => gzipDigest));
     const newConfig = documentOf(changeConfig(config.bytes, changed, created), config.mediaType);
     const body = parseLossless(document.bytes, 'manifest');
     body.config = pointTo(body.config, newConfig);
@@ -150,33 +189,27 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
         entries.push(raw);
         continue;
       }
-      const child = await documents.manifest(run.source, entry.digest, entry.mediaType);
+      const child = documentIn(run.generated, entry);
       const changed = await redate(child, run);
       entries.push(changed === child ? raw : pointTo(raw, changed));
     }
-    if (run.generated.size === 0) return document;
+    if (run.added.length === 0 && run.created === undefined) return document;
     body.manifests = entries;
     const written = documentOf(writeJson(body), manifestType(document));
     run.generated.set(written.digest, written);
     return written;
   };
 
-  return async (source, root, wish, log, signal) => {
-    const generated = new Map<Digest, Document>();
-    const layers: InjectedLayer[] = [];
-    const blobs = blobsOf({ image: { root, generated: new Map() }, added: [], source }, deps);
+  return async ({ received, elsewhere, source, ...root }, wish, log, signal) => {
+    const generated = new Map(await receivedDocuments(received, root));
+    const added: Digest[] = [];
+    const undated = documentIn(generated, root);
+    const made = { image: { root: undated, generated }, added, source, elsewhere };
+    const run = { ...wish, received, generated, added, blobs: blobsOf(made, deps), log, signal };
     try {
-      const redated = await redate(root, {
-        ...wish,
-        source,
-        generated,
-        layers,
-        blobs,
-        log,
-        signal,
-      });
-      for (const document of generated.values()) await documents.receive(source, document);
-      return { root: redated, generated, layers };
+      const redated = await redate(undated, run);
+      await keepRest(run, redated);
+      return { root: redated, generated, added };
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof TarError)) throw error;
@@ -186,6 +219,37 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
       });
     }
   };
+}
+
+async function keepBlob(
+  content: ContentStore,
+  { size, open }: ReceivedBlob,
+  signal: AbortSignal,
+): Promise<void> {
+  const file = await content.ingest('sha256', size);
+  try {
+    await pipeline(
+      open(),
+      async (chunks: AsyncIterable<Buffer>) => {
+        for await (const chunk of chunks) await file.write(chunk);
+      },
+      { signal },
+    );
+    await file.commit();
+  } finally {
+    await file.abort();
+  }
+}
+
+function documentIn(
+  documents: ReadonlyMap<Digest, Document>,
+  { digest }: Pick<Descriptor, 'digest'>,
+): Document {
+  const found = documents.get(digest);
+  if (found) return found;
+  throw new Fault('unavailable', `The builder did not send ${digest}: try again`, {
+    phase: 'build',
+  });
 }
 
 /**

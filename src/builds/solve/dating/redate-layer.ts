@@ -1,5 +1,4 @@
-import { createReadStream } from 'node:fs';
-import { type Duplex, PassThrough } from 'node:stream';
+import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip, createZstdDecompress } from 'node:zlib';
 import { createSteadyZstd } from '../../../foundation/steady-zstd.ts';
@@ -12,9 +11,10 @@ import { LayerEntries } from './tar-entries.ts';
 
 const chunkSize = 256 * 1024;
 
-/** A layer in a file. */
+/** A layer before its dates are set. */
 export interface PackedLayer {
-  readonly path: string;
+  /** Reads it from its beginning; each reader may change the bytes. */
+  readonly open: () => Readable;
   /** Its compression; undefined for none. */
   readonly packing: 'gzip' | 'zstd' | undefined;
 }
@@ -46,7 +46,7 @@ export async function readLayer(
 ): Promise<void> {
   const entries = new LayerEntries(redating.reader());
   await pipeline(
-    createReadStream(layer.path, { highWaterMark: chunkSize }),
+    layer.open(),
     unpack(layer),
     async (chunks: AsyncIterable<Buffer>) => {
       for await (const chunk of chunks) entries.pass(chunk);
@@ -76,7 +76,7 @@ export async function redateLayer(
   };
   try {
     await pipeline(
-      createReadStream(layer.path, { highWaterMark: chunkSize }),
+      layer.open(),
       unpack(layer),
       async function* change(chunks: AsyncIterable<Buffer>) {
         for await (const chunk of chunks) yield await take(entries.pass(chunk));
