@@ -38,6 +38,8 @@ export interface PublishDeps {
 }
 
 const blobsAtOnce = 3;
+/** Such a blob takes no longer to send than the question for it. */
+const smallBytes = 64 * 1024;
 
 export function createPublish(deps: PublishDeps): Publish {
   const { documents, pusher } = deps;
@@ -50,9 +52,11 @@ export function createPublish(deps: PublishDeps): Publish {
     const putBlob = async (part: Descriptor, stop: AbortSignal): Promise<void> => {
       const { digest, size } = part;
       const isKept = await blobs.isKept(part);
-      const push = pushingTo(target, mountable(blobs.placeOf(digest), target));
+      const place = blobs.placeOf(digest);
+      const push = pushingTo(target, mountable(place, target));
+      const isNew = place === undefined && size <= smallBytes;
       const open = () => blobs.open(part, stop);
-      const done = await pusher.putBlob(push, { digest, size, isKept, open }, stop);
+      const done = await pusher.putBlob(push, { digest, size, isKept, isNew, open }, stop);
       log(`${digest} (${size} bytes): ${done}\n`);
     };
 

@@ -101,11 +101,12 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     run: Run,
     files: AsyncDisposableStack,
   ): Promise<PackedLayer> => {
+    const { size } = layer;
     const packing = packingOf(layer);
     const blob = run.received.blob(layer.digest);
-    if (blob) return { open: blob.open, packing };
+    if (blob) return { size, open: blob.open, packing };
     const { path } = files.use(await fetchLayer(layer, run));
-    return { open: () => createReadStream(path), packing };
+    return { size, open: () => createReadStream(path), packing };
   };
 
   /** Stores what the builder has sent and what stays as it is, such as layers with a table. */

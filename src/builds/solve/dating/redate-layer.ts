@@ -13,6 +13,8 @@ const chunkSize = 256 * 1024;
 
 /** A layer before its dates are set. */
 export interface PackedLayer {
+  /** Bytes, compressed. */
+  readonly size: number;
   /** Reads it from its beginning; each reader may change the bytes. */
   readonly open: () => Readable;
   /** Its compression; undefined for none. */
@@ -69,7 +71,7 @@ export async function redateLayer(
 ): Promise<InjectedLayer> {
   const entries = new LayerEntries(redating.writer());
   const file = await content.ingest();
-  const hash = createFlowHash('sha256');
+  const hash = createFlowHash('sha256', layer.size);
   const take = async (bytes: Buffer): Promise<Buffer> => {
     await hash.update(bytes);
     return bytes;
