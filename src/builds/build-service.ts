@@ -46,6 +46,7 @@ import { createFindSolution, type FindSolutionDeps } from './solve/conda/find-so
 import { createReadOwnLock } from './solve/conda/kept-documents.ts';
 import { createMakeCondaImage } from './solve/conda/make-conda-image.ts';
 import { createSolutionOf, type SolutionOf } from './solve/conda/solution-of.ts';
+import { createDatedLayers } from './solve/dating/dated-layers.ts';
 import { createRedateImage } from './solve/dating/redate-image.ts';
 import type { RunRecipe } from './solve/run-recipe.ts';
 import type { MakeSif, SifSettings } from './solve/sif/make-sif.ts';
@@ -213,6 +214,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents }),
       documents,
       makeImage: deps.makeImage,
+      datedLayers: createDatedLayers(deps.content),
       redate: createRedateImage(deps),
       publish,
       makeSif,

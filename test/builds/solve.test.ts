@@ -7,6 +7,7 @@ import {
   BuilderRequired,
   type SolvedPlatform,
 } from '../../src/builds/solve/conda/builder-required.ts';
+import { createDatedLayers } from '../../src/builds/solve/dating/dated-layers.ts';
 import type { RecipeRun } from '../../src/builds/solve/run-recipe.ts';
 import { createSolve, type SolveDeps } from '../../src/builds/solve/solve.ts';
 import {
@@ -23,6 +24,7 @@ const noAccess = {
 };
 
 const unusedDeps: SolveDeps = {
+  datedLayers: createDatedLayers({ claim: async () => false }),
   runRecipe: unused,
   staging: {
     host: 'sluice.test',

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { test } from 'node:test';
+import { strangers } from '../../src/builds/domain.ts';
 import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
+import { createDatedLayers } from '../../src/builds/solve/dating/dated-layers.ts';
 import { createRedateImage, type RedateDeps } from '../../src/builds/solve/dating/redate-image.ts';
 import { fetchLayer } from '../../src/images/sif/layers/fetch.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
@@ -154,7 +156,15 @@ test('a layer of a build that cannot be written for its dates', async () => {
     return bytes && { size: bytes.length, open: () => Readable.from([bytes]) };
   };
   const { digest: ofRoot, mediaType } = root;
-  const image = { digest: ofRoot, mediaType, received: { blob }, elsewhere: new Map(), source };
+  const known = createDatedLayers({ claim: async () => false }).of(strangers, undefined);
+  const image = {
+    digest: ofRoot,
+    mediaType,
+    received: { blob },
+    elsewhere: new Map(),
+    source,
+    known,
+  };
   await assert.rejects(
     redate(image, { bases: [] }, () => {}, signal),
     /no space is left/,

@@ -5,7 +5,7 @@ import { GrpcError, type Handler, streamHandler } from '../grpc/grpc-server.ts';
 /** Destination of an image whose manifests, configs and layers arrive one by one. */
 export interface BlobSink {
   /** Returns true for a blob that the builder does not have to send. */
-  has(digest: string): boolean;
+  has(digest: string): boolean | Promise<boolean>;
   /** Opens the destination of a blob of this size (bytes). The same blob may come again after a failure. */
   open(digest: string, size: number): Promise<BlobWriter>;
 }
@@ -33,7 +33,8 @@ export function blobSendHandler(sink: BlobSink, onFailure: (error: unknown) => v
     try {
       for await (const { action, expected, total, offset: at, data } of call.messages) {
         if (!writer) {
-          if (sink.has(expected)) throw new GrpcError(status.ALREADY_EXISTS, `${expected} is here`);
+          if (await sink.has(expected))
+            throw new GrpcError(status.ALREADY_EXISTS, `${expected} is here`);
           digest = expected;
           size = Number(total);
           writer = await sink.open(digest, size);

@@ -36,7 +36,7 @@ const chunkBytes = 256 * 1024;
 /** @param isThere returns true for a blob that the builder does not have to send */
 export function receiveImage(
   content: Pick<ContentStore, 'scratch'>,
-  isThere: (digest: string) => boolean,
+  isThere: (digest: Digest) => boolean | Promise<boolean>,
 ): ReceivedImage {
   const blobs = new Map<Digest, ReceivedBlob>();
   const files = new AsyncDisposableStack();
@@ -79,7 +79,7 @@ export function receiveImage(
   };
 
   return {
-    has: digest => isThere(digest) || blobs.has(digest as Digest),
+    has: async digest => isDigest(digest) && (blobs.has(digest) || (await isThere(digest))),
 
     async open(digest, size) {
       count += 1;

@@ -34,6 +34,7 @@ import {
 import type { NativeOrigin } from './conda/find-solution.ts';
 import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
+import type { DatedLayers, KnownLayers } from './dating/dated-layers.ts';
 import type { RedateImage } from './dating/redate-image.ts';
 import { asBaseLost } from './failures/base-lost.ts';
 import { lacksShell } from './failures/build-fault.ts';
@@ -50,6 +51,7 @@ export interface SolveDeps extends BuilderRules {
   readonly makeCondaImage: MakeCondaImage;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
+  readonly datedLayers: DatedLayers;
   readonly redate: RedateImage;
   readonly publish: Publish;
   readonly mirror: Mirror;
@@ -151,11 +153,13 @@ export function createSolve(deps: SolveDeps): Solve {
     await deps.requireBuilder(domain);
     using bases = await deps.prepareBases(build, rights, recipe);
     const { layers, blobs } = bases;
-    const image = files.use(receiveImage(deps.content, digest => blobs.has(digest as Digest)));
+    const known = deps.datedLayers.of(domain, recipe.layers);
+    const isThere = (digest: Digest) => blobs.has(digest) || known.hold(digest);
+    const image = files.use(receiveImage(deps.content, isThere));
     const access = rights.forBuilder(recipe.cache === undefined ? [] : [recipe.cache]);
-    const known = { key, recipe, image, access, domain, secrets };
-    const made = await deps.runRecipe({ ...known, bases: bases.images, log, count, signal });
-    return { ...made, received: image, layers, blobs };
+    const given = { key, recipe, image, access, domain, secrets };
+    const made = await deps.runRecipe({ ...given, bases: bases.images, log, count, signal });
+    return { ...made, received: image, known, layers, blobs };
   };
 
   /** Has a builder make the image of a recipe, and pushes it to the target of the plan. */
@@ -298,6 +302,7 @@ interface AttachedDocument extends LockFileType {
 /** What a builder has made of a recipe, and sent. */
 interface BuiltRecipe extends RecipeResult, Pick<PreparedBases, 'layers' | 'blobs'> {
   readonly received: ReceivedImage;
+  readonly known: KnownLayers;
 }
 
 function listedByTag({ registry, repository }: Access, tag: string, title: string): string {

@@ -24,7 +24,14 @@ import type { RegistryClient } from '../../../upstream/registry-client.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
 import { type ReceivedBlob, type ReceivedImage, receivedDocuments } from '../received-image.ts';
 import { buildTime } from './build-time.ts';
-import { type LayerForm, type PackedLayer, readLayer, redateLayer } from './redate-layer.ts';
+import type { KnownLayers } from './dated-layers.ts';
+import {
+  formOf,
+  type LayerForm,
+  type PackedLayer,
+  readLayer,
+  redateLayer,
+} from './redate-layer.ts';
 import { Redating } from './redating.ts';
 
 export interface RedateDeps {
@@ -61,6 +68,8 @@ export interface UndatedImage extends Pick<Descriptor, 'digest' | 'mediaType'> {
   /** Locations of the layers that it did not send. */
   readonly elsewhere: ReadonlyMap<Digest, Access>;
   readonly source: Access;
+  /** Layers that have got their dates before. */
+  readonly known: KnownLayers;
 }
 
 export interface RedateWish {
@@ -70,7 +79,7 @@ export interface RedateWish {
   readonly compression?: LayerCompression | undefined;
 }
 
-interface Run extends RedateWish, Pick<UndatedImage, 'received'> {
+interface Run extends RedateWish, Pick<UndatedImage, 'received' | 'known'> {
   readonly generated: Map<Digest, Document>;
   readonly added: Digest[];
   readonly blobs: MadeBlobs;
@@ -130,30 +139,56 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     await visit(root);
   };
 
+  /** Returns the layers with their dates, and the number of compiled files that have the date of their source. */
+  const redateLayers = async (layers: readonly Descriptor[], form: LayerForm, run: Run) => {
+    const { known, signal } = run;
+    await using files = new AsyncDisposableStack();
+    const opened = new Map<Digest, PackedLayer>();
+    const open = async (layer: Descriptor): Promise<PackedLayer> => {
+      const there = opened.get(layer.digest) ?? (await openLayer(layer, run, files));
+      opened.set(layer.digest, there);
+      return there;
+    };
+    let redating = new Redating();
+    const withPython: Descriptor[] = [];
+    for (const layer of layers) {
+      const hasPython =
+        known.hasPython(layer.digest) ?? (await readLayer(await open(layer), redating, signal));
+      if (hasPython) withPython.push(layer);
+    }
+    const python = withPython.map(({ digest }) => digest);
+    const othersOf = ({ digest }: Descriptor) => (python.includes(digest) ? python : []);
+    const dated: (InjectedLayer | undefined)[] = [];
+    for (const layer of layers) dated.push(await known.find(layer.digest, othersOf(layer)));
+    const isAffected = layers.some((layer, at) => !dated[at] && python.includes(layer.digest));
+    if (isAffected && !python.every(digest => opened.has(digest))) {
+      // In their order: later sources replace earlier ones.
+      redating = new Redating();
+      for (const layer of withPython) await readLayer(await open(layer), redating, signal);
+    }
+    for (const [at, layer] of layers.entries()) {
+      if (dated[at]) continue;
+      const made = await redateLayer(await open(layer), form, redating, content, signal);
+      known.note(layer.digest, othersOf(layer), made);
+      dated[at] = made;
+    }
+    return { dated, compiled: redating.compiled };
+  };
+
   const redateManifest = async (
     document: Document,
     manifest: ImageManifest,
     run: Run,
   ): Promise<Document> => {
-    const { created, compression, bases, generated, log, signal } = run;
+    const { created, compression, bases, generated, log } = run;
     const config = documentIn(generated, manifest.config);
     const own = ownLayers(manifest, config, bases);
     if (own.length === 0 && created === undefined) return document;
     const began = performance.now();
-    await using files = new AsyncDisposableStack();
-    const redating = new Redating();
-    const packed: (PackedLayer & { readonly index: number })[] = [];
-    for (const index of own) {
-      const layer = manifest.layers[index] as Descriptor;
-      const one = { index, ...(await openLayer(layer, run, files)) };
-      packed.push(one);
-      await readLayer(one, redating, signal);
-    }
+    const layers = own.map(index => manifest.layers[index] as Descriptor);
     const form = formOf(compression);
-    const changed = new Map<number, InjectedLayer>();
-    for (const one of packed) {
-      changed.set(one.index, await redateLayer(one, form, redating, content, signal));
-    }
+    const { dated, compiled } = await redateLayers(layers, form, run);
+    const changed = new Map(own.map((index, at) => [index, dated[at] as InjectedLayer]));
     run.added.push(...[...changed.values()].map(({ gzipDigest }) => gzipDigest));
     const newConfig = documentOf(changeConfig(config.bytes, changed, created), config.mediaType);
     const body = parseLossless(document.bytes, 'manifest');
@@ -169,7 +204,7 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     generated.set(newConfig.digest, newConfig);
     generated.set(written.digest, written);
     const seconds = ((performance.now() - began) / 1000).toFixed(1);
-    const code = redating.compiled > 0 ? `, with ${redating.compiled} files of byte code` : '';
+    const code = compiled > 0 ? `, with ${compiled} files of byte code` : '';
     log(
       `dated ${changed.size} layers ${new Date(buildTime * 1000).toISOString()}${code}, in ${seconds} s\n`,
     );
@@ -201,12 +236,21 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     return written;
   };
 
-  return async ({ received, elsewhere, source, ...root }, wish, log, signal) => {
+  return async ({ received, known, elsewhere, source, ...root }, wish, log, signal) => {
     const generated = new Map(await receivedDocuments(received, root));
     const added: Digest[] = [];
     const undated = documentIn(generated, root);
     const made = { image: { root: undated, generated }, added, source, elsewhere };
-    const run = { ...wish, received, generated, added, blobs: blobsOf(made, deps), log, signal };
+    const run = {
+      ...wish,
+      received,
+      known,
+      generated,
+      added,
+      blobs: blobsOf(made, deps),
+      log,
+      signal,
+    };
     try {
       const redated = await redate(undated, run);
       await keepRest(run, redated);
@@ -286,13 +330,6 @@ function isChangeable({ mediaType, annotations }: Descriptor): boolean {
 
 function packingOf({ mediaType }: Descriptor): PackedLayer['packing'] {
   return packingEnd.exec(mediaType)?.[1] as PackedLayer['packing'];
-}
-
-function formOf(compression: LayerCompression | undefined): LayerForm {
-  // Layers with a table were made by the builder.
-  if (!compression || compression.mode === 'estargz') return { mode: 'gzip' };
-  const { mode, level } = compression;
-  return { mode, ...(level === undefined ? {} : { level }) };
 }
 
 /** Returns the type of a layer that was compressed again. Docker has no type for zstd: `docker` has that of gzip only. */

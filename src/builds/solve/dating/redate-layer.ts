@@ -6,6 +6,7 @@ import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
+import type { LayerCompression } from '../../plan/build-plan.ts';
 import type { Redating } from './redating.ts';
 import { LayerEntries } from './tar-entries.ts';
 
@@ -27,6 +28,14 @@ export interface LayerForm {
   readonly level?: number;
 }
 
+/** Returns how to compress layers as requested. */
+export function formOf(compression: LayerCompression | undefined): LayerForm {
+  // Layers with a table were made by the builder.
+  if (!compression || compression.mode === 'estargz') return { mode: 'gzip' };
+  const { mode, level } = compression;
+  return { mode, ...(level === undefined ? {} : { level }) };
+}
+
 // Higher levels take windows of memory that readers refuse.
 const mostZstd = 19;
 
@@ -40,13 +49,17 @@ function pack({ mode, level }: LayerForm) {
   return createSteadyZstd(level === undefined ? undefined : Math.min(level, mostZstd));
 }
 
-/** Reads a layer, and records what later changes of the image's layers require. */
+/**
+ * Reads a layer, and records what later changes of the image's layers require. Returns whether it has Python code: its
+ * dates and those of other layers with such code depend on each other.
+ */
 export async function readLayer(
   layer: PackedLayer,
   redating: Redating,
   signal: AbortSignal,
-): Promise<void> {
-  const entries = new LayerEntries(redating.reader());
+): Promise<boolean> {
+  const reader = redating.reader();
+  const entries = new LayerEntries(reader);
   await pipeline(
     layer.open(),
     unpack(layer),
@@ -56,6 +69,7 @@ export async function readLayer(
     },
     { signal },
   );
+  return reader.hasPython;
 }
 
 /**
