@@ -156,7 +156,7 @@ export function createSolve(deps: SolveDeps): Solve {
     const known = deps.datedLayers.of(domain, recipe.layers);
     const isThere = (digest: Digest) => blobs.has(digest) || known.hold(digest);
     const image = files.use(receiveImage(deps.content, isThere));
-    const access = rights.forBuilder(recipe.cache === undefined ? [] : [recipe.cache]);
+    const access = rights.forBuilder(recipe.cache);
     const given = { key, recipe, image, access, domain, secrets };
     const made = await deps.runRecipe({ ...given, bases: bases.images, log, count, signal });
     return { ...made, received: image, known, layers, blobs };
