@@ -51,7 +51,8 @@ export function createPublish(deps: PublishDeps): Publish {
 
     const putBlob = async (part: Descriptor, stop: AbortSignal): Promise<void> => {
       const { digest, size } = part;
-      const isKept = await blobs.isKept(part);
+      // Only a hosted repository can take over content that is here.
+      const isKept = target.registry === deps.ownHost && (await blobs.isKept(part));
       const place = blobs.placeOf(digest);
       const push = pushingTo(target, mountable(place, target));
       const isNew = place === undefined && size <= smallBytes;

@@ -50,7 +50,7 @@ export function createDatedLayers(content: Pick<ContentStore, 'claim'>): DatedLa
         hash('sha256', [place, digest, ...python].join(' '), 'base64url');
 
       const find = async (digest: Digest, python: readonly Digest[]) => {
-        const layer = held.get(digest) ?? layers.get(keyOf(digest, python));
+        const layer = layers.get(keyOf(digest, python));
         return layer && (await content.claim(layer.gzipDigest)) ? layer : undefined;
       };
 
@@ -62,7 +62,7 @@ export function createDatedLayers(content: Pick<ContentStore, 'claim'>): DatedLa
           return layer !== undefined;
         },
         hasPython: digest => (held.has(digest) ? false : withPython.get(keyOf(digest, []))),
-        find,
+        find: async (digest, python) => held.get(digest) ?? find(digest, python),
         note(digest, python, layer) {
           withPython.set(keyOf(digest, []), python.length > 0);
           layers.set(keyOf(digest, python), layer);
