@@ -30,6 +30,7 @@ export type {
 } from './grpc/control-calls.ts';
 export { readTlsFiles, type TlsFiles } from './grpc/tls-files.ts';
 export type {
+  BlobExporter,
   BuildOptions,
   BuildRun,
   Cache,
@@ -52,6 +53,7 @@ export {
 } from './progress/plain-log.ts';
 export type { LogText, Progress, Status, Vertex, Warning } from './progress/progress.ts';
 export { SecretMask } from './progress/secret-mask.ts';
+export type { BlobSink, BlobWriter } from './session/blob-send.ts';
 export type { OpenSink } from './session/file-send.ts';
 export type { Credentials, CredentialsOf } from './session/login-question.ts';
 export { readSshKey, type SshKey, SshKeyError } from './session/ssh/index.ts';

@@ -1,5 +1,6 @@
 import type { FileTree } from './files/file-tree.ts';
 import type { Progress } from './progress/progress.ts';
+import type { BlobSink } from './session/blob-send.ts';
 import type { OpenSink } from './session/file-send.ts';
 import type { CredentialsOf } from './session/login-question.ts';
 import type { SshKey } from './session/ssh/ssh-key.ts';
@@ -92,7 +93,7 @@ export interface SourceRule {
   readonly pattern: string;
 }
 
-export type Exporter = ImageExporter | FileExporter;
+export type Exporter = ImageExporter | BlobExporter | FileExporter;
 
 /** An image for a registry, or for the builder's own store. */
 export interface ImageExporter {
@@ -108,6 +109,14 @@ export interface ImageExporter {
   /** Also recompresses the layers of the base image. */
   readonly forceCompression?: boolean;
   /** Additional attributes of the exporter. */
+  readonly attrs?: Readonly<Record<string, string>>;
+}
+
+/** The manifests, configs and layers of an image, each by its digest. A build has at most one such exporter. */
+export interface BlobExporter {
+  readonly type: 'oci';
+  /** Receives manifests and indexes last. */
+  readonly blobs: BlobSink;
   readonly attrs?: Readonly<Record<string, string>>;
 }
 

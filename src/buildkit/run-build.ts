@@ -12,6 +12,7 @@ import { SecretMask } from './progress/secret-mask.ts';
 import { shownNames } from './progress/shown-names.ts';
 import { watchStatus } from './progress/status-watch.ts';
 import { Journal } from './progress/step-journal.ts';
+import type { BlobSink } from './session/blob-send.ts';
 import type { OpenSink } from './session/file-send.ts';
 import { openSession } from './session/session.ts';
 import { keyAgent } from './session/ssh/key-agent.ts';
@@ -44,6 +45,7 @@ export async function runBuild(
     credentials: options.credentials ?? (async () => undefined),
     tokens: options.tokens,
     sinks: sinksOf(options),
+    blobs: blobSinkOf(options),
     onSecret: secret => mask.add(secret),
   });
   // A builder that lost the session continues for a long time until it needs the session.
@@ -92,6 +94,10 @@ function sinksOf({ exporters = [] }: BuildOptions): Map<number, OpenSink> {
   return new Map(
     exporters.flatMap((exporter, index) => ('sink' in exporter ? [[index, exporter.sink]] : [])),
   );
+}
+
+function blobSinkOf({ exporters = [] }: BuildOptions): BlobSink | undefined {
+  return exporters.find(exporter => 'blobs' in exporter)?.blobs;
 }
 
 function lostSession(end: StatusObject, address: string): BuildError {

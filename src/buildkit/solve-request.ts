@@ -120,7 +120,8 @@ function hostsLine(hosts: Readonly<Attrs>): string {
 }
 
 function exporterAttrs(exporter: Exporter, isDated: boolean): Attrs {
-  const { name = '', attrs } = exporter;
+  const { attrs } = exporter;
+  const name = 'name' in exporter ? (exporter.name ?? '') : '';
   // The same digest for each build requires both this and the build argument.
   const dated: Attrs =
     isDated && exporter.type !== 'tar' && exporter.type !== 'moby'
@@ -128,6 +129,7 @@ function exporterAttrs(exporter: Exporter, isDated: boolean): Attrs {
       : {};
   const names = [name].flat().join(',');
   const common = { ...(names === '' ? {} : { name: names }), ...dated };
+  if ('blobs' in exporter) return { ...common, tar: 'false', ...attrs };
   if ('sink' in exporter) return { ...common, ...attrs };
   const { push, insecure, ociMediaTypes = true, compression, forceCompression } = exporter;
   return {

@@ -46,6 +46,7 @@ import { createFindSolution, type FindSolutionDeps } from './solve/conda/find-so
 import { createReadOwnLock } from './solve/conda/kept-documents.ts';
 import { createMakeCondaImage } from './solve/conda/make-conda-image.ts';
 import { createSolutionOf, type SolutionOf } from './solve/conda/solution-of.ts';
+import { createDatedLayers } from './solve/dating/dated-layers.ts';
 import { createRedateImage } from './solve/dating/redate-image.ts';
 import type { RunRecipe } from './solve/run-recipe.ts';
 import type { MakeSif, SifSettings } from './solve/sif/make-sif.ts';
@@ -100,7 +101,6 @@ export interface BuildServiceDeps {
   readonly fetchToken: FetchToken;
   /** Host of the hosted registry. */
   readonly ownHost: string;
-  readonly isPlainHttp: (registry: string) => boolean;
   /** Returns true for a registry that may have a closed address. */
   readonly isClosed: (registry: string) => boolean;
   readonly limits: {
@@ -175,10 +175,10 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   // Loads the client of the builder when it is first needed.
   const runRecipe: RunRecipe = async run => {
     const { createRunRecipe } = await import('./solve/run-recipe.ts');
-    const { content, isPlainHttp, places } = deps;
+    const { content, places } = deps;
     const { sourceRules } = deps;
     const { sharesMounts = false } = places;
-    const common = { builders, content, isPlainHttp, sourceRules, sharesMounts, labelOf };
+    const common = { builders, content, sourceRules, sharesMounts, labelOf };
     const isTrustedCache = limits.trustCaches;
     return createRunRecipe({ ...common, isTrustedCache, serviceCache: places.cache })(run);
   };
@@ -214,6 +214,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       makeCondaImage: createMakeCondaImage({ ...deps.conda, findSolution, documents }),
       documents,
       makeImage: deps.makeImage,
+      datedLayers: createDatedLayers(deps.content),
       redate: createRedateImage(deps),
       publish,
       makeSif,

@@ -13,12 +13,16 @@ export interface MadeOf {
   readonly image: Pick<AugmentedImage, 'root' | 'generated'>;
   /** Layers that were added here and are in the content store. */
   readonly added: readonly Digest[];
-  /** Location of the other blobs. */
+  /** Location of the other blobs, except for those in `elsewhere`. */
   readonly source: Access;
+  /** Locations of blobs to which the caller has proved a right, such as the layers of a verified base image. */
+  readonly elsewhere?: ReadonlyMap<Digest, Access> | undefined;
 }
 
 /** The blobs of such an image, wherever they are stored. */
 export interface MadeBlobs {
+  /** Returns the repository of a blob; undefined for one that was made here. */
+  placeOf(digest: Digest): Access | undefined;
   /** True for a blob that is in the content store and may be read from there for this image. */
   isKept(part: Descriptor): Promise<boolean>;
   /** Returns all bytes of a blob. Throws a `Fault`. */
@@ -26,7 +30,7 @@ export interface MadeBlobs {
 }
 
 export function blobsOf(
-  { image, added, source }: MadeOf,
+  { image, added, source, elsewhere }: MadeOf,
   {
     content,
     registry,
@@ -34,6 +38,10 @@ export function blobsOf(
   }: { content: ContentStore; registry: RegistryClient; ownHost: string },
 ): MadeBlobs {
   const addedDigests = new Set(added);
+
+  // For a proved right, a copy that is here serves as well as the registry.
+  const isCopied = async (digest: Digest): Promise<boolean> =>
+    elsewhere?.has(digest) === true && (await content.claim(digest));
 
   // A hosted manifest may name blobs that its repository lacks, since a descriptor can point elsewhere by URL.
   const isHosted = async ({ digest, size }: Descriptor): Promise<boolean> => {
@@ -46,16 +54,24 @@ export function blobsOf(
     }
   };
 
+  const placeOf = (digest: Digest): Access | undefined =>
+    addedDigests.has(digest) || image.generated.has(digest)
+      ? undefined
+      : (elsewhere?.get(digest) ?? source);
+
   return {
+    placeOf,
+
     isKept: async part =>
-      addedDigests.has(part.digest) || image.generated.has(part.digest) || isHosted(part),
+      placeOf(part.digest) === undefined || (await isCopied(part.digest)) || isHosted(part),
 
     async open(part, signal) {
       const { digest, size } = part;
       const written = image.generated.get(digest);
       if (written) return sourceOfBytes(written.bytes);
-      if (addedDigests.has(digest)) return content.open(digest, 0, size - 1);
-      return openWhole(registry, source, part, signal);
+      const place = placeOf(digest);
+      if (!place || (await isCopied(digest))) return content.open(digest, 0, size - 1);
+      return openWhole(registry, place, part, signal);
     },
   };
 }

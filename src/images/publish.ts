@@ -38,22 +38,26 @@ export interface PublishDeps {
 }
 
 const blobsAtOnce = 3;
+/** Such a blob takes no longer to send than the question for it. */
+const smallBytes = 64 * 1024;
 
 export function createPublish(deps: PublishDeps): Publish {
   const { documents, pusher } = deps;
 
   return async (publication, log, signal) => {
     const { image, source, target, tag } = publication;
-    const isMountable =
-      source.registry === target.registry && source.repository !== target.repository;
-    const push = pushingTo(target, isMountable ? source.repository : undefined);
+    const push = pushingTo(target);
     const blobs = blobsOf(publication, deps);
 
     const putBlob = async (part: Descriptor, stop: AbortSignal): Promise<void> => {
       const { digest, size } = part;
-      const isKept = await blobs.isKept(part);
+      // Only a hosted repository can take over content that is here.
+      const isKept = target.registry === deps.ownHost && (await blobs.isKept(part));
+      const place = blobs.placeOf(digest);
+      const push = pushingTo(target, mountable(place, target));
+      const isNew = place === undefined && size <= smallBytes;
       const open = () => blobs.open(part, stop);
-      const done = await pusher.putBlob(push, { digest, size, isKept, open }, stop);
+      const done = await pusher.putBlob(push, { digest, size, isKept, isNew, open }, stop);
       log(`${digest} (${size} bytes): ${done}\n`);
     };
 
@@ -90,6 +94,12 @@ export function createPublish(deps: PublishDeps): Publish {
     }
     return pushed;
   };
+}
+
+/** Returns the repository from which the registry can mount a blob. */
+function mountable(place: Access | undefined, target: Access): string | undefined {
+  const isThere = place?.registry === target.registry && place.repository !== target.repository;
+  return isThere ? place.repository : undefined;
 }
 
 /** Does the work for each item, a limited number at a time. The first failure stops the rest; waits until all end. */

@@ -25,6 +25,8 @@ export interface PushedBlob {
    * is.
    */
   readonly isKept?: boolean;
+  /** True for a small blob that the repository most likely lacks: it is sent without a question first. */
+  readonly isNew?: boolean;
   /** Opens the blob for each try; called only when the repository does not have it. */
   readonly open: () => Promise<ByteSource>;
 }
@@ -34,7 +36,7 @@ export interface PushClient {
   /** Checks that a push would be accepted: begins an upload and cancels it. */
   check(access: PushAccess, signal?: AbortSignal): Promise<void>;
   /**
-   * Ensures that the repository has the blob: checks for it, tries to mount it from `pushes.mountFrom`, then uploads
+   * Ensures that the repository has the blob: tries to mount it from `pushes.mountFrom`, checks for it, then uploads
    * it. The registry checks the digest.
    */
   putBlob(access: PushAccess, blob: PushedBlob, signal?: AbortSignal): Promise<BlobPush>;
@@ -143,8 +145,20 @@ export function createPushClient(
     const begun = await beginByMount(access, blob.digest, signal);
     if (begun?.status === 201) return 'mounted';
     const target = pushingTo(access);
+    if (!blob.isNew && (await hasBlob(target, blob.digest, signal))) {
+      if (begun) endUpload(target, begun);
+      return 'there';
+    }
     await send(target, blob, begun ?? (await begin(target, '', signal)), signal);
     return 'sent';
+  };
+
+  /** Cancels an upload. Nobody waits: it also expires at the registry, and not every registry can cancel one. */
+  const endUpload = (access: PushAccess, begun: Answer): void => {
+    const path = locationOf(access, begun);
+    ask(access, {
+      ...{ method: 'DELETE', missing: 'upload-unknown', path, headers: {}, isOnce: true },
+    }).catch(() => {});
   };
 
   /** Tries to mount a blob from `pushes.mountFrom`: afterwards the registry has it, or has begun an upload. */
@@ -178,14 +192,10 @@ export function createPushClient(
 
   return {
     async check(access, signal) {
-      const url = locationOf(access, await begin(access, '', signal));
-      // An upload also expires at the registry, and not every registry can cancel one.
-      const end = { method: 'DELETE', path: url, headers: {}, isOnce: true, signal } as const;
-      await ask(access, { ...end, missing: 'upload-unknown' }).catch(() => {});
+      endUpload(access, await begin(access, '', signal));
     },
 
     async putBlob(access, blob, signal) {
-      if (await hasBlob(pushingTo(access), blob.digest, signal)) return 'there';
       for (let tried = 1; ; tried += 1) {
         try {
           return await put(access, blob, signal);

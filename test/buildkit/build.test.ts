@@ -1,10 +1,11 @@
 /** Results of builds: images, archives, caches. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { Writable } from 'node:stream';
 import { after, before, suite, test } from 'node:test';
 import { extract } from 'tar-stream';
 import { memoryTree } from '../../src/buildkit/index.ts';
-import { type BuildWorld, failureOf, startBuildWorld } from './build-world.ts';
+import { type BuildWorld, failureOf, type Manifest, startBuildWorld } from './build-world.ts';
 
 suite('build', { concurrency: 2 }, () => {
   let world: BuildWorld;
@@ -118,6 +119,40 @@ suite('build', { concurrency: 2 }, () => {
     assert.equal(index.manifests[0].digest, result.digest);
     const { layers } = await world.manifest('both', '1');
     assert.match(layers.at(-1)?.mediaType ?? '', /zstd/);
+  });
+
+  test('an image arrives blob by blob, without those that are here', async () => {
+    const { layers: ofBase } = await world.manifest('corpus/busybox', 'oci');
+    const here = new Set(ofBase.map(({ digest }) => digest));
+    const blobs = new Map<string, Buffer>();
+    const result = await world.build({
+      dockerfile: `FROM ${world.base}\nRUN dd if=/dev/urandom of=/big bs=1M count=5 2>/dev/null\n`,
+      exporters: [
+        {
+          type: 'oci',
+          blobs: {
+            has: digest => here.has(digest),
+            async open(digest) {
+              const parts: Buffer[] = [];
+              return {
+                write: async bytes => void parts.push(Buffer.from(bytes)),
+                commit: async () => void blobs.set(digest, Buffer.concat(parts)),
+                abort: async () => {},
+              };
+            },
+          },
+          attrs: { compression: 'zstd' },
+        },
+      ],
+    });
+    assert.equal(result.descriptor?.digest, result.digest);
+    const manifest = JSON.parse(blobs.get(result.digest ?? '')?.toString() ?? '') as Manifest;
+    assert.equal(manifest.layers.length, ofBase.length + 1);
+    const sent = [result.digest, manifest.config.digest, manifest.layers.at(-1)?.digest];
+    assert.deepEqual([...blobs.keys()].sort(), sent.sort());
+    for (const [digest, bytes] of blobs) {
+      assert.equal(digest, `sha256:${createHash('sha256').update(bytes).digest('hex')}`);
+    }
   });
 
   test('a large export waits for a slow sink', async () => {

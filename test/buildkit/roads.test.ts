@@ -79,10 +79,24 @@ for (const engine of ['forky', 'trixie'] as const) {
       };
       assert.ok((await client.listWorkers()).length > 0);
       const name = `${registry.host}/out/docker:1`;
-      const { digest } = await build(client, {
+      const made = {
         ...common,
         dockerfile: `FROM ${base}\nCOPY a /a\nRUN cat /a > /b\n`,
         context: memoryTree({ a: 'from docker\n' }),
+      };
+      const sent: string[] = [];
+      const blobs = {
+        has: () => false,
+        async open(blob: string) {
+          sent.push(blob);
+          return { write: async () => {}, commit: async () => {}, abort: async () => {} };
+        },
+      };
+      const whole = await build(client, { ...made, exporters: [{ type: 'oci', blobs }] });
+      // The manifest is last.
+      assert.equal(sent.at(-1), whole.digest);
+      const { digest } = await build(client, {
+        ...made,
         exporters: [{ type: 'image', name, push: true }],
       });
       assert.match(digest ?? '', /^sha256:/);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BuilderLost } from '../../src/builds/builder/builder-refusals.ts';
-import { asBaseLost, asStorageFailure } from '../../src/builds/solve/failures/storage-failure.ts';
+import { asBaseLost } from '../../src/builds/solve/failures/base-lost.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { ask, idOf, made, startBench } from './build-bench.ts';
 
@@ -72,23 +72,6 @@ test('a build that ends its builder every time is not retried forever', async ()
   const over = await world.builds.settled(id, patienceMs);
   assert.equal(over.reason, 'The builder went away (tried 3 times): try again later');
   assert.equal(tries, 3);
-});
-
-test('only a failed answer of the own registry is a failure of the storage', () => {
-  const at = 'http://127.0.0.1:1/v2/builds/staging/a/blobs/uploads/b';
-  const kindOf = (message: string, phase: 'push' | 'build' = 'push') => {
-    const error = asStorageFailure(new Fault('bad-request', message, { phase }));
-    return error instanceof Fault ? `${error.kind} ${error.phase}` : undefined;
-  };
-  const failed = `unexpected status from PUT request to ${at}: 503 it does not answer`;
-  assert.equal(kindOf(failed), 'unavailable store');
-  assert.equal(kindOf('failed to push a/b: unavailable: it does not answer'), 'unavailable store');
-  const lost = 'The upload does not exist or has ended: start the push of this blob again';
-  assert.equal(kindOf(`failed to push a/b: unknown: ${lost}`), 'unavailable store');
-  assert.equal(kindOf(failed, 'build'), 'bad-request build');
-  for (const other of [failed.replace('503', '403'), 'failed to push a/b: denied: no']) {
-    assert.equal(kindOf(other), 'bad-request push');
-  }
 });
 
 test('a verified base that this server could not deliver is a failure of the storage', () => {

@@ -7,6 +7,7 @@ import {
   BuilderRequired,
   type SolvedPlatform,
 } from '../../src/builds/solve/conda/builder-required.ts';
+import { createDatedLayers } from '../../src/builds/solve/dating/dated-layers.ts';
 import type { RecipeRun } from '../../src/builds/solve/run-recipe.ts';
 import { createSolve, type SolveDeps } from '../../src/builds/solve/solve.ts';
 import {
@@ -23,6 +24,7 @@ const noAccess = {
 };
 
 const unusedDeps: SolveDeps = {
+  datedLayers: createDatedLayers({ claim: async () => false }),
   runRecipe: unused,
   staging: {
     host: 'sluice.test',
@@ -41,9 +43,9 @@ const unusedDeps: SolveDeps = {
   },
   ...{ attach: unused, redate: unused, stageSifBases: unused },
   requireBuilder: async () => {},
-  prepareBases: async () => ({ images: {}, layers: [], [Symbol.dispose]() {} }),
   isClosed: () => false,
   serviceCache: undefined,
+  prepareBases: async () => ({ images: {}, layers: [], blobs: new Map(), [Symbol.dispose]() {} }),
 };
 
 const noSteps = {
@@ -54,8 +56,8 @@ const noSteps = {
   layers() {},
 };
 
-test('a builder of strangers pushes to this server only, where a registry may have a closed address', async () => {
-  const runOf = async (isTrusted: boolean, registry: string, cache: string) => {
+test('a builder of strangers gets no layer cache of a caller where its registry may have a closed address', async () => {
+  const runOf = async (isTrusted: boolean, cache: string) => {
     const runs: RecipeRun[] = [];
     let log = '';
     const solve = createSolve({
@@ -70,7 +72,7 @@ test('a builder of strangers pushes to this server only, where a registry may ha
     const run = solve({
       ...{ id: 'key_1', owner: 'nobody', isTrusted, grant: undefined },
       plan: {
-        ...{ key: 'key', target: `${registry}/image:key`, change: {} },
+        ...{ key: 'key', target: 'closed.test/image:key', change: {} },
         origin: {
           ...{ kind: 'recipe', recipe: 'dockerfile', dockerfile: 'FROM scratch\n', files: {} },
           ...{ lockStage: undefined, cache, platforms: ['linux/amd64'], baseImages: [] },
@@ -89,20 +91,18 @@ test('a builder of strangers pushes to this server only, where a registry may ha
       },
     });
     await assert.rejects(run, /enough/);
-    const [{ isStaged, target, recipe } = assert.fail()] = runs;
-    return [isStaged, target.registry, recipe.cache, /layer cache .* not used/.test(log)];
+    const [{ recipe } = assert.fail()] = runs;
+    return [recipe.cache, /layer cache .* not used/.test(log)];
   };
-  const [own, closed] = ['sluice.test', 'closed.test'];
   const far = 'closed.test/of-caller';
-  assert.deepEqual(await runOf(true, closed, far), [false, closed, far, false]);
-  assert.deepEqual(await runOf(false, closed, far), [true, own, undefined, true]);
+  assert.deepEqual(await runOf(true, far), [far, false]);
+  assert.deepEqual(await runOf(false, far), [undefined, true]);
   for (const cache of ['closed.test/cache', 'sluice.test/of-caller', 'open.test/of-caller']) {
-    assert.deepEqual(await runOf(false, closed, cache), [true, own, cache, false]);
+    assert.deepEqual(await runOf(false, cache), [cache, false]);
   }
-  assert.deepEqual(await runOf(false, 'open.test', far), [false, 'open.test', undefined, true]);
 });
 
-test('the layers of a Singularity image are removed, however its build ends', async () => {
+test('the converted bases of a build are removed, however it ends', async () => {
   const dropped: string[] = [];
   const solve = createSolve({
     ...unusedDeps,
@@ -110,8 +110,9 @@ test('the layers of a Singularity image are removed, however its build ends', as
       throw new Error('the builder is gone');
     },
     staging: { ...unusedDeps.staging, drop: async id => void dropped.push(id) },
+    stageSifBases: async (_run, _rights, recipe) => recipe,
   });
-  const run = (sif: boolean) =>
+  const run = (isStaged: boolean) =>
     solve({
       id: 'key_1',
       plan: {
@@ -121,8 +122,8 @@ test('the layers of a Singularity image are removed, however its build ends', as
           recipe: 'dockerfile',
           ...{ dockerfile: 'FROM scratch\n', files: {}, lockStage: undefined, cache: undefined },
           ...{ platforms: ['linux/amd64'], baseImages: [] },
+          ...(isStaged ? { sifBases: { base: 'registry.test/base.sif:1' } } : {}),
         },
-        ...(sif ? { sif: { definition: { text: '', headers: {}, labels: {} } } } : {}),
       },
       grant: undefined,
       owner: 'nobody',

@@ -1,10 +1,13 @@
 /** Buffers of bodies whose bytes cannot be written: the pool gets all of them back. */
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
+import { strangers } from '../../src/builds/domain.ts';
 import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
+import { createDatedLayers } from '../../src/builds/solve/dating/dated-layers.ts';
 import { createRedateImage, type RedateDeps } from '../../src/builds/solve/dating/redate-image.ts';
 import { fetchLayer } from '../../src/images/sif/layers/fetch.ts';
-import { digestOf } from '../../src/oci/digest.ts';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { createLayerIntake, type LayerDeps } from '../../src/request/layers/layers.ts';
@@ -137,7 +140,6 @@ test('a layer of a build that cannot be written for its dates', async () => {
     content: {
       scratch: async () => ({ path: 'file', write: noSpace, async [Symbol.asyncDispose]() {} }),
     },
-    documents: { config: async () => config },
     registry: {
       openBlob: async () => ({
         ...{ kind: 'bytes', answer: { body: bodyIn(pool) }, offset: 0, total: size },
@@ -148,8 +150,23 @@ test('a layer of a build that cannot be written for its dates', async () => {
   const redate = createRedateImage(deps as unknown as RedateDeps);
   const source = { registry: 'registry.example.com', repository: 'app', credentials: undefined };
   const { signal } = new AbortController();
+  const sent = new Map([root, config].map(({ digest, bytes }) => [digest, bytes]));
+  const blob = (wanted: Digest) => {
+    const bytes = sent.get(wanted);
+    return bytes && { size: bytes.length, open: () => Readable.from([bytes]) };
+  };
+  const { digest: ofRoot, mediaType } = root;
+  const known = createDatedLayers({ claim: async () => false }).of(strangers, undefined);
+  const image = {
+    digest: ofRoot,
+    mediaType,
+    received: { blob },
+    elsewhere: new Map(),
+    source,
+    known,
+  };
   await assert.rejects(
-    redate(source, root, { bases: [] }, () => {}, signal),
+    redate(image, { bases: [] }, () => {}, signal),
     /no space is left/,
   );
   assert.equal(pool.lent, 0);

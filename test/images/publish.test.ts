@@ -93,3 +93,58 @@ test('an entry that several indexes name is pushed once', async () => {
   );
   assert.deepEqual(pushed, [root.digest, inner.digest, '1']);
 });
+
+test('each blob comes from its own place, and one with a proved right from a copy that is here', async () => {
+  const parts = [manifest.config, ...manifest.layers].map(({ digest }) => digest);
+  const [config, made, ofBase, copied] = parts as [Digest, Digest, Digest, Digest];
+  const opened = new Set<string>();
+  const content = {
+    claim: async (digest: Digest) => digest === copied,
+    open: (digest: Digest) => opened.add(`${digest} from here`),
+  };
+  const registry = {
+    openBlob: async ({ repository }: typeof place, digest: Digest) => {
+      opened.add(`${digest} from ${repository}`);
+      return { kind: 'bytes', answer: { body: {} }, offset: 0 };
+    },
+  };
+  const sent = new Map<Digest, unknown>();
+  const pusher: Partial<PushClient> = {
+    putBlob: async ({ pushes }, { digest, isNew, open }) => {
+      sent.set(digest, { isNew, mountFrom: pushes.mountFrom });
+      await open();
+      return 'sent';
+    },
+    putManifest: async () => ({ isReferrer: false }),
+  };
+  const publish = createPublish({
+    ...{ pusher, content, registry, ownHost: 'own.example.com' },
+  } as never);
+  await publish(
+    {
+      image: { root, generated: new Map([[config, { ...root, bytes: Buffer.from('{}') }]]) },
+      ...{ added: [made], source: place, target: { ...place, repository: 'b' }, tag: '1' },
+      elsewhere: new Map([
+        [ofBase, { ...place, repository: 'base' }],
+        [copied, { ...place, registry: 'far.example.com' }],
+      ]),
+    },
+    () => {},
+    new AbortController().signal,
+  );
+  assert.deepEqual(
+    [config, made, ofBase, copied].map(digest => sent.get(digest)),
+    [
+      { isNew: true, mountFrom: undefined },
+      { isNew: true, mountFrom: undefined },
+      { isNew: false, mountFrom: 'base' },
+      { isNew: false, mountFrom: undefined },
+    ],
+  );
+  assert.deepEqual(
+    [`${made} from here`, `${ofBase} from base`, `${copied} from here`, `${ofBase} from a`].map(
+      text => opened.has(text),
+    ),
+    [true, true, true, false],
+  );
+});

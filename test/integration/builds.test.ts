@@ -139,6 +139,19 @@ suite('builds', { concurrency: 2 }, () => {
     );
     const { tags } = (await list('counted/tags/list')) as { tags: string[] };
     assert.equal(tags.length, 2);
+    // The registry writes its log a moment later.
+    const pushing = () => registry.requests.filter(({ path }) => path.startsWith('/v2/counted/'));
+    await eventually('the manifests are in the log of the registry', () => {
+      return (
+        pushing().filter(({ method, path }) => method === 'PUT' && /manifests/.test(path)).length >=
+        2
+      );
+    });
+    assert.deepEqual(
+      pushing().filter(({ userAgent }) => /buildkit/i.test(userAgent)),
+      [],
+      'the builder pushes nothing',
+    );
   });
 
   test('credentials in the address of an ADD appear nowhere', async () => {

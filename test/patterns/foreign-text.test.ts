@@ -5,8 +5,8 @@ import { awayText } from '../../src/buildkit/errors/call-error.ts';
 import { compileGlob } from '../../src/buildkit/files/glob.ts';
 import { readEnvironmentFile } from '../../src/builds/recipe/conda/conda-environment.ts';
 import { hasCredentials } from '../../src/builds/recipe/text/web-address.ts';
+import { asBaseLost } from '../../src/builds/solve/failures/base-lost.ts';
 import { explained } from '../../src/builds/solve/failures/explanations.ts';
-import { asStorageFailure } from '../../src/builds/solve/failures/storage-failure.ts';
 import { unreachable } from '../../src/builds/solve/failures/unreachable.ts';
 import { partsOfSpec } from '../../src/conda/bills/link-order.ts';
 import { plainBase } from '../../src/conda/channels/channel-address.ts';
@@ -104,8 +104,8 @@ const long: Readonly<Record<string, (() => unknown)[]>> = {
   'a message of a builder': [
     () => explained(times(8 * KiB, 'failed to compute cache key '), '', ''),
     () =>
-      asStorageFailure(
-        new Fault('upstream', times(8 * KiB, 'unexpected status from '), { phase: 'push' }),
+      asBaseLost(
+        new Fault('upstream', times(8 * KiB, 'failed to copy: httpReadSeeker: failed open: ')),
       ),
     () => explained(`source "https://${times(8 * KiB, '@a')}"`, '', ''),
     () => unreachable(times(8 * KiB, '"https://a": dial tcp ')),

@@ -36,9 +36,6 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
   'builds/solve/failures/explanations.ts': [
     [/failed to (?:compute cache key|calculate checksum).*: not found/s, builderMessage],
   ],
-  'builds/solve/failures/storage-failure.ts': [
-    [/unexpected status from .*: 5\d\d\b|failed to push \S+: unavailable: /, builderMessage],
-  ],
   'cli/containers/source/largest.ts': [[/[^/]+\/?$/, "a path of the caller's own files"]],
   'images/sif/definition/definition-words.ts': [
     [

@@ -21,6 +21,7 @@ import {
   type Transport,
 } from '../../src/upstream/transport/transport.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
+import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 
 const retry = { attempts: 2, firstDelayMs: 10, longestDelayMs: 20 };
@@ -248,9 +249,30 @@ test('a push does not require the token for a mount', async () => {
   const blob = blobOf(Buffer.from('bytes'));
   assert.equal(await clients.pusher.putBlob(pushingTo(access, 'private/base'), blob), 'sent');
   assert.deepEqual(scopes, [
-    'repository:a:pull,push',
     'repository:a:pull,push repository:private/base:pull',
+    'repository:a:pull,push',
   ]);
+});
+
+test('a small new blob is sent without a question, and a blob that is there ends the try to mount it', async () => {
+  const asked: string[] = [];
+  await using registry = await startScripted((request, response) => {
+    asked.push(request.method ?? '');
+    if (request.method === 'HEAD') return response.writeHead(200).end();
+    if (request.method === 'POST') return response.writeHead(202, { location: '/up' }).end();
+    request.resume().once('end', () => {
+      response.writeHead(request.method === 'PUT' ? 201 : 204).end();
+    });
+    return undefined;
+  });
+  await using clients = clientsOf(registry.host);
+  const access = { registry: registry.host, repository: 'a', credentials: undefined };
+  const blob = blobOf(Buffer.from('bytes'));
+  assert.equal(await clients.pusher.putBlob(pushingTo(access), { ...blob, isNew: true }), 'sent');
+  assert.deepEqual(asked.splice(0), ['POST', 'PUT']);
+  assert.equal(await clients.pusher.putBlob(pushingTo(access, 'base'), blob), 'there');
+  await eventually('the end of the upload', () => asked.length === 3);
+  assert.deepEqual(asked, ['POST', 'HEAD', 'DELETE']);
 });
 
 test('a repository that must be created first, and a forgotten upload, are reported as such', async () => {
@@ -317,6 +339,8 @@ test('the place of an upload is judged as an address that the registry names', a
   const pusher = createPushClient(exchange, registry => endpointOf(new Map(), registry));
   const registry = 'registry.example.com';
   await pusher.check(pushingTo({ registry, repository: 'team/app', credentials: undefined }));
+  // Nobody waits for the end of the upload.
+  await eventually('the end of the upload', () => hops.length === 2);
   const [first, second] = hops;
   assert.equal(first?.from, undefined);
   assert.equal(second?.url.href, location);

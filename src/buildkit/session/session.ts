@@ -7,6 +7,7 @@ import { Control } from '../gen/moby/buildkit/v1/control_pb.js';
 import { GrpcError, type Handler, serveGrpc, unaryHandler } from '../grpc/grpc-server.ts';
 import { callBidi } from '../grpc/rpc.ts';
 import { Tunnel } from '../grpc/session-tunnel.ts';
+import { type BlobSink, blobSendHandler } from './blob-send.ts';
 import { fileSendHandler, type OpenSink } from './file-send.ts';
 import { fileSyncHandler } from './file-sync.ts';
 import { type CredentialsOf, credentialsHandler } from './login-question.ts';
@@ -27,6 +28,8 @@ export interface SessionServices {
   readonly agents: ReadonlyMap<string, SshAgent>;
   /** Sinks by the position of their exporter. */
   readonly sinks: ReadonlyMap<number, OpenSink>;
+  /** Receives the blobs of an image. */
+  readonly blobs: BlobSink | undefined;
   /** Receives each password and token that the builder was given. */
   readonly onSecret: (secret: string) => void;
 }
@@ -67,7 +70,7 @@ export function openSession(client: Client, services: SessionServices): Session 
 }
 
 function handlersOf(
-  { trees, credentials, tokens, secrets, agents, sinks, onSecret }: SessionServices,
+  { trees, credentials, tokens, secrets, agents, sinks, blobs, onSecret }: SessionServices,
   onFailure: (error: unknown) => void,
 ): Handler[] {
   return [
@@ -86,5 +89,6 @@ function handlersOf(
     }),
     ...sshHandlers(agents),
     ...(sinks.size > 0 ? [fileSendHandler(sinks, onFailure)] : []),
+    ...(blobs ? [blobSendHandler(blobs, onFailure)] : []),
   ];
 }

@@ -11,10 +11,10 @@ import { builderTokens } from '../builder/builder-tokens.ts';
 /** The rights that a build has to pull and push images. */
 export interface BuildRights {
   /**
-   * Returns the access for a builder, which pushes these images: credentials for their hosts, and for this server a token
-   * for these images alone. It gets its base images from this server, by names that need no credentials.
+   * Returns the access for a builder, which reads and writes a layer cache: credentials for its host, and for this server a
+   * token for its repository alone. It gets its base images from this server, by names that need no credentials.
    */
-  forBuilder(pushed: readonly string[]): BuilderAccess;
+  forBuilder(cache: string | undefined): BuilderAccess;
   /** Returns the access for the service itself. The caller has proved its right to images that are hosted here. */
   access(image: Pick<Access, 'registry' | 'repository'>): Promise<Access>;
   /** What the access token of the caller is limited to; empty for no limit. */
@@ -46,29 +46,21 @@ export function createBuildRights(deps: BuildRightsDeps): RightsOf {
   return grant => {
     const credentials = credentialsOf(grant);
     return {
-      forBuilder(names) {
-        const pushed = names.map(parseReference);
-        const ownToken = async (): Promise<Credentials> => {
-          const access = pushed
-            .filter(({ registry }) => registry === ownHost)
-            .map(({ repository }) => ({
-              ...{ type: 'repository' as const, name: repository },
-              actions: ['pull', 'push'] as const,
-            }));
+      forBuilder(cache) {
+        const place = cache === undefined ? undefined : parseReference(cache);
+        const ownToken = async (name: string): Promise<Credentials> => {
+          const access = [
+            { type: 'repository' as const, name, actions: ['pull', 'push'] as const },
+          ];
           const password = await tokens.issue({ access }, tokenLifeMs);
           return { kind: 'password', username: tokenName, password };
         };
         const ofHost: CredentialSource = async host => {
-          // The builder requests a password by host alone: the first of its images on that host with a password
-          // decides.
-          for (const { registry, repository } of pushed) {
-            if (registry !== host) continue;
-            const found = await (host === ownHost ? ownToken() : credentials(host, repository));
-            if (found) return found;
-          }
-          return undefined;
+          if (!place || place.registry !== host) return undefined;
+          const { repository } = place;
+          return host === ownHost ? ownToken(repository) : credentials(host, repository);
         };
-        const elsewhere = pushed.filter(({ registry }) => registry !== ownHost);
+        const elsewhere = place && place.registry !== ownHost ? [place] : [];
         return { credentials: ofHost, tokens: builderTokens(elsewhere, credentials, fetchToken) };
       },
 

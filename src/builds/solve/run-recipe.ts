@@ -1,4 +1,5 @@
 import {
+  type BlobSink,
   BuildError,
   type BuildkitClient,
   build,
@@ -14,7 +15,6 @@ import {
 } from '../../buildkit/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import { formatReference, type Reference } from '../../oci/reference.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { Secrets } from '../asker.ts';
 import { domainHosts, numberedBuild } from '../builder/build-host.ts';
@@ -41,10 +41,8 @@ export interface RecipeRun {
   /** Key of the plan: the same key means the same recipe. */
   readonly key: string;
   readonly recipe: RecipeOrigin;
-  /** Target of the image; without a tag, the image is pushed by its digest. */
-  readonly target: Reference;
-  /** True if the target is a repository of this server for this build alone. */
-  readonly isStaged: boolean;
+  /** Receives the image. */
+  readonly image: BlobSink;
   /** The images that the builder may use and where it gets them, by their names in the recipe. */
   readonly bases: Readonly<Record<string, ReplacedImage>>;
   readonly access: BuilderAccess;
@@ -64,13 +62,12 @@ export interface RecipeResult {
   readonly lockFile: string | undefined;
 }
 
-/** Has BuildKit build a recipe and push the image. Throws a `Fault` with the reason of the failure, for the user. */
+/** Has BuildKit build a recipe and send the image. Throws a `Fault` with the reason of the failure, for the user. */
 export type RunRecipe = (run: RecipeRun) => Promise<RecipeResult>;
 
 export interface RunRecipeDeps {
   readonly builders: Builders;
   readonly content: ContentStore;
-  readonly isPlainHttp: (registry: string) => boolean;
   /** Repository of the layer caches of this server, which only its builders can push to. */
   readonly serviceCache: string | undefined;
   /** True to use the layers of caches that requests name. A builder believes what a cache says about a step's result. */
@@ -188,12 +185,11 @@ function annotationAttrs({ options }: RecipeOrigin): Record<string, string> {
 
 /**
  * Layers are compressed when they get their dates (dating/redate-image). Until then they are compressed as fast as
- * possible: zstd where this server takes the layer, gzip for a registry elsewhere that may not know zstd. Layers with a table are
- * final, and so are those of a base image that is compressed again.
+ * possible. Layers with a table are final, and so are those of a base image that is compressed again.
  */
-function compressionAttrs({ recipe: { layers }, isStaged }: RecipeRun): Record<string, string> {
+function compressionAttrs({ recipe: { layers } }: RecipeRun): Record<string, string> {
   if (layers?.mode !== 'estargz' && !layers?.force) {
-    return { compression: isStaged ? 'zstd' : 'gzip', 'compression-level': '1' };
+    return { compression: 'zstd', 'compression-level': '1' };
   }
   const { mode, level, force } = layers;
   return {
@@ -214,8 +210,7 @@ function frontendAttrs({ frontend }: RecipeOrigin): Record<string, string> {
 }
 
 async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunRecipeDeps) {
-  const { isPlainHttp } = deps;
-  const { recipe, target, log, count, signal } = run;
+  const { recipe, image, log, count, signal } = run;
   const mask = new SecretMask();
   for (const base64 of Object.values(run.secrets?.values ?? {}))
     mask.add(Buffer.from(base64, 'base64'));
@@ -237,12 +232,9 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
         ...commonOptions(run, deps),
         exporters: [
           {
-            type: 'image',
-            name: formatReference(target),
-            push: true,
-            insecure: isPlainHttp(target.registry),
+            type: 'oci',
+            blobs: image,
             attrs: {
-              ...(target.tag !== undefined ? {} : { 'push-by-digest': 'true' }),
               // Byte code contains the time of its source: dating/redate-image changes both. It cannot change eStargz
               // layers, which have a table of their own bytes.
               'rewrite-timestamp': String(recipe.layers?.mode === 'estargz'),

@@ -1,12 +1,7 @@
 import { documentsOf } from '../../conda/bills/write-documents.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Attach } from '../../images/attach.ts';
-import {
-  type ImageChange,
-  type InjectedLayer,
-  isUnchanged,
-  layersIn,
-} from '../../images/augment/image-change.ts';
+import { type ImageChange, isUnchanged, layersIn } from '../../images/augment/image-change.ts';
 import type { Documents } from '../../images/documents.ts';
 import type { ImageMaker } from '../../images/image-maker.ts';
 import type { MadeOf } from '../../images/made-blobs.ts';
@@ -39,10 +34,12 @@ import {
 import type { NativeOrigin } from './conda/find-solution.ts';
 import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
+import type { DatedLayers, KnownLayers } from './dating/dated-layers.ts';
 import type { RedateImage } from './dating/redate-image.ts';
+import { asBaseLost } from './failures/base-lost.ts';
 import { lacksShell } from './failures/build-fault.ts';
-import { asBaseLost, asStorageFailure } from './failures/storage-failure.ts';
-import type { RecipeResult, RecipeRun, RunRecipe } from './run-recipe.ts';
+import { type ReceivedImage, receiveImage } from './received-image.ts';
+import type { RecipeResult, RunRecipe } from './run-recipe.ts';
 import { shelllessRecipe } from './shellless-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
@@ -54,6 +51,7 @@ export interface SolveDeps extends BuilderRules {
   readonly makeCondaImage: MakeCondaImage;
   readonly documents: Documents;
   readonly makeImage: ImageMaker;
+  readonly datedLayers: DatedLayers;
   readonly redate: RedateImage;
   readonly publish: Publish;
   readonly mirror: Mirror;
@@ -79,30 +77,33 @@ export function createSolve(deps: SolveDeps): Solve {
   const { documents, staging } = deps;
 
   /** Makes an image with a change of an image in a repository. */
-  const bake = async (
-    source: Access,
-    base: Document,
-    change: ImageChange,
-    written?: Written,
-  ): Promise<MadeOf> => {
+  const bake = async (source: Access, base: Document, change: ImageChange): Promise<MadeOf> => {
     const { root, generated } = await deps.makeImage(source, base, change);
-    return {
-      image: { root, generated: new Map([...(written?.generated ?? []), ...generated]) },
-      added: [...(written?.layers ?? []), ...layersIn(change)].map(({ gzipDigest }) => gzipDigest),
-      source,
-    };
+    const added = layersIn(change).map(({ gzipDigest }) => gzipDigest);
+    return { image: { root, generated }, added, source };
+  };
+
+  /** Makes an image with a change of an image that is in no repository yet. */
+  const bakeMade = async (made: MadeOf, change: ImageChange): Promise<MadeOf> => {
+    if (isUnchanged(change)) return made;
+    const { source, image } = made;
+    for (const document of image.generated.values()) await documents.receive(source, document);
+    const baked = await bake(source, image.root, change);
+    const generated = new Map([...image.generated, ...baked.image.generated]);
+    const { root } = baked.image;
+    return { ...made, image: { root, generated }, added: [...made.added, ...baked.added] };
   };
 
   /** Makes an image in a repository with the changes of the plan, and pushes it to the target. */
   const deliverPlaced = async (
     run: BuildRun,
     rights: BuildRights,
-    { repository, digest, mediaType, written }: Placed,
-    step: RunStep = numberedSteps(run.log),
+    { repository, digest, mediaType }: Omit<ImageOrigin, 'kind'>,
   ) => {
     const source = await rights.access(parseReference(repository));
     const base = await documents.manifest(source, digest, mediaType);
-    return deliver(run, rights, await bake(source, base, run.plan.change, written), step);
+    const made = await bake(source, base, run.plan.change);
+    return deliver(run, rights, made, numberedSteps(run.log));
   };
 
   /** Pushes the image to the target of the plan, in the requested format. */
@@ -142,40 +143,40 @@ export function createSolve(deps: SolveDeps): Solve {
     build: BuildRun,
     rights: BuildRights,
     recipe: RecipeOrigin,
-    { target, isStaged }: Pick<RecipeRun, 'target' | 'isStaged'>,
+    files: AsyncDisposableStack,
     count: StepCount,
-  ): Promise<RecipeResult & Pick<PreparedBases, 'layers'>> => {
+  ): Promise<BuiltRecipe> => {
     const { secrets, log, signal } = build;
     const { key } = build.plan;
     const domain = domainOf({ ...build, limits: rights.limits }, recipe);
     // Without a builder, its bases are not fetched.
     await deps.requireBuilder(domain);
     using bases = await deps.prepareBases(build, rights, recipe);
-    const pushed = [formatReference(target), recipe.cache].filter(name => name !== undefined);
-    const access = rights.forBuilder(pushed);
-    const known = { key, recipe, target, isStaged, access, domain, secrets };
-    const made = await deps.runRecipe({ ...known, bases: bases.images, log, count, signal });
-    return { ...made, layers: bases.layers };
+    const { layers, blobs } = bases;
+    const known = deps.datedLayers.of(domain, recipe.layers);
+    const isThere = (digest: Digest) => blobs.has(digest) || known.hold(digest);
+    const image = files.use(receiveImage(deps.content, isThere));
+    const access = rights.forBuilder(recipe.cache);
+    const given = { key, recipe, image, access, domain, secrets };
+    const made = await deps.runRecipe({ ...given, bases: bases.images, log, count, signal });
+    return { ...made, received: image, known, layers, blobs };
   };
 
   /** Has a builder make the image of a recipe, and pushes it to the target of the plan. */
   const makeByBuilder = async (run: BuildRun, rights: BuildRights, recipe: RecipeOrigin) => {
     const { plan, id, log, signal } = run;
-    const target = parseReference(plan.target);
     const { builderReasons = [] } = recipe;
     if (builderReasons.length > 0) log.write(`${sentence(builderReasons)} a builder.\n`);
-    const isOwn = (registry: string) => registry === staging.host;
-    const isBeyond = (registry: string) =>
-      !run.isTrusted && !isOwn(registry) && deps.isClosed(registry);
-    const isStaged = plan.sif !== undefined || isOwn(target.registry) || isBeyond(target.registry);
     const { cache } = recipe;
+    const isBeyond = (registry: string) =>
+      !run.isTrusted && registry !== staging.host && deps.isClosed(registry);
     const hasCache =
       cache === undefined ||
       cache === deps.serviceCache ||
       !isBeyond(parseReference(cache).registry);
     if (!hasCache) log.write(`The layer cache ${cache} is not used: it requires a login.\n`);
-    // An intermediate image has no tag: clients must not see it under the promised name.
-    const { tag: _, ...place } = isStaged ? staging.repositoryOf(id) : target;
+    const place = staging.repositoryOf(id);
+    await using files = new AsyncDisposableStack();
     const count: StepCount = { last: 0 };
     const step = numberedSteps(log, count);
     try {
@@ -186,9 +187,8 @@ export function createSolve(deps: SolveDeps): Solve {
             )
           : recipe;
       const ready = hasCache ? staged : { ...staged, cache: undefined };
-      const runHere = (found: RecipeOrigin) =>
-        runRecipe(run, rights, found, { target: place, isStaged }, count);
-      const made = await runHere(ready)
+      const runHere = (found: RecipeOrigin) => runRecipe(run, rights, found, files, count);
+      const built = await runHere(ready)
         .catch(async error => {
           if (!ready.shellless || !lacksShell(error)) throw error;
           log.write('\nA base image has no /bin/sh: its files are copied without one.\n');
@@ -197,23 +197,22 @@ export function createSolve(deps: SolveDeps): Solve {
           return runHere(await shelllessRecipe(ready, ready.shellless, deps.content, signal));
         })
         .catch(error => {
-          throw asBaseLost(isStaged ? asStorageFailure(error) : error);
+          throw asBaseLost(error);
         });
-      const source = await rights.access(place);
-      const image = await documents.manifest(source, made.digest, made.mediaType);
+      const { layers: bases, blobs: elsewhere, lockFile } = built;
+      const undated = { ...built, elsewhere, source: await rights.access(place) };
       const { layers: compression, options: { created } = {} } = recipe;
       const written = await step('Set the dates of files', ({ write }) =>
-        deps.redate(source, image, { created, compression, bases: made.layers }, write, signal),
+        deps.redate(undated, { created, compression, bases }, write, signal),
       );
-      const { digest } = written.root;
-      const mediaType = manifestType(written.root);
-      const placed = { repository: formatReference(place), digest, mediaType, written };
-      const { lockFile } = made;
+      const { source } = undated;
+      const made = { image: written, added: written.added, source, elsewhere };
       const type = recipeKindNamed(recipe.recipe).lockFile;
       const attached = lockFile !== undefined && type ? [{ ...type, text: lockFile }] : [];
-      return { ...(await deliverPlaced(run, rights, placed, step)), lockFile, attached };
+      const whole = await bakeMade(made, plan.change);
+      return { ...(await deliver(run, rights, whole, step)), lockFile, attached };
     } finally {
-      if (isStaged) await staging.drop(id);
+      if (recipe.sifBases || recipe.sifFiles) await staging.drop(id);
     }
   };
 
@@ -300,15 +299,10 @@ interface AttachedDocument extends LockFileType {
   readonly text: string;
 }
 
-/** A manifest or index in a repository. */
-interface Placed extends Omit<ImageOrigin, 'kind'> {
-  /** Documents that were written for it here and are not in the repository. */
-  readonly written?: Written;
-}
-
-interface Written {
-  readonly generated: ReadonlyMap<Digest, Document>;
-  readonly layers: readonly InjectedLayer[];
+/** What a builder has made of a recipe, and sent. */
+interface BuiltRecipe extends RecipeResult, Pick<PreparedBases, 'layers' | 'blobs'> {
+  readonly received: ReceivedImage;
+  readonly known: KnownLayers;
 }
 
 function listedByTag({ registry, repository }: Access, tag: string, title: string): string {

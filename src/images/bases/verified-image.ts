@@ -16,6 +16,7 @@ export interface VerifiedImage {
   readonly manifests: readonly Document[];
   /** Everything in it: manifests, configs and layers. */
   readonly digests: ReadonlySet<Digest>;
+  readonly layers: readonly Digest[];
   /** The unpacked digests of the layers, for each of the manifests. */
   readonly diffIds: readonly ReadonlySet<Digest>[];
 }
@@ -84,8 +85,9 @@ export function createVerifyImage(proofs: LayerProofs): VerifyImage {
     const manifests = leaves.map(({ document }) => document);
     const parts = leaves.flatMap(({ manifest: { config, layers } }) => [config, ...layers]);
     const digests = [root, ...manifests, ...parts].map(({ digest }) => digest as Digest);
+    const layers = leaves.flatMap(({ manifest }) => manifest.layers.map(({ digest }) => digest));
     const diffIds = leaves.map(({ config }) => new Set(diffIdsIn(config)));
-    return { root, manifests, digests: new Set(digests), diffIds };
+    return { root, manifests, digests: new Set(digests), layers, diffIds };
   };
 }
 

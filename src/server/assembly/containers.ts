@@ -132,7 +132,6 @@ export function createContainers(
     makeImage,
     tokens: hosted.tokens,
     fetchToken: registries.fetchToken,
-    isPlainHttp,
     isClosed: host => registries.settings.get(host)?.allowPrivateAddress === true,
     limits: { ...config.builds, ...configuredShares(config, publicUrl) },
     sourceRules: closedSourceRules(

@@ -7,6 +7,7 @@ import type {
 import type { Documents } from '../../../images/documents.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { formatReference, parseReference } from '../../../oci/reference.ts';
+import type { Access } from '../../../upstream/access.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
@@ -34,6 +35,8 @@ export interface PreparedBases extends Disposable {
   readonly images: Readonly<Record<string, ReplacedImage>>;
   /** The unpacked digests of the layers of each image that may be the base of the result. */
   readonly layers: readonly ReadonlySet<Digest>[];
+  /** The repositories of all their layers, to which the caller has a right. */
+  readonly blobs: ReadonlyMap<Digest, Access>;
 }
 
 /**
@@ -45,7 +48,8 @@ export type PrepareBases = (
   recipe: RecipeOrigin,
 ) => Promise<PreparedBases>;
 
-interface PreparedBase extends Pick<VerifiedImage, 'diffIds'> {
+interface PreparedBase extends Pick<VerifiedImage, 'diffIds' | 'layers'> {
+  readonly access: Access;
   readonly image: ReplacedImage;
   readonly offer: Offer;
 }
@@ -87,8 +91,9 @@ export function createPrepareBases(deps: PrepareBasesDeps): PrepareBases {
         repository: served?.repository ?? parsed.repository,
       });
       const shown = formatReference({ ...parsed, digest });
-      const { diffIds } = verified;
-      return { image: { pulled: offered.name, shown }, offer: offered, diffIds };
+      const { diffIds, layers } = verified;
+      const known = { access: image.access, diffIds, layers };
+      return { image: { pulled: offered.name, shown }, offer: offered, ...known };
     });
   };
 
@@ -105,6 +110,9 @@ export function createPrepareBases(deps: PrepareBasesDeps): PrepareBases {
     return {
       images: Object.fromEntries(bases.map(({ name, image }) => [name, image])),
       layers: bases.flatMap(({ diffIds }) => diffIds),
+      blobs: new Map(
+        bases.flatMap(({ access, layers }) => layers.map(layer => [layer, access] as const)),
+      ),
       [Symbol.dispose]: () => all.dispose(),
     };
   };

@@ -1,7 +1,8 @@
+import { createReadStream } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../../foundation/fault.ts';
 import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import { pointTo } from '../../../images/augment/written-descriptor.ts';
-import type { Documents } from '../../../images/documents.ts';
 import { blobsOf, type MadeBlobs } from '../../../images/made-blobs.ts';
 import { TarError } from '../../../images/sif/tar/tar-error.ts';
 import type { Descriptor } from '../../../oci/descriptor.ts';
@@ -14,20 +15,27 @@ import {
   mayBeRunnable,
   parseManifest,
 } from '../../../oci/manifest.ts';
-import { mayBeImage } from '../../../oci/manifest-parts.ts';
+import { mayBeImage, partsOf } from '../../../oci/manifest-parts.ts';
 import { drain } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { LocalFile } from '../../../storage/content/scratch-file.ts';
 import type { Access } from '../../../upstream/access.ts';
 import type { RegistryClient } from '../../../upstream/registry-client.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
+import { type ReceivedBlob, type ReceivedImage, receivedDocuments } from '../received-image.ts';
 import { buildTime } from './build-time.ts';
-import { type LayerForm, type PackedLayer, readLayer, redateLayer } from './redate-layer.ts';
+import type { KnownLayers } from './dated-layers.ts';
+import {
+  formOf,
+  type LayerForm,
+  type PackedLayer,
+  readLayer,
+  redateLayer,
+} from './redate-layer.ts';
 import { Redating } from './redating.ts';
 
 export interface RedateDeps {
   readonly content: ContentStore;
-  readonly documents: Documents;
   readonly registry: RegistryClient;
   readonly ownHost: string;
 }
@@ -35,10 +43,10 @@ export interface RedateDeps {
 /** An image with the date of a build. */
 export interface RedatedImage {
   readonly root: Document;
-  /** Documents that were written for it. They count as documents of the image's repository. */
+  /** All its documents, and those that were replaced. */
   readonly generated: ReadonlyMap<Digest, Document>;
-  /** Layers that were written for it, in the content store. */
-  readonly layers: readonly InjectedLayer[];
+  /** Its blobs in the content store that no registry has: the dated layers, and what needs no date. */
+  readonly added: readonly Digest[];
 }
 
 /**
@@ -48,12 +56,21 @@ export interface RedatedImage {
  * @param wish the layers of possible bases, the date for the config if it changes, and the compression of the layers
  */
 export type RedateImage = (
-  source: Access,
-  root: Document,
+  image: UndatedImage,
   wish: RedateWish,
   log: (line: string) => void,
   signal: AbortSignal,
 ) => Promise<RedatedImage>;
+
+/** An image as the builder has sent it. */
+export interface UndatedImage extends Pick<Descriptor, 'digest' | 'mediaType'> {
+  readonly received: Pick<ReceivedImage, 'blob'>;
+  /** Locations of the layers that it did not send. */
+  readonly elsewhere: ReadonlyMap<Digest, Access>;
+  readonly source: Access;
+  /** Layers that have got their dates before. */
+  readonly known: KnownLayers;
+}
 
 export interface RedateWish {
   /** The unpacked digests of the layers of each image that may be the base. */
@@ -62,20 +79,19 @@ export interface RedateWish {
   readonly compression?: LayerCompression | undefined;
 }
 
-interface Run extends RedateWish {
-  readonly source: Access;
+interface Run extends RedateWish, Pick<UndatedImage, 'received' | 'known'> {
   readonly generated: Map<Digest, Document>;
-  readonly layers: InjectedLayer[];
+  readonly added: Digest[];
   readonly blobs: MadeBlobs;
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
 export function createRedateImage(deps: RedateDeps): RedateImage {
-  const { content, documents } = deps;
+  const { content } = deps;
 
-  /** Opens a file with a layer, until it is disposed of. */
-  const openLayer = async (layer: Descriptor, { blobs, signal }: Run): Promise<LocalFile> => {
+  /** Provides a layer that the builder did not send, since the base image has the same, as a file. */
+  const fetchLayer = async (layer: Descriptor, { blobs, signal }: Run): Promise<LocalFile> => {
     const local = (await blobs.isKept(layer)) ? await content.lease(layer.digest) : undefined;
     if (local) return local;
     const file = await content.scratch(layer.size);
@@ -89,32 +105,91 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     return file;
   };
 
+  const openLayer = async (
+    layer: Descriptor,
+    run: Run,
+    files: AsyncDisposableStack,
+  ): Promise<PackedLayer> => {
+    const { size } = layer;
+    const packing = packingOf(layer);
+    const blob = run.received.blob(layer.digest);
+    if (blob) return { size, open: blob.open, packing };
+    const { path } = files.use(await fetchLayer(layer, run));
+    return { size, open: () => createReadStream(path), packing };
+  };
+
+  /** Stores what the builder has sent and what stays as it is, such as layers with a table. */
+  const keepRest = async ({ received, generated, added, signal }: Run, root: Document) => {
+    const isDone = new Set<Digest>(added);
+    const keep = async (digest: Digest): Promise<void> => {
+      const blob = generated.has(digest) || isDone.has(digest) ? undefined : received.blob(digest);
+      if (!blob) return;
+      isDone.add(digest);
+      added.push(digest);
+      await keepBlob(content, blob, signal);
+    };
+    const visit = async (document: Document): Promise<void> => {
+      const { blobs, manifests } = partsOf(document);
+      for (const { digest } of blobs) await keep(digest);
+      for (const { digest } of manifests) {
+        const child = generated.get(digest);
+        if (child) await visit(child);
+      }
+    };
+    await visit(root);
+  };
+
+  /** Returns the layers with their dates, and the number of compiled files that have the date of their source. */
+  const redateLayers = async (layers: readonly Descriptor[], form: LayerForm, run: Run) => {
+    const { known, signal } = run;
+    await using files = new AsyncDisposableStack();
+    const opened = new Map<Digest, PackedLayer>();
+    const open = async (layer: Descriptor): Promise<PackedLayer> => {
+      const there = opened.get(layer.digest) ?? (await openLayer(layer, run, files));
+      opened.set(layer.digest, there);
+      return there;
+    };
+    let redating = new Redating();
+    const withPython: Descriptor[] = [];
+    for (const layer of layers) {
+      const hasPython =
+        known.hasPython(layer.digest) ?? (await readLayer(await open(layer), redating, signal));
+      if (hasPython) withPython.push(layer);
+    }
+    const python = withPython.map(({ digest }) => digest);
+    const othersOf = ({ digest }: Descriptor) => (python.includes(digest) ? python : []);
+    const dated: (InjectedLayer | undefined)[] = [];
+    for (const layer of layers) dated.push(await known.find(layer.digest, othersOf(layer)));
+    const isAffected = layers.some((layer, at) => !dated[at] && python.includes(layer.digest));
+    if (isAffected && !python.every(digest => opened.has(digest))) {
+      // In their order: later sources replace earlier ones.
+      redating = new Redating();
+      for (const layer of withPython) await readLayer(await open(layer), redating, signal);
+    }
+    for (const [at, layer] of layers.entries()) {
+      if (dated[at]) continue;
+      const made = await redateLayer(await open(layer), form, redating, content, signal);
+      known.note(layer.digest, othersOf(layer), made);
+      dated[at] = made;
+    }
+    return { dated, compiled: redating.compiled };
+  };
+
   const redateManifest = async (
     document: Document,
     manifest: ImageManifest,
     run: Run,
   ): Promise<Document> => {
-    const { source, created, compression, bases, generated, log, signal } = run;
-    const config = await documents.config(source, manifest.config);
+    const { created, compression, bases, generated, log } = run;
+    const config = documentIn(generated, manifest.config);
     const own = ownLayers(manifest, config, bases);
     if (own.length === 0 && created === undefined) return document;
     const began = performance.now();
-    await using files = new AsyncDisposableStack();
-    const redating = new Redating();
-    const packed: (PackedLayer & { readonly index: number })[] = [];
-    for (const index of own) {
-      const layer = manifest.layers[index] as Descriptor;
-      const { path } = files.use(await openLayer(layer, run));
-      const one = { index, path, packing: packingOf(layer) };
-      packed.push(one);
-      await readLayer(one, redating, signal);
-    }
+    const layers = own.map(index => manifest.layers[index] as Descriptor);
     const form = formOf(compression);
-    const changed = new Map<number, InjectedLayer>();
-    for (const one of packed) {
-      changed.set(one.index, await redateLayer(one, form, redating, content, signal));
-    }
-    run.layers.push(...changed.values());
+    const { dated, compiled } = await redateLayers(layers, form, run);
+    const changed = new Map(own.map((index, at) => [index, dated[at] as InjectedLayer]));
+    run.added.push(...[...changed.values()].map(({ gzipDigest }) => gzipDigest));
     const newConfig = documentOf(changeConfig(config.bytes, changed, created), config.mediaType);
     const body = parseLossless(document.bytes, 'manifest');
     body.config = pointTo(body.config, newConfig);
@@ -129,7 +204,7 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     generated.set(newConfig.digest, newConfig);
     generated.set(written.digest, written);
     const seconds = ((performance.now() - began) / 1000).toFixed(1);
-    const code = redating.compiled > 0 ? `, with ${redating.compiled} files of byte code` : '';
+    const code = compiled > 0 ? `, with ${compiled} files of byte code` : '';
     log(
       `dated ${changed.size} layers ${new Date(buildTime * 1000).toISOString()}${code}, in ${seconds} s\n`,
     );
@@ -150,33 +225,36 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
         entries.push(raw);
         continue;
       }
-      const child = await documents.manifest(run.source, entry.digest, entry.mediaType);
+      const child = documentIn(run.generated, entry);
       const changed = await redate(child, run);
       entries.push(changed === child ? raw : pointTo(raw, changed));
     }
-    if (run.generated.size === 0) return document;
+    if (run.added.length === 0 && run.created === undefined) return document;
     body.manifests = entries;
     const written = documentOf(writeJson(body), manifestType(document));
     run.generated.set(written.digest, written);
     return written;
   };
 
-  return async (source, root, wish, log, signal) => {
-    const generated = new Map<Digest, Document>();
-    const layers: InjectedLayer[] = [];
-    const blobs = blobsOf({ image: { root, generated: new Map() }, added: [], source }, deps);
+  return async ({ received, known, elsewhere, source, ...root }, wish, log, signal) => {
+    const generated = new Map(await receivedDocuments(received, root));
+    const added: Digest[] = [];
+    const undated = documentIn(generated, root);
+    const made = { image: { root: undated, generated }, added, source, elsewhere };
+    const run = {
+      ...wish,
+      received,
+      known,
+      generated,
+      added,
+      blobs: blobsOf(made, deps),
+      log,
+      signal,
+    };
     try {
-      const redated = await redate(root, {
-        ...wish,
-        source,
-        generated,
-        layers,
-        blobs,
-        log,
-        signal,
-      });
-      for (const document of generated.values()) await documents.receive(source, document);
-      return { root: redated, generated, layers };
+      const redated = await redate(undated, run);
+      await keepRest(run, redated);
+      return { root: redated, generated, added };
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof TarError)) throw error;
@@ -186,6 +264,37 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
       });
     }
   };
+}
+
+async function keepBlob(
+  content: ContentStore,
+  { size, open }: ReceivedBlob,
+  signal: AbortSignal,
+): Promise<void> {
+  const file = await content.ingest('sha256', size);
+  try {
+    await pipeline(
+      open(),
+      async (chunks: AsyncIterable<Buffer>) => {
+        for await (const chunk of chunks) await file.write(chunk);
+      },
+      { signal },
+    );
+    await file.commit();
+  } finally {
+    await file.abort();
+  }
+}
+
+function documentIn(
+  documents: ReadonlyMap<Digest, Document>,
+  { digest }: Pick<Descriptor, 'digest'>,
+): Document {
+  const found = documents.get(digest);
+  if (found) return found;
+  throw new Fault('unavailable', `The builder did not send ${digest}: try again`, {
+    phase: 'build',
+  });
 }
 
 /**
@@ -221,13 +330,6 @@ function isChangeable({ mediaType, annotations }: Descriptor): boolean {
 
 function packingOf({ mediaType }: Descriptor): PackedLayer['packing'] {
   return packingEnd.exec(mediaType)?.[1] as PackedLayer['packing'];
-}
-
-function formOf(compression: LayerCompression | undefined): LayerForm {
-  // Layers with a table were made by the builder.
-  if (!compression || compression.mode === 'estargz') return { mode: 'gzip' };
-  const { mode, level } = compression;
-  return { mode, ...(level === undefined ? {} : { level }) };
 }
 
 /** Returns the type of a layer that was compressed again. Docker has no type for zstd: `docker` has that of gzip only. */

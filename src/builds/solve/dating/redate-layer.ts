@@ -1,5 +1,4 @@
-import { createReadStream } from 'node:fs';
-import { type Duplex, PassThrough } from 'node:stream';
+import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip, createZstdDecompress } from 'node:zlib';
 import { createSteadyZstd } from '../../../foundation/steady-zstd.ts';
@@ -7,14 +6,18 @@ import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
+import type { LayerCompression } from '../../plan/build-plan.ts';
 import type { Redating } from './redating.ts';
 import { LayerEntries } from './tar-entries.ts';
 
 const chunkSize = 256 * 1024;
 
-/** A layer in a file. */
+/** A layer before its dates are set. */
 export interface PackedLayer {
-  readonly path: string;
+  /** Bytes, compressed. */
+  readonly size: number;
+  /** Reads it from its beginning; each reader may change the bytes. */
+  readonly open: () => Readable;
   /** Its compression; undefined for none. */
   readonly packing: 'gzip' | 'zstd' | undefined;
 }
@@ -23,6 +26,14 @@ export interface PackedLayer {
 export interface LayerForm {
   readonly mode: 'gzip' | 'zstd';
   readonly level?: number;
+}
+
+/** Returns how to compress layers as requested. */
+export function formOf(compression: LayerCompression | undefined): LayerForm {
+  // Layers with a table were made by the builder.
+  if (!compression || compression.mode === 'estargz') return { mode: 'gzip' };
+  const { mode, level } = compression;
+  return { mode, ...(level === undefined ? {} : { level }) };
 }
 
 // Higher levels take windows of memory that readers refuse.
@@ -38,15 +49,19 @@ function pack({ mode, level }: LayerForm) {
   return createSteadyZstd(level === undefined ? undefined : Math.min(level, mostZstd));
 }
 
-/** Reads a layer, and records what later changes of the image's layers require. */
+/**
+ * Reads a layer, and records what later changes of the image's layers require. Returns whether it has Python code: its
+ * dates and those of other layers with such code depend on each other.
+ */
 export async function readLayer(
   layer: PackedLayer,
   redating: Redating,
   signal: AbortSignal,
-): Promise<void> {
-  const entries = new LayerEntries(redating.reader());
+): Promise<boolean> {
+  const reader = redating.reader();
+  const entries = new LayerEntries(reader);
   await pipeline(
-    createReadStream(layer.path, { highWaterMark: chunkSize }),
+    layer.open(),
     unpack(layer),
     async (chunks: AsyncIterable<Buffer>) => {
       for await (const chunk of chunks) entries.pass(chunk);
@@ -54,6 +69,7 @@ export async function readLayer(
     },
     { signal },
   );
+  return reader.hasPython;
 }
 
 /**
@@ -69,14 +85,14 @@ export async function redateLayer(
 ): Promise<InjectedLayer> {
   const entries = new LayerEntries(redating.writer());
   const file = await content.ingest();
-  const hash = createFlowHash('sha256');
+  const hash = createFlowHash('sha256', layer.size);
   const take = async (bytes: Buffer): Promise<Buffer> => {
     await hash.update(bytes);
     return bytes;
   };
   try {
     await pipeline(
-      createReadStream(layer.path, { highWaterMark: chunkSize }),
+      layer.open(),
       unpack(layer),
       async function* change(chunks: AsyncIterable<Buffer>) {
         for await (const chunk of chunks) yield await take(entries.pass(chunk));

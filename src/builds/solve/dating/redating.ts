@@ -29,10 +29,16 @@ export class Redating {
    * Returns a visitor that records the Python sources of a layer. Sources of later layers replace those of earlier
    * ones.
    */
-  reader(): LayerVisitor {
+  reader(): LayerVisitor & { readonly hasPython: boolean } {
+    let hasPython = false;
     return {
+      get hasPython() {
+        return hasPython;
+      },
       entry: entry => {
-        if (entry.path.endsWith('.py')) this.#note(entry);
+        const isSource = entry.path.endsWith('.py');
+        if (isSource) this.#note(entry);
+        hasPython ||= isSource || entry.path.endsWith('.pyc');
         return false;
       },
       content() {},

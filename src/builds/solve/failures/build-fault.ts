@@ -1,6 +1,5 @@
 import { BuildError } from '../../../buildkit/index.ts';
 import { Fault, type FaultKind, type Phase } from '../../../foundation/fault.ts';
-import { isOfQuota } from '../../../upstream/exchange/error-words.ts';
 import { BuilderLost } from '../../builder/builder-refusals.ts';
 import type { RecipeKind, Source } from '../../recipe/recipe-kind.ts';
 import { explained } from './explanations.ts';
@@ -45,16 +44,10 @@ export function buildFault(error: BuildError, recipe: FailedRecipe): Fault {
     );
   }
   const missed = unreachable(message);
-  if (kind === 'push' && missed !== undefined) {
-    return fault(`the push failed: ${missed}`, 'push', 'unavailable');
-  }
-  if (kind === 'push') {
-    const why = isOfQuota(message)
-      ? 'the quota of its repository is used up'
-      : 'the image cannot be pushed';
-    return fault(`${why}: ${message}`, 'push');
-  }
-  if (kind === 'base') return fault(`a base image is unavailable${place}: ${missed ?? message}`);
+  // Some layers of a base image are fetched when the image is exported.
+  const isOfBase = kind === 'base' || (kind === 'push' && missed !== undefined);
+  if (isOfBase) return fault(`a base image is unavailable${place}: ${missed ?? message}`);
+  if (kind === 'push') return fault(`the builder cannot export the image: ${message}`);
   const explanation = explained(message, place, error.source?.text ?? error.step ?? '');
   if (explanation !== undefined) return fault(explanation);
   if (kind !== 'dockerfile') return fault(message);
