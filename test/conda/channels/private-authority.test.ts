@@ -29,6 +29,6 @@ test('a channel with a private authority is trusted when the authority is listed
   assert.equal((await readAll(body, 100, 'x')).toString(), 'welcome');
   await assert.rejects(
     accessTo(t, [listed(url)]).open(`${url}/noarch/x`, { signal }),
-    /certificate that is not trusted .* set channels\.\S+ca/,
+    /certificate that is not trusted .* with channels\.\S+ca/,
   );
 });
