@@ -48,6 +48,7 @@ export function createPublish(deps: PublishDeps): Publish {
     const { image, source, target, tag } = publication;
     const push = pushingTo(target);
     const blobs = blobsOf(publication, deps);
+    const added = new Set(publication.added);
 
     const putBlob = async (part: Descriptor, stop: AbortSignal): Promise<void> => {
       const { digest, size } = part;
@@ -55,7 +56,8 @@ export function createPublish(deps: PublishDeps): Publish {
       const isKept = target.registry === deps.ownHost && (await blobs.isKept(part));
       const place = blobs.placeOf(digest);
       const push = pushingTo(target, mountable(place, target));
-      const isNew = place === undefined && size <= smallBytes;
+      // Other images may have the same layer there.
+      const isNew = place === undefined && !added.has(digest) && size <= smallBytes;
       const open = () => blobs.open(part, stop);
       const done = await pusher.putBlob(push, { digest, size, isKept, isNew, open }, stop);
       log(`${digest} (${size} bytes): ${done}\n`);

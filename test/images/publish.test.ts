@@ -136,7 +136,7 @@ test('each blob comes from its own place, and one with a proved right from a cop
     [config, made, ofBase, copied].map(digest => sent.get(digest)),
     [
       { isNew: true, mountFrom: undefined },
-      { isNew: true, mountFrom: undefined },
+      { isNew: false, mountFrom: undefined },
       { isNew: false, mountFrom: 'base' },
       { isNew: false, mountFrom: undefined },
     ],

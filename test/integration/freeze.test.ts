@@ -289,7 +289,7 @@ suite('freeze', { concurrency: 2 }, () => {
     for (const entry of ['BUILT=1', 'MORE=1']) assert.ok(runtime.Env.includes(entry));
     const frozen = await refused({ ...body, buildRepository: `${closed.host}/team/built` });
     assert.equal(frozen.status, 400);
-    assert.match(frozen.message, /served name of a build, which 'freeze' cannot copy/);
+    assert.match(frozen.message, /served name of a build, which cannot be copied/);
   });
 
   test("without a repository, frozen images go to the operator's repository, except private ones", async () => {
