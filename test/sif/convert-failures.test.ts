@@ -160,7 +160,7 @@ function endless(onEnd: (reason: unknown) => void): ByteSource {
 
 const limits: Readonly<Record<string, Partial<typeof noLimits>>> = {
   '3 files': { maxEntries: 3 },
-  '100000 bytes': { maxUnpackedBytes: 100_000 },
+  '100000 unpacked bytes': { maxUnpackedBytes: 100_000 },
   '150000 bytes of disk space': { maxScratchBytes: 150_000 },
 };
 

@@ -218,11 +218,11 @@ test('limits stop the reading', async () => {
   );
   await assert.rejects(
     tarOf(bytes, { ...usual, maxUnpackedBytes: 6 * 1024 * 1024 }),
-    /exceeds the limit of 6291456 bytes/,
+    /exceeds the limit of 6291456 /,
   );
   await assert.rejects(
     tarOf(bytes, { ...usual, maxUnpackedBytes: 100_000 }),
-    /exceeds the limit of 100000 bytes/,
+    /exceeds the limit of 100000 /,
   );
 });
 
@@ -237,7 +237,7 @@ test('a false size costs neither time nor memory', async () => {
     tarOf(bytes, { ...usual, maxUnpackedBytes: 2 ** 50 }),
     /is broken \(its squashfs|more than/,
   );
-  await assert.rejects(tarOf(bytes), /exceeds the limit of 67108864 bytes/);
+  await assert.rejects(tarOf(bytes), /exceeds the limit of 67108864 /);
 });
 
 test('unsupported compression is refused with a remedy', async () => {
