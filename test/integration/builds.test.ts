@@ -246,7 +246,10 @@ suite('builds', { concurrency: 2 }, () => {
     await assert.rejects(frontend, /400: .*line 1: the syntax evil\.example\.com/);
     // Errors that only the builder finds are reported to pulls.
     const { targetImage } = await request(`FROM ${base}\n\nCOPY nothing /\n`);
-    assert.match(await (await manifestOf(targetImage)).text(), /line 3[\s\S]*'nothing' is not in the build context/);
+    assert.match(
+      await (await manifestOf(targetImage)).text(),
+      /line 3[\s\S]*'nothing' is not in the build context/,
+    );
   });
 
   test('the frontend of the builder reads a Dockerfile that names one of Docker Hub', async () => {
