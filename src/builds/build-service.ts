@@ -122,7 +122,6 @@ export interface BuildServiceDeps {
     readonly keepAnonymous: number;
     /** True to also read caches that requests name. */
     readonly trustCaches: boolean;
-    /** Builds that share the content of cache mounts. */
   };
   /** What makes images of Conda packages without a builder. */
   readonly conda: CondaParts;

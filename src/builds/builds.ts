@@ -247,7 +247,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
     const { target } = plan;
     const seen = await store.latest(target);
     // What its steps print depends on the secrets: only those who may push the image see a build of it.
-    if (needsSecrets(plan)) await deps.admit(plan, asker);
+    const isAdmitted = needsSecrets(plan);
+    if (isAdmitted) await deps.admit(plan, asker);
     // The lookup comes first: a caller without access to the image must not see a build of it.
     const isAnew = recipeIn(plan)?.options?.noCache === true;
     const found = isAnew ? undefined : await lookTogether(target, asker);
@@ -257,7 +258,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
       tally.add('build requests', known.isCached ? 'existing image' : 'running build');
       return known;
     }
-    await deps.admit(plan, asker);
+    if (!isAdmitted) await deps.admit(plan, asker);
     const ticket = await inTurn(target, () => enter(plan, asker, seen));
     tally.add('build requests', 'new build');
     return ticket;

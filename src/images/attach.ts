@@ -1,5 +1,5 @@
 import { Fault } from '../foundation/fault.ts';
-import { digestOf } from '../oci/digest.ts';
+import { digestOf, referrersTag } from '../oci/digest.ts';
 import { type Document, documentOf } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
@@ -83,7 +83,7 @@ export type NoteByTag = (
 /** Source: OCI distribution specification 1.1, Referrers Tag Schema. */
 export function createNoteByTag(registry: RegistryClient, pusher: PushClient): NoteByTag {
   return async (access, subject, entry, signal) => {
-    const tag = subject.digest.replace(':', '-');
+    const tag = referrersTag(subject.digest);
     const before = await registry.getManifest(access, tag, signal).catch(error => {
       if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
       throw error;

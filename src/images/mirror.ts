@@ -1,6 +1,6 @@
-import { Fault } from '../foundation/fault.ts';
+import { Fault, unlessMissing } from '../foundation/fault.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
-import type { Digest } from '../oci/digest.ts';
+import { type Digest, referrersTag } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
 import { partsOf } from '../oci/manifest-parts.ts';
@@ -49,30 +49,17 @@ const cosignSuffixes = ['sig', 'att', 'sbom'] as const;
 export function createMirror(deps: MirrorDeps): Mirror {
   const { documents, registry, pusher, publish, noteByTag } = deps;
 
-  /** Returns a manifest by its tag; undefined where there is none. */
-  const byTag = async (source: Access, tag: string, signal: AbortSignal) => {
-    try {
-      return await registry.getManifest(source, tag, signal);
-    } catch (error) {
-      if (error instanceof Fault && error.kind === 'manifest-unknown') return undefined;
-      throw error;
-    }
-  };
-
   /** Returns the first page of the referrers of a digest: by the API, or by the tag that stands in for it. */
   const referrersOf = async (source: Access, subject: Digest, signal: AbortSignal) => {
-    const answer = await registry
-      .getJson(source, `referrers/${subject}`, '', signal)
-      .catch(error => {
-        if (error instanceof Fault && error.status === 404) return undefined;
-        throw error;
-      });
+    const answer = await unlessMissing(
+      registry.getJson(source, `referrers/${subject}`, '', signal),
+    );
     const entries =
       answer?.status === 200
         ? entriesIn({ bytes: answer.body, digest: subject, mediaType: mediaTypes.ociIndex })
         : undefined;
     if (entries) return { entries, hasMore: answer?.headers.has('link') === true };
-    const index = await byTag(source, subject.replace(':', '-'), signal);
+    const index = await unlessMissing(registry.getManifest(source, referrersTag(subject), signal));
     return { entries: (index && entriesIn(index)) ?? [], hasMore: false };
   };
 
@@ -111,8 +98,8 @@ export function createMirror(deps: MirrorDeps): Mirror {
         subjects.push(entry);
       }
       for (const suffix of cosignSuffixes) {
-        const name = `${subject.digest.replace(':', '-')}.${suffix}`;
-        const found = await byTag(source, name, signal);
+        const name = `${referrersTag(subject.digest)}.${suffix}`;
+        const found = await unlessMissing(registry.getManifest(source, name, signal));
         if (found) await copy(found, name);
       }
     }

@@ -38,3 +38,11 @@ export function splitDigest(digest: Digest): { algorithm: DigestAlgorithm; hex: 
     hex: digest.slice(colon + 1),
   };
 }
+
+/**
+ * Returns the tag under which clients list the referrers of a digest at registries without the referrers API. Source: OCI
+ * distribution specification 1.1, Referrers Tag Schema.
+ */
+export function referrersTag(digest: Digest): string {
+  return digest.replace(':', '-');
+}

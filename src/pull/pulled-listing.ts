@@ -1,7 +1,7 @@
 import { Fault, unlessMissing } from '../foundation/fault.ts';
 import { pageSize } from '../hosted/listings/page-size.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
-import { type Digest, isDigest } from '../oci/digest.ts';
+import { type Digest, isDigest, referrersTag } from '../oci/digest.ts';
 import { documentOf } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
@@ -59,7 +59,7 @@ async function taggedReferrers(
   subject: Digest,
   query: string,
 ): Promise<PulledListing> {
-  const tag = subject.replace(':', '-');
+  const tag = referrersTag(subject);
   const index = await unlessMissing(registry.getManifest(image.access, tag));
   if (!index) return only(referrersOf([]));
   const wanted = new URLSearchParams(query).get('artifactType');

@@ -4,10 +4,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { terminalLine, terminalLines } from '../../src/cli/command/terminal-text.ts';
 import { BuildSteps } from '../../src/cli/progress/build-steps.ts';
 import { progressDisplay } from '../../src/cli/progress/display.ts';
 import { lastFrameOf } from '../../src/cli/progress/frame.ts';
+import { terminalLine, terminalLines } from '../../src/foundation/text/terminal-text.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
 // Set the title of the terminal, by the control characters of 7 and of 8 bits.

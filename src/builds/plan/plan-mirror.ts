@@ -46,8 +46,7 @@ export function planMirror(
   };
 }
 
-/** Returns where a repository is copied to. Throws {@link OciSyntaxError} for an invalid place,
- * such as one with a tag. */
+/** Returns where a repository is copied to. Throws {@link OciSyntaxError} for an invalid place, such as one with a tag. */
 export function mirrorTarget(
   place: string,
   repository: string,

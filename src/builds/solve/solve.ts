@@ -200,12 +200,12 @@ export function createSolve(deps: SolveDeps): Solve {
           throw asBaseLost(error);
         });
       const { layers: bases, blobs: elsewhere, lockFile } = built;
-      const undated = { ...built, elsewhere, source: await rights.access(place) };
+      const source = await rights.access(place);
+      const undated = { ...built, elsewhere, source };
       const { layers: compression, options: { created } = {} } = recipe;
       const written = await step('Set the dates of files', ({ write }) =>
         deps.redate(undated, { created, compression, bases }, write, signal),
       );
-      const { source } = undated;
       const made = { image: written, added: written.added, source, elsewhere };
       const type = recipeKindNamed(recipe.recipe).lockFile;
       const attached = lockFile !== undefined && type ? [{ ...type, text: lockFile }] : [];

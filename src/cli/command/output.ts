@@ -1,5 +1,5 @@
+import { terminalLine, terminalLines } from '../../foundation/text/terminal-text.ts';
 import type { Values } from './command.ts';
-import { terminalLine, terminalLines } from './terminal-text.ts';
 
 /** Prints the answer as JSON with `--json`, else the lines. */
 export function print(values: Values, answer: object, lines: string | readonly string[]): void {

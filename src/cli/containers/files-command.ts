@@ -1,3 +1,4 @@
+import { terminalLine } from '../../foundation/text/terminal-text.ts';
 import { type Command, only, text, type Values } from '../command/command.ts';
 import {
   jsonOption,
@@ -6,7 +7,6 @@ import {
   tokenVariable,
 } from '../command/common-options.ts';
 import { print, table } from '../command/output.ts';
-import { terminalLine } from '../command/terminal-text.ts';
 import { post } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { terminalLines } from '../../foundation/text/terminal-text.ts';
 import { CommandError, type Option, type Values } from '../command/command.ts';
-import { terminalLines } from '../command/terminal-text.ts';
 import { type ProgressDisplay, progressDisplay } from '../progress/display.ts';
 import { get, RefusedError, serverAddress, stream } from '../server/server-client.ts';
 import { cancelBuild } from './cancel-command.ts';

@@ -1,6 +1,6 @@
+import { terminalLines } from '../../foundation/text/terminal-text.ts';
 import type { Option, Values } from '../command/command.ts';
 import { jsonOption } from '../command/common-options.ts';
-import { terminalLines } from '../command/terminal-text.ts';
 import { serverAddress } from '../server/server-client.ts';
 import { exitCodeOf, followBuild, plainOption } from './follow.ts';
 

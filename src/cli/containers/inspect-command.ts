@@ -1,3 +1,4 @@
+import { terminalLine } from '../../foundation/text/terminal-text.ts';
 import { type Command, text, UsageError } from '../command/command.ts';
 import {
   jsonOption,
@@ -5,7 +6,6 @@ import {
   serverVariables,
   tokenVariable,
 } from '../command/common-options.ts';
-import { terminalLine } from '../command/terminal-text.ts';
 import { post } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 

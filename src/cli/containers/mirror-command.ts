@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
-import { type Command, CommandError, text, UsageError, type Values } from '../command/command.ts';
+import { type Command, text, UsageError, type Values } from '../command/command.ts';
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 import { answerOptions, printImage } from './image-answer.ts';
 import { requestContainer } from './request-container.ts';
+import { contentOf } from './source/source-options.ts';
 
 /** `sluice mirror`: copies images as they are, and prints their new names. */
 export const mirrorCommand: Command = {
@@ -60,9 +60,9 @@ async function mirrorOne(values: Values, image: string, to: string): Promise<num
 
 async function imagesIn(file: string | undefined): Promise<string[]> {
   if (file === undefined) return [];
-  const content = await readFile(file, 'utf8').catch(error => {
-    throw new CommandError(`--from-file ${file}: ${(error as Error).message}`);
-  });
-  const lines = content.split('\n').map(line => line.replace(/#.*/, '').trim());
+  const lines = (await contentOf(file))
+    .toString()
+    .split('\n')
+    .map(line => line.replace(/#.*/, '').trim());
   return lines.filter(line => line !== '');
 }

@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 import { styleText } from 'node:util';
-import { terminalLines } from '../command/terminal-text.ts';
+import { terminalLines } from '../../foundation/text/terminal-text.ts';
 import { BuildSteps } from './build-steps.ts';
 import { type FrameOptions, frameOf, type Look, lastFrameOf } from './frame.ts';
 

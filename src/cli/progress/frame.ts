@@ -1,4 +1,4 @@
-import { terminalLine } from '../command/terminal-text.ts';
+import { terminalLine } from '../../foundation/text/terminal-text.ts';
 import { barLine, type PartProgress } from './bars.ts';
 import type { BuildStep, BuildSteps } from './build-steps.ts';
 

@@ -1,5 +1,5 @@
+import { terminalLines } from '../../foundation/text/terminal-text.ts';
 import { CommandError, text, type Values } from '../command/command.ts';
-import { terminalLines } from '../command/terminal-text.ts';
 import { trustOwnAuthority } from './authority.ts';
 import { useProxies } from './use-proxies.ts';
 

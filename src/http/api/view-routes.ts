@@ -38,8 +38,7 @@ export const viewRoutes = [
           { phase: 'request' },
         );
       }
-      const id = params.buildId.replace(/-(\d+)$/, '_$1');
-      return redirect(ctx, `/v1alpha1/builds/${encodeURIComponent(id)}`);
+      return redirect(ctx, `/v1alpha1/builds/${idIn(params.buildId)}`);
     },
   }),
   apiRoute({
@@ -51,8 +50,7 @@ export const viewRoutes = [
     access: 'anybody',
     answers,
     run({ ctx, params }, _: object) {
-      const id = params.mirrorId.replace(/-(\d+)$/, '_$1');
-      return redirect(ctx, `/view/builds/${encodeURIComponent(id)}`);
+      return redirect(ctx, `/view/builds/${idIn(params.mirrorId)}`);
     },
   }),
   apiRoute({
@@ -67,6 +65,11 @@ export const viewRoutes = [
       redirect(ctx, `/v1alpha2/container/${encodeURIComponent(params.token)}`),
   }),
 ];
+
+/** Returns the id of a build, as this server spells it, for an address. */
+function idIn(given: string): string {
+  return encodeURIComponent(given.replace(/-(\d+)$/, '_$1'));
+}
 
 function redirect(ctx: Pick<ParameterizedContext, 'set' | 'status'>, location: string): object {
   ctx.status = 303;

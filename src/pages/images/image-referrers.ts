@@ -1,6 +1,6 @@
 import { unlessMissing } from '../../foundation/fault.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
-import type { Digest } from '../../oci/digest.ts';
+import { type Digest, referrersTag } from '../../oci/digest.ts';
 import { documentOf } from '../../oci/document.ts';
 import { parseManifest } from '../../oci/manifest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
@@ -68,7 +68,7 @@ async function byApi(
   // Source: OCI distribution specification 1.1, Referrers Tag Schema.
   const bytes =
     answer?.body ??
-    (await unlessMissing(registry.getManifest(access, subject.replace(':', '-'), signal)))?.bytes;
+    (await unlessMissing(registry.getManifest(access, referrersTag(subject), signal)))?.bytes;
   if (!bytes) return [];
   const index = parseManifest(documentOf(bytes, mediaTypes.ociIndex));
   if (index.kind !== 'index') return [];
@@ -92,7 +92,7 @@ async function byTag(
   [ending, kind]: (typeof cosignKinds)[number],
   signal: AbortSignal,
 ): Promise<ReferrerView[]> {
-  const tag = `${subject.replace(':', '-')}.${ending}`;
+  const tag = `${referrersTag(subject)}.${ending}`;
   const head = await unlessMissing(registry.headManifest(access, tag, signal));
   if (!head) return [];
   return [{ digest: head.digest, size: undefined, kind, type: head.mediaType, annotations: {} }];

@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import type { LogDestination } from '../../foundation/telemetry/log-destination.ts';
+import { terminalLine } from '../../foundation/text/terminal-text.ts';
 import { readVersion } from '../../foundation/version.ts';
 
 interface Line {
@@ -34,7 +35,7 @@ export function terminalLog(
 /** What a person needs at the start, in sentences. */
 const sentences: Readonly<Record<string, (line: Line) => string>> = {
   ready: ({ url, leader, data }) =>
-    oneLine(
+    terminalLine(
       `Sluice ${readVersion().version} is ready: ${url}${leader === undefined ? '' : ` (leader: ${leader})`}. State: ${data}. Ctrl-C stops it.`,
     ),
   'access rules of this server': ({ access }) => {
@@ -44,7 +45,7 @@ const sentences: Readonly<Record<string, (line: Line) => string>> = {
       const what = rules.filter(([, value]) => value === rule).map(([name]) => name);
       return what.length === 0 ? [] : [`${what.join(', ')} for ${people}`];
     });
-    return oneLine(`Allows ${parts.join('; ')}.`);
+    return terminalLine(`Allows ${parts.join('; ')}.`);
   },
 };
 
@@ -62,17 +63,15 @@ function textOf(line: Line, style: (colour: Colour, text: string) => string): st
   const facts = Object.entries(members)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${factOf(value)}`);
-  const first = [`${clock} ${mark}${oneLine(words)}`, style('dim', oneLine(facts.join(' ')))];
+  const first = [
+    `${clock} ${mark}${terminalLine(words)}`,
+    style('dim', terminalLine(facts.join(' '))),
+  ];
   // Only defects have a stack.
-  const stack = err?.stack === undefined ? [] : err.stack.split('\n').slice(1).map(oneLine);
+  const stack = err?.stack === undefined ? [] : err.stack.split('\n').slice(1).map(terminalLine);
   return [first.join('  ').trimEnd(), ...stack].join('\n');
 }
 
 function factOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-/** A terminal obeys control characters, and parts of a line come from strangers. */
-function oneLine(text: string): string {
-  return text.replace(/\p{C}/gu, '?');
 }

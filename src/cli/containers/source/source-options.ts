@@ -296,7 +296,8 @@ async function base64Of(path: string): Promise<string> {
   return (await contentOf(path)).toString('base64');
 }
 
-async function contentOf(path: string): Promise<Buffer> {
+/** Returns the content of a file, or of the standard input for `-`. Throws a {@link CommandError}. */
+export async function contentOf(path: string): Promise<Buffer> {
   try {
     return path === '-' ? await buffer(process.stdin) : await readFile(path);
   } catch (error) {
