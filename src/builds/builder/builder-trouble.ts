@@ -51,8 +51,8 @@ export async function troubleOf(address: string, error: unknown): Promise<string
   return found?.[1] ?? 'it does not answer';
 }
 
-/** Returns the system's error for a socket that cannot be opened. */
-function socketError(path: string): Promise<string | undefined> {
+/** Returns the system's error for a socket that cannot be opened; undefined if somebody listens there. */
+export function socketError(path: string): Promise<string | undefined> {
   return new Promise(resolve => {
     const socket = connect(path);
     socket.once('error', error => resolve(error.message));

@@ -5,6 +5,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../../foundation/telemetry.ts';
+import { socketError } from '../builder-trouble.ts';
 import { socketName, traceSocketName } from './builder-configuration.ts';
 
 /** A buildkitd that this process has started. */
@@ -80,7 +81,8 @@ export async function runBuilder({
     );
   });
   const deadline = performance.now() + readyMs;
-  while (!existsSync(socket)) {
+  // The socket is there a moment before the builder listens.
+  while (!existsSync(socket) || (await socketError(socket)) !== undefined) {
     if (hasEnded(child) || performance.now() > deadline) {
       child.kill('SIGKILL');
       await rm(folder, { recursive: true, force: true });
