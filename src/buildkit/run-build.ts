@@ -1,23 +1,36 @@
 import { randomUUID } from 'node:crypto';
-import { type StatusObject, status } from '@grpc/grpc-js';
+import { Duplex } from 'node:stream';
+import { create } from '@bufbuild/protobuf';
+import { type Client, type ClientDuplexStream, type StatusObject, status } from '@grpc/grpc-js';
 import { type BuildResult, resultOf } from './build-result.ts';
 import type { BuildkitClient } from './client.ts';
 import { BuildError } from './errors/build-error.ts';
 import { awayText, failureOfBuild, isCutOff, isServiceError } from './errors/call-error.ts';
 import { Stop } from './errors/stop.ts';
-import { Control } from './gen/moby/buildkit/v1/control_pb.js';
-import { callUnary } from './grpc/rpc.ts';
+import type { FileTree } from './files/file-tree.ts';
+import { Health, HealthCheckResponse_ServingStatus } from './gen/grpc/health/v1/health_pb.js';
+import { Secrets } from './gen/moby/buildkit/secrets/v1/secrets_pb.js';
+import {
+  type BytesMessage,
+  BytesMessageSchema,
+  Control,
+} from './gen/moby/buildkit/v1/control_pb.js';
+import { GrpcError, type Handler, serveGrpc, unaryHandler } from './grpc/grpc-server.ts';
+import { callBidi, callUnary } from './grpc/rpc.ts';
 import type { BuildOptions, BuildRun } from './options.ts';
 import { SecretMask } from './progress/secret-mask.ts';
 import { shownNames } from './progress/shown-names.ts';
 import { watchStatus } from './progress/status-watch.ts';
 import { Journal } from './progress/step-journal.ts';
-import type { BlobSink } from './session/blob-send.ts';
-import type { OpenSink } from './session/file-send.ts';
-import { openSession } from './session/session.ts';
+import { type BlobSink, blobSendHandler } from './session/blob-send.ts';
+import { fileSendHandler, type OpenSink } from './session/file-send.ts';
+import { fileSyncHandler } from './session/file-sync.ts';
+import { type CredentialsOf, credentialsHandler } from './session/login-question.ts';
 import { keyAgent } from './session/ssh/key-agent.ts';
 import { socketAgent } from './session/ssh/socket-agent.ts';
 import type { SshAgent } from './session/ssh/ssh-agent.ts';
+import { sshHandlers } from './session/ssh-forward.ts';
+import { type TokenSource, tokenHandlers } from './session/token-source.ts';
 import { solveInput } from './solve-request.ts';
 
 /** Implements `build`. It has its own file because it loads gRPC. */
@@ -115,4 +128,143 @@ function failureOfSession(failure: unknown, mask: SecretMask): BuildError {
   return new BuildError('session', `Cannot answer the builder: ${mask.apply(message)}`, {
     cause: failure,
   });
+}
+
+/** What a builder may request during a build. */
+interface SessionServices {
+  /** Trees by the names under which the frontend requests them. */
+  readonly trees: ReadonlyMap<string, FileTree>;
+  readonly credentials: CredentialsOf;
+  /** Without it, the builder fetches all tokens itself. */
+  readonly tokens: TokenSource | undefined;
+  /** Secrets by id. */
+  readonly secrets: ReadonlyMap<string, Uint8Array>;
+  /** SSH agents by id. */
+  readonly agents: ReadonlyMap<string, SshAgent>;
+  /** Sinks by the position of their exporter. */
+  readonly sinks: ReadonlyMap<number, OpenSink>;
+  /** Receives the blobs of an image. */
+  readonly blobs: BlobSink | undefined;
+  /** Receives each password and token that the builder was given. */
+  readonly onSecret: (secret: string) => void;
+}
+
+/** The session of one build: the connection on which the builder sends its own requests. */
+interface Session {
+  readonly id: string;
+  /** Status with which the session ended, for any reason. */
+  readonly ended: Promise<StatusObject>;
+  /** Returns the first failure on the client's side, such as a file that could not be read. */
+  readonly failure: () => unknown;
+  close(): void;
+}
+
+/** Opens a session on the channel. A session that cannot be opened counts as ended. */
+function openSession(client: Client, services: SessionServices): Session {
+  const id = randomUUID().replaceAll('-', '');
+  const failures: unknown[] = [];
+  const handlers = handlersOf(services, error => failures.push(error));
+  const call = callBidi(client, Control.method.session, {
+    'x-docker-expose-session-uuid': id,
+    // The builder caches received files under this key, and takes a file of the same size and time for the same file.
+    // If two builds shared a key, one would get the files of the other.
+    'x-docker-expose-session-sharedkey': id,
+    'x-docker-expose-session-grpc-method': handlers.map(handler => handler.path),
+  });
+  const tunnel = new Tunnel(call);
+  const server = serveGrpc(tunnel, handlers);
+  return {
+    id,
+    ended: tunnel.status,
+    failure: () => failures[0],
+    close() {
+      server.destroy();
+      tunnel.destroy();
+    },
+  };
+}
+
+function handlersOf(
+  { trees, credentials, tokens, secrets, agents, sinks, blobs, onSecret }: SessionServices,
+  onFailure: (error: unknown) => void,
+): Handler[] {
+  return [
+    // The builder drops a session that does not answer this call.
+    unaryHandler(Health.method.check, async () => ({
+      status: HealthCheckResponse_ServingStatus.SERVING,
+    })),
+    fileSyncHandler(trees, onFailure),
+    credentialsHandler(credentials, onSecret, onFailure),
+    ...(tokens ? tokenHandlers(tokens, onSecret, onFailure) : []),
+    unaryHandler(Secrets.method.getSecret, async ({ ID }) => {
+      const data = secrets.get(ID);
+      if (!data)
+        throw new GrpcError(status.NOT_FOUND, `The secret '${ID}' is not part of this build`);
+      return { data };
+    }),
+    ...sshHandlers(agents),
+    ...(sinks.size > 0 ? [fileSendHandler(sinks, onFailure)] : []),
+    ...(blobs ? [blobSendHandler(blobs, onFailure)] : []),
+  ];
+}
+
+// Well below BuildKit's message limit. A write never buffers more than this.
+const pieceBytes = 1024 * 1024;
+
+/** A connection inside a call with a byte stream in each direction. BuildKit calls it a session. */
+class Tunnel extends Duplex {
+  readonly #call: ClientDuplexStream<BytesMessage, BytesMessage>;
+  /** Status with which the call ended. */
+  readonly status: Promise<StatusObject>;
+
+  constructor(call: ClientDuplexStream<BytesMessage, BytesMessage>) {
+    super({ allowHalfOpen: false });
+    this.#call = call;
+    this.status = new Promise(resolve => call.on('status', resolve));
+    call.on('data', (message: BytesMessage) => {
+      if (message.data.length > 0 && !this.push(message.data)) call.pause();
+    });
+    call.on('end', () => this.push(null));
+    call.on('error', error => this.destroy(error));
+    // The status has the reason, and the tunnel's owner waits for the status.
+    this.on('error', () => {});
+  }
+
+  override _read(): void {
+    this.#call.resume();
+  }
+
+  override _write(
+    chunk: Buffer,
+    _encoding: BufferEncoding,
+    callback: (error?: Error | null) => void,
+  ): void {
+    this.#send(chunk, callback);
+  }
+
+  override _writev(
+    chunks: { chunk: Buffer; encoding: BufferEncoding }[],
+    callback: (error?: Error | null) => void,
+  ): void {
+    this.#send(Buffer.concat(chunks.map(({ chunk }) => chunk)), callback);
+  }
+
+  override _final(callback: (error?: Error | null) => void): void {
+    this.#call.end();
+    callback();
+  }
+
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    this.#call.cancel();
+    callback(error);
+  }
+
+  #send(bytes: Buffer, callback: (error?: Error | null) => void): void {
+    const rest = bytes.subarray(pieceBytes);
+    const message = create(BytesMessageSchema, { data: bytes.subarray(0, pieceBytes) });
+    this.#call.write(message, (error?: Error | null) => {
+      if (error || rest.length === 0) callback(error ?? null);
+      else this.#send(rest, callback);
+    });
+  }
 }

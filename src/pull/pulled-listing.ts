@@ -1,4 +1,5 @@
 import { Fault, unlessMissing } from '../foundation/fault.ts';
+import { takePatterns } from '../foundation/text/take-pattern.ts';
 import { pageSize } from '../hosted/listings/page-size.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import { type Digest, isDigest, referrersTag } from '../oci/digest.ts';
@@ -7,7 +8,6 @@ import { parseManifest } from '../oci/manifest.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { ContainerRequest } from '../request/container-request.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
-import { nextLink } from './next-link.ts';
 import type { PulledImage } from './pulled-image.ts';
 
 /** A page of a listing: the answer of the registry, rewritten. */
@@ -122,4 +122,29 @@ function nextPage(header: string | undefined): string | undefined {
   const start = address.indexOf('?') + 1;
   if (start === 0 || address.length - start > longestQuery) return undefined;
   return new URLSearchParams(address.slice(start)).toString();
+}
+
+/** Characters: room for the longest address of a next page, and a few other links. */
+const longestHeader = 4096;
+
+const target = /[\s,]*<([^>]*)>/y;
+const parameter = /\s*;\s*([^\s"',;=]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y;
+
+/**
+ * Returns the address of the next page in a `Link` header, relative or absolute as the server wrote it; undefined
+ * without one, and for a header of more than 4096 characters. Source: RFC 8288, section 3.
+ */
+export function nextLink(header: string | undefined): string | undefined {
+  if (header === undefined || header.length > longestHeader) return undefined;
+  const take = takePatterns(header);
+  for (let link = take(target); link; link = take(target)) {
+    let relations: string | undefined;
+    for (let found = take(parameter); found; found = take(parameter)) {
+      const [, name = '', quoted, bare = ''] = found;
+      // The first of several counts.
+      if (name.toLowerCase() === 'rel') relations ??= quoted ?? bare;
+    }
+    if (relations?.toLowerCase().split(/\s+/).includes('next')) return link[1];
+  }
+  return undefined;
 }

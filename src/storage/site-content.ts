@@ -4,7 +4,6 @@ import type { ContentStore } from './content/content-store.ts';
 import { type Bucket, openBucket } from './objects/bucket/bucket.ts';
 import type { StoreProxyFor } from './objects/bucket/store-requests.ts';
 import { openContentObjects } from './objects/content-objects.ts';
-import { type NamedObjects, namedObjects } from './objects/named-objects.ts';
 import { type ContentReader, createContentReader } from './objects/object-reads.ts';
 import type { Rows } from './rows/rows.ts';
 import { type ContentPlace, contentOfData, requireContent } from './whole-data.ts';
@@ -143,5 +142,29 @@ function contentOfBucket(name: string, bucket: Bucket): ContentPlace {
       await bucket.remove('id');
       return name;
     },
+  };
+}
+
+/** Small files in a folder of a bucket, by their names. */
+interface NamedObjects {
+  put(name: string, bytes: Buffer): Promise<void>;
+  /** Returns undefined for a name that is not there. */
+  read(name: string): Promise<Buffer | undefined>;
+  remove(name: string): Promise<void>;
+  /** Yields all names in their order. */
+  names(): AsyncIterable<string>;
+  close(): void;
+}
+
+function namedObjects(bucket: Bucket, folder: string): NamedObjects {
+  const keyOf = (name: string) => `${folder}/${name}`;
+  return {
+    put: (name, bytes) => bucket.put(keyOf(name), bytes),
+    read: name => bucket.read(keyOf(name)),
+    remove: name => bucket.remove(keyOf(name)),
+    async *names() {
+      for await (const { key } of bucket.list(`${folder}/`)) yield key.slice(folder.length + 1);
+    },
+    close: bucket.close,
   };
 }

@@ -4,8 +4,13 @@ import * as http2 from 'node:http2';
 import { duplexPair } from 'node:stream';
 import { suite, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
-import { frameOf, messagesIn } from '../../src/buildkit/grpc/grpc-frame.ts';
-import { GrpcError, type Handler, serveGrpc } from '../../src/buildkit/grpc/grpc-server.ts';
+import {
+  frameOf,
+  GrpcError,
+  type Handler,
+  messagesIn,
+  serveGrpc,
+} from '../../src/buildkit/grpc/grpc-server.ts';
 import { eventually } from '../world/eventually.ts';
 
 interface Answer {

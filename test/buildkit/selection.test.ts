@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { parsePattern } from '../../src/buildkit/files/path-pattern.ts';
-import { sortInTurns } from '../../src/buildkit/files/sort-in-turns.ts';
-import { type TreeSelection, walkTree } from '../../src/buildkit/files/tree-walk.ts';
+import { sortInTurns, type TreeSelection, walkTree } from '../../src/buildkit/files/tree-walk.ts';
 import { type FileTree, memoryTree, type TreeEntry } from '../../src/buildkit/index.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { processorMs } from '../world/processor-time.ts';

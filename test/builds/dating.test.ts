@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
-import { sourcePathOf, sourceStampOf } from '../../src/builds/solve/dating/byte-code.ts';
-import { Redating } from '../../src/builds/solve/dating/redating.ts';
+import { Redating, sourcePathOf, sourceStampOf } from '../../src/builds/solve/dating/redating.ts';
 import { LayerEntries, type LayerVisitor } from '../../src/builds/solve/dating/tar-entries.ts';
 import { TarReader } from '../../src/images/sif/tar/tar-reader.ts';
 import { type TarPart, tarOf } from '../sif/tar-file.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { parse } from 'yaml';
 import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
-import { condaYaml } from '../../src/builds/recipe/conda/install/conda-yaml.ts';
+import { condaYaml } from '../../src/builds/recipe/conda/install/conda-recipe.ts';
 import { baseImagesOf } from '../../src/builds/recipe/dockerfile/base-images.ts';
 import { jsonList, parseDockerfile } from '../../src/builds/recipe/dockerfile/instructions.ts';
 import { expandWord } from '../../src/builds/recipe/dockerfile/words/shell-words.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import { numberedSteps } from '../../src/builds/logs/run-step.ts';
-import { progressLines } from '../../src/builds/solve/conda/progress-lines.ts';
+import { progressLines } from '../../src/builds/solve/conda/make-conda-image.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

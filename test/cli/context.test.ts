@@ -9,13 +9,13 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { CommandError } from '../../src/cli/command/command.ts';
-import { contextFiles } from '../../src/cli/containers/source/context-files.ts';
-import { readIgnoreFile } from '../../src/cli/containers/source/ignore-file.ts';
 import { measureDirectory } from '../../src/cli/containers/source/measure-directory.ts';
 import {
   contextAdvice,
   contextDirectory,
+  contextFiles,
   packContext,
+  readIgnoreFile,
 } from '../../src/cli/containers/source/packed-context.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 

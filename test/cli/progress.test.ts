@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { PlainLog, type Vertex } from '../../src/buildkit/index.ts';
-import { BuildSteps } from '../../src/cli/progress/build-steps.ts';
+import { BuildSteps, type LogLine, parseLogLine } from '../../src/cli/progress/build-steps.ts';
 import { progressDisplay } from '../../src/cli/progress/display.ts';
 import { frameOf, lastFrameOf } from '../../src/cli/progress/frame.ts';
-import { type LogLine, parseLogLine } from '../../src/cli/progress/log-line.ts';
 import { processorMs } from '../world/processor-time.ts';
 
 const lines: readonly [line: string, LogLine][] = [

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { Fault } from '../../src/foundation/fault.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { enterUnknown } from '../../src/server/upkeep/sweep/unknown-content.ts';
+import { enterUnknown } from '../../src/server/upkeep/sweep/sweep.ts';
 import { drain } from '../../src/storage/content/byte-source.ts';
 import { createContentPresence } from '../../src/storage/content/content-presence.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';

@@ -1,7 +1,7 @@
 /** The log of a build as server-sent events. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { logEvents } from '../../src/http/api/builds/log-events.ts';
+import { logEvents } from '../../src/http/api/builds/build-routes.ts';
 
 /** The events of pieces that come this many ms apart. */
 async function eventsOf(pieces: readonly string[], apartMs: number, quietMs: number) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { definitionLines } from '../../src/pages/builds/recipe/definition-lines.ts';
+import { definitionLines } from '../../src/pages/builds/recipe/shown-recipe.ts';
 import type { ShownStep } from '../../src/pages/builds/shown-step.ts';
 
 const step = (name: string, state: ShownStep['state'], spentMs: number): ShownStep => ({

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
-import { localAddress } from '../../src/pages/account/local-address.ts';
+import { localAddress } from '../../src/pages/account/login-page.ts';
 import { basic, Repository } from '../hosted/push-client.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';

@@ -36,8 +36,8 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
   'builds/solve/failures/explanations.ts': [
     [/failed to (?:compute cache key|calculate checksum).*: not found/s, builderMessage],
   ],
-  'cli/containers/source/largest.ts': [[/[^/]+\/?$/, "a path of the caller's own files"]],
-  'images/sif/definition/definition-words.ts': [
+  'cli/containers/source/packed-context.ts': [[/[^/]+\/?$/, "a path of the caller's own files"]],
+  'images/sif/definition/sections/setup.ts': [
     [
       /(\n)|([ \t\r]+|\\\n|#[^\n]*|[12]?>&[12](?=[\s;]|$))|(&&|\|\||;)|([12]?>>?)|((?:\$\{\w+\}|\\[^\n]|'[^']*'|"(?:\\[\s\S]|[^"\\])*"|[^\s;&|<>()`{}'"\\#]|(?<=\S)#)+)/y,
       ownLexer,
@@ -47,14 +47,14 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
   'images/sif/definition/sections/files.ts': [
     [/\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))(?=\s|$)/y, ownLexer],
   ],
-  'pull/next-link.ts': [
+  'pull/pulled-listing.ts': [
     [/[\s,]*<([^>]*)>/y, ownLexer],
     [/\s*;\s*([^\s"',;=]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y, ownLexer],
   ],
   'request/layers/layer-check.ts': [[/[\0 ]+$/, 'eight bytes']],
   'server/config/effective.ts': [[/(?<=:\/\/)[^/@\s]+@/g, "a setting of the operator's"]],
   'storage/objects/bucket/bucket.ts': [[/^\/+|\/+$/g, "a setting of the operator's"]],
-  'storage/rows/postgres/postgres-text.ts': [
+  'storage/rows/postgres/postgres-statements.ts': [
     [/'(?:[^']|'')*'|"[^"]*"|@\w+|\?|\b[a-z]+[A-Z]\w*\b/g, 'a statement of Sluice'],
   ],
   'upstream/auth/challenge.ts': [[/[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y, ownLexer]],
@@ -67,7 +67,7 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
 const composed: readonly string[] = [
   'builds/logs/log-text.ts',
   'builds/logs/plain-pieces.ts',
-  'builds/solve/failures/unreachable.ts',
+  'builds/solve/failures/build-fault.ts',
   'cli/progress/bars.ts',
   'conda/channels/path-token.ts',
   'conda/installing/metadata/old-lists.ts',

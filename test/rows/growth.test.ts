@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { freeSpace, returnFreePages } from '../../src/storage/rows/file/free-pages.ts';
+import { freeSpace, returnFreePages } from '../../src/storage/rows/file/rows-upkeep.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
 import { rowsOf } from '../../src/storage/rows/rows.ts';
 import { fillDatabase } from '../world/many-rows.ts';

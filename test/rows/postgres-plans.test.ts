@@ -7,7 +7,7 @@ import {
   connectionOf,
   createPostgresPool,
 } from '../../src/storage/rows/postgres/postgres-connection.ts';
-import { postgresText } from '../../src/storage/rows/postgres/postgres-text.ts';
+import { postgresText } from '../../src/storage/rows/postgres/postgres-statements.ts';
 import { fillDatabase, moveToPostgres } from '../world/many-rows.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

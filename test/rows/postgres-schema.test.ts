@@ -4,7 +4,7 @@ import pg from 'pg';
 import type { Fault } from '../../src/foundation/fault.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
-import { postgresText } from '../../src/storage/rows/postgres/postgres-text.ts';
+import { postgresText } from '../../src/storage/rows/postgres/postgres-statements.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { storeStatements } from './store-statements.ts';
 

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { environmentScript } from '../../src/images/sif/runtime/environment.ts';
-import { ociRunscript } from '../../src/images/sif/runtime/runscript.ts';
+import { ociRunscript } from '../../src/images/sif/runtime/runtime-files.ts';
 import { requireBusybox, requireCommand } from '../world/tools.ts';
 import { nastyTexts } from './nasty.ts';
 

@@ -3,7 +3,7 @@
  * failed test, would block the whole run: it is ended, and prints what is open.
  */
 import { after } from 'node:test';
-import { wakeThreads } from '../../src/cli/command/wake-threads.ts';
+import { wakeThreads } from '../../src/cli/command/run-command-line.ts';
 
 const graceMs = 60_000;
 

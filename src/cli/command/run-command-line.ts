@@ -1,8 +1,17 @@
+import { stat } from 'node:fs';
+import { parseArgs } from 'node:util';
 import { readVersion } from '../../foundation/version.ts';
-import { CommandError, type CommandNode, type Commands, isGroup, UsageError } from './command.ts';
-import { helpOf, overviewOf, usageOf } from './help.ts';
-import { findNamed, parseCommand } from './parse-command.ts';
-import { wakeThreads } from './wake-threads.ts';
+import { nearestName } from '../../http/errors/nearest-name.ts';
+import {
+  type Command,
+  CommandError,
+  type CommandNode,
+  type Commands,
+  isGroup,
+  UsageError,
+  type Values,
+} from './command.ts';
+import { helpOf, helpOption, overviewOf, usageOf } from './help.ts';
 
 /** Runs `sluice` with these words and returns the exit code. */
 export async function runCommandLine(
@@ -57,4 +66,50 @@ function actionsOf(node: CommandNode): string {
 function show(text: string): number {
   console.log(text);
   return 0;
+}
+
+const everyMs = 500;
+
+/**
+ * Wakes the threads of Node's pool regularly. The condition variables of glibc before 2.41 rarely lose a wakeup (glibc bug
+ * 25847); the next work then wakes the threads. A server always has more work, but a command that waits for one file
+ * would wait forever.
+ */
+export function wakeThreads(): void {
+  setInterval(() => stat('/', () => {}), everyMs).unref();
+}
+
+/** Returns the values of the options and the arguments. Throws {@link UsageError}. */
+export function parseCommand(
+  command: Command,
+  words: readonly string[],
+): { readonly values: Values; readonly args: readonly string[] } {
+  const options = { ...command.options, help: helpOption };
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...words],
+      options,
+      allowPositionals: true,
+    });
+    return { values, args: positionals };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    // The sentences after the first one are about arguments that begin with a dash.
+    const [why = ''] = error.message.split('. ');
+    const [, unknown] = /^Unknown option '--([^']+)'/.exec(why) ?? [];
+    const meant = unknown === undefined ? undefined : nearestName(unknown, Object.keys(options));
+    throw new UsageError(`${why}${suggestion(meant === undefined ? undefined : `--${meant}`)}`);
+  }
+}
+
+/** Returns the command that a word names. Throws {@link UsageError} with the most similar name. */
+function findNamed<T>(known: Readonly<Record<string, T>>, word: string, what: string): T {
+  const found = Object.hasOwn(known, word) ? known[word] : undefined;
+  if (found !== undefined) return found;
+  const meant = nearestName(word, Object.keys(known));
+  throw new UsageError(`Unknown ${what}: ${word}${suggestion(meant)}`);
+}
+
+function suggestion(meant: string | undefined): string {
+  return meant === undefined ? '' : `. Did you mean ${meant}?`;
 }

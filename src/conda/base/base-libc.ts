@@ -1,17 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { pipeline, Readable, type Transform } from 'node:stream';
+import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { LayerSource } from '../../images/sif/layers/source.ts';
+import { ZstdFrames } from '../../images/sif/layers/zstd-frames.ts';
 import { TarError } from '../../images/sif/tar/tar-error.ts';
 import { TarReader } from '../../images/sif/tar/tar-reader.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import { splitDigest } from '../../oci/digest.ts';
-import { type ByteSource, drain } from '../../storage/content/byte-source.ts';
+import { type ByteSource, copiesOf, drain } from '../../storage/content/byte-source.ts';
 import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
-import { layerBytes } from './layer-bytes.ts';
 import { type Libc, LibcSearch } from './libc-search.ts';
 
 /** An image to build on, for one platform. */
@@ -198,4 +200,47 @@ async function save(path: string, findings: readonly (readonly [string, Finding]
     await rm(draft, { force: true });
     throw error;
   }
+}
+
+const chunkSize = 64 * 1024;
+
+/** Yields the bytes of a layer's tar file as they arrive. Detects the compression from the first bytes. */
+async function* layerBytes(source: ByteSource): AsyncGenerator<Buffer> {
+  const packed = copiesOf(source);
+  try {
+    const { value: first } = await packed.next();
+    if (first === undefined) return;
+    const all = Readable.from(joined(first, packed), { objectMode: false });
+    const stages = unpackers(first);
+    const stream = stages.reduce<Readable>(
+      // The reader of the last stream receives the error.
+      (from, stage) => pipeline(from, stage, () => {}),
+      all,
+    );
+    try {
+      yield* stream as AsyncIterable<Buffer>;
+    } finally {
+      stream.destroy();
+      all.destroy();
+    }
+  } finally {
+    source.destroy();
+  }
+}
+
+async function* joined(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  yield first;
+  yield* rest;
+}
+
+/** Source: RFC 1952 for gzip, RFC 8878 for frames and skippable frames of zstd. */
+function unpackers(first: Buffer): Transform[] {
+  if (first.length >= 4) {
+    if (first.readUInt16BE() === 0x1f8b) return [createGunzip({ chunkSize })];
+    const magic = first.readUInt32LE();
+    if (magic === 0xfd2fb528 || magic - (magic % 16) === 0x184d2a50) {
+      return [new ZstdFrames(), createZstdDecompress({ chunkSize })];
+    }
+  }
+  return [];
 }

@@ -1,10 +1,13 @@
+import { createHash } from 'node:crypto';
+import { Fault } from '../../foundation/fault.ts';
 import { serveTask } from '../threads/one-task.ts';
-import type { Bill } from './bill.ts';
+import type { Bill, BilledPackage } from './bill.ts';
 import type { DocumentName } from './document-form.ts';
 import { unpackBill } from './kept-bill.ts';
-import { writeCondaLock } from './lock-files/conda-lock-file.ts';
+import { linkOrder, partsOfSpec } from './link-order.ts';
 import { writeExplicitLock } from './lock-files/explicit-lock.ts';
 import { writePixiLock } from './lock-files/pixi-lock-file.ts';
+import { yamlLine, yamlText } from './lock-files/yaml-text.ts';
 import { writeCyclonedx } from './materials/cyclonedx.ts';
 import { writeSpdx } from './materials/spdx.ts';
 
@@ -27,3 +30,68 @@ serveTask(({ kept, names }: DocumentOrder): readonly string[] => {
   const bill = unpackBill(kept);
   return names.map(name => writers[name](bill));
 });
+
+/**
+ * Returns the lock file of conda-lock, version 1. Its form requires the MD5 of each package: throws a `Fault` (404) where a channel
+ * does not state one. Source: conda-lock, `lockfile/v1/models.py`.
+ */
+function writeCondaLock(bill: Bill): string {
+  return [
+    'version: 1',
+    'metadata:',
+    '  content_hash:',
+    ...bill.platforms.map(({ subdir }) => `    ${subdir}: ${yamlText(contentHash(bill, subdir))}`),
+    `  channels:${bill.channels.length === 0 ? ' []' : ''}`,
+    ...bill.channels.flatMap(url => [`  - url: ${yamlText(url)}`, '    used_env_vars: []']),
+    '  platforms:',
+    ...bill.platforms.map(({ subdir }) => `  - ${subdir}`),
+    '  sources: []',
+    'package:',
+    ...bill.platforms.flatMap(({ subdir, packages }) =>
+      linkOrder(packages).flatMap(it => entryOf(it, subdir)),
+    ),
+    '',
+  ].join('\n');
+}
+
+/**
+ * Returns the digest of what was wanted, for one platform. conda-lock computes its own from a source file, and compares the
+ * two only when it is asked to lock that file again.
+ */
+function contentHash({ channels, requested }: Bill, subdir: string): string {
+  const wanted = JSON.stringify({ channels, specs: requested, platform: subdir });
+  return createHash('sha256').update(wanted).digest('hex');
+}
+
+function entryOf(it: BilledPackage, subdir: string): readonly string[] {
+  if (it.md5 === undefined) {
+    throw new Fault(
+      'not-found',
+      `A conda-lock file needs the MD5 of each package, and the channel of ${it.fileName} does not state it: ask for the explicit lock file or pixi.lock`,
+      { phase: 'request' },
+    );
+  }
+  const required = new Map<string, string[]>();
+  for (const spec of it.depends) {
+    const { name, constraint } = partsOfSpec(spec);
+    const constraints = required.get(name) ?? [];
+    required.set(name, constraints);
+    if (constraint !== '') constraints.push(constraint);
+  }
+  return [
+    `- name: ${yamlText(it.name)}`,
+    ...yamlLine('  ', 'version', it.version),
+    '  manager: conda',
+    `  platform: ${subdir}`,
+    `  dependencies:${required.size === 0 ? ' {}' : ''}`,
+    ...[...required].map(
+      ([name, constraints]) => `    ${yamlText(name)}: ${yamlText(constraints.join(','))}`,
+    ),
+    ...yamlLine('  ', 'url', it.url),
+    '  hash:',
+    ...yamlLine('    ', 'md5', it.md5),
+    ...yamlLine('    ', 'sha256', it.sha256),
+    '  category: main',
+    '  optional: false',
+  ];
+}

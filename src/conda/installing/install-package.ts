@@ -2,17 +2,22 @@ import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import { type ArchiveLimits, archiveLimits } from '../archives/archive-limits.ts';
-import { ArchiveProblem, problemOf } from '../archives/archive-problem.ts';
-import { type ArchiveFormat, unpackArchive } from '../archives/unpacked-archive.ts';
+import { checkedPath } from '../archives/archive-path.ts';
+import { ArchiveProblem, problemOf, showPath } from '../archives/archive-problem.ts';
+import {
+  type ArchiveFormat,
+  type UnpackedArchive,
+  unpackArchive,
+} from '../archives/unpacked-archive.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { ArchiveSums, InstalledPackage, InstallPlace } from './installed-package.ts';
 import { LayerWriter, type TarOutput } from './layer-writer.ts';
-import { documentsOf } from './metadata/package-documents.ts';
+import type { ListedEntry, ListedPath, Placeholder } from './metadata/listed-path.ts';
+import { listedInOldFiles } from './metadata/old-lists.ts';
+import { documentsOf, isObject, type PackageDocuments } from './metadata/package-documents.ts';
 import { checkIndex, packageRecord, recordPath } from './metadata/package-record.ts';
-import { listedPaths } from './metadata/path-list.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
 import { RecordedPaths } from './metadata/recorded-paths.ts';
-import { LinkScripts } from './planning/link-scripts.ts';
 import { planPaths } from './planning/plan-paths.ts';
 
 const sumBytes = 128 * 1024;
@@ -164,5 +169,92 @@ function faultOf(error: unknown, { fileName, url }: CondaPackage): unknown {
     'upstream-unusable',
     `Cannot install ${fileName}: its archive at ${url} ${problem}. Choose another build of the package, or report it to the owners of the channel`,
     { phase: 'build', cause: error },
+  );
+}
+
+const scripts = ['pre', 'post'].map(when => `${when}-link.sh`);
+
+/** Returns the paths of the scripts that package managers run when they link a package. */
+function ownScripts(name: string): string[] {
+  return scripts.map(script => `bin/.${name}-${script}`);
+}
+
+/**
+ * Finds the scripts that package managers run when they link the package, before or after. A script for unlinking is not
+ * one of them.
+ */
+class LinkScripts {
+  readonly #own: readonly string[];
+  readonly #installed = new Set<string>();
+
+  constructor(name: string) {
+    this.#own = ownScripts(name);
+  }
+
+  /** Takes a path that is installed. */
+  see(path: string): void {
+    if (this.#own.includes(path)) this.#installed.add(path);
+  }
+
+  /** Returns their paths. */
+  found({ entries }: UnpackedArchive): string[] {
+    return [
+      ...this.#own.filter(path => this.#installed.has(path)),
+      // Old packages have some there.
+      ...scripts.map(script => `info/${script}`).filter(path => entries.has(path)),
+    ];
+  }
+}
+
+const types: ReadonlySet<unknown> = new Set(['hardlink', 'softlink', 'directory']);
+const modes: ReadonlySet<unknown> = new Set(['text', 'binary']);
+
+/**
+ * Yields the paths that a package installs, each once: those of `info/paths.json`, in older packages those of `info/files`.
+ * What is in the archive and not listed is not installed. Throws `ArchiveProblem` for a damaged list.
+ */
+function listedPaths(documents: PackageDocuments, archive: UnpackedArchive): Iterable<ListedEntry> {
+  const items = documents.items('paths.json', 'paths');
+  return items ? readPaths(items, archive) : listedInOldFiles(documents, archive);
+}
+
+function* readPaths(
+  items: Iterable<unknown>,
+  { entries }: UnpackedArchive,
+): Generator<ListedEntry> {
+  for (const item of items) {
+    const listed = readPath(item);
+    const entry = entries.get(listed.path);
+    if (entry && !entries.mark(entry.row)) {
+      throw new ArchiveProblem(`lists ${showPath(listed.path)} twice`);
+    }
+    yield { listed, entry };
+  }
+}
+
+function readPath(value: unknown): ListedPath {
+  if (!isObject(value) || typeof value._path !== 'string') throw damaged('');
+  const path = checkedPath(value._path);
+  const { path_type: type, no_link: noLink = false, sha256, size_in_bytes: size } = value;
+  if (path === '' || !types.has(type) || typeof noLink !== 'boolean') throw damaged(path);
+  if (sha256 !== undefined && sha256 !== null && !isSha256(sha256)) throw damaged(path);
+  if (size !== undefined && size !== null && !Number.isSafeInteger(size)) throw damaged(path);
+  const { prefix_placeholder: text, file_mode: mode } = value;
+  const isPatched = typeof text === 'string' && modes.has(mode);
+  return {
+    ...{ path, type: type as ListedPath['type'], noLink },
+    ...(isSha256(sha256) ? { sha256: sha256.toLowerCase() } : {}),
+    ...(typeof size === 'number' ? { size } : {}),
+    ...(isPatched ? { placeholder: { text, mode: mode as Placeholder['mode'] } } : {}),
+  };
+}
+
+function isSha256(value: unknown): value is string {
+  return typeof value === 'string' && /^[\da-f]{64}$/i.test(value);
+}
+
+function damaged(path: string): ArchiveProblem {
+  return new ArchiveProblem(
+    `has a damaged info/paths.json${path === '' ? '' : `, at ${showPath(path)}`}`,
   );
 }

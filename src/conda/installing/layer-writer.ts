@@ -4,9 +4,9 @@ import { checkLength } from '../archives/archive-path.ts';
 import { ArchiveProblem } from '../archives/archive-problem.ts';
 import type { UnpackedContent } from '../archives/entries/entry-table.ts';
 import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
-import { isVariableFile, readVariables } from './environment-variables.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';
 import { firstTime, type LayerTarEntry, layerTarHeader, layerTarPadding } from './installed-tar.ts';
+import { isObject } from './metadata/package-documents.ts';
 import { entryPointScript } from './metadata/python-command.ts';
 import type { RecordedPaths } from './metadata/recorded-paths.ts';
 import type { WrittenFile } from './metadata/written-files.ts';
@@ -232,4 +232,25 @@ function entryOf(path: string, kind: LayerTarEntry['kind'], mode: number): Layer
 
 function timeOf(mtime: number): number {
   return Math.min(Math.max(mtime, firstTime), lastTime);
+}
+
+const folder = /^etc\/conda\/env_vars\.d\/[^/]+\.json$/;
+const name = /^[A-Za-z_]\w*$/;
+
+/** Returns true for a file with variables that an activation of the environment sets. */
+function isVariableFile(path: string): boolean {
+  return folder.test(path);
+}
+
+/** Returns the variables of such a file; none of one that is damaged, as activation scripts do. */
+function readVariables(bytes: Buffer): Record<string, string> {
+  let value: unknown;
+  try {
+    value = JSON.parse(bytes.toString());
+  } catch {
+    return {};
+  }
+  const isVariable = (pair: [string, unknown]): pair is [string, string] =>
+    name.test(pair[0]) && typeof pair[1] === 'string' && !pair[1].includes('\0');
+  return isObject(value) ? Object.fromEntries(Object.entries(value).filter(isVariable)) : {};
 }

@@ -9,9 +9,8 @@ import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { PythonPlace } from '../installing/installed-package.ts';
+import { firstTime, layerTarHeader } from '../installing/installed-tar.ts';
 import { historyTar } from './environment/history-tar.ts';
-import { pythonPlaceOf } from './environment/python-place.ts';
-import { replacingTar } from './environment/replacing-tar.ts';
 import { settleDisputes } from './environment/settle-disputes.ts';
 import type { FetchArchive } from './fetching/archive-fetch.ts';
 import { groupPackages } from './grouping/group-packages.ts';
@@ -220,4 +219,45 @@ function injectedLayer({ digest, size, tarDigest }: PackageLayerRow): InjectedLa
 
 function byName({ name: one }: CondaPackage, { name: other }: CondaPackage): number {
   return compareTexts(one, other);
+}
+
+const mtime = firstTime;
+
+/**
+ * Returns the tar entry that removes an environment from the layers below. Source: OCI image specification, Whiteouts.
+ *
+ * @param prefix absolute path of the environment
+ */
+function replacingTar(prefix: string): Buffer {
+  const name = prefix.lastIndexOf('/') + 1;
+  const path = `${prefix.slice(1, name)}.wh.${prefix.slice(name)}`;
+  return layerTarHeader({ path, kind: 'file', mode: 0o644, mtime, size: 0, link: '' });
+}
+
+/**
+ * Returns where the Python of an environment looks for packages. Throws a {@link Fault} for a Python without a version.
+ * Source: CEP 17.
+ *
+ * @param index its record in the repository data, or its own `info/index.json`
+ */
+function pythonPlaceOf(
+  { version, fileName }: CondaPackage,
+  index: Readonly<Record<string, unknown>>,
+): PythonPlace {
+  const minor = /^\d+\.\d+/.exec(version)?.[0];
+  if (minor === undefined) throw unusable(fileName, `has the version ${version}`);
+  const given = index.python_site_packages_path;
+  const sitePackages = typeof given === 'string' ? given : `lib/python${minor}/site-packages`;
+  if (!/^(?!\.\.?\/)[\w.+-]+(?:\/(?!\.\.?(?:\/|$))[\w.+-]+)*$/.test(sitePackages)) {
+    throw unusable(fileName, 'has a python_site_packages_path that is not a path below the prefix');
+  }
+  // A free-threaded Python has its own directory.
+  const minorVersion = sitePackages.includes(`/python${minor}t/`) ? `${minor}t` : minor;
+  return { minorVersion, sitePackages };
+}
+
+function unusable(fileName: string, what: string): Fault {
+  return new Fault('bad-request', `${fileName} ${what}: choose another build of Python`, {
+    phase: 'layer',
+  });
 }

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { RunQueue } from '../../foundation/run-queue.ts';
+import { drain } from '../../storage/content/byte-source.ts';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 import type { Answer } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { ChannelFault, isPassing, silenceFault } from '../channels/channel-fault.ts';
-import { download } from './download.ts';
 import type { FetchTime } from './fetch-time.ts';
 import { prepareRepodata } from './prepare-thread.ts';
 import type { PrepareOrder } from './prepare-worker.ts';
@@ -177,4 +177,43 @@ function diskFull(cause: unknown): Fault {
     'The disk of the service is full, and the repository data of the channel cannot be kept: ask the operator to free disk space',
     { phase: 'store', cause },
   );
+}
+
+/** Writes the body of an answer into a new file. Throws a {@link RepodataError} when it has more than `limit` bytes. */
+async function download(
+  { body, contentLength = 0 }: Answer,
+  path: string,
+  limit: number,
+  space: DiskSpace,
+  onReceived: (bytes: number) => void,
+): Promise<void> {
+  try {
+    const promise = space.promise(Math.min(contentLength, limit));
+    const file = await open(path, 'wx', 0o600);
+    try {
+      let size = 0;
+      await drain(body, async bytes => {
+        size += bytes.length;
+        if (size > limit) throw new RepodataError(`has more than ${limit} bytes`);
+        promise.spend(bytes.length);
+        await writeAll(file, bytes);
+        onReceived(size);
+      });
+    } finally {
+      promise.end();
+      await file.close();
+    }
+  } finally {
+    body.destroy();
+  }
+}
+
+async function writeAll(
+  file: { write(bytes: Uint8Array): Promise<{ bytesWritten: number }> },
+  bytes: Uint8Array,
+): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes.subarray(done));
+    done += bytesWritten;
+  }
 }

@@ -10,9 +10,14 @@ import type { DefinitionRuntime } from './definition/definition-runtime.ts';
 import { type SifContents, sifHead, signedObjects, squashfsOffset } from './format/sif-file.ts';
 import { gatherLayers } from './layers/gather.ts';
 import type { LayerSource } from './layers/source.ts';
+import { type ImageTree, partsOf } from './layers/tree.ts';
 import type { ConvertLimits } from './limits.ts';
-import { inspectMetadata, type RuntimeWish, runtimeFiles } from './runtime/runtime-files.ts';
-import { addRuntimeFiles } from './runtime/runtime-overlay.ts';
+import {
+  inspectMetadata,
+  type RuntimeWish,
+  runtimeFiles,
+  type SifEntry,
+} from './runtime/runtime-files.ts';
 import { createScratchSpace } from './scratch-space.ts';
 import { signSif } from './signing/sign-sif.ts';
 import type { SifSigner } from './signing/signer.ts';
@@ -20,6 +25,7 @@ import { showBytes, showSince } from './sizes.ts';
 import { type Compression, usualCompression } from './squashfs/compression.ts';
 import { requireMksquashfs } from './squashfs/mksquashfs.ts';
 import { squashImage } from './squashfs/squash-image.ts';
+import { bytesOf } from './tar/tar-entry.ts';
 
 /** An image to convert to a SIF file. */
 export interface SifSource extends LayerSource {
@@ -167,4 +173,28 @@ async function hexDigest(
     hash.update(bytes);
   });
   return hash.digest('hex');
+}
+
+/**
+ * Adds files to the tree of an image, above all its layers. Follows symbolic links in their paths, as in an
+ * unpacked image.
+ *
+ * @param layer a number greater than those of the layers
+ * @param mtime seconds since the epoch
+ */
+function addRuntimeFiles(
+  tree: ImageTree,
+  entries: readonly SifEntry[],
+  layer: number,
+  mtime: number,
+): void {
+  for (const { path, kind, mode, content, target = '' } of entries) {
+    const parts = partsOf(bytesOf(path));
+    const name = parts.pop() ?? '';
+    const parent = tree.make(parts, layer, mtime);
+    if (kind !== 'file' && parent.children?.has(name)) continue;
+    const bytes = kind === 'file' ? (content ?? Buffer.alloc(0)) : undefined;
+    const inode = { kind, mode, mtime, size: bytes?.length ?? 0, bytes, target: bytesOf(target) };
+    tree.put(parent, name, { ...inode, layer, entry: 0, device: undefined }, layer);
+  }
 }

@@ -5,7 +5,6 @@ import { readFormBody } from '../frame/form-body.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { type PageBasis, uncheckedPageRoute } from '../frame/page-route.ts';
-import { localAddress } from './local-address.ts';
 import type { SessionCookie } from './session-cookie.ts';
 import type { BrowserLogin, Sessions } from './sessions.ts';
 
@@ -125,4 +124,13 @@ ${form(
 )}
 </div>`,
   };
+}
+
+const here = 'http://sluice.invalid';
+
+/** Returns an address of this server for a redirect; `/` for an address of another host, or for none. */
+export function localAddress(text: string | undefined): string {
+  // Browsers treat a backslash as a slash, and leave out control characters.
+  const url = text?.startsWith('/') ? URL.parse(text, here) : null;
+  return url?.origin === here ? url.pathname.replace(/^\/+/, '/') + url.search : '/';
 }

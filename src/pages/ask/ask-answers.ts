@@ -1,20 +1,22 @@
 import type { ParameterizedContext } from 'koa';
 import { orderedChannels, readChannel } from '../../builds/recipe/conda/conda-channel.ts';
 import type { PackageSearch } from '../../conda/search/package-search.ts';
+import { Fault } from '../../foundation/fault.ts';
 import type { ApiBasis } from '../../http/api/api-route.ts';
 import { type AcceptRequestDeps, acceptRequest } from '../../http/api/container/accept-request.ts';
+import { containerRequestSchema } from '../../http/api/container/container-schema.ts';
 import { clientSignal } from '../../http/callers/client-signal.ts';
 import { faultOf } from '../../http/errors/fault-of.ts';
 import { rateFor } from '../../http/limits/caller-rates.ts';
 import { limited } from '../../http/limits/limited.ts';
 import type { Limiter } from '../../http/limits/limiter.ts';
 import type { RequestState } from '../../http/request-state.ts';
+import { parseBody } from '../../http/route/parse-input.ts';
 import type { Accepted } from '../../request/accept.ts';
 import type { Caller } from '../../request/container-request.ts';
 import type { DryRun } from '../../request/dry-run.ts';
 import { isToBeMade, type Submission } from '../../request/submission.ts';
 import { type AskForm, channelsIn, isEmptyForm } from './ask-form.ts';
-import { submissionOf } from './ask-submission.ts';
 import { type FormProblem, problemOf } from './form-problem.ts';
 import type { Found } from './package-template.ts';
 import type { PlanView } from './plan-template.ts';
@@ -137,4 +139,86 @@ function preview<T>(
   };
   const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
   return limited(previewLimiter, wide, setHeaders, () => work(clientSignal(ctx.res)));
+}
+
+/** Returns the container request of a form, checked as a body of the JSON API. Throws a `Fault` (400). */
+function submissionOf(form: AskForm): Submission {
+  return parseBody(containerRequestSchema, {
+    ...what(form),
+    ...changes(form),
+    ...(form.platforms.length > 0 ? { containerPlatform: form.platforms.join(',') } : {}),
+    // A Singularity image is always pushed to a repository.
+    ...(form.isKept || form.isSingularity ? { freeze: true, defaultRepository: true } : {}),
+    ...(form.isSingularity ? { format: 'sif' } : {}),
+    ...textAs('buildRepository', form.repository),
+  });
+}
+
+function what(form: AskForm): object {
+  switch (form.by) {
+    case 'image':
+      return { containerImage: form.image.trim() };
+    case 'dockerfile':
+      return { containerFile: Buffer.from(form.dockerfile).toString('base64') };
+    case 'packages': {
+      const channels = channelsIn(form);
+      return {
+        packages: {
+          type: 'CONDA',
+          entries: form.packages,
+          ...(channels.length > 0 ? { channels } : {}),
+          condaOpts: textAs('baseImage', form.base),
+        },
+      };
+    }
+  }
+}
+
+function changes({ env, entrypoint, workdir }: AskForm): object {
+  const variables = env.split('\n').filter(line => line.trim() !== '');
+  const words = entrypointWords('containerConfig.entrypoint', entrypoint);
+  const config = {
+    ...(variables.length > 0 ? { env: variables } : {}),
+    ...(words.length > 0 ? { entrypoint: words } : {}),
+    ...textAs('workingDir', workdir),
+  };
+  return Object.keys(config).length > 0 ? { containerConfig: config } : {};
+}
+
+function textAs(name: string, text: string): Readonly<Record<string, string>> {
+  return text.trim() === '' ? {} : { [name]: text.trim() };
+}
+
+/**
+ * Splits a command into words as a shell does, without replacing anything in it: words end at blanks, quotes and
+ * backslashes keep them together. Throws a `Fault` for an open quote.
+ */
+function entrypointWords(field: string, text: string): readonly string[] {
+  const words: string[] = [];
+  let word: string | undefined;
+  let quote = '';
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text.charAt(at);
+    if (character === '\\' && quote !== "'" && at + 1 < text.length) {
+      at += 1;
+      word = (word ?? '') + text.charAt(at);
+    } else if (quote !== '') {
+      if (character === quote) quote = '';
+      else word += character;
+    } else if (character === "'" || character === '"') {
+      quote = character;
+      word ??= '';
+    } else if (/\s/.test(character)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else {
+      word = (word ?? '') + character;
+    }
+  }
+  if (quote !== '') {
+    throw new Fault('bad-request', `'${field}' has an open quote: close it with ${quote}`, {
+      phase: 'request',
+    });
+  }
+  return word === undefined ? words : [...words, word];
 }

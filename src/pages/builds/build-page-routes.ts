@@ -1,16 +1,18 @@
 import { z } from 'zod';
+import { maskAddresses } from '../../buildkit/index.ts';
 import type { Builds } from '../../builds/builds.ts';
 import type { BuildStep } from '../../builds/logs/build-step.ts';
-import type { BuildPlan } from '../../builds/plan/build-plan.ts';
+import { type BuildPlan, recipeIn } from '../../builds/plan/build-plan.ts';
+import { recipeKindNamed } from '../../builds/recipe/recipe-kinds.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { type CancelDeps, cancelBuild, requesterOf } from '../../http/api/builds/cancel-build.ts';
 import { hasScope } from '../../platform/token-rights.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
+import { longestAddress } from '../ask/ask-form.ts';
 import { html } from '../frame/html.ts';
 import { pageRoute, type Viewer } from '../frame/page-route.ts';
-import { againAddress } from './again-address.ts';
 import { buildPage, type ViewerPart } from './build-page.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
 import type { BuildWatches } from './build-watches.ts';
@@ -219,4 +221,31 @@ function comparedBuild(
     state: isOver ? (succeeded ? 'succeeded' : 'failed') : 'not finished',
     tookMs: isOver ? finishedAt - (startedAt ?? createdAt) : undefined,
   };
+}
+
+/**
+ * Returns the address of the first page with its form filled with the recipe of a build; undefined for a recipe that
+ * the form cannot hold, such as one with a build context, or with a password in an address.
+ */
+function againAddress(plan: BuildPlan): string | undefined {
+  const recipe = recipeIn(plan);
+  if (!recipe || recipe.context !== undefined) return undefined;
+  const { native, dockerfile, platforms } = recipe;
+  const fields: [string, string][] = [];
+  if (native?.wanted.form === 'environment' && native.wanted.pip.length === 0) {
+    const { wanted, channels, options } = native;
+    fields.push(
+      ['by', 'packages'],
+      ...wanted.packages.map((one): [string, string] => ['package', one]),
+      ['channels', channels.join('\n')],
+      ['base', options.baseImage],
+    );
+  } else if (!native && !recipeKindNamed(recipe.recipe).isGenerated) {
+    fields.push(['by', 'dockerfile'], ['dockerfile', dockerfile]);
+  } else return undefined;
+  for (const platform of platforms) fields.push(['platform', platform]);
+  if (plan.sif) fields.push(['format', 'sif']);
+  const isSecret = fields.some(([, text]) => maskAddresses(text) !== text);
+  const address = `/?${new URLSearchParams(fields)}`;
+  return isSecret || address.length > longestAddress ? undefined : address;
 }

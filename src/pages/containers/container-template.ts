@@ -1,17 +1,19 @@
+import { type BuildPlan, recipeIn } from '../../builds/plan/build-plan.ts';
+import { changesIn, type ImageChange } from '../../images/augment/image-change.ts';
 import type { ContainerRequest } from '../../request/container-request.ts';
 import { layerName } from '../../request/inspect/layer-names.ts';
-import { shortName } from '../ask/use-commands.ts';
+import { shortName, useCommands } from '../ask/use-commands.ts';
+import { statePart as buildStatePart, failureBox } from '../builds/build-state.ts';
+import { failureOf } from '../builds/build-view.ts';
+import { countText, timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import { pageRoom } from '../frame/page-room.ts';
+import { foldedText, type PageRoom, pageRoom } from '../frame/page-room.ts';
 import { shownText, visibleLines, visibleText } from '../frame/shown-text.ts';
 import { layerAddress } from '../images/layer/layer-address.ts';
-import { configTable } from './config-table.ts';
+import type { ConfigGroup, ConfigRow } from './config-difference.ts';
 import type { ContainerData, ContainerImage } from './container-data.ts';
-import { factsPart } from './container-facts.ts';
 import { pullsPart } from './container-pulls.ts';
-import { buildPart, statePart } from './container-state.ts';
-import { usePart } from './container-use.ts';
 import { layerStack } from './layer-stack.ts';
 
 const untilBuiltSeconds = 5;
@@ -76,4 +78,149 @@ function end({ token }: ContainerRequest): Html {
   return html`<h2>End</h2>
 <p>After its end nobody can pull the name. This cannot be undone.</p>
 <form method="post" action="/view/containers/${token}/end"><button class="danger">End this container</button></form>`;
+}
+
+/** Returns the name of a container, and what to write for each client. */
+function usePart({ used }: ContainerData): Html {
+  return html`<h2>Its name</h2>
+<div class="copy" data-what="the name"><pre class="name">${used.name}</pre></div>
+<h2>Use it</h2>
+<div class="uses">${useCommands(used).map(
+    ({ client, text, note }) => html`<section><h3>${client}</h3>
+<div class="copy" data-what="the command for ${client}"><pre>${text}</pre></div>
+${note !== undefined && html`<p class="hint">${note}</p>`}</section>`,
+  )}</div>`;
+}
+
+/** Returns whether the name of a container can be pulled, in words. */
+function statePart({ state, request }: ContainerData): Html {
+  const { expiresAt, buildId, isFrozen } = request;
+  const build = buildId !== undefined && linkTo(buildId, 'the build');
+  switch (state.kind) {
+    case 'ready':
+      return html`<p><span class="badge good">Ready</span> Everybody who has the name can pull it, until ${timeElement(expiresAt)}.</p>`;
+    case 'frozen':
+      return html`<p><span class="badge good">Ready</span> The image is in its repository, and the name does not expire.</p>`;
+    case 'building': {
+      const isWaiting = state.build.state === 'queued';
+      const use = isFrozen
+        ? 'The name can be pulled when the build has finished. It does not expire.'
+        : html`You can use the name now: a pull waits for the build. The name expires at ${timeElement(expiresAt)}.`;
+      return html`<p><span class="badge wait">${isWaiting ? 'Waiting' : 'Building'}</span> ${use}</p>`;
+    }
+    case 'failed':
+      return html`<p><span class="badge bad">Build failed</span> Its name cannot be pulled${build && html`: see ${build}`}.</p>
+${failureBox(failureOf(state.reason))}`;
+    case 'ended':
+      return html`<p><span class="badge bad">Ended</span> The name ended at ${timeElement(expiresAt)} and can no longer be pulled. Make a new container request to get a new name. To keep an image, freeze it.</p>`;
+  }
+}
+
+/** Returns a running build as its own page shows it. Scripts follow its events. */
+function buildPart({ state }: ContainerData, now: number): Html | undefined {
+  if (state.kind !== 'building') return undefined;
+  const { id } = state.build;
+  return html`<h2>Its build</h2>
+<div data-build="${id}">${buildStatePart(state.build, now)}</div>
+<p>${linkTo(id, 'The page of the build')} has its recipe and its log.</p>`;
+}
+
+function linkTo(id: string, text: string): Html {
+  return html`<a href="/view/builds/${encodeURIComponent(id)}">${text}</a>`;
+}
+
+/** Returns what was requested, and what it became. */
+function factsPart({ request, source, state, plan }: ContainerData): Html {
+  const { asked, fixed, createdAt, expiresAt, buildId, isBuilt, isFrozen, platform } = request;
+  const isThere = state.kind === 'frozen' || state.kind === 'ready';
+  const packages = packagesIn(plan);
+  const inspected = isThere ? request.targetImage : undefined;
+  return html`<dl class="facts">
+<dt>${isBuilt && plan?.origin.kind !== 'image' ? 'Built image' : 'Base image'}</dt><dd><code>${shownText(source, 300)}</code>${fixed && html`<br><code class="minor">${fixed.base.digest}</code>`}</dd>
+${fixed && html`<dt>Result</dt><dd>${fixed.served.digest === fixed.base.digest ? 'The same image, unchanged' : html`<code>${fixed.served.digest}</code>`}</dd>`}
+${packages.length > 0 && html`<dt>Packages</dt><dd><code>${shownText(packages.join(', '), 600)}</code></dd>`}
+<dt>Added</dt><dd>${added(request.isFrozen && plan ? plan.change : request.change)}</dd>
+${asked?.buildRepository !== undefined && html`<dt>Repository</dt><dd><code>${shownText(asked.buildRepository, 300)}</code></dd>`}
+${asked?.cacheRepository !== undefined && html`<dt>Cache</dt><dd><code>${shownText(asked.cacheRepository, 300)}</code></dd>`}
+${asked?.nameStrategy !== undefined && html`<dt>Naming</dt><dd><code>${asked.nameStrategy}</code></dd>`}
+${platform !== undefined && html`<dt>Platform</dt><dd>${shownText(platform, 80)}</dd>`}
+${buildId !== undefined && html`<dt>Build</dt><dd><a href="/view/builds/${encodeURIComponent(buildId)}">${shownText(buildId, 120)}</a></dd>`}
+${inspected !== undefined && html`<dt>Contents</dt><dd><a href="/view/inspect?image=${encodeURIComponent(inspected)}">What is in the image</a></dd>`}
+<dt>Requested</dt><dd>${timeElement(createdAt)}</dd>
+${!isFrozen && html`<dt>${state.kind === 'ended' ? 'Ended' : 'Ends'}</dt><dd>${timeElement(expiresAt)}</dd>`}
+</dl>`;
+}
+
+/** Returns the Conda packages that were asked for; empty for lock files and other recipes. */
+function packagesIn(plan: BuildPlan | undefined): readonly string[] {
+  const wanted = plan && recipeIn(plan)?.native?.wanted;
+  return wanted?.form === 'environment' ? [...wanted.packages, ...wanted.pip] : [];
+}
+
+/** Returns what the request adds to its image, in words. */
+function added(change: ImageChange): string {
+  const count = (of: number, one: string) => `${countText(of)} ${one}${of === 1 ? '' : 's'}`;
+  const changes = changesIn(change);
+  const layers = changes.reduce((sum, one) => sum + (one.layers?.length ?? 0), 0);
+  const variables = changes.reduce((sum, one) => sum + (one.env?.length ?? 0), 0);
+  const has = (field: 'entrypoint' | 'cmd' | 'workingDir') =>
+    changes.some(one => one[field] !== undefined);
+  const parts = [
+    layers > 0 && count(layers, 'layer'),
+    variables > 0 && count(variables, 'variable'),
+    has('entrypoint') && 'an entrypoint',
+    has('cmd') && 'a command',
+    has('workingDir') && 'a working directory',
+  ].filter(part => part !== false);
+  return parts.length === 0 ? 'Nothing' : parts.join(', ');
+}
+
+const kinds = {
+  added: { mark: '+', about: 'added' },
+  removed: { mark: '−', about: 'removed' },
+  changed: { mark: '±', about: 'changed' },
+} as const;
+
+/** Returns the configuration before and after the changes: the changed rows first, the rest on request. */
+function configTable(groups: readonly ConfigGroup[], room: PageRoom): Html {
+  if (groups.length === 0) return html`<p class="minor">The image has no configuration.</p>`;
+  return html`${groups.map(({ title, rows }) => {
+    const changed = room.list(rows.filter(isChanged), changedRow);
+    const rest = rows.filter(row => !isChanged(row));
+    const same = room.list(rest, sameRow);
+    const left = changed.left + same.left;
+    const isShort = rows.length === rest.length && rest.length <= 8;
+    const table = same.shown.length > 0 && tableOf(title, same.shown, ['Value']);
+    return html`<h3>${title}</h3>
+${changed.shown.length > 0 && tableOf(`${title}, changed`, changed.shown, ['Before', 'After'])}
+${table && (isShort ? table : html`<details><summary>${rest.length} unchanged</summary>${table}</details>`)}
+${left > 0 && html`<p class="minor">${left} more are not shown: the page would be too large.</p>`}`;
+  })}`;
+}
+
+function isChanged({ before, after }: ConfigRow): boolean {
+  return before !== after;
+}
+
+function tableOf(title: string, rows: readonly Html[], heads: readonly string[]): Html {
+  return html`<div class="wide" tabindex="0" role="region" aria-label="${title}"><table class="difference">
+<thead><tr><th scope="col">Name</th>${heads.map(head => html`<th scope="col">${head}</th>`)}</tr></thead>
+<tbody>${rows}</tbody></table></div>`;
+}
+
+function changedRow({ name, before, after }: ConfigRow): Html {
+  const kind = before === undefined ? 'added' : after === undefined ? 'removed' : 'changed';
+  const { mark, about } = kinds[kind];
+  return html`<tr class="${kind}"><th scope="row"><span class="mark" aria-hidden="true">${mark}</span> ${shownText(name, 120)} <span class="minor">${about}</span></th><td>${value(before, 'old')}</td><td>${value(after, 'new')}</td></tr>`;
+}
+
+function sameRow({ name, after }: ConfigRow): Html {
+  return html`<tr><th scope="row">${shownText(name, 120)}</th><td>${value(after, 'same')}</td></tr>`;
+}
+
+function value(text: string | undefined, kind: 'old' | 'new' | 'same'): Html {
+  if (text === undefined) return html`<span class="minor">none</span>`;
+  const code = foldedText(text);
+  if (kind === 'old') return html`<del>${code}</del>`;
+  return kind === 'new' ? html`<ins>${code}</ins>` : code;
 }

@@ -2,6 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { selectImage } from '../../images/bases/base-image.ts';
 import { imageConfig } from '../../images/collect.ts';
 import { sifLayerType } from '../../images/sif/format/oras.ts';
+import { readSif } from '../../images/sif/format/read-sif.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
 import { asObject, type JsonObject, parseLossless } from '../../oci/json.ts';
@@ -11,9 +12,9 @@ import type { Platform } from '../../oci/platform.ts';
 import type { Reference } from '../../oci/reference.ts';
 import type { Access } from '../../upstream/access.ts';
 import type { CredentialSource } from '../../upstream/auth/credentials.ts';
+import { readPart } from '../../upstream/exchange/answer.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
 import type { InspectedImage } from './inspect-served.ts';
-import { describeSif } from './inspect-sif.ts';
 import type { OpenInspected } from './open-inspected.ts';
 
 /** Returns the metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
@@ -123,4 +124,32 @@ function describeConfig(config: JsonObject): JsonObject {
     Object.entries(known).filter(([, value]) => value !== undefined && value !== null),
   );
   return { ...present, config: runtime };
+}
+
+/** Returns the metadata of a SIF file in a registry. Fetches only the part before its file system. */
+async function describeSif(
+  registry: RegistryClient,
+  access: Access,
+  { digest, size }: Descriptor,
+): Promise<{ about: JsonObject; config: JsonObject }> {
+  const sif = await readSif(async (offset, length) => {
+    const last = Math.min(offset + length, size) - 1;
+    if (last < offset) return Buffer.alloc(0);
+    const opened = await registry.openBlob(access, digest, { offset, last, redirects: 'follow' });
+    if (opened.kind === 'redirect') throw new Error('a redirect was not followed');
+    // A registry without range support starts at the beginning.
+    return readPart(opened.answer.body, offset - opened.offset, length);
+  });
+  const { version, architecture, createdAt, id, definition, metadata, ociConfig } = sif;
+  const created = new Date(createdAt).toISOString();
+  return {
+    about: {
+      version,
+      id,
+      created,
+      ...(definition === undefined ? {} : { definition }),
+      ...(metadata === undefined ? {} : { metadata }),
+    },
+    config: { architecture: architecture ?? '', os: 'linux', created, config: ociConfig ?? {} },
+  };
 }

@@ -3,20 +3,21 @@ import { isatty } from 'node:tty';
 import type { BringBuilder } from '../../builds/builder/find-builders.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { openLogDestination } from '../../foundation/telemetry/log-destination.ts';
-import { createLogger } from '../../foundation/telemetry.ts';
+import { createLogger, type Logger } from '../../foundation/telemetry.ts';
 import { readVersion } from '../../foundation/version.ts';
+import { type Tracing, useTracing } from '../../tracing/traces.ts';
 import { createApp } from '../app.ts';
 import { ConfigError } from '../config/config-error.ts';
 import { loadConfig } from '../config/load.ts';
 import { publicUrlOf } from '../config/read/public-url.ts';
 import { replicaSettings } from '../config/read/replica-settings.ts';
+import type { Config } from '../config/settings-schema.ts';
 import type { Replica } from '../replicas/replica.ts';
 import { type Entries, type Entry, holdEntries } from './entries.ts';
 import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { stopOn, untilSignal } from './stop-server.ts';
 import { terminalLog } from './terminal-log.ts';
-import { closeTracing, openTracing } from './tracing.ts';
 
 const endMs = 3000;
 // Time for the last log lines when their reader is slow or gone.
@@ -125,4 +126,28 @@ export async function serve(
 
 function textOf({ address, port }: AddressInfo): string {
   return `${address}:${port}`;
+}
+
+// The last spans of a server that stops.
+const sendMs = 2000;
+
+let tracing: Tracing | undefined;
+
+/** Begins to record traces, if the configuration names a collector. */
+async function openTracing({ traces }: Pick<Config, 'traces'>, log: Logger): Promise<void> {
+  const { endpoint, share } = traces;
+  if (endpoint === undefined) return;
+  // A server without a collector does not load the SDK.
+  const { startTracing } = await import('../../tracing/open-telemetry.ts');
+  tracing = startTracing({
+    ...{ endpoint: new URL(endpoint), share, version: readVersion().version },
+    onFailure: err => log.warn({ err }, 'traces cannot be sent to the collector'),
+  });
+  useTracing(tracing);
+}
+
+/** Sends the recorded traces. */
+async function closeTracing(): Promise<void> {
+  useTracing(undefined);
+  await tracing?.close(sendMs);
 }

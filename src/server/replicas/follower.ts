@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import Koa from 'koa';
 import { Fault } from '../../foundation/fault.ts';
 import { addLeadMetric } from '../../foundation/telemetry/lead-metric.ts';
@@ -16,9 +17,8 @@ import type { RequestState } from '../../http/request-state.ts';
 import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
 import { ownHosts } from '../config/read/own-hosts.ts';
 import type { Entry } from '../life/entries.ts';
-import type { CurrentLeader } from './current-leader.ts';
-import { createFollowerReadiness } from './follower-readiness.ts';
-import { createHandOn } from './hand-on.ts';
+import { type CurrentLeader, usualPatienceMs } from './current-leader.ts';
+import { createHandOn, type HandOn, type WholeAnswer } from './hand-on.ts';
 import { handOnUpgrade } from './hand-on-upgrade.ts';
 import { createOrderedBlobs } from './ordered-blobs.ts';
 
@@ -114,4 +114,32 @@ function notLeading(): Fault {
     ...{ phase: 'request', retryAfterSeconds: 1 },
     headers: { [handedOnHeaders.proof]: 'follows' },
   });
+}
+
+// Shorter than the usual patience of a balancer.
+const limitMs = 2000;
+const ready: WholeAnswer = { status: 200, body: JSON.stringify({ status: 'ready' }) };
+
+/**
+ * Creates the check of a replica that does not lead. It is ready when the leader is. While one leader ends and the next one
+ * begins, requests wait, and the replica stays ready for as long: a balancer that takes out all replicas refuses
+ * requests.
+ */
+export function createFollowerReadiness(
+  { ask }: Pick<HandOn, 'ask'>,
+  now = () => performance.now(),
+): (request: IncomingMessage) => Promise<WholeAnswer> {
+  let answeredAt = Number.NEGATIVE_INFINITY;
+  return async request => {
+    const answer = await ask(request, limitMs);
+    if (answer) {
+      answeredAt = now();
+      return answer;
+    }
+    if (now() - answeredAt < usualPatienceMs) return ready;
+    throw new Fault(
+      'unavailable',
+      'No server of this site leads, or the leader does not answer this one: look at the logs of all servers of the site, and at its database',
+    );
+  };
 }

@@ -1,6 +1,12 @@
+import { hkdfSync } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { sendUnsent, unsentIn } from '../../builds/logs/archive/unsent-logs.ts';
 import { admitHandedOn } from '../../http/callers/handed-on.ts';
+import { readKeyFile } from '../../storage/directory/key-file.ts';
 import type { Leader } from '../../storage/rows/postgres/lock-statements.ts';
 import { awaitLead, type ServerLock } from '../../storage/rows/postgres/server-lock.ts';
+import { isDirectory, openNamedObjects } from '../../storage/site-content.ts';
 import { logLock } from '../assembly/server-state.ts';
 import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
 import { ConfigError } from '../config/config-error.ts';
@@ -8,8 +14,6 @@ import type { ReplicaSettings } from '../config/read/replica-settings.ts';
 import type { Entry } from '../life/entries.ts';
 import { createCurrentLeader } from './current-leader.ts';
 import { createFollower, type Follower } from './follower.ts';
-import { sendLeftLogs } from './left-logs.ts';
-import { readReplicaKeys } from './replica-keys.ts';
 
 /** One of several servers of a site: first it follows, then it leads. */
 export interface Replica extends Follower {
@@ -113,4 +117,55 @@ function otherKeys(directory: string): ConfigError {
   return new ConfigError(
     `The keys in ${directory} are not those of the leading replica: copy its secrets.key and registry-token.key, and start this replica again`,
   );
+}
+
+/**
+ * Sends the logs of builds that this replica ended while it led, and that the object store did not take before it was
+ * killed: nobody else has them, whoever leads now.
+ */
+async function sendLeftLogs(
+  { config, log, proxyFor }: UpstreamDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const directory = join(config.data, 'logs/builds');
+  if (isDirectory(config) || (await unsentIn(directory)).length === 0) return;
+  const archive = await openNamedObjects({ ...config, proxyFor }, 'logs/builds');
+  try {
+    const onError = (err: unknown) =>
+      log.warn({ err }, 'logs of ended builds cannot be sent to the object store: trying again');
+    await sendUnsent(directory, archive, onError, signal);
+  } finally {
+    archive.close();
+  }
+}
+
+/** What replicas derive from the keys that they share. */
+interface ReplicaKeys {
+  /** Tells keys apart without revealing them. */
+  readonly name: string;
+  /** With it, a replica proves that it hands on a request. */
+  readonly proof: string;
+}
+
+const files = ['secrets.key', 'registry-token.key'];
+const derivedBytes = 32;
+
+/**
+ * Reads the keys in the directory. Does not create any: each replica would have others.
+ *
+ * @throws {@link ConfigError} when a key is missing
+ */
+export function readReplicaKeys(directory: string): ReplicaKeys {
+  const keys = files.map(file => {
+    const path = join(directory, file);
+    if (existsSync(path)) return readKeyFile(path);
+    throw new ConfigError(
+      `${path} is missing, and all replicas need the same one: copy it from the data directory of the site. For a new site, create it once: head -c 32 /dev/urandom > ${file}`,
+    );
+  });
+  const derive = (purpose: string) =>
+    Buffer.from(
+      hkdfSync('sha256', Buffer.concat(keys), '', `sluice replicas: ${purpose}`, derivedBytes),
+    );
+  return { name: derive('name').toString('hex'), proof: derive('proof').toString('base64url') };
 }

@@ -1,12 +1,13 @@
-import { mkdirSync } from 'node:fs';
+import { closeSync, fdatasync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { promisify } from 'node:util';
 import Sqlite from 'better-sqlite3';
 import { Fault } from '../../foundation/fault.ts';
 import { makePrivateFile } from '../directory/private-modes.ts';
+import { sharedFlush } from '../directory/shared-flush.ts';
 import { syncDirectoriesNow } from '../directory/sync-directory.ts';
 import type { RowDatabase } from './driver/row-database.ts';
 import { createCheckpoints } from './file/checkpoints.ts';
-import { createLogFlush } from './file/log-flush.ts';
 import { sqliteStatements } from './file/sqlite-statements.ts';
 import { createWriter, type WriterDeps } from './file/writer.ts';
 import { migrations } from './migrations.ts';
@@ -126,4 +127,31 @@ function migrate(database: Sqlite.Database): void {
   // When another process did the steps, SQLite may still know the old schema. The read of a table makes it look again;
   // the preparation of a statement with ON CONFLICT does not, and fails.
   database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get();
+}
+
+const sync = promisify(fdatasync);
+
+/** Brings a write-ahead log to the disk, off the main thread. */
+interface LogFlush {
+  /** Resolves when everything that was in the file before the call is on the disk. */
+  flush(): Promise<void>;
+  close(): void;
+}
+
+/**
+ * @param path the `-wal` file of an open database. SQLite takes its locks on other files, so that closing
+ *   this one releases none.
+ */
+function createLogFlush(path: string): LogFlush {
+  let file: number | undefined;
+  return {
+    flush: sharedFlush(async () => {
+      file ??= openSync(path, 'r');
+      await sync(file);
+    }),
+    close() {
+      if (file !== undefined) closeSync(file);
+      file = undefined;
+    },
+  };
 }

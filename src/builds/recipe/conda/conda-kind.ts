@@ -1,14 +1,16 @@
 import { compareTexts } from '../../../foundation/text/text-order.ts';
-import type { RecipeKind, Tool } from '../recipe-kind.ts';
+import type { RecipeKind, RecipeOptions, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
 import { refuse } from '../text/refuse.ts';
-import { builderReasons } from './builder-reasons.ts';
+import { usualMambaImages } from './conda-options.ts';
 import {
   type CondaEnvironment,
   type CondaLock,
   type CondaSource,
   type CondaWanted,
   leftOutIn,
+  packageUrlsIn,
+  pipIn,
 } from './conda-source.ts';
 import { builderSource, requireReachable } from './install/builder-source.ts';
 import { condaRecipe, condaRecipeVersion } from './install/conda-recipe.ts';
@@ -118,4 +120,29 @@ function packagesOf({ packages, pip }: CondaEnvironment): readonly Tool[] {
     if (!byName.has(tool.name)) byName.set(tool.name, tool);
   }
   return [...byName.values()];
+}
+
+/**
+ * Returns what only a builder can do for a source, in words that name the fields of the request; empty for an image that
+ * Sluice can make itself. Packages with link scripts also require a builder, but only the packages themselves show that.
+ */
+function builderReasons(
+  { wanted, channels, options }: CondaSource,
+  { labels = {}, annotations = {}, created }: RecipeOptions,
+): readonly string[] {
+  const { mambaImage, commands } = options;
+  const reasons: readonly (readonly [reason: string, isGiven: boolean])[] = [
+    ["'condaOpts.commands'", commands.length > 0],
+    [`'condaOpts.mambaImage' ${mambaImage}`, !usualMambaImages.includes(mambaImage)],
+    ["the 'pip' packages", pipIn(wanted).length > 0],
+    ["a package of a 'file' URL", packageUrlsIn(wanted).some(url => url.startsWith('file:'))],
+    [
+      "a channel of a 'file' or 'oci' URL",
+      channels.some(channel => /^(?:file|oci):/.test(channel)),
+    ],
+    ["'labels'", Object.keys(labels).length > 0],
+    ["'annotations'", Object.keys(annotations).length > 0],
+    ["'created'", created !== undefined],
+  ];
+  return reasons.filter(([, isGiven]) => isGiven).map(([reason]) => reason);
 }

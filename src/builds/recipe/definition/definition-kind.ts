@@ -1,11 +1,10 @@
 import { isDefinition, translateDefinition } from '../../../images/sif/definition/definition.ts';
 import { formatReference, parseReference } from '../../../oci/reference.ts';
 import { inField } from '../../plan/field.ts';
-import type { RecipeKind } from '../recipe-kind.ts';
+import type { FailedPart, RecipeKind } from '../recipe-kind.ts';
 import { base64Text } from '../text/base64-text.ts';
 import { condaFileIn, type FileSource, fileKeyFields, filesOf } from '../text/caller-file.ts';
 import { refuse } from '../text/refuse.ts';
-import { sectionOfStep } from './definition-step.ts';
 
 /** A definition file of Singularity or Apptainer. */
 export interface DefinitionSource extends FileSource {
@@ -56,3 +55,20 @@ export const definitionKind: RecipeKind<DefinitionSource> = {
 
   partOf: sectionOfStep,
 };
+
+const sections: Readonly<Record<string, string>> = {
+  files: 'files',
+  prepare: 'post',
+  host: 'setup',
+  try: 'test',
+};
+
+/** Returns the section of a definition file that a step of its Dockerfile runs; undefined for any other step. */
+function sectionOfStep(step: string): FailedPart | undefined {
+  const [, script = ''] = /\["\/bin\/sh","\/dev\/sluice\/(\w+)"/.exec(step) ?? [];
+  const section = step.startsWith('[sluice-files-') ? 'files' : sections[script];
+  if (section === undefined) return undefined;
+  const isTest = section === 'test';
+  const advice = isTest ? "; to build without it, set 'noTest' (sluice build --no-test)" : '';
+  return { name: `'%${section}' of the definition file`, advice };
+}

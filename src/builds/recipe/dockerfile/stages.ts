@@ -1,3 +1,4 @@
+import { formatPlatform, type Platform } from '../../../oci/platform.ts';
 import { valuesOf } from './flags.ts';
 import { frontendImage } from './frontend-image.ts';
 import {
@@ -8,9 +9,7 @@ import {
   quotedWords,
 } from './instructions.ts';
 import { malformed } from './malformed.ts';
-import { mountSource } from './mount.ts';
 import type { StageOptions } from './stage-options.ts';
-import { automaticVariables } from './words/automatic-variables.ts';
 import { Budget } from './words/budget.ts';
 import { expandWord } from './words/shell-words.ts';
 import { WordError } from './words/word-error.ts';
@@ -217,5 +216,71 @@ function expanded(text: string, scope: Scope, line: number): string {
   } catch (error) {
     if (error instanceof WordError) malformed(line, error.message);
     throw error;
+  }
+}
+
+const defaultPlatform: Platform = { os: 'linux', architecture: 'amd64' };
+
+/**
+ * Returns the variables that FROM may use without an ARG. Source: Dockerfile reference, Automatic platform ARGs in the
+ * global scope.
+ */
+function automaticVariables(
+  options: StageOptions,
+  lastStage: string | undefined,
+): Map<string, string> {
+  const { platform = defaultPlatform, builderPlatform = platform, buildArgs = {} } = options;
+  const variables = new Map([
+    ...platformVariables('BUILD', builderPlatform),
+    ...platformVariables('TARGET', platform),
+    ['TARGETSTAGE', options.target ?? lastStage ?? 'default'] as const,
+  ]);
+  for (const name of variables.keys()) {
+    if (Object.hasOwn(buildArgs, name)) variables.set(name, buildArgs[name] as string);
+  }
+  return variables;
+}
+
+function platformVariables(prefix: string, platform: Platform): [string, string][] {
+  return [
+    [`${prefix}PLATFORM`, formatPlatform(platform)],
+    [`${prefix}OS`, platform.os],
+    [`${prefix}OSVERSION`, ''],
+    [`${prefix}ARCH`, platform.architecture],
+    [`${prefix}VARIANT`, platform.variant ?? ''],
+  ];
+}
+
+/**
+ * Returns the source of a mount of RUN: the last `from` among its comma-separated fields, which may be quoted as in RFC
+ * 4180. Throws a `Fault` for unclosed quotes and for a variable. Source: Dockerfile reference, RUN --mount.
+ */
+function mountSource(mount: string, line: number): string | undefined {
+  let source: string | undefined;
+  for (const field of fieldsOf(mount, line)) {
+    const equals = field.indexOf('=');
+    if (equals < 0 || field.slice(0, equals).toLowerCase() !== 'from') continue;
+    source = field.slice(equals + 1);
+    if (/\$./.test(source)) {
+      malformed(
+        line,
+        `RUN --mount=from=${source} contains a variable: declare the image as a stage with FROM, and mount from that stage`,
+      );
+    }
+  }
+  return source;
+}
+
+function fieldsOf(text: string, line: number): readonly string[] {
+  const fields: string[] = [];
+  let rest = text;
+  for (;;) {
+    const quoted = /^"((?:[^"]|"")*)"(,|$)/s.exec(rest);
+    const field = quoted ?? /^([^,"]*)(,|$)/.exec(rest);
+    if (!field) return malformed(line, `a quote in --mount=${text} is not closed`);
+    const [whole, value = '', comma] = field;
+    fields.push(quoted ? value.replaceAll('""', '"') : value);
+    if (comma !== ',') return fields;
+    rest = rest.slice(whole.length);
   }
 }

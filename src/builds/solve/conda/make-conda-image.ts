@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { statusText } from '../../../buildkit/index.ts';
 import type {
   DocumentedSolution,
   PlatformSolution,
@@ -7,7 +8,9 @@ import type { ChannelAccess } from '../../../conda/channels/channel-access.ts';
 import {
   environmentPrefix,
   type LayeredPackage,
+  type LayerProgress,
   type PackageLayers,
+  type PartProgress,
 } from '../../../conda/layers/package-layers.ts';
 import type { ImageChange, InjectedLayer } from '../../../images/augment/image-change.ts';
 import { environmentIn } from '../../../images/augment/image-config.ts';
@@ -21,7 +24,6 @@ import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
 import { BuilderRequired, type SolvedPlatform } from './builder-required.ts';
 import { type FindSolution, type NativeOrigin, specsOf } from './find-solution.ts';
-import { partLine, progressLines } from './progress-lines.ts';
 
 /** An image of Conda packages: a base image, and the change that adds the packages. */
 export interface CondaImage {
@@ -160,4 +162,36 @@ async function pathIn(
   if (manifest?.kind !== 'manifest') return usualPath;
   const config = await documents.config(access, manifest.config);
   return environmentIn(config.bytes).get('PATH') ?? usualPath;
+}
+
+/**
+ * Returns the lines of a log for the work on an environment, in the form in which BuildKit prints the progress of its
+ * downloads: `download bwa-0.7.17-0 4.19MB / 12.50MB 0.5s`.
+ */
+export function progressLines({ parts, ...all }: LayerProgress): string[] {
+  const { done, total, fetched, fetchedTotal } = all;
+  return [
+    ...parts.map(partLine),
+    statusText({
+      id: `${done} / ${total} packages`,
+      ...{ current: fetched, total: fetchedTotal, timeMs: Date.now() },
+      ...{ startedMs: undefined, completedMs: undefined },
+    }),
+  ];
+}
+
+/** How far a part of the work is. */
+interface Part extends Omit<PartProgress, 'kind'> {
+  readonly kind: PartProgress['kind'] | 'repodata';
+}
+
+/** Returns the line of a part: `repodata conda-forge/linux-64 4.19MB / 41.50MB 1.0s`. */
+function partLine({ kind, name, bytes, totalBytes, tookMs, isDone }: Part): string {
+  const now = Date.now();
+  return statusText({
+    // Names come from channels.
+    id: `${kind} ${name.replace(/[^\x21-\x7e]+/g, '_')}`,
+    ...{ current: bytes, total: totalBytes, startedMs: now - tookMs, timeMs: now },
+    completedMs: isDone ? now : undefined,
+  });
 }

@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { Found } from '../../../buildkit/files/index.ts';
+import { readFile, stat } from 'node:fs/promises';
+import { join, posix } from 'node:path';
+import { directoryTree, type Found, walkTree } from '../../../buildkit/files/index.ts';
 import { type ContextEntry, tarEntryOf } from '../../../contexts/context-entry.ts';
 import { CommandError } from '../../command/command.ts';
-import { contextFiles } from './context-files.ts';
-import { largestIn } from './largest.ts';
 import { type PackedLayer, pack } from './pack.ts';
 
 /** A build context in a request: a layer, or the name of an uploaded context. */
@@ -94,4 +92,115 @@ export function sizeText(bytes: number): string {
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
   const power = bytes < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(bytes) / 3));
   return power === 0 ? `${bytes} B` : `${(bytes / 1000 ** power).toFixed(1)} ${units[power]}`;
+}
+
+/** A directory, or a file at the top, and its size. */
+interface Share {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+// A directory with nearly all bytes of its parent is more informative than the parent.
+const nearlyAll = 0.9;
+
+/** Returns the largest directories and files at the top of a tree, largest first; see {@link nearlyAll}. */
+function largestIn(entries: readonly ContextEntry[], count: number): Share[] {
+  const sizes = new Map<string, number>();
+  for (const { path, kind, size } of entries) {
+    if (kind !== 'file') continue;
+    const parts = path.split('/');
+    for (let depth = 1; depth <= parts.length; depth += 1) {
+      const name = `${parts.slice(0, depth).join('/')}${depth < parts.length ? '/' : ''}`;
+      sizes.set(name, (sizes.get(name) ?? 0) + size);
+    }
+  }
+  const shares = [...sizes].map(([path, bytes]) => ({ path, bytes }));
+  // Not Map.groupBy, which Node 20 lacks.
+  const below = new Map<string, Share[]>();
+  for (const share of shares) {
+    const directory = share.path.replace(/[^/]+\/?$/, '');
+    below.set(directory, [...(below.get(directory) ?? []), share]);
+  }
+  const deepest = (share: Share): Share => {
+    const child = (below.get(share.path) ?? []).find(
+      ({ path, bytes }) => path.endsWith('/') && bytes >= share.bytes * nearlyAll,
+    );
+    return child ? deepest(child) : share;
+  };
+  return (below.get('') ?? [])
+    .map(deepest)
+    .sort((one, other) => other.bytes - one.bytes)
+    .slice(0, count);
+}
+
+const ignoreFile = '.dockerignore';
+
+/** The files of a build context. */
+interface ContextFiles {
+  readonly files: readonly Found[];
+  /** True when `<Dockerfile>.dockerignore` decided, instead of the `.dockerignore` among the files. */
+  readonly isFiltered: boolean;
+}
+
+/**
+ * Returns the files of a directory in a fixed order, without those that `<Dockerfile>.dockerignore`, or else
+ * `.dockerignore`, excludes. Throws a {@link CommandError} for files that cannot be read.
+ * Source: Docker, Build context, .dockerignore files.
+ */
+export async function contextFiles(
+  directory: string,
+  dockerfile: string | undefined,
+): Promise<ContextFiles> {
+  const own = dockerfile === undefined ? undefined : await read(`${dockerfile}${ignoreFile}`);
+  const excludes = readIgnoreFile(own ?? (await read(join(directory, ignoreFile))) ?? '');
+  const found: Found[] = [];
+  try {
+    for await (const file of walkTree(directoryTree(directory, { marksSpecial: true }), {
+      ...{ includes: [], follows: [], excludes },
+    })) {
+      if (file.entry.isSpecial) throw special(directory, file.path);
+      found.push(file);
+    }
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    throw new CommandError(
+      `Cannot read the directory ${directory}: ${(error as Error).message}`,
+      2,
+    );
+  }
+  return { files: found, isFiltered: own !== undefined };
+}
+
+async function read(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw new CommandError(`Cannot read ${path}: ${(error as Error).message}`, 2);
+  }
+}
+
+function special(directory: string, path: string): CommandError {
+  const file = join(directory, path);
+  const message = `${file} is a pipe or a device, which a build context cannot have: remove it, or exclude it in .dockerignore`;
+  return new CommandError(message, 2);
+}
+
+/**
+ * Returns the patterns in a .dockerignore as a builder normalizes them: without comments, spaces, `./` and a leading `/`. Source: github.com/moby/patternmatcher, ignorefile.
+ */
+export function readIgnoreFile(text: string): string[] {
+  return text
+    .replace(/^\ufeff/, '')
+    .split('\n')
+    .filter(line => !line.startsWith('#'))
+    .map(line => line.trim())
+    .filter(line => line !== '')
+    .map(line => (line.startsWith('!') ? `!${clean(line.slice(1).trim())}` : clean(line)));
+}
+
+function clean(pattern: string): string {
+  if (pattern === '') return '';
+  const path = posix.normalize(pattern);
+  return path.length > 1 ? path.replace(/^\//, '').replace(/(?<=.)\/$/, '') : path;
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import type { Builds } from '../../../builds/builds.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { Caller } from '../../../request/container-request.ts';
+import type { Caller, ContainerRequest } from '../../../request/container-request.ts';
 import type { DryRun } from '../../../request/dry-run.ts';
 import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
 import { isSiteAdministrator } from '../../callers/basic-auth.ts';
@@ -23,10 +23,10 @@ import {
   describeRequest,
   forecastAnswer,
   isDryRunId,
+  isoTime,
 } from './container-answer.ts';
 import { containerExample } from './container-examples.ts';
 import { containerRequestSchema } from './container-schema.ts';
-import { containerStatus } from './container-status.ts';
 import { type EndRequestDeps, endRequest, isOwner } from './end-request.ts';
 import { createFieldCheck } from './field-check.ts';
 
@@ -195,4 +195,33 @@ function dryRunHasNoStatus(): Fault {
     'This is the id of a dry run, which has no status: its answer reports everything',
     { phase: 'request' },
   );
+}
+
+/**
+ * Returns the status of a container request. An existing image is done at once, any other when its build has finished.
+ *
+ * @param pageUrlOf address of the page of a build
+ */
+async function containerStatus(
+  builds: Pick<Builds, 'get'>,
+  pageUrlOf: (buildId: string) => string,
+  { token, createdAt, buildId, fixed, asked }: ContainerRequest,
+) {
+  const build = fixed || buildId === undefined ? undefined : await builds.get(buildId);
+  const succeeded = build ? build.succeeded : true;
+  return {
+    id: token,
+    status: succeeded === null ? 'BUILDING' : 'DONE',
+    ...(buildId === undefined
+      ? {}
+      : {
+          [asked?.mirror ? 'mirrorId' : 'buildId']: buildId,
+          detailsUri: pageUrlOf(buildId),
+        }),
+    ...(succeeded === null ? {} : { succeeded }),
+    ...(build?.reason ? { reason: build.reason } : {}),
+    creationTime: isoTime(createdAt),
+    // The system clock may have been set back since then.
+    duration: Math.max(0, (build?.finishedAt ?? Date.now()) - createdAt) / 1000,
+  };
 }

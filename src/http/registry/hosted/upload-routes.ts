@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
 import type { HostedBlobs } from '../../../hosted/blobs.ts';
 import type { Rights } from '../../../hosted/rights.ts';
-import type { ChunkRange, Upload } from '../../../hosted/uploads/upload.ts';
+import type { ChunkRange, Upload, UploadBody } from '../../../hosted/uploads/upload.ts';
 import type { Uploads } from '../../../hosted/uploads/uploads.ts';
 import {
   type Digest,
@@ -13,7 +13,6 @@ import {
 } from '../../../oci/digest.ts';
 import { queryOf } from '../../request-target.ts';
 import { apiVersionHeader } from '../registry-headers.ts';
-import { uploadBody } from './upload-body.ts';
 
 /** The target of a blob push in a repository. */
 export interface UploadPath {
@@ -165,4 +164,33 @@ function noUpload(allow: string): Fault {
     'Uploads begin with POST <repository>/blobs/uploads/; its Location takes PATCH, PUT, GET and DELETE',
     { phase: 'request', headers: { allow } },
   );
+}
+
+// A sender that is silent for this time is gone. The upload keeps the bytes already sent.
+const idleMs = 60_000;
+
+/** Returns the body of a request in the form that an upload accepts. */
+function uploadBody(request: IncomingMessage): UploadBody {
+  const length = request.headers['content-length'];
+  return {
+    chunks: read(request),
+    length: length === undefined ? undefined : Number(length),
+    stop: reason => {
+      request.destroy(reason);
+    },
+  };
+}
+
+async function* read(request: IncomingMessage): AsyncGenerator<Uint8Array> {
+  const { socket } = request;
+  const stop = () => request.destroy(new Error('the client sends nothing'));
+  socket.setTimeout(idleMs, stop);
+  try {
+    // When the upload is rejected midway, the response still needs the connection.
+    const pieces = request.iterator({ destroyOnReturn: false });
+    for await (const bytes of pieces) yield bytes as Buffer;
+  } finally {
+    socket.setTimeout(0);
+    socket.off('timeout', stop);
+  }
 }

@@ -1,11 +1,19 @@
 import { type Grow, limitGrowth, namesReferredTo, substituteArguments } from './arguments.ts';
 import { refuseLine, shownText } from './definition-error.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
-import { hasBootstrap, type Line, parseStage, splitStages } from './parser.ts';
+import {
+  type DefinitionStage,
+  hasBootstrap,
+  type Line,
+  parseStage,
+  splitStages,
+} from './parser.ts';
+import { appRuntimes } from './sections/apps.ts';
 import { stageBase } from './sections/bootstrap.ts';
-import { runtimeOf } from './sections/runtime.ts';
+import { labelsOf } from './sections/label-sections.ts';
+import { scriptFile } from './sections/script-file.ts';
 import type { StageBase } from './sections/stage-base.ts';
-import { checkSections } from './sections.ts';
+import { checkSections, scriptOf } from './sections.ts';
 import { stageInstructions, stageName } from './stage.ts';
 
 const maxStages = 100;
@@ -165,4 +173,30 @@ function unusedArguments(text: string, given: Readonly<Record<string, string>>):
 
 function textOf(lines: readonly Line[]): string {
   return lines.map(({ text }) => `${text}\n`).join('');
+}
+
+/** Returns the runtime data that a stage specifies, in the form that `apptainer build` writes. */
+function runtimeOf(stage: DefinitionStage, text: string): DefinitionRuntime {
+  const headers = [...stage.headers].map(([name, { value }]) => [name, value]);
+  const apps = appRuntimes(stage);
+  const script = (name: string) => {
+    const found = scriptOf(stage, name);
+    return found && scriptFile(found);
+  };
+  return {
+    text,
+    headers: Object.fromEntries(headers),
+    labels: labelsOf(stage, 'labels'),
+    environment: scriptOf(stage, 'environment')?.text,
+    help: helpOf(stage),
+    runscript: script('runscript'),
+    startscript: script('startscript'),
+    test: script('test'),
+    ...(apps === undefined ? {} : { apps }),
+  };
+}
+
+function helpOf(stage: DefinitionStage): string | undefined {
+  const help = scriptOf(stage, 'help');
+  return help && `${help.text}\n`;
 }

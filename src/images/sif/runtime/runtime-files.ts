@@ -1,11 +1,10 @@
-import type { JsonObject } from '../../../oci/json.ts';
+import { asObject, type JsonObject, memberName } from '../../../oci/json.ts';
 import type { AppRuntime, DefinitionRuntime } from '../definition/definition-runtime.ts';
 import { type KeptScripts, postEnvironmentPath } from '../layers/kept-scripts.ts';
 import { environmentScript } from './environment.ts';
 import { labelsIn, runtimeLabels } from './labels.ts';
-import { readOciRuntime } from './oci-config.ts';
-import { ociRunscript } from './runscript.ts';
 import { runtimeDirectories, runtimeLinks, runtimeScripts } from './scripts.ts';
+import { doubleQuoted, singleQuoted } from './shell-quote.ts';
 
 /**
  * An entry to add to an image. A file replaces an existing entry. A directory or link is added only if its path
@@ -210,3 +209,73 @@ function file(path: string, text: string, mode: number): SifEntry {
 function link(path: string, target: string): SifEntry {
   return { path, kind: 'symlink', mode: 0o777, target };
 }
+
+/** Values that a SIF file uses from the `config` member of an OCI image config. */
+interface OciRuntime {
+  readonly entrypoint: readonly string[];
+  readonly cmd: readonly string[];
+  /** Entries of the form `NAME=value`. */
+  readonly env: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** Reads the members. They may be missing, null, in another case, or of a type that old versions of Docker wrote. */
+function readOciRuntime(config: JsonObject): OciRuntime {
+  const at = (member: string) => config[memberName(config, member)];
+  const labels = Object.entries(asObject(at('Labels')) ?? {});
+  return {
+    entrypoint: strings(at('Entrypoint')),
+    cmd: strings(at('Cmd')),
+    env: strings(at('Env')),
+    labels: Object.fromEntries(
+      labels.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
+    ),
+  };
+}
+
+function strings(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value];
+  return Array.isArray(value) ? value.filter(item => typeof item === 'string') : [];
+}
+
+/**
+ * The script that starts an image: its entrypoint with its command, or with the arguments that the user gives
+ * in the command's place. Arguments are evaluated as within double quotes unless the user says otherwise, as
+ * by what `apptainer build` writes. Apptainer interprets a script that has just this line with `eval` by
+ * itself, so that the image needs no shell.
+ */
+export function ociRunscript(entrypoint: readonly string[], cmd: readonly string[]): string {
+  const evaluated = (words: readonly string[]) =>
+    singleQuoted(words.map(word => ` ${doubleQuoted(word)}`).join(''));
+  const verbatim = (words: readonly string[]) =>
+    words.map(word => ` ${singleQuoted(word)}`).join('');
+  return `#!/bin/sh
+# Runs the entrypoint of the image, with its command unless there are arguments.
+${entrypoint.length + cmd.length === 0 ? needsArguments : ''}
+if [ -n "\${SINGULARITY_NO_EVAL:-}" ]; then
+    # Arguments are taken as they are.
+    [ $# -gt 0 ] || set --${verbatim(cmd)}
+    set --${verbatim(entrypoint)} "$@"
+    exec "$@"
+fi
+
+# Arguments are evaluated as in double quotes.
+SINGULARITY_OCI_RUN=${evaluated(cmd)}
+if [ $# -gt 0 ]; then
+    SINGULARITY_OCI_RUN=
+    for argument in "$@"; do
+        SINGULARITY_OCI_RUN="\${SINGULARITY_OCI_RUN} \\"\${argument}\\""
+    done
+fi
+SINGULARITY_OCI_RUN=--${evaluated(entrypoint)}"\${SINGULARITY_OCI_RUN}"
+eval "set \${SINGULARITY_OCI_RUN}"
+exec "$@"
+`;
+}
+
+const needsArguments = `
+if [ $# -eq 0 ]; then
+    echo "This image names no program to run: name one" >&2
+    exit 1
+fi
+`;

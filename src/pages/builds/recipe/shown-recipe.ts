@@ -2,11 +2,14 @@ import { maskAddresses } from '../../../buildkit/index.ts';
 import type { PlatformLayers } from '../../../builds/logs/build-step.ts';
 import { type BuildPlan, type RecipeOrigin, recipeIn } from '../../../builds/plan/build-plan.ts';
 import { packageUrlsIn } from '../../../builds/recipe/conda/conda-source.ts';
-import { parseDockerfile } from '../../../builds/recipe/dockerfile/instructions.ts';
+import {
+  type Instruction,
+  parseDockerfile,
+  plainWords,
+} from '../../../builds/recipe/dockerfile/instructions.ts';
 import { recipeKindNamed } from '../../../builds/recipe/recipe-kinds.ts';
+import { sectionAt, splitStages } from '../../../images/sif/definition/parser.ts';
 import type { ShownStep } from '../shown-step.ts';
-import { definitionLines } from './definition-lines.ts';
-import { type InstructionPlace, placeKey, placesOf } from './instruction-places.ts';
 import type { RecipeLine } from './recipe-line.ts';
 
 /** What an image is made from. */
@@ -151,3 +154,124 @@ function layerSizes(
 const plainLine = (text: string): RecipeLine => ({
   ...{ text, isFailed: false, step: undefined, layerBytes: undefined },
 });
+
+const definition = recipeKindNamed('definition');
+
+/**
+ * Returns the lines of a definition file. The steps of a section stand at its header, where the file has one section of
+ * that name only: its Dockerfile does not say which of several a step comes from.
+ */
+export function definitionLines(text: string, steps: readonly ShownStep[]): readonly RecipeLine[] {
+  const lines = text.replace(/\n$/, '').split('\n');
+  const headers = headersOf(text);
+  const found = new Map<number, ShownStep>();
+  for (const step of steps) {
+    const places = headers.get(sectionOf(step.name) ?? '') ?? [];
+    const [at] = places;
+    if (at === undefined || places.length > 1) continue;
+    const before = found.get(at);
+    found.set(at, before?.state === 'failed' || isLonger(before, step) ? (before ?? step) : step);
+  }
+  return lines.map((line, at) => {
+    const step = found.get(at);
+    const isFailed = step?.state === 'failed';
+    return { text: line, step, isFailed, layerBytes: undefined };
+  });
+}
+
+/** Returns where each section begins, by its name; `from` is the line with the base image. Positions begin at 0. */
+function headersOf(text: string): ReadonlyMap<string, readonly number[]> {
+  const headers = new Map<string, number[]>();
+  for (const stage of splitStages(text)) {
+    let isInSection = false;
+    for (const line of stage) {
+      const section = sectionAt(line);
+      isInSection ||= section !== undefined;
+      const isBase = !isInSection && /^\s*from\s*:/i.test(line.text);
+      const name = section?.name ?? (isBase ? 'from' : undefined);
+      if (name === undefined) continue;
+      const places = headers.get(name);
+      if (places) places.push(line.number - 1);
+      else headers.set(name, [line.number - 1]);
+    }
+  }
+  return headers;
+}
+
+function sectionOf(step: string): string | undefined {
+  const [, section] = /^'%(\w+)'/.exec(definition.partOf(step)?.name ?? '') ?? [];
+  if (section !== undefined) return section;
+  const [, name] = /^\[[^\]]*\d\/\d{1,9}\] (FROM|COPY|ADD)\b/.exec(step) ?? [];
+  if (name === undefined) return undefined;
+  return name === 'FROM' ? 'from' : 'files';
+}
+
+function isLonger(one: ShownStep | undefined, other: ShownStep): boolean {
+  return (
+    one !== undefined && other.state !== 'failed' && (one.spentMs ?? 0) >= (other.spentMs ?? 0)
+  );
+}
+
+/** An instruction that is a separate step. */
+interface InstructionPlace {
+  /** In upper case. */
+  readonly name: string;
+  /** The line that it begins in, counted from 1. */
+  readonly line: number;
+  readonly isInLastStage: boolean;
+  /** Of its step, see {@link placeKey}. */
+  readonly key: string;
+}
+
+interface Numbered {
+  readonly instruction: Instruction;
+  /** Number of the stage, counted from 0. */
+  readonly stage: number;
+  readonly stageName: string | undefined;
+  /** Number of the step in its stage, counted from 1. */
+  readonly step: number;
+}
+
+const withSteps = new Set(['ADD', 'COPY', 'RUN', 'WORKDIR']);
+
+/**
+ * Returns the places of instructions that are steps. BuildKit names a step after its stage and its number there:
+ * `[build 2/4] RUN make`, `[linux/arm64 2/2] COPY . /`. Only one stage with its platforms has no name.
+ * Source: BuildKit's Dockerfile frontend, `dockerfile2llb/convert.go`, `prefixCommand` and `cmdTotal`.
+ */
+function placesOf(instructions: readonly Instruction[]): readonly InstructionPlace[] {
+  const numbered: Numbered[] = [];
+  const names: (string | undefined)[] = [];
+  let step = 0;
+  for (const instruction of instructions) {
+    if (instruction.name === 'FROM') {
+      const [base = '', , name] = plainWords(instruction.rest);
+      // A stage on another stage, or on nothing, pulls no image.
+      const pulls = base !== 'scratch' && !names.includes(base.toLowerCase());
+      names.push(name?.toLowerCase());
+      step = pulls ? 1 : 0;
+      if (!pulls) continue;
+    } else if (names.length > 0 && withSteps.has(instruction.name)) step += 1;
+    else continue;
+    const stage = names.length - 1;
+    numbered.push({ instruction, stage, stageName: names[stage], step });
+  }
+  const totals = names.map((_, stage) => numbered.filter(one => one.stage === stage).length);
+  return numbered.map(({ instruction, stage, stageName, step }) => {
+    const own = stageName ?? (names.length === 1 ? '' : `stage-${stage}`);
+    return {
+      ...{ name: instruction.name, line: instruction.line },
+      isInLastStage: stage === names.length - 1,
+      key: `${own} ${step}/${totals[stage]} ${instruction.name}`,
+    };
+  });
+}
+
+/** Returns what the name of a step says about its place; undefined for a step of no instruction. */
+export function placeKey(step: string): string | undefined {
+  const [, prefix, number, name] = /^\[([^\]]*?)(\d{1,9}\/\d{1,9})\] (\S+)/.exec(step) ?? [];
+  if (prefix === undefined) return undefined;
+  const own = prefix.trim().split(' ').at(-1) ?? '';
+  const isPlatform = /^[a-z0-9]+\/[a-z0-9]/.test(own);
+  return `${isPlatform ? '' : own} ${number} ${name?.toUpperCase()}`;
+}

@@ -1,6 +1,5 @@
 import type { LayerChange } from '../../../images/listing/comparing/layer-change.ts';
-import type { StoredNode } from '../../../images/listing/records/tree-file.ts';
-import { sizeToSort } from '../../../images/listing/records/tree-file.ts';
+import { type StoredNode, sizeToSort } from '../../../images/listing/records/tree-file.ts';
 import type {
   LayerContents,
   LayerRow,
@@ -11,7 +10,6 @@ import { byteText, countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { shownText } from '../../frame/shown-text.ts';
 import { shareBar } from '../share-bar.ts';
-import { modeText, rightsIn } from './file-mode.ts';
 import { layerAddress, layerPath, listedAddress } from './layer-address.ts';
 import type { LayerData } from './layer-data.ts';
 
@@ -204,4 +202,42 @@ function pageLinks({ address }: LayerData, { page, pages }: LayerContents): Html
   const link = (to: number, text: string) =>
     html`<a href="${layerAddress({ ...address, page: to })}#files">${text}</a>`;
   return html`<nav class="paging" aria-label="Pages of the list">${page > 1 && link(page - 1, 'Previous page')}<span class="minor">Page ${countText(page)} of ${countText(pages)}</span>${page < pages && link(page + 1, 'Next page')}</nav>`;
+}
+
+const kinds: Readonly<Record<StoredNode['kind'], string>> = {
+  file: '-',
+  link: '-',
+  directory: 'd',
+  symlink: 'l',
+  fifo: 'p',
+  'character-device': 'c',
+  'block-device': 'b',
+  whiteout: '-',
+};
+
+/** Returns a mode as `ls -l` shows it. */
+function modeText({ kind, mode }: Pick<StoredNode, 'kind' | 'mode'>): string {
+  const triple = (shift: number, special: boolean, mark: string): string => {
+    const bits = (mode >> shift) & 7;
+    const runs = (bits & 1) !== 0;
+    const last = special ? (runs ? mark : mark.toUpperCase()) : runs ? 'x' : '-';
+    return `${bits & 4 ? 'r' : '-'}${bits & 2 ? 'w' : '-'}${last}`;
+  };
+  const owner = triple(6, (mode & 0o4000) !== 0, 's');
+  const group = triple(3, (mode & 0o2000) !== 0, 's');
+  return `${kinds[kind]}${owner}${group}${triple(0, (mode & 0o1000) !== 0, 't')}`;
+}
+
+/** Returns the extra rights that a program has whoever starts it. */
+function rightsIn({
+  kind,
+  mode,
+  hasCapabilities,
+}: Pick<StoredNode, 'kind' | 'mode' | 'hasCapabilities'>): readonly string[] {
+  if (kind !== 'file' && kind !== 'link') return [];
+  return [
+    ...(mode & 0o4000 ? ['setuid'] : []),
+    ...(mode & 0o2000 ? ['setgid'] : []),
+    ...(hasCapabilities ? ['capabilities'] : []),
+  ];
 }

@@ -1,11 +1,12 @@
-import { statfs } from 'node:fs/promises';
+import { lstat, opendir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import type {
-  DiskContent,
-  DiskFigure,
-  DiskUse,
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type DiskContent,
+  type DiskFigure,
+  type DiskUse,
+  diskContents,
 } from '../../../foundation/telemetry/disk-figures.ts';
-import { diskContents } from '../../../foundation/telemetry/disk-figures.ts';
 import { contextPrefix } from '../../../hosted/uploads/context-repository.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { UsedContent } from '../../../storage/rows/figures/content-use-rows.ts';
@@ -13,7 +14,6 @@ import type { Rows } from '../../../storage/rows/rows.ts';
 import { eachRow } from '../../../storage/rows/small-steps.ts';
 import { createDigestFilter } from '../sweep/digest-filter.ts';
 import { markBuilds, markRequests } from '../sweep/marks.ts';
-import { bytesBelow, type FileBytes } from './bytes-below.ts';
 
 /** What takes space in the data directory, measured in the background. */
 export interface DiskUseWatch {
@@ -104,4 +104,51 @@ function useOf(
   }
   if (isCached) return 'cache of registries';
   return isServed ? 'served images and injected layers' : 'unreferenced content';
+}
+
+/** What files take on the disk. */
+interface FileBytes {
+  readonly files: number;
+  readonly bytes: number;
+  /** False when there are more files than were counted. */
+  readonly isWhole: boolean;
+}
+
+const filesBetweenRests = 256;
+const restMs = 5;
+/** More files than a server has, except those of a builder that unpacks images into folders. */
+const mostFiles = 500_000;
+
+/** Returns what the files below some paths take on the disk, a few at a time. What cannot be read counts as nothing. */
+export async function bytesBelow(
+  paths: readonly string[],
+  signal?: AbortSignal,
+  most = mostFiles,
+): Promise<FileBytes> {
+  let files = 0;
+  let bytes = 0;
+  const waiting = [...paths];
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    signal?.throwIfAborted();
+    if (files >= most) return { files, bytes, isWhole: false };
+    const found = await lstat(path).catch(() => undefined);
+    if (!found) continue;
+    bytes += found.blocks * 512;
+    if (!found.isDirectory()) {
+      files += 1;
+      if (files % filesBetweenRests === 0) {
+        await sleep(restMs, undefined, signal ? { signal } : {});
+      }
+      continue;
+    }
+    // The names of one folder are in memory: a folder of Sluice has at most some ten thousand.
+    const entries = await opendir(path).catch(() => undefined);
+    if (!entries) continue;
+    try {
+      for await (const { name } of entries) waiting.push(join(path, name));
+    } catch {
+      // It was removed meanwhile.
+    }
+  }
+  return { files, bytes, isWhole: true };
 }

@@ -1,8 +1,16 @@
+import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { removePulls } from '../../../hosted/listings/pulled-names.ts';
 import { mostOpen } from '../../../hosted/uploads/open-uploads.ts';
+import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore, KeptContent } from '../../../storage/content/content-store.ts';
 import type { PullStore } from '../../../storage/rows/figures/pull-rows.ts';
-import type { HostedStore } from '../../../storage/rows/hosted/hosted-store.ts';
+import {
+  firstPlace,
+  type HostedContent,
+  type HostedPlace,
+  type HostedRow,
+  type HostedStore,
+} from '../../../storage/rows/hosted/hosted-store.ts';
 import type { UploadStore } from '../../../storage/rows/hosted/upload-rows.ts';
 import type { AnonymousUseStore } from '../../../storage/rows/images/anonymous-use.ts';
 import type { BuildStore } from '../../../storage/rows/images/build-rows.ts';
@@ -12,8 +20,6 @@ import type { RequestStore } from '../../../storage/rows/images/request-rows.ts'
 import { eachRow } from '../../../storage/rows/small-steps.ts';
 import { createDigestFilter } from './digest-filter.ts';
 import { markBuilds, markPackageLayers, markRequests } from './marks.ts';
-import { type OrphanOptions, unlinkOrphans } from './orphans.ts';
-import { enterUnknown } from './unknown-content.ts';
 
 export interface SweepDeps {
   readonly content: ContentStore;
@@ -147,4 +153,101 @@ async function forgetGone(
     if ((await content.size(digest)) !== undefined) continue;
     await anonymousUse.forget(digest);
   }
+}
+
+interface UnknownContentOptions {
+  /** Only counts the contents. */
+  readonly isDryRun: boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const readAtOnce = 128;
+
+/**
+ * Enters a row, used now, for content without one: an earlier version stored it, a backup brought it, or a process
+ * ended before it could enter the row. Returns how many contents have no row afterwards.
+ */
+export async function enterUnknown(
+  content: ContentStore,
+  contentRows: Pick<ContentRowStore, 'unknown'>,
+  { isDryRun, signal }: UnknownContentOptions,
+): Promise<number> {
+  let left = 0;
+  let waiting: KeptContent[] = [];
+  const enterWaiting = async (): Promise<void> => {
+    const digests = waiting.map(({ digest }) => digest);
+    waiting = [];
+    const unknown = await contentRows.unknown(digests);
+    if (isDryRun) left += unknown.length;
+    else await Promise.all(unknown.map(content.claim));
+    await pauseTurn();
+  };
+  for await (const found of content.list()) {
+    signal?.throwIfAborted();
+    waiting.push(found);
+    if (waiting.length >= readAtOnce) await enterWaiting();
+  }
+  await enterWaiting();
+  return left;
+}
+
+/** Times in ms since the epoch. */
+interface OrphanTimes {
+  /** A blob that was pushed later than this may still be waiting for its manifest. */
+  readonly linkedBefore: number;
+  /** A blob with a later time was dated by a wrong clock: it counts as pushed now. */
+  readonly latest: number;
+  readonly now: number;
+}
+
+interface OrphanOptions {
+  /** Returns true for content of a live container token. Pulls by its name need the blob in its repository. */
+  readonly isNeeded: (digest: Digest) => boolean;
+  /** Only reports the blobs, without removing them. */
+  readonly isDryRun?: boolean;
+  readonly signal?: AbortSignal;
+  /** Called for each removed blob. */
+  readonly onUnlinked?: (blob: HostedContent) => void;
+}
+
+// Blobs per transaction, which takes some milliseconds.
+const mostAtOnce = 32;
+
+/**
+ * Removes the blobs that neither a manifest of their repository nor a live container token refers to from their
+ * repositories, a few at a time; returns how many.
+ */
+export async function unlinkOrphans(
+  hosted: HostedStore,
+  times: OrphanTimes,
+  { isNeeded, isDryRun = false, signal, onUnlinked }: OrphanOptions,
+): Promise<number> {
+  let unlinked = 0;
+  let waiting: HostedRow[] = [];
+  const remove = async (): Promise<void> => {
+    const found = waiting;
+    waiting = [];
+    // The transaction checks again: a manifest may have come.
+    const gone = isDryRun ? found : await hosted.removeOrphans(found, times.linkedBefore);
+    unlinked += gone.length;
+    for (const { repository, digest, size } of gone) onUnlinked?.({ repository, digest, size });
+  };
+
+  let place: HostedPlace = firstPlace;
+  const read = async (rows: number) => {
+    const page = await hosted.loneBlobsAfter(place, rows);
+    place = page.at(-1) ?? place;
+    return page;
+  };
+  for await (const blob of eachRow(read, signal)) {
+    if (!blob.isLone) continue;
+    const { linkedAt } = blob;
+    if (linkedAt > times.latest && !isDryRun) {
+      await hosted.redate(blob, times.now);
+    }
+    if (linkedAt < times.linkedBefore && !isNeeded(blob.digest)) waiting.push(blob);
+    if (waiting.length >= mostAtOnce) await remove();
+  }
+  await remove();
+  return unlinked;
 }

@@ -9,11 +9,9 @@ import type {
   CondaSource,
 } from '../conda-source.ts';
 import { pipLock } from '../lock/pip-lock.ts';
-import { isPackageUrl } from '../package-spec.ts';
+import { isPackageUrl, parsePackage } from '../package-spec.ts';
 import { architectureOf } from '../platform-fit.ts';
-import { condaYaml } from './conda-yaml.ts';
-import { pretendedCuda } from './cuda.ts';
-import { solveScript } from './solve-script.ts';
+import { anyCuda, pretendedCuda } from './cuda.ts';
 import { missingIn } from './solved-specs.ts';
 
 /**
@@ -239,4 +237,44 @@ function lockText(urls: readonly string[], pip: readonly string[]): string {
   // The package manager takes other digests for an MD5.
   const lines = urls.map(url => url.replace(/#([0-9a-f]{64})$/, '#sha256:$1'));
   return ['@EXPLICIT', ...lines, ...pip.map(line => `# pip ${line}`), ''].join('\n');
+}
+
+/**
+ * A shell script that runs the package manager with its arguments. A package may require CUDA without showing it in its
+ * name, or may already be installed. Only when the solver fails for lack of CUDA does the script set a version and try
+ * again. The log of any other failure ends with the reason, and its exit code is kept.
+ */
+const solveScript = `install() {
+  micromamba install --yes --name base "$@"
+}
+
+status=0
+install "$@" || status=$?
+if [ "$status" = 0 ]; then exit; fi
+install "$@" --dry-run 2>&1 | grep -q __cuda || exit "$status"
+echo 'A package needs CUDA: trying again with CONDA_OVERRIDE_CUDA=${anyCuda}'
+export CONDA_OVERRIDE_CUDA=${anyCuda}
+install "$@"
+`;
+
+/**
+ * Returns an environment file for the package manager. Every text is in double quotes, so that it is not read as a
+ * number, a date or another YAML value. `pip` is among the packages when pip has packages to install.
+ */
+export function condaYaml(
+  channels: readonly string[],
+  packages: readonly string[],
+  pip: readonly string[],
+): string {
+  const hasPip = packages.some(spec => parsePackage(spec)?.name === 'pip');
+  const dependencies = pip.length > 0 && !hasPip ? [...packages, 'pip'] : packages;
+  return [
+    'channels:',
+    ...channels.map(channel => `  - ${JSON.stringify(channel)}`),
+    'dependencies:',
+    ...dependencies.map(spec => `  - ${JSON.stringify(spec)}`),
+    ...(pip.length > 0 ? ['  - pip:'] : []),
+    ...pip.map(line => `      - ${JSON.stringify(line)}`),
+    '',
+  ].join('\n');
 }

@@ -5,10 +5,14 @@ import { mediaTypes } from '../../../../oci/media-type.ts';
 import { CommandError, type Values } from '../../../command/command.ts';
 import { post, RefusedError, serverAddress } from '../../../server/server-client.ts';
 import { claimOf } from '../../caller-options.ts';
-import { type ContextDirectory, contextAdvice, type SentContext } from '../packed-context.ts';
+import {
+  type ContextDirectory,
+  contextAdvice,
+  type SentContext,
+  sizeText,
+} from '../packed-context.ts';
 import { cutBlobs, grainOf, largestBlob } from './cut-blobs.ts';
 import { createRegistryPush, type RegistryPush } from './registry-push.ts';
-import { uploadProgress } from './upload-progress.ts';
 
 /** Source: `ContextGrant` of the API. */
 interface Grant {
@@ -130,4 +134,40 @@ async function pushContent(
 function partOf(mediaType: string, bytes: Buffer): Part {
   const hex = createHash('sha256').update(bytes).digest('hex');
   return { mediaType, digest: `sha256:${hex}`, size: bytes.length };
+}
+
+/** Shows the progress of an upload: in place on a terminal, and elsewhere after its end. */
+interface UploadProgress {
+  /** Notes that a blob is on the server; `sent` is false for a blob that was there before. */
+  add(bytes: number, sent: boolean): void;
+  end(succeeded: boolean): void;
+}
+
+const redrawMs = 200;
+
+function uploadProgress(
+  sink: NodeJS.WriteStream,
+  total: { readonly bytes: number; readonly files: number },
+): UploadProgress {
+  const isLive = sink.isTTY && process.env.TERM !== 'dumb';
+  let done = 0;
+  let sentBytes = 0;
+  let drawnAt = 0;
+  const draw = (text: string) => sink.write(`\r\x1b[K${text}`);
+  return {
+    add(bytes, sent) {
+      done += bytes;
+      if (sent) sentBytes += bytes;
+      if (!isLive || Date.now() - drawnAt < redrawMs) return;
+      drawnAt = Date.now();
+      const parts = `${sizeText(done)} of ${sizeText(total.bytes)}, ${sizeText(sentBytes)} sent`;
+      draw(`Uploading the build context: ${parts}`);
+    },
+    end(succeeded) {
+      if (isLive) draw('');
+      if (!succeeded) return;
+      const whole = `${sizeText(total.bytes)} in ${total.files} files`;
+      sink.write(`Build context: ${whole}, ${sizeText(sentBytes)} sent\n`);
+    },
+  };
 }

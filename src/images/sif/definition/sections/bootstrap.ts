@@ -1,7 +1,6 @@
+import { posix } from 'node:path';
 import { refuseLine, shownText } from '../definition-error.ts';
 import type { DefinitionStage, Header } from '../parser.ts';
-import { rpmBase } from './rpm-base.ts';
-import { localBase, orasBase, refuseHub } from './sif-source.ts';
 import {
   type BaseOptions,
   checkedImage,
@@ -138,4 +137,94 @@ function distributionOf(release: string, mirror: string): 'debian' | 'ubuntu' | 
   if (ubuntuReleases.has(release)) return 'ubuntu';
   if (debianReleases.has(release)) return 'debian';
   return /\b(debian|ubuntu)\b/.exec(mirror.toLowerCase())?.[1] as 'debian' | 'ubuntu' | undefined;
+}
+
+/** The Docker images of distributions, by a word in the addresses of their mirrors. */
+const images: readonly (readonly [RegExp, string])[] = [
+  [/\bcentos/, 'centos'],
+  [/\brocky/, 'rockylinux'],
+  [/\balma/, 'almalinux'],
+  [/\bfedora/, 'fedora'],
+  [/\boracle/, 'oraclelinux'],
+  [/\btumbleweed\b/, 'opensuse/tumbleweed'],
+  [/\bopensuse\b/, 'opensuse/leap'],
+];
+
+/**
+ * Returns the Docker image of the distribution that `yum`, `dnf` or `zypper` would install from `MirrorURL:`. Throws a
+ * `Fault` with the line for a mirror that does not show its distribution or release.
+ */
+function rpmBase({ headers }: DefinitionStage, bootstrap: Header): StageBase {
+  const mirror = headers.get('mirrorurl');
+  const address = mirror?.value.toLowerCase() ?? '';
+  const [, image] = images.find(([word]) => word.test(address)) ?? [];
+  if (mirror === undefined || image === undefined) {
+    refuseLine(
+      (mirror ?? bootstrap).line,
+      `'MirrorURL:' does not name a distribution that has a Docker image (CentOS, Rocky Linux, AlmaLinux, Fedora, Oracle Linux, openSUSE): build from an image, with 'Bootstrap: docker'`,
+    );
+  }
+  const version = headers.get('osversion');
+  const release = version?.value || (/\/(\d[\d.]{0,20})(?:-\w{1,20})?\//.exec(address)?.[1] ?? '');
+  const isRolling = image === 'opensuse/tumbleweed';
+  if (!isRolling && !/^\d{1,4}(?:\.\d{1,8}){0,3}$/.test(release)) {
+    const given =
+      release === '' ? 'the release is missing' : `${shownText(release)} is not a release`;
+    refuseLine((version ?? mirror).line, `${given}: write 'OSVersion:' with its number`);
+  }
+  const name = `${image}:${isRolling ? 'latest' : release}`;
+  return {
+    ...insteadOf(
+      `'Bootstrap: ${bootstrap.value}', 'MirrorURL: ${mirror.value.slice(0, 80)}'`,
+      bootstrap,
+      name,
+    ),
+    packages: includedPackages(headers, /^@?[A-Za-z0-9][\w+.-]*$/),
+    manager: image.startsWith('opensuse/') ? 'zypper' : 'rpm',
+  };
+}
+
+/** The limit of Linux. */
+const longestPath = 4096;
+
+/** Returns the Singularity image that `Bootstrap: oras` names. Throws a `Fault` with the line if it names none. */
+function orasBase(from: Header): StageBase {
+  const image = from.value.replace(/^(?:oras:)?\/\//i, '');
+  return { image: checkedImage(image, from), packages: [], sif: 'registry' };
+}
+
+/**
+ * Returns the image that `Bootstrap: localimage` names: one in a registry, or a SIF file in the build context. Throws a
+ * `Fault` with the line for a file of the machine of the caller.
+ */
+export function localBase(from: Header, { ownHost, hasContext }: BaseOptions): StageBase {
+  const { value, line } = from;
+  if (/^oras:\/\//i.test(value)) return orasBase(from);
+  const [, image] = /^docker:\/\/(.*)$/i.exec(value) ?? [];
+  if (image !== undefined) return { image: checkedImage(image, from), packages: [] };
+  if (value.startsWith(`${ownHost}/`)) return orasBase(from);
+  // Normalising takes quadratic time.
+  const isPath = value.length <= longestPath;
+  const path = isPath ? posix.normalize(value) : '';
+  const isInContext = isPath && !/^(?:\/|~|\.\.(?:\/|$)|\.\/?$|\w+:\/)/.test(path);
+  if (isInContext && hasContext) return { image: path, packages: [], sif: 'context' };
+  const what = isInContext
+    ? 'is a file, and the request has no build context: send its directory with the request (sluice build -f image.def DIRECTORY)'
+    : 'is not in the build context: put the file there, and write its path in the context';
+  refuseLine(
+    line,
+    `${shownText(value)} ${what}. Or push it with 'apptainer push ${fileName(value)} oras://${ownHost}/<repository>:<tag>', and build from it with 'Bootstrap: oras' and 'From: ${ownHost}/<repository>:<tag>'`,
+  );
+}
+
+function fileName(path: string): string {
+  return shownText(path.slice(path.lastIndexOf('/') + 1) || 'base.sif').slice(1, -1);
+}
+
+/** Throws the `Fault` of `Bootstrap: shub`. */
+function refuseHub({ line }: Header, ownHost: string): never {
+  refuseLine(
+    line,
+    `Singularity Hub was closed in 2021, and its archive is not a container registry: pull the image with 'apptainer pull base.sif shub://<name>', push it with 'apptainer push base.sif oras://${ownHost}/<repository>:<tag>', and build from it with 'Bootstrap: oras'`,
+  );
 }
