@@ -16,9 +16,20 @@ import { sif } from './sif.ts';
 import { start } from './start.ts';
 
 const parts = {
-  ...{ a: manifests, b: blobs, c: containerRequests, e: start },
-  ...{ f: hosted, g: builds, h: sif, i: condaLayers, j: condaSharing, k: pages, l: condaBuilder },
-  ...{ m: replicaClients, n: manyRows, o: domains },
+  a: manifests,
+  b: blobs,
+  c: containerRequests,
+  e: start,
+  f: hosted,
+  g: builds,
+  h: sif,
+  i: condaLayers,
+  j: condaSharing,
+  k: pages,
+  l: condaBuilder,
+  m: replicaClients,
+  n: manyRows,
+  o: domains,
 };
 
 const wanted = process.argv.slice(2);

@@ -57,7 +57,8 @@ async function measure(
   await using registry = await startRegistry();
   await using buildkitd = await startBuildkitd();
   const one: CondaPackage = {
-    ...{ name: 'one-more', version: '1.0' },
+    name: 'one-more',
+    version: '1.0',
     files: [{ name: 'share/one-more', content: 'one more\n' }],
   };
   await using served = await startCondaChannels({ bench: [...packages, one] });
@@ -77,7 +78,8 @@ async function measure(
   const make = async (entries: readonly string[]): Promise<number> => {
     const began = performance.now();
     const condaOpts = {
-      ...{ baseImage: images.base, basePackages: '' },
+      baseImage: images.base,
+      basePackages: '',
       ...(way === 'buildkit' ? { mambaImage: images.manager } : {}),
     };
     const packagesToInstall = { type: 'CONDA', entries, channels: ['bench'], condaOpts };

@@ -37,12 +37,11 @@ export async function condaLayers(): Promise<Part[]> {
       everythingThere: async () => (await make(directory.join(`data-${round}`))).ms,
       async rattler() {
         const order = {
-          ...{
-            channel,
-            names: packages.map(({ name }) => name),
-            subdirs: [nativeSubdir, 'noarch'],
-          },
-          ...{ target: directory.join(`prefix-${round}`), cache: directory.join(`cache-${round}`) },
+          channel,
+          names: packages.map(({ name }) => name),
+          subdirs: [nativeSubdir, 'noarch'],
+          target: directory.join(`prefix-${round}`),
+          cache: directory.join(`cache-${round}`),
         };
         const program = fileURLToPath(new URL('peers/rattler-install.py', import.meta.url));
         const env = { ...process.env, PYTHONPATH: join(requireConda(), 'rattler') };

@@ -23,7 +23,9 @@ export async function condaSharing(): Promise<Part[]> {
   const archives = sum(environments.flat().map(archiveOf));
   const once = sum([...new Set(environments.flat())].map(archiveOf));
   const row = (what: string, bytes: number, aim: string) => ({
-    ...{ what, aim, figure: (bytes / alone).toFixed(2) },
+    what,
+    aim,
+    figure: (bytes / alone).toFixed(2),
     medians: `${megabytes(bytes)} : ${megabytes(alone)}`,
   });
   return [

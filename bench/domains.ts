@@ -28,11 +28,19 @@ const userOf = (owner: string): TrustDomain => domainOfCaller({ owner, isTrusted
 export async function domains(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   const found = findBuilders({
-    ...{ configured: [], usual: [], plainHttp: [], log, idleMs: 1 },
-    ...{ directory: directory.join('builders'), folders: [buildkitDirectory()] },
+    configured: [],
+    usual: [],
+    plainHttp: [],
+    log,
+    idleMs: 1,
+    directory: directory.join('builders'),
+    folders: [buildkitDirectory()],
     containment: {
       openHosts: { builder: [], steps: [] },
-      ...{ each: limits, all: limits, buildDiskBytes: 2 ** 30, stateBytes: 2 ** 33 },
+      each: limits,
+      all: limits,
+      buildDiskBytes: 2 ** 30,
+      stateBytes: 2 ** 33,
     },
   });
   const builders = createBuilders({ source: found, log });
@@ -43,7 +51,8 @@ export async function domains(): Promise<Part[]> {
     await builders.use({ domain, platforms: [] }, never, client =>
       build(client, {
         dockerfile: `FROM scratch\nCOPY busybox /bin/sh\nRUN echo ${randomUUID()} > /made\n`,
-        ...{ context, extraHosts: { ...numberedBuild(), ...domainHosts(domainLabel(domain)) } },
+        context,
+        extraHosts: { ...numberedBuild(), ...domainHosts(domainLabel(domain)) },
       }),
     );
     return performance.now() - began;

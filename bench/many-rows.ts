@@ -23,8 +23,11 @@ const body = JSON.stringify({
 });
 
 const counts: RowCounts = {
-  ...{ liveRequests: 10_000_000 * scale, endedRequests: 100_000 * scale },
-  ...{ hostedBlobs: 1_000_000 * scale, contents: 20_000 * scale, tags: 100_000 * scale },
+  liveRequests: 10_000_000 * scale,
+  endedRequests: 100_000 * scale,
+  hostedBlobs: 1_000_000 * scale,
+  contents: 20_000 * scale,
+  tags: 100_000 * scale,
 };
 const few: RowCounts = {
   ...Object.fromEntries(
@@ -120,7 +123,8 @@ async function measure({ name, open }: Pair, many: Filled, little: Filled): Prom
     const shown = (ms: readonly number[]) => `${median(ms).toFixed(2)} ms`;
     return {
       what: `${name}: ${what}`,
-      ...{ figure: ratio(large, small).toFixed(2), aim },
+      figure: ratio(large, small).toFixed(2),
+      aim,
       medians: `${shown(large)} : ${shown(small)}`,
     };
   };
@@ -169,8 +173,10 @@ async function measure({ name, open }: Pair, many: Filled, little: Filled): Prom
 }
 
 const timesOf = () => ({
-  ...{ lookup: [] as number[], again: [] as number[] },
-  ...{ request: [] as number[], tags: [] as number[] },
+  lookup: [] as number[],
+  again: [] as number[],
+  request: [] as number[],
+  tags: [] as number[],
 });
 
 async function opening(open: Pair['open'], filled: Filled): Promise<{ rows: Rows; ms: number }> {

@@ -53,7 +53,10 @@ interface Site {
 
 async function measure({ postgres, store, count, isRedirected }: Site): Promise<Row> {
   await using replicas = await startReplicas({
-    ...{ postgres, store, count, startServer: startMeasuredSluice },
+    postgres,
+    store,
+    count,
+    startServer: startMeasuredSluice,
     config: {
       accounts: { bench: 'secret' },
       hosted: { anonymous: ['public/*'] },

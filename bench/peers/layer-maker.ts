@@ -44,21 +44,29 @@ const settings = [{ keys: [], url: order.channel, mirrors: [], allowPrivateAddre
 const timeouts = { connectMs: 30_000, headersMs: 30_000, idleMs: 30_000 };
 const transport = createTransport(hostsOfChannels(settings), timeouts);
 const channels = createChannelAccess({
-  ...{ channels: settings, transport, guarded: transport },
+  channels: settings,
+  transport,
+  guarded: transport,
   retry: { attempts: 3, firstDelayMs: 100, longestDelayMs: 1000 },
 });
 const rows = openRows(`${order.data}/sluice.db`, {});
 const content = await openContentDirectory(`${order.data}/content`, {
-  ...{ uses: rows.contentRows, isOwner: true },
+  uses: rows.contentRows,
+  isOwner: true,
 });
 const threads = createLayerThreads();
 const { cachedBlobs, packageLayers } = rows;
 const limits = {
-  ...{ maxCount: 1000, maxArchiveBytes: 2 ** 32, maxUnpackedBytes: 2 ** 34, maxFiles: 1_000_000 },
+  maxCount: 1000,
+  maxArchiveBytes: 2 ** 32,
+  maxUnpackedBytes: 2 ** 34,
+  maxFiles: 1_000_000,
   fetchTimeout: 600_000,
 };
 const layers = createPackageLayers({
-  ...{ content, limits, tally: noTally },
+  content,
+  limits,
+  tally: noTally,
   kept: createKeptLayers({ content, cachedBlobs, rows: packageLayers, threads }),
   fetchArchive: createArchiveFetch({ channels, content, limits }),
 });

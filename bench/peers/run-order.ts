@@ -13,7 +13,9 @@ export async function makeLayers(order: MakerOrder): Promise<MakerReport> {
   const program = fileURLToPath(new URL('layer-maker.ts', import.meta.url));
   const args = ['--max-semi-space-size=4', program];
   const env = {
-    ...{ ...process.env, MALLOC_ARENA_MAX: '1', MALLOC_MMAP_THRESHOLD_: '131072' },
+    ...process.env,
+    MALLOC_ARENA_MAX: '1',
+    MALLOC_MMAP_THRESHOLD_: '131072',
     NODE_COMPILE_CACHE: compileCache,
   };
   return JSON.parse(await runOrder(process.execPath, args, order, env)) as MakerReport;
@@ -24,9 +26,17 @@ export async function solvedPackage(channel: string, it: CondaPackage): Promise<
   const { fileName, subdir, record } = await packPackage(it);
   const about = record as { size: number; sha256: string };
   return {
-    ...{ name: it.name, version: it.version, build: '0', buildNumber: 0, subdir, fileName },
-    ...{ url: `${channel}/${subdir}/${fileName}`, depends: [], size: about.size },
-    ...{ sha256: about.sha256, record: { ...about } },
+    name: it.name,
+    version: it.version,
+    build: '0',
+    buildNumber: 0,
+    subdir,
+    fileName,
+    url: `${channel}/${subdir}/${fileName}`,
+    depends: [],
+    size: about.size,
+    sha256: about.sha256,
+    record: { ...about },
   };
 }
 

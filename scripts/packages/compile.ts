@@ -52,11 +52,12 @@ async function runCompiler(files: readonly string[], folder: string, more: objec
   const configuration = {
     extends: join(project, 'tsconfig.json'),
     compilerOptions: {
-      ...{ noEmit: false, outDir: folder, rootDir: project, target },
-      ...{
-        rewriteRelativeImportExtensions: true,
-        typeRoots: [join(project, 'node_modules/@types')],
-      },
+      noEmit: false,
+      outDir: folder,
+      rootDir: project,
+      target,
+      rewriteRelativeImportExtensions: true,
+      typeRoots: [join(project, 'node_modules/@types')],
       ...more,
     },
     files: files.map(path => join(project, path)),

@@ -32,8 +32,10 @@ export async function fillServer(folder: string): Promise<void> {
   ]);
   await writePackageJson(folder, {
     ...common(rest),
-    ...{ bin: rest.bin, exports: Object.fromEntries(doors) },
-    ...{ dependencies, optionalDependencies },
+    bin: rest.bin,
+    exports: Object.fromEntries(doors),
+    dependencies,
+    optionalDependencies,
   });
 }
 

@@ -54,7 +54,9 @@ export async function runBuild(
   });
   stop.signal.throwIfAborted();
   const session = openSession(builds, {
-    ...{ trees, secrets, agents: agentsOf(options) },
+    trees,
+    secrets,
+    agents: agentsOf(options),
     credentials: options.credentials ?? (async () => undefined),
     tokens: options.tokens,
     sinks: sinksOf(options),

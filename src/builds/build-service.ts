@@ -154,8 +154,12 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
   const pods = found.isConfigured ? findWorkerPods() : undefined;
   const keepsForUsers = limits.concurrent.ofStrangers < limits.concurrent.inAll;
   const builders = createBuilders({
-    ...{ source: found, log, tlsOf, health: deps.health },
-    ...{ pods, keepsForUsers },
+    source: found,
+    log,
+    tlsOf,
+    health: deps.health,
+    pods,
+    keepsForUsers,
   });
   // The log says at the start which builders do not keep callers apart.
   if (found.isConfigured) builders.require(anyUser).catch(() => {});
@@ -225,7 +229,8 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       // What other builders reach is the operator's choice.
       isClosed: host => !found.isConfigured && deps.isClosed(host),
       serviceCache: deps.places.cache,
-      ...{ conda, condaChannels },
+      conda,
+      condaChannels,
       content: deps.content,
       staging,
     }),
@@ -262,8 +267,11 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     builds,
     logs,
     solutionOf: createSolutionOf({
-      ...{ findSolution, rightsOf, layers: deps.conda.layers },
-      ...{ conda, condaChannels },
+      findSolution,
+      rightsOf,
+      layers: deps.conda.layers,
+      conda,
+      condaChannels,
     }),
     requireBuilder: user =>
       builders.require(domainOfCaller({ owner: user ?? '', isTrusted: user !== undefined })),

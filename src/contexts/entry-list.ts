@@ -17,7 +17,9 @@ const maxListBytes = 256 * 1024 * 1024;
 export function writeEntries(entries: readonly ContextEntry[]): Buffer {
   const lines = entries.map(({ path, kind, mode, size, target }) =>
     JSON.stringify({
-      ...{ path, kind, mode },
+      path,
+      kind,
+      mode,
       ...(kind === 'file' ? { size } : {}),
       ...(kind === 'symlink' || kind === 'link' ? { target } : {}),
     }),

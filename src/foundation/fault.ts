@@ -112,7 +112,8 @@ export class Fault extends Error {
   retold(message: string): Fault {
     const { kind, phase, retryAfterSeconds, headers, limit } = this;
     return new Fault(kind, message, {
-      ...{ headers, cause: this },
+      headers,
+      cause: this,
       ...(limit === undefined ? {} : { limit }),
       ...(phase === undefined ? {} : { phase }),
       ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),

@@ -61,14 +61,20 @@ export function createHosted(options: HostedOptions): Hosted {
   const blobs = createHostedBlobs({ content, store, quota });
   const listings = createHostedListings(store);
   const uploads = createUploads({
-    ...{ content, blobs, quota },
+    content,
+    blobs,
+    quota,
     store: options.uploads,
     kept: options.keptUploads,
     isCurrent: options.isCurrent,
   });
   const { servedPrefix } = options;
   const registry = createOwnRegistry({
-    ...{ content, keeper, manifests, blobs, listings },
+    content,
+    keeper,
+    manifests,
+    blobs,
+    listings,
     servedPrefix,
   });
   const pusher = createOwnPusher({ content, keeper, manifests, blobs, quota });

@@ -67,8 +67,11 @@ export function createMirror(deps: MirrorDeps): Mirror {
     const copy = (document: Document, reference: string) =>
       publish(
         {
-          ...{ image: { root: document, generated: new Map() }, added: [], source },
-          ...{ target, tag: reference },
+          image: { root: document, generated: new Map() },
+          added: [],
+          source,
+          target,
+          tag: reference,
         },
         log,
         signal,

@@ -58,7 +58,10 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
   const entryOf = (access: Access, reference: string): Known => {
     const key = `${access.registry} ${access.repository} ${reference} ${credentialKey(access.credentials)}`;
     const entry = known.get(key) ?? {
-      ...{ shownAt: never, failedAt: never, failure: undefined, asking: undefined },
+      shownAt: never,
+      failedAt: never,
+      failure: undefined,
+      asking: undefined,
     };
     known.set(key, entry);
     return entry;

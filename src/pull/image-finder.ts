@@ -78,7 +78,10 @@ export function createImageFinder({
       if (kept) images.set(request.token, { ...kept });
     };
     return createPulledImage({
-      ...{ root, access, documents, onGrow },
+      root,
+      access,
+      documents,
+      onGrow,
       owned: new Set([...members, ...layers]),
     });
   };

@@ -35,7 +35,11 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
     offer({ root, access, repository, digests, manifests }) {
       const token = createToken();
       const image = createPulledImage({
-        ...{ root, access, documents, owned: digests, isForBuilder: true },
+        root,
+        access,
+        documents,
+        owned: digests,
+        isForBuilder: true,
         onGrow() {},
       });
       for (const manifest of manifests) image.learn(manifest);
@@ -44,12 +48,16 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
       offers.set(token, {
         image,
         request: {
-          ...{ token, label: tokenLabel(token), createdAt: Date.now() },
+          token,
+          label: tokenLabel(token),
+          createdAt: Date.now(),
           expiresAt: Number.POSITIVE_INFINITY,
           caller: { address: '' },
           image: { registry: access.registry, repository, digest: root.digest },
           fixed: { base: named, served: named },
-          ...{ change: {}, targetImage: name, isMounted: false },
+          change: {},
+          targetImage: name,
+          isMounted: false,
         },
       });
       return { name, [Symbol.dispose]: () => void offers.delete(token) };
@@ -81,7 +89,10 @@ export function createFindServedBase({
     const kept = async (digest: Parameters<typeof owns>[0], mediaType: string) =>
       owns(digest) ? documents.local(digest, mediaType) : undefined;
     return {
-      ...{ root, access, owns, repository: request.image.repository },
+      root,
+      access,
+      owns,
+      repository: request.image.repository,
       isPublic: request.isPublic === true,
       documents: {
         manifest: async (of, digest, mediaType) =>

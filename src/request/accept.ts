@@ -280,8 +280,14 @@ function commonOf(submission: Submission, caller: Caller) {
   const { containerImage, buildRepository, cacheRepository, nameStrategy } = submission;
   const { format, freeze, mirror, platformWorkspaceId } = submission;
   const asked: AskedFields = {
-    ...{ containerImage, buildRepository, cacheRepository, nameStrategy },
-    ...{ format, freeze, mirror, platformWorkspaceId },
+    containerImage,
+    buildRepository,
+    cacheRepository,
+    nameStrategy,
+    format,
+    freeze,
+    mirror,
+    platformWorkspaceId,
     packages: submission.packages && shownPackages(submission.packages),
   };
   return { caller, asked, platform: containerPlatform, fingerprint, timestamp };

@@ -119,18 +119,16 @@ export async function createApp(deps: AppDeps): Promise<App> {
     remoteMetrics: createRemoteMetrics(state.remotes),
     dayCounts: state.rows.dayCounts,
     requests: state.rows.requests,
-    ...{
-      noteDeed,
-      noteBuild,
-      usage,
-      space,
-      urlOf,
-      checkLogin,
-      logins,
-      metrics,
-      version,
-      readiness,
-    },
+    noteDeed,
+    noteBuild,
+    usage,
+    space,
+    urlOf,
+    checkLogin,
+    logins,
+    metrics,
+    version,
+    readiness,
   };
 
   const koa = new Koa<RequestState>();
@@ -157,7 +155,10 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const { keeper, tokens } = hosted;
   const pullsNeedLogin = rules.pulls === 'login';
   const logIn = createLogIn({
-    ...{ keeper, logins, identify, callers },
+    keeper,
+    logins,
+    identify,
+    callers,
     host: tokens.service,
     servedRequest: name => containers.tokens.get(name.split('/')[1] ?? '').catch(() => undefined),
   });
@@ -169,11 +170,19 @@ export async function createApp(deps: AppDeps): Promise<App> {
         ...createPulls(deps, state, registries, containers),
         guard: createPullGuard(rules.pulls, auth),
         prefix: config.prefix,
-        ...{ noteBlob, notePull },
+        noteBlob,
+        notePull,
       },
       hosted: {
-        ...{ ...hosted, content, auth, callers, noteDeed, noteBlob, notePull },
-        ...{ host: tokens.service, awaitBuild: containers.awaitBuild },
+        ...hosted,
+        content,
+        auth,
+        callers,
+        noteDeed,
+        noteBlob,
+        notePull,
+        host: tokens.service,
+        awaitBuild: containers.awaitBuild,
         countPull: createHostedPullCount(deps, state, registries),
       },
       token: {
@@ -190,11 +199,16 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const repositories = { ...hosted, content, store, pulls, auth };
   const hasPages = config.pages === 'on';
   const browsers = {
-    ...{ callers, sessions: createSessions(state.rows.sessions) },
+    callers,
+    sessions: createSessions(state.rows.sessions),
     cookie: createSessionCookie(publicUrl.protocol === 'https:'),
   };
   const pagesDeps = {
-    ...{ ...apiDeps, ...browsers, accounts, platform, content },
+    ...apiDeps,
+    ...browsers,
+    accounts,
+    platform,
+    content,
     viewerOf: createViewerOf({ ...apiDeps, ...browsers }),
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),
@@ -213,8 +227,16 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const limits = createCallLimits();
   koa.use(
     platformRoutes({
-      ...{ platform, version, requireAdministrator, logins, limits, callers, space },
-      ...{ audit: state.audit, audits: state.audits, trustedProxies: config.trustedProxies },
+      platform,
+      version,
+      requireAdministrator,
+      logins,
+      limits,
+      callers,
+      space,
+      audit: state.audit,
+      audits: state.audits,
+      trustedProxies: config.trustedProxies,
     }),
   );
   koa.use(() => noRoute(hasPages ? '/docs' : '/openapi.json'));
@@ -267,8 +289,10 @@ function noRoute(list: string): never {
 function operationOf(config: AppDeps['config']) {
   const { data, disk, builds, hosted, anonymous, conda } = config;
   return {
-    ...{ directory: data, minFreeBytes: disk.minFreeBytes },
-    ...{ maxRunning: builds.concurrent, maxWaiting: builds.maxWaiting },
+    directory: data,
+    minFreeBytes: disk.minFreeBytes,
+    maxRunning: builds.concurrent,
+    maxWaiting: builds.maxWaiting,
     limits: {
       cacheBytes: config.cacheBytes,
       hostedBytes: hosted.maxTotalBytes,

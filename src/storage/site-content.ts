@@ -64,7 +64,9 @@ export async function openSiteContent(
       ...(slabs ? { slabs } : {}),
     });
     return await openContentObjects(bucket, {
-      ...{ local, uses, hasLinks: place.s3.redirect },
+      local,
+      uses,
+      hasLinks: place.s3.redirect,
       ...(isOwner ? { cacheBytes: place.s3.cacheBytes } : {}),
       ...(trustMs === undefined ? {} : { trustMs }),
       ...(onDamaged ? { onDamaged } : {}),

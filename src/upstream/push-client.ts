@@ -157,7 +157,11 @@ export function createPushClient(
   const endUpload = (access: PushAccess, begun: Answer): void => {
     const path = locationOf(access, begun);
     ask(access, {
-      ...{ method: 'DELETE', missing: 'upload-unknown', path, headers: {}, isOnce: true },
+      method: 'DELETE',
+      missing: 'upload-unknown',
+      path,
+      headers: {},
+      isOnce: true,
     }).catch(() => {});
   };
 

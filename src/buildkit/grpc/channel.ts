@@ -68,7 +68,9 @@ export function openTransport(addressText: string, options: ConnectOptions = {})
   const interceptors = callHeaders ? [addingHeaders(callHeaders)] : [];
   const open = (more: ChannelOptions) =>
     new Client(target, secure.credentials, {
-      ...{ ...commonOptions, ...secure.options, ...more },
+      ...commonOptions,
+      ...secure.options,
+      ...more,
       interceptors,
     });
   const control = open({});

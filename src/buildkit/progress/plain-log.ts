@@ -38,7 +38,9 @@ export class PlainLog {
     const taken = [...this.#news].filter(step => step.index > 0);
     for (const step of taken) this.#news.delete(step);
     return taken.map(step => ({
-      ...{ number: step.index, name: step.name, cached: step.cached },
+      number: step.index,
+      name: step.name,
+      cached: step.cached,
       startedMs: step.startMs,
       completedMs: step.isCompleted ? step.endMs : undefined,
       error: step.error,

@@ -83,7 +83,11 @@ export function progressDecoder(): (response: wire.StatusResponse) => Progress {
 function vertexOf(vertex: wire.Vertex): Vertex {
   const { digest, name, inputs, cached, error, progressGroup: group } = vertex;
   return {
-    ...{ digest, name, inputs, cached, error: error === '' ? undefined : error },
+    digest,
+    name,
+    inputs,
+    cached,
+    error: error === '' ? undefined : error,
     startedMs: millis(vertex.started),
     completedMs: millis(vertex.completed),
     group: group && { id: group.id, name: group.name, weak: group.weak },
@@ -92,8 +96,11 @@ function vertexOf(vertex: wire.Vertex): Vertex {
 
 function statusOf(status: wire.VertexStatus): Status {
   return {
-    ...{ id: status.ID, vertex: status.vertex, name: status.name },
-    ...{ current: Number(status.current), total: Number(status.total) },
+    id: status.ID,
+    vertex: status.vertex,
+    name: status.name,
+    current: Number(status.current),
+    total: Number(status.total),
     timeMs: millis(status.timestamp) ?? 0,
     startedMs: millis(status.started),
     completedMs: millis(status.completed),
@@ -103,7 +110,10 @@ function statusOf(status: wire.VertexStatus): Status {
 function warningOf({ vertex, level, short, detail, url, ranges }: wire.VertexWarning): Warning {
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
   return {
-    ...{ vertex, level: Number(level), short: text(short), detail: detail.map(text) },
+    vertex,
+    level: Number(level),
+    short: text(short),
+    detail: detail.map(text),
     url: url === '' ? undefined : url,
     line: ranges[0]?.start?.line,
   };

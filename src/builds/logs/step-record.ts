@@ -72,7 +72,11 @@ export function recordSteps(path: string): StepRecorder {
       const startedAt = Math.round(step.startedAt);
       const endedAt = step.endedAt && Math.round(step.endedAt);
       add({
-        ...{ ...step, startedAt, endedAt, key: clean(step.key), name: clean(step.name) },
+        ...step,
+        startedAt,
+        endedAt,
+        key: clean(step.key),
+        name: clean(step.name),
         error: error === undefined ? undefined : clean(error),
       });
     },

@@ -28,7 +28,11 @@ export function planFreeze(
   const compression = readSifCompression({ buildCompression, format });
   const named = tag === undefined ? from : formatReference({ registry, repository: path, tag });
   const key = buildKey({
-    ...{ source, platforms: [], repository, nameStrategy, format },
+    source,
+    platforms: [],
+    repository,
+    nameStrategy,
+    format,
     frozenConfig: change,
     // The definition in a Singularity image contains the name.
     ...(isSif ? { options: { from: named, ...compressionOption(compression) } } : {}),

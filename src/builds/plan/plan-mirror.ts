@@ -28,7 +28,8 @@ export function planMirror(
   const { hex } = splitDigest(digest);
   const name = formatReference({ ...target, tag: tag ?? `mirror-${hex.slice(0, 32)}` });
   const key = buildKey({
-    ...{ source, platforms: [] },
+    source,
+    platforms: [],
     repository: formatReference(target),
     options: { mirror: name },
   });

@@ -141,8 +141,13 @@ export function planBuild(
   const { args: buildArgs = {}, target } = options;
   const isFiltered = context !== undefined && wish.buildContext?.isFiltered === true;
   const key = buildKey({
-    ...{ source, maker: recipe.maker },
-    ...{ platforms, repository, nameStrategy, format, frozenConfig: change },
+    source,
+    maker: recipe.maker,
+    platforms,
+    repository,
+    nameStrategy,
+    format,
+    frozenConfig: change,
     contextDigest: context?.tarDigest,
     options: {
       ...contextOptions(namedContexts),
@@ -156,7 +161,9 @@ export function planBuild(
   });
   const pulled = parsed.map(platform => {
     const images = baseImagesOf(dockerfile, {
-      ...{ platform, namedContexts: { ...namedContexts, ...sifImages }, buildArgs },
+      platform,
+      namedContexts: { ...namedContexts, ...sifImages },
+      buildArgs,
       ...(target === undefined ? {} : { target }),
     });
     return chooseFrontend(images, places.syntax ?? 'declared');

@@ -180,9 +180,16 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
     const outcome = await withPatience(signal, onLost, () => {
       writer.restartSteps();
       return deps.solve({
-        ...{ id: row.id, plan, owner: row.owner, isTrusted: row.isTrusted },
+        id: row.id,
+        plan,
+        owner: row.owner,
+        isTrusted: row.isTrusted,
         grant: (row.grant ?? undefined) as SealedGrant | undefined,
-        ...{ secrets, onSolved: run.onSolved, requireBuilder, log: writer, signal },
+        secrets,
+        onSolved: run.onSolved,
+        requireBuilder,
+        log: writer,
+        signal,
       });
     });
     // A step may end with a harmless failure, such as that of a cache: the log says how the whole build ended.
@@ -252,8 +259,15 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       if (firstWords !== '') writer.write(firstWords);
       const { promise: solved, resolve: onSolved } = Promise.withResolvers<void>();
       const run: Run = {
-        ...{ row, stop, writer, secrets, undo, onSolved },
-        ...{ sharer: row, moved: new AbortController(), startedAt: undefined },
+        row,
+        stop,
+        writer,
+        secrets,
+        undo,
+        onSolved,
+        sharer: row,
+        moved: new AbortController(),
+        startedAt: undefined,
       };
       const attributes = { 'sluice.build.id': row.id, 'sluice.build.target': row.target };
       const done = traced('build', { attributes }, () => finish(run))
@@ -269,7 +283,11 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       };
       add(row.owner, (row.grant ?? undefined) as SealedGrant | undefined);
       active.set(row.id, {
-        ...{ row, askers, solved, done, stop: reason => stop.abort(reason) },
+        row,
+        askers,
+        solved,
+        done,
+        stop: reason => stop.abort(reason),
         get isStarted() {
           return run.startedAt !== undefined;
         },

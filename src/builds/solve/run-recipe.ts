@@ -272,9 +272,12 @@ function recordedStep(step: StepChange, mask: SecretMask): BuildStep {
   const { number, name, cached, startedMs, completedMs, error } = step;
   const end = error === undefined ? (cached ? 'cached' : 'done') : 'failed';
   return {
-    ...{ key: `#${number}`, number, name: mask.apply(name) },
+    key: `#${number}`,
+    number,
+    name: mask.apply(name),
     state: step.isCancelled ? 'cancelled' : completedMs === undefined && !error ? 'running' : end,
-    ...{ startedAt: startedMs, endedAt: completedMs },
+    startedAt: startedMs,
+    endedAt: completedMs,
     error: error && mask.apply(error),
   };
 }

@@ -49,7 +49,9 @@ export const mirrorCommand: Command = {
 
 async function mirrorOne(values: Values, image: string, to: string): Promise<number> {
   const answer = await requestContainer(values, {
-    ...{ containerImage: image, mirror: true, buildRepository: to },
+    containerImage: image,
+    mirror: true,
+    buildRepository: to,
     containerPlatform: text(values, 'platform'),
     dryRun: values['dry-run'],
     ...(await claimOf(values)),

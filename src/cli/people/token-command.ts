@@ -70,8 +70,11 @@ export const tokenCommand: CommandGroup = {
         const expiration = expirationOf(values);
         const { accessKey, token } = (await withPlatform(values, ask =>
           ask('POST', '/tokens', {
-            ...{ user, name, expiration },
-            ...{ scopes: listIn(values, 'scope'), repositories: listIn(values, 'repositories') },
+            user,
+            name,
+            expiration,
+            scopes: listIn(values, 'scope'),
+            repositories: listIn(values, 'repositories'),
           }),
         )) as { accessKey: string; token: TokenAnswer };
         print(values, { token: accessKey, ...token }, accessKey);

@@ -52,7 +52,12 @@ export class BuildSteps {
 
   #begin(number: number, name: string, beganMs: number): void {
     this.#steps.set(number, {
-      ...{ number, name, beganMs, state: 'running', seconds: 0, lastLine: undefined },
+      number,
+      name,
+      beganMs,
+      state: 'running',
+      seconds: 0,
+      lastLine: undefined,
       parts: new Map(),
     });
   }

@@ -40,7 +40,10 @@ function liveDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
   let rest = '';
   let height = 0;
   const options = (): FrameOptions => ({
-    ...{ nowMs: Date.now(), beganMs, columns: sink.columns || 80, rows: (sink.rows || 24) - 1 },
+    nowMs: Date.now(),
+    beganMs,
+    columns: sink.columns || 80,
+    rows: (sink.rows || 24) - 1,
     style: (look: Look, text: string) => styleText(look, text, { stream: sink }),
   });
   const textOf = (lines: readonly string[]) => lines.map(line => `${line}\n`).join('');

@@ -134,7 +134,9 @@ async function askRegistry(
   const headers = { accept: manifestTypes.join(', '), ...loginHeaders(undefined, account) };
   // The password must not follow a redirect.
   const answer = await askServer(serverAddress(values), path, {
-    ...{ method, headers, redirect: 'error' },
+    method,
+    headers,
+    redirect: 'error',
   });
   if (answer.ok) return answer;
   throw new RefusedError(await messageOf(answer, account), answer.status);

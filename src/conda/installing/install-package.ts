@@ -91,7 +91,10 @@ async function install(
   // What the layer has does not depend on how a channel spells the name: others use the same layer.
   const name = it.name.toLowerCase();
   const planned = planPaths({
-    ...{ name, archive, place, python },
+    name,
+    archive,
+    place,
+    python,
     listed: listedPaths(documents, archive),
     entryPoints: python ? entryPointsOf(documents) : [],
   });
@@ -242,7 +245,9 @@ function readPath(value: unknown): ListedPath {
   const { prefix_placeholder: text, file_mode: mode } = value;
   const isPatched = typeof text === 'string' && modes.has(mode);
   return {
-    ...{ path, type: type as ListedPath['type'], noLink },
+    path,
+    type: type as ListedPath['type'],
+    noLink,
     ...(isSha256(sha256) ? { sha256: sha256.toLowerCase() } : {}),
     ...(typeof size === 'number' ? { size } : {}),
     ...(isPatched ? { placeholder: { text, mode: mode as Placeholder['mode'] } } : {}),

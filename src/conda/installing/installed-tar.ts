@@ -36,7 +36,9 @@ export function layerTarHeader({ path, kind, mode, mtime, size, link }: LayerTar
   if (size >= maxOctalSize) records.push(['size', String(size)]);
   const block = ustarBlock(types[kind], {
     ...(split ?? { name: plain(name).slice(0, nameBytes), prefix: '' }),
-    ...{ mode, mtime, size: size < maxOctalSize ? size : 0 },
+    mode,
+    mtime,
+    size: size < maxOctalSize ? size : 0,
     link: fits(link) ? link : plain(link).slice(0, nameBytes),
   });
   return records.length === 0 ? block : Buffer.concat([...paxBlocks(records, mtime), block]);

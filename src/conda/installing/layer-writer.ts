@@ -138,7 +138,9 @@ export class LayerWriter {
     }
     if (isShared) this.#written.set(row, path);
     const written = await this.#content(planned, content, {
-      ...{ mode, listed, mtime: placeholder ? this.#patchedTime : timeOf(mtime) },
+      mode,
+      listed,
+      mtime: placeholder ? this.#patchedTime : timeOf(mtime),
     });
     if (written) this.#input.recorded.note(planned, written);
   }

@@ -117,7 +117,9 @@ export function createPackageLayers({
       return layer;
     };
     const made = await settleDisputes(await makeAll(packages, make, signal), {
-      ...{ kept, make, signal },
+      kept,
+      make,
+      signal,
     });
     const groups = groupPackages(
       made.map(layer => ({ ...layer, name: layer.subject.package.name })),

@@ -104,6 +104,7 @@ function bufferOf(bytes: Uint8Array | undefined): Buffer | null {
 
 function removedMeanwhile(): Fault {
   return new Fault('unavailable', 'A layer was removed while it was made: try again', {
-    ...{ phase: 'layer', retryAfterSeconds: 1 },
+    phase: 'layer',
+    retryAfterSeconds: 1,
   });
 }

@@ -44,7 +44,8 @@ export function createLayerLog(
   const reportNow = () => {
     const running = [...open].map(progressOf).filter(one => one !== undefined);
     report({
-      ...{ done: here.size, total: packages.length },
+      done: here.size,
+      total: packages.length,
       fetched: running.reduce((sum, one) => sum + one.fetched, fetchedBytes),
       fetchedTotal: running.reduce((sum, one) => sum + one.archiveBytes, fetchedBytes),
       parts: [...ended, ...running.flatMap(parts)],
@@ -101,10 +102,13 @@ function layerPart(
   madeAt: number | undefined,
 ): PartProgress {
   return {
-    ...{ kind: 'layer', name, totalBytes },
+    kind: 'layer',
+    name,
+    totalBytes,
     // The headers of the files are written also, and not counted.
     bytes: madeAt === undefined ? Math.min(bytes, totalBytes || bytes) : totalBytes,
-    ...{ tookMs: (madeAt ?? Date.now()) - began, isDone: madeAt !== undefined },
+    tookMs: (madeAt ?? Date.now()) - began,
+    isDone: madeAt !== undefined,
   };
 }
 

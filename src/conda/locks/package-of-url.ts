@@ -32,7 +32,12 @@ export function packageOfUrl(text: string, at = 'packages'): CondaPackage {
     refuseLine(at, `${quoted(text.slice(hash))} is not an MD5 or SHA-256 in lower-case hex`);
   }
   return {
-    ...{ name: name.toLowerCase(), version, build, subdir, fileName, url },
+    name: name.toLowerCase(),
+    version,
+    build,
+    subdir,
+    fileName,
+    url,
     buildNumber: Number(/_(\d{1,9})$/.exec(build)?.[1] ?? 0),
     ...(checksum.length === 32 ? { md5: checksum } : {}),
     ...(checksum.length === 64 ? { sha256: checksum } : {}),

@@ -59,7 +59,7 @@ export function pixiEntries(name: string, text: string, subdir: string): LockEnt
     else if (kind === 'conda') {
       const sums = { md5: members.get('md5'), sha256: members.get('sha256') };
       const line = explicitLine(url, sums);
-      archives.push({ ...{ line, at, depends, ...sums }, size: members.get('size') });
+      archives.push({ line, at, depends, ...sums, size: members.get('size') });
     } else refuseLine(at, `${quoted(`${kind}: ${url}`)} is not a package of a channel or of PyPI`);
   }
   const installed = environments.has('default') ? 'default' : [...environments.keys()][0];

@@ -99,7 +99,9 @@ async function fetchFile(
     if (answer.status === 304 && kept) return { ...kept, checkedAt: Date.now() };
     const pack = `${randomUUID()}.pack`;
     const order: PrepareOrder = {
-      ...{ url, subdir, source },
+      url,
+      subdir,
+      source,
       path: join(directory, pack),
       form: formOf(file, answer),
       maxBytes: deps.maxFileBytes,
@@ -108,7 +110,10 @@ async function fetchFile(
     time.pause();
     const shards = await turns.run(() => prepareIn(order, signal, () => time.run()));
     return {
-      ...{ url, pack, source: file, shards },
+      url,
+      pack,
+      source: file,
+      shards,
       etag: answer.headers.get('etag'),
       lastModified: answer.headers.get('last-modified'),
       checkedAt: Date.now(),

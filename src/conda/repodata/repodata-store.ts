@@ -103,7 +103,14 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
     try {
       await mkdir(own, { recursive: true, mode: 0o700 });
       const entry = await fetchRepodata(deps, {
-        ...{ channel, subdir, kept, signal, time, note, turns, progress },
+        channel,
+        subdir,
+        kept,
+        signal,
+        time,
+        note,
+        turns,
+        progress,
         directory: own,
       });
       if (entry) await writeEntry(own, entry);

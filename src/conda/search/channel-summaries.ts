@@ -66,7 +66,8 @@ export function createChannelSummaries({ channels }: ChannelSummariesDeps): Chan
   const fetchSummaries = async (base: string): Promise<SummaryList> => {
     const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]);
     const answer = await channels.open(`${base}/channeldata.json`, {
-      ...{ headers: { 'accept-encoding': 'gzip' }, signal },
+      headers: { 'accept-encoding': 'gzip' },
+      signal,
     });
     return readSummaries(answer);
   };

@@ -222,7 +222,9 @@ export function createPackageSearch({
         const having = found.filter(one => hasName(one.names, name));
         const inChannels = [...new Set(having.map(({ channel }) => channel))];
         packages.push({
-          ...{ name, channels: inChannels, about: aboutOf(name, inChannels) },
+          name,
+          channels: inChannels,
+          about: aboutOf(name, inChannels),
           subdirs: [...new Set(having.map(({ subdir }) => subdir))],
         });
       }
@@ -261,7 +263,8 @@ export function createPackageSearch({
       return {
         versions: versions.slice(0, mostVersions),
         hasMore: versions.length > mostVersions,
-        ...{ about: aboutOf(name, having), failures },
+        about: aboutOf(name, having),
+        failures,
       };
     },
   };

@@ -15,7 +15,10 @@ export function virtualRecord(it: VirtualPackage, subdir: string): LockedRecord 
   const { name, version, build = '0' } = it;
   const filename = `${name}-${version}-${build}.conda`;
   return {
-    ...{ version, build, filename, subdir },
+    version,
+    build,
+    filename,
+    subdir,
     url: `http://${virtualRepo}/${subdir}/${filename}`,
     packageName: name,
     buildNumber: 0n,
@@ -27,7 +30,12 @@ export function virtualRecord(it: VirtualPackage, subdir: string): LockedRecord 
 export function lockedRecord(it: CondaPackage): LockedRecord {
   const { url, version, build, subdir, md5, sha256, size } = it;
   return {
-    ...{ url, version, build, subdir, md5, sha256 },
+    url,
+    version,
+    build,
+    subdir,
+    md5,
+    sha256,
     depends: it.depends.map(solverSpec),
     packageName: it.name,
     buildNumber: BigInt(it.buildNumber),

@@ -117,7 +117,15 @@ function plainOf(solved: SolvedPackage): CondaPackage {
   const { subdir = '' } = solved;
   const record = recordOf(name, subdir, fileName, url);
   const plain = {
-    ...{ name, version, build, fileName, url, sha256, md5, subdir, record },
+    name,
+    version,
+    build,
+    fileName,
+    url,
+    sha256,
+    md5,
+    subdir,
+    record,
     buildNumber: Number(solved.buildNumber ?? 0n),
     size: solved.size === undefined ? undefined : Number(solved.size),
     // The solver has them in other words.

@@ -69,7 +69,8 @@ function partsOf(groups: Readonly<Record<string, string | undefined>>): SpecPart
   const version = (inside?.[1] ?? inside?.[2] ?? inside?.[3] ?? '').replaceAll(' ', '');
   const others = inside ? brackets.replace(inside[0], '').replace(/^ *, */, '') : brackets;
   return {
-    ...{ name, build },
+    name,
+    build,
     version: outside || version || '*',
     brackets: others.trim() === '' ? '' : `[${others}]`,
   };

@@ -147,7 +147,10 @@ export function createRemoteHealth({
         }
         const { succeededAt, failedAt, failure } = remote;
         return {
-          ...{ ...remote, succeededAt, failedAt, failure },
+          ...remote,
+          succeededAt,
+          failedAt,
+          failure,
           requests: recent.reduce((sum, { requests }) => sum + requests, 0),
           failures: recent.reduce((sum, { failures }) => sum + failures, 0),
           medianMs: quantile(times, 0.5),

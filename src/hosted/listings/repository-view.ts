@@ -125,7 +125,8 @@ export async function viewRepository(
     if (digest === undefined) continue;
     const referrers = await store.referrers(name, digest, '', shownReferrers + 1);
     tags.push({
-      ...{ tag, hasMoreReferrers: referrers.length > shownReferrers },
+      tag,
+      hasMoreReferrers: referrers.length > shownReferrers,
       ...(await viewManifest(name, digest, sources)),
       pulls: await recentPulls(referenceSubject(name, tag), sources.pulls),
       referrers: await Promise.all(
@@ -220,7 +221,9 @@ export async function viewManifest(
     bytes = part?.kind === 'manifest' && bytes !== undefined ? bytes + sizeOf(part) : undefined;
   }
   return {
-    ...{ ...shown, bytes, platforms: offeredPlatforms(images) },
+    ...shown,
+    bytes,
+    platforms: offeredPlatforms(images),
     images: images.map(one => ({
       platform: offeredPlatforms([one])[0] ?? 'unknown platform',
       digest: one.digest,

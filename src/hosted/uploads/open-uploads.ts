@@ -101,7 +101,9 @@ export function createOpenUploads(deps: OpenUploadsDeps): OpenUploads {
   const takeUp = ({ id, repository, owner, draft, algorithm, size }: UploadRow): void => {
     countOpen(owner, 1);
     const upload = add({
-      ...{ id, repository, owner },
+      id,
+      repository,
+      owner,
       ingest: undefined,
       kept: { draft, algorithm, size },
       // Its client had no server until now, and the clock may be another one.

@@ -71,7 +71,8 @@ export const repositoryRoutes = [
       const list = await listRepositories(rights, find.toLowerCase(), after, repositories);
       return {
         repositories: list.repositories.map(({ name, bytes, pulls }) => ({
-          ...{ name, bytes },
+          name,
+          bytes,
           ...pullsOf(pulls),
         })),
         ...nextOf(list.next),
@@ -94,7 +95,8 @@ export const repositoryRoutes = [
       const { tags, next } = await viewRepository(repository, after, deps.repositories);
       return {
         tags: tags.map(({ tag, pulls, ...shown }) => ({
-          ...{ tag, ...imageOf(shown) },
+          tag,
+          ...imageOf(shown),
           ...pullsOf(pulls),
         })),
         ...nextOf(next),

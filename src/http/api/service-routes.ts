@@ -94,7 +94,9 @@ export const serviceRoutes = [
     run: (_, { metrics }: ServiceDeps) => metrics.metrics(),
   }),
   apiRoute({
-    ...{ method: 'get', tag: 'Service', access: 'administrator' },
+    method: 'get',
+    tag: 'Service',
+    access: 'administrator',
     id: 'getHostMetrics',
     path: '/metrics/hosts',
     summary:

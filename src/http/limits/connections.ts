@@ -122,8 +122,13 @@ export function createConnections(
       end(other);
     }
     const connection: Tracked = {
-      ...{ raw: socket, socket, network, since: performance.now(), isReleased: false },
-      ...{ request: undefined, response: undefined },
+      raw: socket,
+      socket,
+      network,
+      since: performance.now(),
+      isReleased: false,
+      request: undefined,
+      response: undefined,
     };
     open.add(connection);
     silent.add(connection);

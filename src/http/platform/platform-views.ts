@@ -24,9 +24,13 @@ export function workspaceView({ id, name, createdAt }: Workspace) {
 export function memberWorkspaceView({ id, name }: Workspace) {
   return {
     // The server is the only organization.
-    ...{ orgId: 1, orgName: organization },
-    ...{ workspaceId: id, workspaceName: name, workspaceFullName: `${organization}/${name}` },
-    ...{ visibility: 'PRIVATE', roles: ['member'] },
+    orgId: 1,
+    orgName: organization,
+    workspaceId: id,
+    workspaceName: name,
+    workspaceFullName: `${organization}/${name}`,
+    visibility: 'PRIVATE',
+    roles: ['member'],
   };
 }
 
@@ -88,9 +92,12 @@ export async function describeCredentials(
 /** Returns an entry of the audit log as answers show it. */
 export function auditView({ id, at, actor, client, action, target }: AuditEntry) {
   return {
-    ...{ id, time: timeText(at), actor },
+    id,
+    time: timeText(at),
+    actor,
     ...(client === null ? {} : { client }),
-    ...{ action, target },
+    action,
+    target,
   };
 }
 

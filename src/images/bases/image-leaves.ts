@@ -96,15 +96,23 @@ interface Names {
 
 const none: Names = {};
 const descriptorNames: Names = {
-  ...{ mediaType: none, digest: none, size: none, urls: none },
+  mediaType: none,
+  digest: none,
+  size: none,
+  urls: none,
   platform: { os: none, architecture: none, variant: none },
 };
 const manifestNames: Names = {
-  ...{ schemaVersion: none, mediaType: none },
-  ...{ config: descriptorNames, layers: descriptorNames, manifests: descriptorNames },
+  schemaVersion: none,
+  mediaType: none,
+  config: descriptorNames,
+  layers: descriptorNames,
+  manifests: descriptorNames,
 };
 const configNames: Names = {
-  ...{ os: none, architecture: none, variant: none },
+  os: none,
+  architecture: none,
+  variant: none,
   rootfs: { diff_ids: none },
   config: { OnBuild: none },
 };

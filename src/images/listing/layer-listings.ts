@@ -278,7 +278,9 @@ export function createLayerListings({
     const isWhole = waste !== undefined && compared !== undefined;
     const run = isWhole || failure !== undefined ? undefined : start(key, failureKey, question);
     return {
-      ...{ tree, waste, failure: isWhole ? undefined : failure },
+      tree,
+      waste,
+      failure: isWhole ? undefined : failure,
       isCompared: compared !== undefined,
       progress: run && progressOf(run),
       async [Symbol.asyncDispose]() {
@@ -384,7 +386,8 @@ function tooManyRuns(): Fault {
     'unavailable',
     'The server is reading many layers: reload the page in a minute',
     {
-      ...{ phase: 'limit', retryAfterSeconds: 60 },
+      phase: 'limit',
+      retryAfterSeconds: 60,
     },
   );
 }

@@ -112,8 +112,14 @@ async function make(
   addRuntimeFiles(image.tree, runtimeFiles(wish), image.layers.length, createdAt);
   const offset = squashfsOffset(contents);
   const size = await squashImage(image, {
-    ...{ directory, output, offset, space, log, signal },
-    ...{ mksquashfs: options.mksquashfs, processors: options.processors },
+    directory,
+    output,
+    offset,
+    space,
+    log,
+    signal,
+    mksquashfs: options.mksquashfs,
+    processors: options.processors,
     compression: options.compression ?? usualCompression,
     stallMs: options.stallMs ?? 600_000,
   });
@@ -146,7 +152,8 @@ function contentsOf({ layers, config }: SifSource, wish: RuntimeWish): SifConten
     definition: definition.text,
     inspectMetadata: inspectMetadata(wish),
     ociConfig: wish.config,
-    ...{ architecture, createdAt },
+    architecture,
+    createdAt,
     id: idOf([layers.map(({ digest }) => digest), config, architecture, definition]),
   };
 }

@@ -34,11 +34,15 @@ const shownWorkspaces = { limit: 200, offset: 0 };
 /** The page of the person who is logged in, and what they change on it. */
 export const accountRoutes = [
   pageRoute({
-    ...{ method: 'get', path, access: 'anybody' },
+    method: 'get',
+    path,
+    access: 'anybody',
     run: (call, deps: AccountDeps) => show(call, deps),
   }),
   pageRoute({
-    ...{ method: 'post', path: `${path}/tokens`, access: 'anybody' },
+    method: 'post',
+    path: `${path}/tokens`,
+    access: 'anybody',
     async run({ ctx, viewer }, deps: AccountDeps) {
       const { user, token: used } = await requireHolder(ctx, deps.platform);
       const form = await readFormBody(ctx.req);
@@ -47,7 +51,9 @@ export const accountRoutes = [
         const patterns = (form.get('repositories') ?? '').split(/[\s,]+/).filter(Boolean);
         const { value, token } = await deps.platform.tokens.create(
           {
-            ...{ user: user.id, name: form.get('name') ?? '', expiresAt: expirationIn(form) },
+            user: user.id,
+            name: form.get('name') ?? '',
+            expiresAt: expirationIn(form),
             // A form without a mark is not one for everything.
             scopes,
             repositories: patterns.length === 0 ? undefined : patterns,
@@ -60,7 +66,9 @@ export const accountRoutes = [
     },
   }),
   pageRoute({
-    ...{ method: 'post', path: `${path}/tokens/{tokenId}/revoke`, access: 'anybody' },
+    method: 'post',
+    path: `${path}/tokens/{tokenId}/revoke`,
+    access: 'anybody',
     params: { tokenId: pathNumber },
     async run({ ctx, params }, { platform, noteDeed }: AccountDeps) {
       const { user } = await requireHolder(ctx, platform);
@@ -70,7 +78,10 @@ export const accountRoutes = [
     },
   }),
   pageRoute({
-    ...{ method: 'post', path: `${path}/credentials`, access: 'requests', limit: 'requests' },
+    method: 'post',
+    path: `${path}/credentials`,
+    access: 'requests',
+    limit: 'requests',
     async run({ ctx, viewer }, deps: AccountDeps) {
       const { user } = await requireHolder(ctx, deps.platform);
       const form = await readFormBody(ctx.req);
@@ -94,7 +105,9 @@ export const accountRoutes = [
     },
   }),
   pageRoute({
-    ...{ method: 'post', path: `${path}/credentials/{credentialsId}/remove`, access: 'anybody' },
+    method: 'post',
+    path: `${path}/credentials/{credentialsId}/remove`,
+    access: 'anybody',
     async run({ ctx, params: { credentialsId } }, { platform, noteDeed }: AccountDeps) {
       const { user } = await requireHolder(ctx, platform);
       const kept = await platform.vault.find(credentialsId);
@@ -122,7 +135,8 @@ async function show(
   const account = readBasic(ctx.req.headers.authorization)?.name;
   const holder = await holderOf(ctx, platform);
   const view = {
-    ...{ name, ...more },
+    name,
+    ...more,
     account: account === undefined ? undefined : accounts.get(account),
     limits: holder?.token.rights,
     things:

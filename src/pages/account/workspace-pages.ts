@@ -19,13 +19,19 @@ const params = { workspaceId: pathNumber };
 /** The pages where administrators see and change workspaces and their members, with the right that the API requires. */
 export const workspaceRoutes = [
   pageRoute({
-    ...{ method: 'get', path: `${path}/{workspaceId}`, access, role: 'any', params },
+    method: 'get',
+    path: `${path}/{workspaceId}`,
+    access,
+    role: 'any',
+    params,
     query: z.object({ from: z.coerce.number().int().min(0).max(1e9).default(0) }),
     run: ({ params: { workspaceId }, query: { from } }, deps: AccountDeps) =>
       show(workspaceId, from, deps),
   }),
   pageRoute({
-    ...{ method: 'post', path, access },
+    method: 'post',
+    path,
+    access,
     async run({ ctx }, { platform, noteDeed }: AccountDeps) {
       const form = await readFormBody(ctx.req);
       const { id, name } = await platform.workspaces.add(form.get('name')?.trim() ?? '');
@@ -34,13 +40,11 @@ export const workspaceRoutes = [
     },
   }),
   pageRoute({
-    ...{
-      method: 'post',
-      path: `${path}/{workspaceId}/members`,
-      access,
-      role: 'credentials',
-      params,
-    },
+    method: 'post',
+    path: `${path}/{workspaceId}/members`,
+    access,
+    role: 'credentials',
+    params,
     async run({ ctx, params: { workspaceId } }, deps: AccountDeps) {
       const form = await readFormBody(ctx.req);
       try {
@@ -53,12 +57,10 @@ export const workspaceRoutes = [
     },
   }),
   pageRoute({
-    ...{
-      method: 'post',
-      path: `${path}/{workspaceId}/members/{userId}/remove`,
-      access,
-      role: 'credentials',
-    },
+    method: 'post',
+    path: `${path}/{workspaceId}/members/{userId}/remove`,
+    access,
+    role: 'credentials',
     params: { ...params, userId: pathNumber },
     async run({ ctx, params: { workspaceId, userId } }, { platform, noteDeed }: AccountDeps) {
       const { id, name } = await platform.workspaces.get(workspaceId);

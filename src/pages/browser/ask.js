@@ -31,7 +31,9 @@ function pieces(address) {
     for (const [name, value] of Object.entries(more)) body.set(name, value);
     try {
       const answer = await fetch(address, {
-        ...{ method: 'POST', body, signal: own.signal },
+        method: 'POST',
+        body,
+        signal: own.signal,
         headers: { accept: 'text/html' },
       });
       const text = await answer.text();

@@ -40,7 +40,9 @@ if (place.dataset.live !== undefined) {
     folds?.update();
   };
   follow(place.dataset.build ?? '', {
-    ...{ state: show('state'), recipe: show('recipe'), lines: log.add },
+    state: show('state'),
+    recipe: show('recipe'),
+    lines: log.add,
     end() {
       document.getElementById('cancel')?.remove();
       place.removeAttribute('data-live');

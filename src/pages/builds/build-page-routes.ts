@@ -157,7 +157,9 @@ async function logPage(
   const begin = Math.min(start, last);
   const isBySteps = view === 'steps' && first === undefined && step === undefined;
   return {
-    ...{ step, total, from: begin },
+    step,
+    total,
+    from: begin,
     lines: isBySteps ? [] : ((await lines?.read(begin, begin + linesAtOnce, step)) ?? []),
     folds: isBySteps ? await foldsOf({ steps, lines }, open) : undefined,
     search:
@@ -217,7 +219,9 @@ function comparedBuild(
 ): ComparedBuild {
   const isOver = finishedAt !== null;
   return {
-    ...{ id, createdAt, steps: recordedSteps(steps, isOver) },
+    id,
+    createdAt,
+    steps: recordedSteps(steps, isOver),
     state: isOver ? (succeeded ? 'succeeded' : 'failed') : 'not finished',
     tookMs: isOver ? finishedAt - (startedAt ?? createdAt) : undefined,
   };

@@ -64,7 +64,13 @@ export async function viewBuild(id: string, deps: BuildViewDeps): Promise<BuildV
   const steps = isFromLog ? loggedSteps(lines?.steps ?? []) : recorded;
   const platforms = record?.platforms ?? [];
   return {
-    ...{ id: build.id, state, createdAt: build.createdAt, failure, steps, isFromLog, lines },
+    id: build.id,
+    state,
+    createdAt: build.createdAt,
+    failure,
+    steps,
+    isFromLog,
+    lines,
     startedAt: build.startedAt ?? undefined,
     finishedAt: build.finishedAt ?? undefined,
     queue:
@@ -97,7 +103,8 @@ async function imageOf(
   const { sif } = plan;
   return {
     ...usedImage(pullName({ target, sif }), deps),
-    ...{ format: sif ? 'sif' : 'docker', platforms },
+    format: sif ? 'sif' : 'docker',
+    platforms,
     digest: digest ?? undefined,
     documents: await deps.builds.documents(build),
   };

@@ -108,8 +108,13 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
       let watch = watches.get(id);
       const isNew = !watch;
       watch ??= {
-        ...{ readers: new Set(), view: undefined, first: undefined },
-        ...{ state: '', recipe: '', total: 0, counts: new Map() },
+        readers: new Set(),
+        view: undefined,
+        first: undefined,
+        state: '',
+        recipe: '',
+        total: 0,
+        counts: new Map(),
       };
       const { readers } = watch;
       const reader = new Readable({
@@ -183,7 +188,9 @@ async function linesEvent(
   const from = Math.max(since, total - linesAtOnce);
   const shown = (await lines?.read(from, total)) ?? [];
   return eventOf('lines', {
-    ...{ total, from, counts: Object.fromEntries(counts) },
+    total,
+    from,
+    counts: Object.fromEntries(counts),
     html: html`${linesPart(shown)}`.toString(),
   });
 }

@@ -17,7 +17,11 @@ export interface ShownStep {
 /** Returns the steps in the record of a build. */
 export function recordedSteps(steps: readonly BuildStep[], isOver: boolean): readonly ShownStep[] {
   return steps.map(({ number, name, state, startedAt, endedAt, error }) => ({
-    ...{ number, name, startedAt, endedAt, error },
+    number,
+    name,
+    startedAt,
+    endedAt,
+    error,
     // A server that was killed has left it running.
     state: state === 'running' && isOver ? 'cancelled' : state,
     spentMs: endedAt === undefined ? undefined : endedAt - startedAt,

@@ -83,7 +83,8 @@ export async function containerData(
   const isShown = !deps.pullsNeedLogin || mayPull;
   const plan = await planOf(request, deps);
   return {
-    ...{ request, state },
+    request,
+    state,
     plan,
     source: plan?.origin.kind === 'image' ? askedName(request) : formatReference(request.image),
     image: state.kind === 'ready' ? await look(request, platform, isShown, deps) : undefined,
@@ -180,7 +181,8 @@ async function readImage(
   const ofBase = before?.layers.length ?? 0;
   const below = request.isBuilt ? await originOfBuilt(request, builds) : () => 'base' as const;
   return {
-    ...{ platforms: choice.platforms, platform },
+    platforms: choice.platforms,
+    platform,
     name: pullsNeedLogin ? undefined : request.targetImage,
     layers: after.layers.map((layer, at): StackedLayer => {
       const isAdded = before ? at >= ofBase : injected.has(layer.digest);

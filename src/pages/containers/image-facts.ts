@@ -63,7 +63,8 @@ export function choiceOf({ access, root, documents }: InspectedImage): PlatformC
     return {
       config,
       layers: parsed.layers.map(({ digest, size }, at) => ({
-        ...{ digest, size },
+        digest,
+        size,
         by: fits ? makers[at] : undefined,
       })),
     };

@@ -91,7 +91,9 @@ export function pageRoute<
 >(definition: Definition<Path, P, Q, D>): PageRoute<D & PageBasis> {
   const { run, access, role = 'site', limit, method, path, isShared } = definition;
   return {
-    ...{ method, path, ...(isShared ? { isShared } : {}) },
+    method,
+    path,
+    ...(isShared ? { isShared } : {}),
 
     async answer(ctx, rawParams, deps) {
       if (access === 'requests') deps.gate.beforeRequest();
@@ -132,7 +134,8 @@ export function uncheckedPageRoute<D, Q extends z.ZodObject = z.ZodObject<Record
 ): PageRoute<D> {
   const { method, path, run } = definition;
   return {
-    ...{ method, path },
+    method,
+    path,
     async answer(ctx, _, deps) {
       const query = givenQuery(ctx, definition) as z.output<Q>;
       return { answer: await run({ ctx, query }, deps) };

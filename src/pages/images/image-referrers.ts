@@ -119,7 +119,10 @@ function subjectView(subject: Descriptor): ReferrerView {
 
 function view(entry: Descriptor, type: string, kind: string): ReferrerView {
   return {
-    ...{ digest: entry.digest, size: entry.size, kind, type },
+    digest: entry.digest,
+    size: entry.size,
+    kind,
+    type,
     annotations: entry.annotations ?? {},
   };
 }

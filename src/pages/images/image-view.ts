@@ -43,7 +43,10 @@ export interface LayerView {
 export async function viewImage(chosen: ChosenImage): Promise<ImageView> {
   const { opened, platforms, document, manifest } = chosen;
   const layers = manifest.layers.map(({ digest, mediaType, size, annotations }, at) => ({
-    ...{ number: at + 1, digest, mediaType, size },
+    number: at + 1,
+    digest,
+    mediaType,
+    size,
     title: annotations?.['org.opencontainers.image.title'],
   }));
   const own = await imageConfig(opened.documents, opened.access, manifest);

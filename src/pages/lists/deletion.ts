@@ -40,7 +40,10 @@ export async function viewDeletion(
     if (bytes !== undefined && !isShared) freedBytes += bytes;
   }
   return {
-    ...{ repository, reference, isTag: !isDigest(reference), freedBytes },
+    repository,
+    reference,
+    isTag: !isDigest(reference),
+    freedBytes,
     manifest: await viewManifest(repository, digest, sources),
     tags: tags.slice(0, mostTags),
     hasMoreTags: tags.length > mostTags,

@@ -86,7 +86,8 @@ function hostsSection(
     title,
     empty: 'None was used since the start.',
     table: {
-      ...{ name, title },
+      name,
+      title,
       columns: [{ name: head, kind: 'text' }, ...hostColumns],
       rows: remotes.map(remote => [remote.name, ...cellsOf(remote)]),
     },

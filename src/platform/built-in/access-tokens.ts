@@ -110,8 +110,12 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
       }
       const value = prefix + randomBytes(randomByteCount).toString('hex');
       const row = {
-        ...{ user, name, createdAt: at, expiresAt: expiresAt ?? null },
-        ...{ rights: rights ? JSON.stringify(rights) : null, creator: creator ?? null },
+        user,
+        name,
+        createdAt: at,
+        expiresAt: expiresAt ?? null,
+        rights: rights ? JSON.stringify(rights) : null,
+        creator: creator ?? null,
       };
       const token = await store.insert(hashOf(value), row, maxTokens);
       if (typeof token === 'string') throw notAdded(token, user, name);

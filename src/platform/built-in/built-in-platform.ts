@@ -77,7 +77,9 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
       const { user, token } = await holder(accessToken);
       const { id, userName, email } = user;
       return {
-        ...{ id: String(id), userName, email },
+        id: String(id),
+        userName,
+        email,
         ...(token.rights ? { tokenRights: token.rights } : {}),
       };
     },

@@ -60,7 +60,10 @@ const maxOfOwner = 500;
 const longestSecret = 32_768;
 // Every list reads these members. The longest real ones: an ARN of a role has 2048 characters at most.
 const longestShown: Readonly<Record<string, number>> = {
-  ...{ userName: 300, accessKey: 300, clientId: 300, assumeRoleArn: 2048 },
+  userName: 300,
+  accessKey: 300,
+  clientId: 300,
+  assumeRoleArn: 2048,
 };
 const shownMembers = ['userName', 'accessKey', 'assumeRoleArn', 'clientId'] as const;
 

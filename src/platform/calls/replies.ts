@@ -22,7 +22,8 @@ export const userReply = z
   .object({ user: z.object({ id, userName: text, email: text }), tokenRights })
   .transform(
     ({ user, tokenRights: rights }): PlatformUser => ({
-      ...{ ...user, userName: user.userName ?? user.id },
+      ...user,
+      userName: user.userName ?? user.id,
       ...(rights ? { tokenRights: rights } : {}),
     }),
   );

@@ -76,7 +76,8 @@ export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRe
       const reader = await joining;
       const { digest, openWhole } = wanted;
       const source = withoutCopy(reader.read(0, reader.size - 1), {
-        ...{ digest, size: reader.size },
+        digest,
+        size: reader.size,
         openWhole: () => openWhole(signal),
       });
       return { kind: 'stream', size: reader.size, source, way: 'stored', isVerified: true };

@@ -44,7 +44,11 @@ export function createNamelessIngest(
         const path = `/proc/self/fd/${file.fd}`;
         const home = { pathOf: () => path, enter: never, adopt: never, require: never };
         return startIngest({ path, file }, algorithm, {
-          ...{ ...home, space: promise, slabs, sync: never, keep: never },
+          ...home,
+          space: promise,
+          slabs,
+          sync: never,
+          keep: never,
         });
       } catch (error) {
         promise.end();

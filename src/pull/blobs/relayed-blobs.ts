@@ -72,7 +72,8 @@ export function createRelayedBlobs(deps: RelayedBlobsDeps): RelayedBlobs {
     let total = size;
     const openAt = async (offset: number, how: Redirects) =>
       registry.openBlob(access, digest, {
-        ...{ offset, size: total },
+        offset,
+        size: total,
         ...(range && range.end + 1 !== size ? { last: range.end } : {}),
         redirects: how,
         signal,
@@ -94,7 +95,10 @@ export function createRelayedBlobs(deps: RelayedBlobsDeps): RelayedBlobs {
       stallMs,
     });
     return {
-      ...{ kind: 'stream', size: total, source, way: 'relayed' },
+      kind: 'stream',
+      size: total,
+      source,
+      way: 'relayed',
       isVerified: verified.has(access.registry, digest),
       onVerified: () => verified.add(access.registry, digest),
     };

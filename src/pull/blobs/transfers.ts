@@ -45,8 +45,12 @@ export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfer
       source.destroy(new Error('no reader is left'));
     };
     const transfer = new Transfer({
-      ...{ ingest, digest, size, isKept },
-      ...{ onAbandoned, onOver: forget },
+      ingest,
+      digest,
+      size,
+      isKept,
+      onAbandoned,
+      onOver: forget,
     });
     transfer
       .run(source)

@@ -51,12 +51,16 @@ export function createOpenLayers({
       const problem = problemOf(descriptor, `layer ${at + 1}`);
       if (!owns?.(digest)) {
         return {
-          ...{ descriptor, problem, place: access.registry },
+          descriptor,
+          problem,
+          place: access.registry,
           open: signal => openWhole(registry, access, descriptor, signal),
         };
       }
       return {
-        ...{ descriptor, problem, place: here },
+        descriptor,
+        problem,
+        place: here,
         open: async () => {
           if ((await content.size(digest)) === size) return content.open(digest, 0, size - 1);
           throw new Fault(

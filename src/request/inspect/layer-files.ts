@@ -140,7 +140,9 @@ async function readContents(
       'unavailable',
       'The kept list of files is damaged, and is made again: try again',
       {
-        ...{ phase: 'store', cause: error, retryAfterSeconds: 1 },
+        phase: 'store',
+        cause: error,
+        retryAfterSeconds: 1,
       },
     );
   }
@@ -158,7 +160,7 @@ async function contentsOf(
   const isSearch = name !== '' || kind !== undefined;
   if (isSearch) {
     const found = await search(tree, name, kind, sort, wanted, signal);
-    return { ...{ root, index, names: [], directory: undefined }, ...found };
+    return { root, index, names: [], directory: undefined, ...found };
   }
   const directory = await tree.find(namesIn(path));
   if (!directory) {
@@ -170,9 +172,15 @@ async function contentsOf(
   const above = { names, address: addressText(names) };
   const { childCount: count } = directory;
   return {
-    ...{ root, index, directory, names, count, isCut: false },
+    root,
+    index,
+    directory,
+    names,
+    count,
+    isCut: false,
     rows: nodes.map(node => ({ node, directory: above })),
-    ...{ page: wanted, pages: Math.max(1, Math.ceil(count / rowsOfPage)) },
+    page: wanted,
+    pages: Math.max(1, Math.ceil(count / rowsOfPage)),
   };
 }
 

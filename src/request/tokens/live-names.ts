@@ -62,7 +62,9 @@ export async function listLiveNames(
     ) {
       names.push({
         id: nameIdOf(tokenHash),
-        ...{ createdAt, expiresAt, buildId: request.buildId },
+        createdAt,
+        expiresAt,
+        buildId: request.buildId,
         image: formatReference(request.image),
         digest: request.fixed?.served.digest,
         user: request.caller.user,

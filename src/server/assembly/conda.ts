@@ -35,7 +35,9 @@ export function createConda(
   const access = createChannelAccess({ channels, transport, guarded, retry });
   const { solve, repodata: repodataLimits } = config.conda;
   const repodata = createRepodataStore({
-    ...{ channels: access, space, log },
+    channels: access,
+    space,
+    log,
     directory: pathOf('conda/repodata'),
     freshMs: repodataLimits.fresh,
     timeoutMs: repodataLimits.timeout,
@@ -53,7 +55,10 @@ export function createConda(
   const limits = config.conda.packages;
   const threads = createLayerThreads(limits.threads);
   const kept = createKeptLayers({
-    ...{ content, cachedBlobs: rows.cachedBlobs, rows: rows.packageLayers, threads },
+    content,
+    cachedBlobs: rows.cachedBlobs,
+    rows: rows.packageLayers,
+    threads,
   });
   const fetchArchive = createArchiveFetch({ channels: access, content, limits });
   const layers = createPackageLayers({ content, kept, fetchArchive, limits, tally });

@@ -85,8 +85,10 @@ export function createContainers(
   const makeImage = createImageMaker(documents);
   const bases = createBaseResolver(registry, documents, keyOfAccess);
   const rights = createRightWatch({
-    ...{ registry, ownHost },
-    ...{ lifeMs: config.rightLife, graceMs: rightGraceMs },
+    registry,
+    ownHost,
+    lifeMs: config.rightLife,
+    graceMs: rightGraceMs,
   });
   const accessToBuilt = (
     image: Pick<Access, 'registry' | 'repository'>,
@@ -176,7 +178,10 @@ export function createContainers(
     // Checks only: the build makes and stores the image.
     makeImage: createImageMaker(glanced),
     takeContext: createTakeContext(layers, createUploadedContexts({ content, ...hosted, ownHost })),
-    ...{ rights, documents, findServedBase, servedBase },
+    rights,
+    documents,
+    findServedBase,
+    servedBase,
     isOfService,
   });
   const baseOf = createBaseFinder(bases);
@@ -184,7 +189,8 @@ export function createContainers(
   const { isCurrent } = state.rows;
   const tokens = createTokenRegistry(state.rows.requests, config.tokenLife, share, { isCurrent });
   const findServed = createFindServed({
-    ...{ tokens, ownHost },
+    tokens,
+    ownHost,
     servedPrefix: `${config.prefix}/`,
     isOpen: accessRules(config, publicUrl).pulls === 'open',
   });
@@ -192,7 +198,11 @@ export function createContainers(
     documents,
     makeImage,
     lookAtRight: createLookAtRight({
-      ...{ identities, accessToBuilt, builds, findServed, ownHost },
+      identities,
+      accessToBuilt,
+      builds,
+      findServed,
+      ownHost,
       watch: rights,
       lifeMs: config.rightLife,
       graceMs: rightGraceMs,
@@ -239,9 +249,21 @@ export function createContainers(
   const inspect = createInspect({ openInspected, registry, urlOf });
   const grantContexts = createGrantContexts({ tokens: hosted.tokens, share });
   return {
-    ...{ documents, building, tokens, findImage, openRequest, servedBases, blobParts },
-    ...{ accept, dryRun, inspect, openInspected, registry, grantContexts },
-    ...{ layerListings, openLayers },
+    documents,
+    building,
+    tokens,
+    findImage,
+    openRequest,
+    servedBases,
+    blobParts,
+    accept,
+    dryRun,
+    inspect,
+    openInspected,
+    registry,
+    grantContexts,
+    layerListings,
+    openLayers,
     awaitBuild: createAwaitBuild(building.builds, config.builds.pullWait),
   };
 }

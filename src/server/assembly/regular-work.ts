@@ -55,7 +55,9 @@ export function startRegularWork(
   const isSteady = createClockCheck(state.clock, log);
   /** Deletes old entries, unless the clock is unreliable. */
   const purge = (name: string, run: (signal: AbortSignal) => Promise<unknown>) => ({
-    ...{ name, everyMs: purgeMs, atStart: true },
+    name,
+    everyMs: purgeMs,
+    atStart: true,
     run: async (signal: AbortSignal) => {
       if (await isSteady()) await run(signal);
     },
@@ -74,7 +76,9 @@ export function startRegularWork(
       { name: 'check the account files', everyMs: accountsMs, run: accountFiles.look },
       { name: 'check the disk space', everyMs: lookMs, run: space.look },
       {
-        ...{ name: 'measure what takes the disk', everyMs: diskUseMs, atStart: true },
+        name: 'measure what takes the disk',
+        everyMs: diskUseMs,
+        atStart: true,
         run: state.diskUse.look,
       },
       {
@@ -99,7 +103,9 @@ export function startRegularWork(
       purge('delete finished builds and their logs', building.builds.purge),
       purge('delete the logs of unknown builds', building.builds.removeStrayLogs),
       {
-        ...{ name: 'delete the staged images of ended builds', everyMs: purgeMs, atStart: true },
+        name: 'delete the staged images of ended builds',
+        everyMs: purgeMs,
+        atStart: true,
         run: building.removeStagedImages,
       },
       purge('delete old build contexts', signal =>

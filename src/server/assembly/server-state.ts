@@ -90,8 +90,10 @@ export async function openState(
   await content.removeLeftovers(Number.POSITIVE_INFINITY, keptUploads);
   await removeSifLeftovers(pathOf('sif'));
   const listings = await openListingFiles({
-    ...{ directory: pathOf('listings'), space },
-    ...{ maxBytes: config.disk.listingBytes, keepMs: listingsKeptMs },
+    directory: pathOf('listings'),
+    space,
+    maxBytes: config.disk.listingBytes,
+    keepMs: listingsKeptMs,
   });
   const openAudit = (kind: AuditKind) =>
     rows.auditLog(err => log.error({ err }, 'cannot write the audit log: its entries wait'), kind);

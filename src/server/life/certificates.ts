@@ -29,7 +29,9 @@ function filesOf({ certificate, key, clientCa }: TlsSettings): string[] {
 function certificatesOf(files: readonly Buffer[]): Certificates {
   const [cert = Buffer.alloc(0), key, ca] = files;
   const options: SecureContextOptions = {
-    ...{ cert, key, minVersion: 'TLSv1.2' },
+    cert,
+    key,
+    minVersion: 'TLSv1.2',
     ...(ca ? { ca } : {}),
   };
   createSecureContext(options);

@@ -140,7 +140,9 @@ async function openTracing({ traces }: Pick<Config, 'traces'>, log: Logger): Pro
   // A server without a collector does not load the SDK.
   const { startTracing } = await import('../../tracing/open-telemetry.ts');
   tracing = startTracing({
-    ...{ endpoint: new URL(endpoint), share, version: readVersion().version },
+    endpoint: new URL(endpoint),
+    share,
+    version: readVersion().version,
     onFailure: err => log.warn({ err }, 'traces cannot be sent to the collector'),
   });
   useTracing(tracing);

@@ -51,7 +51,9 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   if (config.traces.endpoint) koa.use(traceRequests);
   koa.use(
     outermost({
-      ...{ log, publicUrl, trustedProxies: config.trustedProxies },
+      log,
+      publicUrl,
+      trustedProxies: config.trustedProxies,
       callers: createCallers(),
       observe: createObserver(metrics),
       tally: withMetrics(noTally, metrics),
@@ -111,7 +113,8 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
 /** Two replicas may disagree for a moment. Without this answer, they would send the request to each other. */
 function notLeading(): Fault {
   return new Fault('unavailable', 'This replica does not lead: try again in a moment', {
-    ...{ phase: 'request', retryAfterSeconds: 1 },
+    phase: 'request',
+    retryAfterSeconds: 1,
     headers: { [handedOnHeaders.proof]: 'follows' },
   });
 }

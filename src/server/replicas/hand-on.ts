@@ -78,8 +78,10 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     const isPlain = address.protocol === 'http:';
     const { promise: connected, resolve, reject } = Promise.withResolvers<void>();
     const out = (isPlain ? httpRequest : httpsRequest)({
-      ...{ hostname: address.hostname.replace(/^\[|\]$/g, ''), port: address.port },
-      ...{ method: request.method, path: request.url },
+      hostname: address.hostname.replace(/^\[|\]$/g, ''),
+      port: address.port,
+      method: request.method,
+      path: request.url,
       agent: isPlain ? agents.http : agents.https,
       headers: [...headersOf(request, address, proof), ...more],
     });
@@ -208,7 +210,8 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   };
 
   return {
-    ...{ send, ask },
+    send,
+    ask,
     answer: (request, response) =>
       leader.reach(
         address => exchange(address, request, response),

@@ -65,7 +65,8 @@ export async function startReplica(
     if (next) known.resolve(next);
   };
   const lock = awaitLead(database, {
-    ...{ onLeader, signal: closing.signal },
+    onLeader,
+    signal: closing.signal,
     onNews(news) {
       if (news !== 'taken') return logLock(log, news);
       log.error('another replica leads now: this one ends, and follows when it is started again');
@@ -87,7 +88,8 @@ export async function startReplica(
       void known.promise.then(onFollow);
       return Promise.race([lock.then(() => false), strange.promise, stopping.then(() => true)]);
     },
-    ...{ lock, lost: lost.promise },
+    lock,
+    lost: lost.promise,
     async lead() {
       await (await lock).announce({ address: address.href, keys: keys.name });
       leader.set(address);

@@ -160,7 +160,10 @@ export async function openContentDirectory(
     await arrive();
   };
   const homeWith = (promise: SpacePromise): Home => ({
-    ...{ pathOf, adopt, slabs, space: promise },
+    pathOf,
+    adopt,
+    slabs,
+    space: promise,
     enter: presence.enter,
     require: requireFile,
     sync: sync.file,

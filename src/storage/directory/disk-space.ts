@@ -80,8 +80,11 @@ export async function diskState(
   const freeBytes = bavail * bsize;
   const isLow = freeBytes < reserve * factor || (files > 0 && ffree < inodes * factor);
   return {
-    ...{ diskBytes: blocks * bsize, freeBytes, reserveBytes: Math.round(reserve) },
-    ...{ freeInodes: ffree, isLow },
+    diskBytes: blocks * bsize,
+    freeBytes,
+    reserveBytes: Math.round(reserve),
+    freeInodes: ffree,
+    isLow,
   };
 }
 

@@ -13,7 +13,9 @@ export async function openWhole(
 ): Promise<ByteSource> {
   const openAt = async (offset: number) => {
     const opened = await registry.openBlob(access, digest, {
-      ...{ offset, size, signal },
+      offset,
+      size,
+      signal,
       redirects: 'follow',
     });
     if (opened.kind === 'redirect') throw new Error('a redirect was not followed');

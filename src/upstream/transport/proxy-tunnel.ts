@@ -51,7 +51,9 @@ async function dialProxy(proxy: HttpProxy, timeoutMs: number): Promise<Socket> {
   const port = Number(url.port) || (isSecure ? 443 : 80);
   const socket = isSecure
     ? connectTls({
-        ...{ host, port, ALPNProtocols: ['http/1.1'] },
+        host,
+        port,
+        ALPNProtocols: ['http/1.1'],
         servername: isIP(host) === 0 ? host : '',
       })
     : connectTcp({ host, port });

@@ -50,14 +50,19 @@ export async function withPods<T>(
   const read = async (name: string) => await readFile(join(directory, name), 'utf8');
   const [token, ca, namespace] = await Promise.all(['token', 'ca.crt', 'namespace'].map(read));
   const dispatcher = new Agent({
-    ...{ connections: 1, headersTimeout: timeoutMs, bodyTimeout: timeoutMs },
-    ...{ connect: { ca, timeout: timeoutMs }, maxResponseSize: maxBytes },
+    connections: 1,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    connect: { ca, timeout: timeoutMs },
+    maxResponseSize: maxBytes,
   });
   const send: AskPods = async ({ method, name, query = {}, body }, signal) => {
     const pods = `/api/v1/namespaces/${namespace?.trim()}/pods`;
     const path = name === undefined ? pods : `${pods}/${encodeURIComponent(name)}`;
     const answer = await request(`${origin}${path}?${new URLSearchParams(query)}`, {
-      ...{ dispatcher, method, signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]) },
+      dispatcher,
+      method,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
       // A pod has much more than its metadata.
       headers: {
         authorization: `Bearer ${token?.trim()}`,

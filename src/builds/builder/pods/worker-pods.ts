@@ -117,7 +117,9 @@ export function createWorkerPods(
         if (!pod) return;
         const { name, uid } = pod.metadata;
         const body = {
-          ...{ apiVersion: 'v1', kind: 'DeleteOptions', gracePeriodSeconds: graceSeconds },
+          apiVersion: 'v1',
+          kind: 'DeleteOptions',
+          gracePeriodSeconds: graceSeconds,
           // Not the next pod of this name.
           preconditions: { uid },
         };

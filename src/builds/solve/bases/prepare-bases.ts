@@ -80,7 +80,8 @@ export function createPrepareBases(deps: PrepareBasesDeps): PrepareBases {
       let hasSaid = false;
       const image = {
         ...(served ?? { access, documents, owns: () => false }),
-        ...{ root, platforms: basePlatforms(recipe, name, deps.builderPlatforms()) },
+        root,
+        platforms: basePlatforms(recipe, name, deps.builderPlatforms()),
       };
       const verified = await verify(image, signal, () => {
         if (!hasSaid) log.write(`The image ${name} is new here: its layers are verified.\n`);

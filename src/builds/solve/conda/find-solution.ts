@@ -71,14 +71,19 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       const begin = performance.now();
       const image = { access: source, document, platform };
       const { virtualPackages, hasEnvironment } = await baseSystem(image, deps, {
-        ...{ cuda, log, signal },
+        cuda,
+        log,
+        signal,
       });
       const subdir = subdirOf(platform);
       const system = { subdir, virtualPackages };
       let packages: readonly CondaPackage[];
       try {
         packages = await findCondaPackages(native, system, deps, {
-          ...{ log, report, signal, isStranger },
+          log,
+          report,
+          signal,
+          isStranger,
         });
         deps.layers.check(packages);
       } catch (cause) {

@@ -57,7 +57,9 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
     const { native } = recipe;
     const { source, base, platforms } = await step('Solve the packages', ({ write, progress }) =>
       findSolution(recipe, rights, {
-        ...{ log: write, signal, isStranger: !isTrusted },
+        log: write,
+        signal,
+        isStranger: !isTrusted,
         report: now => progress(partLine({ kind: 'repodata', ...now })),
       }),
     );
@@ -128,8 +130,10 @@ function changeOf(made: readonly Made[], wanted: readonly string[]): ImageChange
   // Packages of one platform may have other variables than those of another one.
   return made.reduce<ImageChange>(
     (onTopOf, one) => ({
-      ...{ layers: one.layers, env: entriesOf(one, wanted) },
-      ...{ architecture: one.architecture, onTopOf },
+      layers: one.layers,
+      env: entriesOf(one, wanted),
+      architecture: one.architecture,
+      onTopOf,
     }),
     {},
   );
@@ -174,8 +178,11 @@ export function progressLines({ parts, ...all }: LayerProgress): string[] {
     ...parts.map(partLine),
     statusText({
       id: `${done} / ${total} packages`,
-      ...{ current: fetched, total: fetchedTotal, timeMs: Date.now() },
-      ...{ startedMs: undefined, completedMs: undefined },
+      current: fetched,
+      total: fetchedTotal,
+      timeMs: Date.now(),
+      startedMs: undefined,
+      completedMs: undefined,
     }),
   ];
 }
@@ -191,7 +198,10 @@ function partLine({ kind, name, bytes, totalBytes, tookMs, isDone }: Part): stri
   return statusText({
     // Names come from channels.
     id: `${kind} ${name.replace(/[^\x21-\x7e]+/g, '_')}`,
-    ...{ current: bytes, total: totalBytes, startedMs: now - tookMs, timeMs: now },
+    current: bytes,
+    total: totalBytes,
+    startedMs: now - tookMs,
+    timeMs: now,
     completedMs: isDone ? now : undefined,
   });
 }

@@ -90,7 +90,10 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
     const made = await baseOfSif(path, {
       name,
       architecture: parsePlatform(recipe.platforms[0] ?? '').architecture,
-      ...{ content: deps.content, limits, log: line => log.write(`${line}\n`), signal },
+      content: deps.content,
+      limits,
+      log: line => log.write(`${line}\n`),
+      signal,
     });
     const target = await rights.access(place);
     await documents.receive(target, made.config);
@@ -101,7 +104,9 @@ export function createStageSifBases(deps: StageSifBasesDeps): StageSifBases {
           generated: new Map([[made.config.digest, made.config]]),
         },
         added: [made.layer],
-        ...{ source: target, target, tag: called },
+        source: target,
+        target,
+        tag: called,
       },
       line => log.write(line),
       signal,

@@ -156,7 +156,9 @@ export async function contextFiles(
   const found: Found[] = [];
   try {
     for await (const file of walkTree(directoryTree(directory, { marksSpecial: true }), {
-      ...{ includes: [], follows: [], excludes },
+      includes: [],
+      follows: [],
+      excludes,
     })) {
       if (file.entry.isSpecial) throw special(directory, file.path);
       found.push(file);

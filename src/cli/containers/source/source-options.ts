@@ -213,7 +213,9 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
   const [mambaImage, baseImage, basePackages] = condaTexts.map(option => text(values, option));
   const commands = texts(values, 'command');
   const condaOpts = {
-    ...{ mambaImage, baseImage, basePackages },
+    mambaImage,
+    baseImage,
+    basePackages,
     ...(commands.length > 0 ? { commands } : {}),
   };
   return {

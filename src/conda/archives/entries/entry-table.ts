@@ -58,8 +58,16 @@ const keptBytes = 4 * 1024 * 1024;
 
 // Places of the members of a row. A link has the place of its target instead of a row and a mode.
 const at = {
-  ...{ kind: 0, flags: 1, mode: 2, nameStart: 4, nameLength: 8, content: 12 },
-  ...{ mtime: 16, size: 24, position: 32, digest: 40 },
+  kind: 0,
+  flags: 1,
+  mode: 2,
+  nameStart: 4,
+  nameLength: 8,
+  content: 12,
+  mtime: 16,
+  size: 24,
+  position: 32,
+  digest: 40,
 } as const;
 
 let spare: EntryTable | undefined;

@@ -50,7 +50,9 @@ export function writeCyclonedx(bill: Bill): string {
 function componentOf(it: BilledPackage): Component {
   const purl = purlOf(it);
   const component = new Component(ComponentType.Library, it.name, {
-    ...{ version: it.version, purl, bomRef: purl },
+    version: it.version,
+    purl,
+    bomRef: purl,
     ...(it.summary === undefined ? {} : { description: it.summary }),
   });
   if (it.md5 !== undefined) component.hashes.set(HashAlgorithm.MD5, it.md5);

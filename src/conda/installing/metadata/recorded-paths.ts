@@ -61,7 +61,8 @@ export class RecordedPaths implements Iterable<RecordedPath> {
     const { sha256, size, type, noLink, placeholder } = source.listed;
     if (source.kind === 'symlink') {
       return {
-        ...{ ...start, path_type: 'softlink' },
+        ...start,
+        path_type: 'softlink',
         ...recordedSums(sha256, hash('sha256', source.link, 'hex')),
         size_in_bytes: size ?? Buffer.byteLength(source.link),
       };
@@ -69,7 +70,8 @@ export class RecordedPaths implements Iterable<RecordedPath> {
     const written = note ?? source.content;
     const isLink = type === 'softlink';
     return {
-      ...{ ...start, path_type: type },
+      ...start,
+      path_type: type,
       ...(noLink ? { no_link: true } : {}),
       // Rattler does not look at what a copied link led to.
       ...recordedSums(sha256, isLink ? (sha256 ?? written.sha256) : written.sha256),

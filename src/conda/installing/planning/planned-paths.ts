@@ -161,7 +161,8 @@ export class PlannedPaths {
     const path = this.#entries.names.text(this.#nameOf(index));
     const isLost = (own & flags.lost) !== 0;
     const named = {
-      ...{ index, path },
+      index,
+      path,
       ...(isLost ? { originalPath: path.slice(this.#lostPrefix.length) } : {}),
     };
     if ((own & flags.script) !== 0) {

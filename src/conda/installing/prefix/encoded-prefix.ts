@@ -28,7 +28,8 @@ const encoders: readonly (readonly [string, number, (text: string) => Buffer])[]
 export function encodedPrefixes(placeholder: string, prefix: string): EncodedPrefix[] {
   if (placeholder === '') return [];
   return encoders.map(([encoding, unit, encode]) => ({
-    ...{ encoding, unit },
+    encoding,
+    unit,
     placeholder: encode(placeholder),
     prefix: encode(prefix),
   }));

@@ -37,7 +37,8 @@ export async function settleDisputes(
   const all = layers.map(
     (layer): Rival => ({
       name: layer.subject.package.name.toLowerCase(),
-      ...{ depends: [], isNoarch: layer.subject.package.subdir === 'noarch' },
+      depends: [],
+      isNoarch: layer.subject.package.subdir === 'noarch',
       pathHashes: layer.pathHashes ?? nothing,
     }),
   );

@@ -78,7 +78,9 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
       const sha256 = sums.sha256.digest('hex');
       checkDigest(wanted, received, sha256, sums.md5.digest('hex'));
       return {
-        ...{ path: scratch.path, size: received, sha256 },
+        path: scratch.path,
+        size: received,
+        sha256,
         [Symbol.asyncDispose]: () => scratch[Symbol.asyncDispose](),
       };
     } catch (error) {
@@ -130,8 +132,11 @@ function whole(
     return { source: body, offset: status === 206 && start !== undefined ? Number(start) : 0 };
   };
   return resumingSource({
-    ...{ first: { source: first.body, offset: 0 }, start: 0, end: size - 1 },
-    ...{ reopen, stallMs },
+    first: { source: first.body, offset: 0 },
+    start: 0,
+    end: size - 1,
+    reopen,
+    stallMs,
   });
 }
 
@@ -183,7 +188,8 @@ function failedFetch(wanted: CondaPackage, error: unknown): unknown {
   const why = reasonOf(error);
   const kind = error instanceof Fault && error.kind === 'denied' ? 'denied' : 'bad-request';
   return new Fault(kind, `${wanted.fileName} could not be fetched from ${placeOf(wanted)}${why}`, {
-    ...{ phase: 'layer', cause: error },
+    phase: 'layer',
+    cause: error,
   });
 }
 

@@ -42,6 +42,7 @@ export function createJoiner(
 
 function goneMeanwhile(): Fault {
   return new Fault('unavailable', 'The layer of a package is damaged or gone: try again', {
-    ...{ phase: 'layer', retryAfterSeconds: 1 },
+    phase: 'layer',
+    retryAfterSeconds: 1,
   });
 }

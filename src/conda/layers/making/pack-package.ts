@@ -38,7 +38,8 @@ export async function packPackage(
   });
   const tarDigest = output.end();
   return {
-    ...{ tarDigest, tarBytes: output.tarBytes },
+    tarDigest,
+    tarBytes: output.tarBytes,
     about: {
       facts: JSON.stringify(factsFrom(installed)),
       pathHashes: paths.hashes(),

@@ -26,8 +26,11 @@ export function factsFrom({
   linkScripts,
 }: InstalledPackage): PackageFacts {
   return {
-    ...{ index: membersOf(index, indexMembers), about: membersOf(about, aboutMembers) },
-    ...{ sums, variables, linkScripts },
+    index: membersOf(index, indexMembers),
+    about: membersOf(about, aboutMembers),
+    sums,
+    variables,
+    linkScripts,
   };
 }
 

@@ -36,7 +36,9 @@ export function wantedChannels(
   const wanted = [...named, ...pinned].flatMap(({ written, askedBy }) => {
     const { subdirs } = readWrittenChannel(written);
     return channels.channelsOf(written).map(({ name, url }) => ({
-      ...{ name, url, askedBy },
+      name,
+      url,
+      askedBy,
       subdirs: [wish.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
       hidden: pins.filter(({ urls }) => !urls.includes(url)).map(pin => pin.name),
     }));
@@ -81,7 +83,8 @@ function withAsker(error: unknown, { askedBy }: WantedChannel): unknown {
   if (!(error instanceof ChannelFault) || askedBy === undefined) return error;
   const { message, answered, phase, cause } = error;
   return new ChannelFault(`${message}. The package ${askedBy} asks for this channel`, answered, {
-    ...{ askedBy, cause },
+    askedBy,
+    cause,
     ...(phase === undefined ? {} : { phase }),
   });
 }

@@ -65,7 +65,10 @@ function solutionAnswer({ platforms, builderReason }: Solution) {
     platforms: platforms.map(({ platform, packages }) => ({
       platform,
       packages: packages.map(({ name, version, build, url, size, isHere }) => ({
-        ...{ name, version, build, url },
+        name,
+        version,
+        build,
+        url,
         ...(size === undefined ? {} : { size }),
         cached: isHere,
       })),
@@ -170,16 +173,22 @@ export function describeRequest(request: ContainerRequest, build: BuildRow | und
     ...wanted,
   };
   return {
-    ...{ id: token, token, expiration },
+    id: token,
+    token,
+    expiration,
     request: {
       ...about,
       ...(timestamp === undefined ? {} : { timestamp }),
       creationTime: created,
     },
     ...(buildId === undefined ? {} : { buildId, build: { buildId, ...made, ...wanted } }),
-    ...{ source, served },
-    ...{ ...about, ...made, timestamp: timestamp ?? created },
-    ...{ sourceImage: source.image, sourceDigest: source.digest },
+    source,
+    served,
+    ...about,
+    ...made,
+    timestamp: timestamp ?? created,
+    sourceImage: source.image,
+    sourceDigest: source.digest,
     ...withServedAliases(served),
   };
 }

@@ -176,7 +176,8 @@ async function userOfCaller(
 function shown(name: LiveName, isForAll: boolean) {
   const { id, image, digest, buildId, user, createdAt, expiresAt } = name;
   return {
-    ...{ id, image },
+    id,
+    image,
     ...(digest === undefined ? {} : { digest }),
     ...(buildId === undefined ? {} : { buildId }),
     ...(isForAll && user !== undefined ? { user } : {}),

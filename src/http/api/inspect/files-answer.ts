@@ -89,7 +89,9 @@ export function filesAnswer(known: LayerFiles): FilesAnswer {
   const { layers } = chosen.manifest;
   const layerWaste = waste?.layers[at];
   return {
-    ...{ digest: layers[at]?.digest ?? '', number: at + 1, layers: layers.length },
+    digest: layers[at]?.digest ?? '',
+    number: at + 1,
+    layers: layers.length,
     state: progress ? 'reading' : failure === undefined ? 'complete' : 'incomplete',
     ...(failure === undefined ? {} : { reason: failure }),
     ...(progress
@@ -110,7 +112,10 @@ export function filesAnswer(known: LayerFiles): FilesAnswer {
 function contentsAnswer(contents: LayerContents, isCompared: boolean) {
   const { root, index, rows, count, isCut, page, pages } = contents;
   return {
-    ...{ bytes: root.bytes, count, page, pages },
+    bytes: root.bytes,
+    count,
+    page,
+    pages,
     ...(isCut ? { isCut: true as const } : {}),
     files: rows.map(row => fileAnswer(row, isCompared)),
     privileged: index.privileged.map(keyAddress),

@@ -108,8 +108,10 @@ export const inspectRoutes = [
     async run({ ctx, body, caller, query }, { credentialsOf, ...deps }: InspectDeps) {
       const { wait = 0, platform, name, ...asked } = query;
       const question = {
-        ...{ ...asked, image: body.containerImage },
-        ...{ platform: platform?.trim() || undefined, name: name?.trim() || undefined },
+        ...asked,
+        image: body.containerImage,
+        platform: platform?.trim() || undefined,
+        name: name?.trim() || undefined,
       };
       const { user, network, address, grant } = caller;
       const files = await layerFiles(

@@ -42,7 +42,8 @@ export function findWaste(count: number, events: Iterable<LayerEvent>): ImageWas
   const bytesOf = ({ bytes }: WastedPath) => bytes;
   const top = new TopList(mostOfImage, bytesOf);
   const layers = Array.from({ length: count }, () => ({
-    ...{ bytes: 0, wasted: 0 },
+    bytes: 0,
+    wasted: 0,
     top: new TopList(mostOfLayer, bytesOf),
   }));
   let path: WastedPath | undefined;
@@ -67,7 +68,9 @@ export function findWaste(count: number, events: Iterable<LayerEvent>): ImageWas
   if (path) top.add({ ...path, key: path.key.slice(0, mostKey) });
   const sum = (one: 'bytes' | 'wasted') => layers.reduce((all, layer) => all + layer[one], 0);
   return {
-    ...{ bytes: sum('bytes'), wasted: sum('wasted'), top: top.take() },
+    bytes: sum('bytes'),
+    wasted: sum('wasted'),
+    top: top.take(),
     layers: layers.map(layer => ({ ...layer, top: layer.top.take() })),
   };
 }

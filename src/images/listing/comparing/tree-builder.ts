@@ -125,9 +125,20 @@ export function buildTree(
 
 function newNode(name: string, kind: ListedEntry['kind']): BuiltNode {
   return {
-    ...{ name, kind, change: 'kept', isImplicit: false, hasCapabilities: false },
-    ...{ mode: 0, uid: 0, gid: 0, link: '', before: undefined },
-    ...{ bytes: 0, files: 0, goneFiles: 0, goneBytes: 0 },
+    name,
+    kind,
+    change: 'kept',
+    isImplicit: false,
+    hasCapabilities: false,
+    mode: 0,
+    uid: 0,
+    gid: 0,
+    link: '',
+    before: undefined,
+    bytes: 0,
+    files: 0,
+    goneFiles: 0,
+    goneBytes: 0,
     counts: { added: 0, changed: 0, attributes: 0, again: 0, removed: 0 },
     children: [],
   };

@@ -83,8 +83,13 @@ export class EntryCollector implements TarVisitor {
     const target = link.slice(0, mostLinkBytes);
     this.#countNames(target.length);
     return this.#set({
-      ...{ key, kind, mode, size, hash: '' },
-      ...{ uid: owner?.uid ?? 0, gid: owner?.gid ?? 0 },
+      key,
+      kind,
+      mode,
+      size,
+      hash: '',
+      uid: owner?.uid ?? 0,
+      gid: owner?.gid ?? 0,
       // A part of a string would keep the whole string in memory.
       link: Buffer.from(target, 'latin1').toString('latin1'),
       hasCapabilities: hasCapabilities === true,
@@ -126,8 +131,16 @@ export class EntryCollector implements TarVisitor {
 }
 
 const nothing = {
-  ...{ mode: 0, uid: 0, gid: 0, size: 0, link: '', hash: '', twice: 0 },
-  ...{ hides: false, hasCapabilities: false, isImplicit: false },
+  mode: 0,
+  uid: 0,
+  gid: 0,
+  size: 0,
+  link: '',
+  hash: '',
+  twice: 0,
+  hides: false,
+  hasCapabilities: false,
+  isImplicit: false,
 };
 
 function tooLarge(problem: string): Fault {

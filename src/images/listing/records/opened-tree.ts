@@ -243,6 +243,7 @@ async function readIndex(file: PagedFile): Promise<TreeIndex> {
 
 function tooManySearches(): Fault {
   return new Fault('unavailable', 'The server is searching many layers: try again in a minute', {
-    ...{ phase: 'limit', retryAfterSeconds: 60 },
+    phase: 'limit',
+    retryAfterSeconds: 60,
   });
 }

@@ -135,7 +135,10 @@ export function readNode(reader: RecordReader, number: number): StoredNode {
   const hasBefore = ((packed >> 6) & 4) !== 0;
   const change: LayerChange = layerChanges[(packed >> 3) & 7] ?? 'kept';
   return {
-    ...{ number, name, change, kind: kindOfNumber(packed & 7) },
+    number,
+    name,
+    change,
+    kind: kindOfNumber(packed & 7),
     isImplicit: ((packed >> 6) & 1) !== 0,
     hasCapabilities: ((packed >> 6) & 2) !== 0,
     parent: next(),

@@ -75,13 +75,16 @@ export async function baseOfSif(path: string, options: BaseOptions): Promise<Bas
   if (notes.leftOut > 0) log(`left out ${notes.leftOut} devices, sockets and names like .wh.*`);
   const created = new Date(squashfs.time * 1000).toISOString();
   const config = json(mediaTypes.ociConfig, {
-    ...{ created, architecture, os: 'linux' },
+    created,
+    architecture,
+    os: 'linux',
     config: { Labels: labelsIn(notes.labels) },
     rootfs: { type: 'layers', diff_ids: [diffId] },
     history: [{ created, created_by: 'Singularity image' }],
   });
   const manifest = json(mediaTypes.ociManifest, {
-    ...{ schemaVersion: 2, mediaType: mediaTypes.ociManifest },
+    schemaVersion: 2,
+    mediaType: mediaTypes.ociManifest,
     config: { mediaType: config.mediaType, digest: config.digest, size: config.bytes.length },
     layers: [{ mediaType: layerType, ...layer }],
   });

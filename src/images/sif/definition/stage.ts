@@ -82,7 +82,8 @@ export function stageInstructions(
     ...(isShellless ? plain.stages : []),
     ...(apps ? [apps.stage] : []),
     scriptStage(scripts, {
-      ...{ setup, post },
+      setup,
+      post,
       copies: !isEmpty && !isShellless && all.some(({ lines }) => lines.length > 0),
       test: test && scriptFile(test),
       environment: scriptOf(stage, 'environment')?.text,

@@ -197,7 +197,12 @@ export function touch(node: TreeNode, layer: number): void {
 }
 
 const nothing = {
-  ...{ size: 0, layer: 0, entry: 0, bytes: undefined, target: '', device: undefined },
+  size: 0,
+  layer: 0,
+  entry: 0,
+  bytes: undefined,
+  target: '',
+  device: undefined,
 };
 
 function nodeOf(

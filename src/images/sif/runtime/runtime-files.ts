@@ -156,8 +156,11 @@ function textsOf(wish: RuntimeWish): RuntimeTexts {
       ...(test === undefined ? {} : { test }),
     },
     labels: runtimeLabels({
-      ...{ image: labels, written: writtenLabels(kept.labels), definition },
-      ...{ architecture, createdAt },
+      image: labels,
+      written: writtenLabels(kept.labels),
+      definition,
+      architecture,
+      createdAt,
     }),
     // `apptainer build` also keeps the help text of the base.
     help: base.help ?? definition.help,

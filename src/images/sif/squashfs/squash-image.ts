@@ -58,9 +58,18 @@ export async function squashImage(
   // Space for the bytes written before the first check of the file size.
   space.expect(Math.min(tarBytes, measureEvery));
   const squasher = startMksquashfs({
-    ...{ command: options.mksquashfs, processors: options.processors, directory, output, offset },
-    ...{ rootMode: tree.root.inode.mode, time: newest, hasAttributes, stallMs },
-    ...{ compression, isCompressed: isCompressible(layers), mergesDuplicates },
+    command: options.mksquashfs,
+    processors: options.processors,
+    directory,
+    output,
+    offset,
+    rootMode: tree.root.inode.mode,
+    time: newest,
+    hasAttributes,
+    stallMs,
+    compression,
+    isCompressed: isCompressible(layers),
+    mergesDuplicates,
   });
   const stop = () => void squasher.stop();
   signal.addEventListener('abort', stop);

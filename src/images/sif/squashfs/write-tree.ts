@@ -107,7 +107,11 @@ function entryOf(node: TreeNode): Buffer[] {
 function headerOf(node: TreeNode): Buffer {
   const { kind, mode, mtime, size, target, device, attributes } = node.inode;
   const common = {
-    ...{ path: pathOf(node), mode, mtime, size, link: target },
+    path: pathOf(node),
+    mode,
+    mtime,
+    size,
+    link: target,
     ...(attributes ? { attributes } : {}),
   };
   if (device === undefined) return tarHeader({ ...common, kind });
@@ -120,7 +124,12 @@ function headerOf(node: TreeNode): Buffer {
 function linkTo(node: TreeNode, link: TreeNode): Buffer {
   const { mode, mtime } = node.inode;
   return tarHeader({
-    ...{ path: pathOf(link), kind: 'link', mode, mtime, size: 0, link: pathOf(node) },
+    path: pathOf(link),
+    kind: 'link',
+    mode,
+    mtime,
+    size: 0,
+    link: pathOf(node),
   });
 }
 

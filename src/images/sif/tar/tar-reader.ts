@@ -166,7 +166,13 @@ export class TarReader {
     const mtime = mtimeOf(header, pax);
     const attributes = attributesOf(pax);
     this.#isWanted = this.#visitor.entry({
-      ...{ path, kind, mode, mtime, size, link, ...device },
+      path,
+      kind,
+      mode,
+      mtime,
+      size,
+      link,
+      ...device,
       ...(attributes.length > 0 ? { attributes } : {}),
       ...(holes ? { isSparse: true } : {}),
       ...(owner ? rightsOf(owner, pax) : {}),

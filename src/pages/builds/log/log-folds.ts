@@ -37,7 +37,8 @@ export async function foldsOf(
     if (isOpen) left -= 1;
     const from = Math.max(0, total - linesAtOnce);
     folds.push({
-      ...{ step, total },
+      step,
+      total,
       lines: isOpen ? ((await lines?.read(from, total, number)) ?? []) : undefined,
     });
   }
@@ -53,8 +54,13 @@ export function foldsPart(
   const open = folds.filter(({ lines }) => lines).length;
   const nameOf = stepNames(folds.map(({ step }) => step));
   const empty: ShownStep = {
-    ...{ number: 0, name: '', state: 'running', startedAt: undefined, endedAt: undefined },
-    ...{ spentMs: undefined, error: undefined },
+    number: 0,
+    name: '',
+    state: 'running',
+    startedAt: undefined,
+    endedAt: undefined,
+    spentMs: undefined,
+    error: undefined,
   };
   return html`${folds.length === 0 && html`<p class="minor">No step has lines.</p>`}
 <div id="folds" data-build="${id}"${!isOver && html` data-live`}>${folds.map(fold => foldPart(id, fold, nameOf, 1 / open))}</div>

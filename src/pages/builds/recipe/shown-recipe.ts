@@ -113,7 +113,9 @@ function dockerfileLines(text: string, course: Course): readonly RecipeLine[] {
   return lines.map((line, at) => {
     const step = steps.get(at + 1);
     return {
-      ...{ text: line, step, layerBytes: sizes.get(at + 1) },
+      text: line,
+      step,
+      layerBytes: sizes.get(at + 1),
       isFailed: failed === undefined ? step?.state === 'failed' : Number(failed) === at + 1,
     };
   });
@@ -152,7 +154,10 @@ function layerSizes(
 }
 
 const plainLine = (text: string): RecipeLine => ({
-  ...{ text, isFailed: false, step: undefined, layerBytes: undefined },
+  text,
+  isFailed: false,
+  step: undefined,
+  layerBytes: undefined,
 });
 
 const definition = recipeKindNamed('definition');
@@ -260,7 +265,8 @@ function placesOf(instructions: readonly Instruction[]): readonly InstructionPla
   return numbered.map(({ instruction, stage, stageName, step }) => {
     const own = stageName ?? (names.length === 1 ? '' : `stage-${stage}`);
     return {
-      ...{ name: instruction.name, line: instruction.line },
+      name: instruction.name,
+      line: instruction.line,
       isInLastStage: stage === names.length - 1,
       key: `${own} ${step}/${totals[stage]} ${instruction.name}`,
     };

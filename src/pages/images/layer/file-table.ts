@@ -26,7 +26,8 @@ const changes: Readonly<
     about: 'It replaces a file with other content in a layer below.',
   },
   attributes: {
-    ...{ name: 'mode or owner', mark: '±' },
+    name: 'mode or owner',
+    mark: '±',
     about:
       'The content is that of a layer below, and is stored again. Mode, owner or capabilities differ.',
   },

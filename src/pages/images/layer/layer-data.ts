@@ -34,7 +34,9 @@ export async function layerData(
   const view = await viewImage(chosen);
   const layer = view.layers[at] as LayerView;
   return {
-    ...{ address, layer, ...files },
+    address,
+    layer,
+    ...files,
     digests: chosen.manifest.layers.map(({ digest }) => digest),
     createdBy: view.history.find(step => step.layer === layer.number)?.createdBy ?? '',
   };

@@ -45,8 +45,11 @@ export const layerPages = [
         return { location: `${inspectPath}${search}` };
       }
       const address = {
-        ...{ image: image.trim(), platform: platform?.trim() || undefined, layer },
-        ...{ ...shown, name: shown.name?.trim() || undefined },
+        image: image.trim(),
+        platform: platform?.trim() || undefined,
+        layer,
+        ...shown,
+        name: shown.name?.trim() || undefined,
       };
       const { user, network, address: ip, grant } = viewer.caller;
       const caller = user ?? network ?? ip;

@@ -32,7 +32,9 @@ export function createPulls(
       content,
       registry,
       ...blobParts,
-      ...{ modeOf, ownHost, tally },
+      modeOf,
+      ownHost,
+      tally,
     }),
     meter: createPullMeter({
       counter: createPullCounter(),

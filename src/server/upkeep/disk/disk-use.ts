@@ -85,8 +85,11 @@ export function createDiskUseWatch({ directory, content, rows }: DiskUseDeps): D
         (kind): DiskFigure => ({ content: kind, ...(sums.get(kind) ?? none) }),
       );
       last = {
-        ...{ at: Date.now(), tookMs: performance.now() - began, figures },
-        ...{ diskBytes: blocks * bsize, freeBytes: bavail * bsize },
+        at: Date.now(),
+        tookMs: performance.now() - began,
+        figures,
+        diskBytes: blocks * bsize,
+        freeBytes: bavail * bsize,
       };
     },
   };

@@ -162,7 +162,10 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       const part: CompletedPart = { PartNumber, ChecksumSHA256: sha256Of(bytes) };
       sent.push(part);
       const command = new sdk.UploadPartCommand({
-        ...{ ...own(key), UploadId, PartNumber, Body: bytes },
+        ...own(key),
+        UploadId,
+        PartNumber,
+        Body: bytes,
         ChecksumSHA256: part.ChecksumSHA256,
       });
       sending = client.send(command, inTime(sendMs)).then(({ ETag }) => {
@@ -255,7 +258,9 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       let ContinuationToken: string | undefined;
       do {
         const command = new sdk.ListObjectsV2Command({
-          ...{ Bucket, Prefix: pathOf(below), ContinuationToken },
+          Bucket,
+          Prefix: pathOf(below),
+          ContinuationToken,
           ...(after === undefined ? {} : { StartAfter: pathOf(after) }),
         });
         const page = await client.send(command, inTime()).catch(orFault);
@@ -272,7 +277,8 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
       let from: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } = {};
       for (;;) {
         const command = new sdk.ListMultipartUploadsCommand({
-          ...{ Bucket, Prefix: pathOf('blobs/') },
+          Bucket,
+          Prefix: pathOf('blobs/'),
           ...from,
         });
         const page = await client.send(command, inTime()).catch(orRefusal);

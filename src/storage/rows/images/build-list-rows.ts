@@ -64,7 +64,8 @@ export function createBuildListStore(database: RowDatabase): BuildListStore {
     async list(query) {
       const { owner, succeeded, before, limit } = query;
       const given = {
-        ...{ before, limit },
+        before,
+        limit,
         ...(owner === undefined ? {} : { owner }),
         ...(typeof succeeded === 'boolean' ? { result: Number(succeeded) } : {}),
       };

@@ -168,7 +168,8 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     if (isServer) {
       // The schema stays as it is while another server works with it.
       lock ??= await takeServerLock(() => lockClient(url, 'sluice'), {
-        ...{ patienceMs: defaultPatienceMs, onNews: onLock },
+        patienceMs: defaultPatienceMs,
+        onNews: onLock,
       });
     }
     const client = await connect();

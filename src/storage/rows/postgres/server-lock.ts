@@ -239,7 +239,9 @@ export function awaitLead(
 ): Promise<ServerLock> {
   return takeServerLock(() => lockClient(url, 'sluice replica'), {
     patienceMs: Number.POSITIVE_INFINITY,
-    ...{ onNews, onOutage, signal },
+    onNews,
+    onOutage,
+    signal,
     whileWaiting: async client => onLeader(await readLeader(client)),
   });
 }

@@ -114,7 +114,9 @@ function filesOf(app: string, runtime: AppRuntime): readonly string[] {
   const programs = {
     'env/01-base.sh': appBase(app),
     'env/90-environment.sh': environment,
-    ...{ runscript, startscript, test },
+    runscript,
+    startscript,
+    test,
   };
   const texts = { 'runscript.help': help, 'labels.json': JSON.stringify(labels, undefined, '\t') };
   return [

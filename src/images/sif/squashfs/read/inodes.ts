@@ -71,7 +71,11 @@ export function readInode(
     uid: head.readUInt16LE(4),
     gid: head.readUInt16LE(6),
     mtime: head.readUInt32LE(8),
-    ...{ links: 1, attributes: undefined, size: 0, target: '', content: undefined },
+    links: 1,
+    attributes: undefined,
+    size: 0,
+    target: '',
+    content: undefined,
     list: { block: 0, offset: 0 },
   };
   const word = () => cursor.take(4).readUInt32LE();

@@ -63,7 +63,13 @@ export function readSuperblock(bytes: Buffer, available: number): Superblock {
   };
   const required = (at: number) => place(at) ?? brokenSif('its squashfs has no files');
   return {
-    ...{ time, blockSize, compressor, fragmentCount, idCount, size, rootInode },
+    time,
+    blockSize,
+    compressor,
+    fragmentCount,
+    idCount,
+    size,
+    rootInode,
     idTable: required(48),
     attributeTable: place(56),
     inodeTable: required(64),
