@@ -22,6 +22,7 @@ case ${1:-create} in
     fi
     pg_restore --dbname="$PGDATABASE" --no-owner --exit-on-error --single-transaction /backup/rows.dump
     tar --extract --xattrs --same-owner --file=/backup/content.tar
+    sync
     ;;
   *)
     echo "Unknown command '$1': use create or restore" >&2

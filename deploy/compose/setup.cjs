@@ -1,18 +1,39 @@
-/** Creates the keys that all replicas share, and the bucket, unless they exist. Runs in the image of Sluice, as root. */
+/**
+ * Creates the keys that all replicas share, and the bucket, unless they exist, and has the kernel write the files of the
+ * object store at once. Runs in the image of Sluice, as root.
+ */
+const { spawnSync } = require('node:child_process');
 const { randomBytes } = require('node:crypto');
 const { chownSync, existsSync, renameSync, writeFileSync } = require('node:fs');
 const { createRequire } = require('node:module');
 const { join } = require('node:path');
-
-const { CreateBucketCommand, HeadBucketCommand, S3Client } =
-  createRequire('/sluice/package.json')('@aws-sdk/client-s3');
 
 const folder = '/etc/sluice/keys';
 const names = ['secrets.key', 'registry-token.key'];
 // The user of the image.
 const owner = 1000;
 
+/**
+ * Has the kernel write each change in a directory to the disk before it is confirmed: the object store does not flush
+ * files, and would lose content that a client was told is stored. New files and folders inherit that. Throws where the file system
+ * cannot do it.
+ */
+function makeSynchronous(path) {
+  const flags = spawnSync('lsattr', ['-d', path], { encoding: 'utf8' });
+  if (flags.status === 0 && flags.stdout.split(' ')[0].includes('S')) return;
+  const { status, stderr, error } = spawnSync('chattr', ['-R', '+S', path], { encoding: 'utf8' });
+  if (status === 0) return;
+  throw new Error(
+    `the file system of the volume 'store' cannot write files at once (${(error?.message ?? stderr).trim().split('\n')[0]}). ` +
+      'A power cut would lose content that was stored. Use ext4, XFS or Btrfs for the volumes of Docker; to accept the loss, ' +
+      'set SLUICE_STORE_SYNC=off in .env',
+  );
+}
+
 async function setUp() {
+  if (process.env.SLUICE_STORE_SYNC !== 'off') makeSynchronous('/store');
+  const { CreateBucketCommand, HeadBucketCommand, S3Client } =
+    createRequire('/sluice/package.json')('@aws-sdk/client-s3');
   const Bucket = new URL(process.env.SLUICE_CONTENT).host;
   const endpoint = process.env.SLUICE_S3_ENDPOINT;
   const client = new S3Client({ endpoint, forcePathStyle: true });
@@ -40,7 +61,11 @@ async function setUp() {
   if (!isOld) await client.send(new CreateBucketCommand({ Bucket }));
 }
 
-setUp().catch(error => {
-  console.error(`Cannot set up the site: ${error.message}`);
-  process.exitCode = 1;
-});
+module.exports = { makeSynchronous };
+
+if (require.main === module) {
+  setUp().catch(error => {
+    console.error(`Cannot set up the site: ${error.message}`);
+    process.exitCode = 1;
+  });
+}

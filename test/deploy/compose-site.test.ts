@@ -118,6 +118,14 @@ suite('deploy/compose', () => {
     assert.equal(assertSuccess(await site.docker.run(targetImage)), 'hello\n');
   });
 
+  test('the files of the object store are written to the disk at once', async () => {
+    const command = ['--entrypoint', 'lsattr', '--volume', 'sluice-site_store:/store', 'sluice'];
+    const { stdout } = await site.docker.docker(['run', '--rm', ...command, '-R', '/store']);
+    const files = stdout.split('\n').filter(line => /^[-a-zA-Z]+ \//.test(line));
+    assert.ok(files.length > 5, stdout);
+    for (const file of files) assert.match(file, /^[^ ]*S/);
+  });
+
   test('both workers build, and what they build is pulled', async () => {
     const wait = `until wget -q -O /dev/null http://${publicAddress}:${servicePort}/both; do sleep 0.1; done`;
     const logs = await Promise.all(

@@ -20,17 +20,22 @@ export interface ObjectStore extends AsyncDisposable {
   kill(): Promise<void>;
 }
 
+export interface ObjectStoreOptions {
+  /** The directory of its data, which remains. Default: a temporary one. */
+  readonly place?: string;
+}
+
 const credentials = { accessKeyId: 'tester', secretAccessKey: 'sesame-for-the-store' };
 
-/** Starts the object store on a free port of 127.0.0.1, with its data in a temporary directory. */
-export async function startObjectStore(): Promise<ObjectStore> {
+/** Starts the object store on a free port of 127.0.0.1. */
+export async function startObjectStore({ place }: ObjectStoreOptions = {}): Promise<ObjectStore> {
   const program = requireObjectStore();
   const directory = await makeTempDir('object-store');
   const host = `127.0.0.1:${await freePort()}`;
   const url = `http://${host}`;
   const launch = async (): Promise<Daemon> => {
     const options = ['--port', host, '--keep-alive', '--quiet', '--region', 'us-east-1'];
-    const started = startDaemon(program, [...options, 'posix', directory.path], {
+    const started = startDaemon(program, [...options, 'posix', place ?? directory.path], {
       env: {
         ROOT_ACCESS_KEY: credentials.accessKeyId,
         ROOT_SECRET_KEY: credentials.secretAccessKey,
