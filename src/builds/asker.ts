@@ -1,4 +1,5 @@
 import type { SealedGrant } from '../platform/identities.ts';
+import type { ShownBases } from './solve/bases/base-check.ts';
 
 /** What a build must not store. */
 export interface Secrets {
@@ -33,6 +34,8 @@ export interface Asker {
   readonly grant: SealedGrant | undefined;
   /** Secrets of the build; kept in memory only. Undefined for none. */
   readonly secrets?: Secrets | undefined;
+  /** The base images that registries have just shown to this caller. */
+  readonly shown?: ShownBases | undefined;
   /**
    * Called before a new build of this caller begins; an exception prevents the build. The returned function is
    * called when the build fails because of the service itself.

@@ -27,12 +27,27 @@ import { keptDocument, keptNames } from './solve/conda/kept-documents.ts';
 
 export type Cancellation = 'cancelled' | 'others-wait' | 'over';
 
+/** The image of a plan as its asker sees it, for a request that follows. */
+export interface Sought {
+  /** The newest build of the image before the registry was asked. */
+  readonly seen: BuildRow | undefined;
+  /** Undefined for a name without an image, and for a build that must run. */
+  readonly found: Pick<Descriptor, 'digest' | 'mediaType'> | undefined;
+}
+
 export interface Builds {
+  /**
+   * Looks for the image of a plan. The caller may see the result only after the checks of its other rights, which can run
+   * meanwhile. Rejects with a {@link Fault}.
+   */
+  seek(plan: BuildPlan, asker: Pick<Asker, 'owner' | 'scope' | 'grant'>): Promise<Sought>;
   /**
    * Returns the build of a plan: a finished one, a running one, or a new one. Throws {@link Fault}, and the exceptions
    * of the asker's `onBegin`.
+   *
+   * @param sought the result of {@link seek}
    */
-  request(plan: BuildPlan, asker: Asker): Promise<BuildTicket>;
+  request(plan: BuildPlan, asker: Asker, sought?: Promise<Sought>): Promise<BuildTicket>;
   /** Returns the build with this id. Throws {@link Fault} (404). */
   get(id: string): Promise<BuildRow>;
   /** Returns a document about the packages of an image. Throws {@link Fault} (404) for a build that has none. */
@@ -89,10 +104,7 @@ export interface BuildsDeps extends BuildRunsDeps {
   readonly store: BuildStore;
   readonly logs: BuildLogs;
   /** Returns the image that a name refers to, as the asker sees it; undefined for a name that does not exist. */
-  readonly find: (
-    target: string,
-    grant: SealedGrant | undefined,
-  ) => Promise<Pick<Descriptor, 'digest' | 'mediaType'> | undefined>;
+  readonly find: (target: string, grant: SealedGrant | undefined) => Promise<Sought['found']>;
   /** Throws a {@link Fault} for a build that cannot succeed: no builder, or no right to push. */
   readonly admit: (
     plan: BuildPlan,
@@ -117,7 +129,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
   const runs = createBuildRuns({ ...deps, limitsOf });
   const { active } = runs;
-  const looking = new Map<string, Promise<BuildTicket | undefined>>();
+  const seeking = new Map<string, Promise<Sought>>();
   const inTurn = createTargetTurns();
   /** Askers whose builds are being inserted. */
   const entering = new Set<Asker>();
@@ -152,8 +164,11 @@ export function createBuilds(deps: BuildsDeps): Builds {
    * Returns the image, or a failure of the same owner that is too recent to try again; undefined for neither. Failures
    * of other owners do not count: they may come from their credentials, their time limit, or a cancellation.
    */
-  const look = async (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
-    const found = await deps.find(target, asker.grant);
+  const ticketFor = async (
+    target: string,
+    found: Sought['found'],
+    asker: Asker,
+  ): Promise<BuildTicket | undefined> => {
     if (found) {
       const id = await makerOf(target, found.digest);
       if (id) active.get(id)?.join(asker);
@@ -166,13 +181,20 @@ export function createBuilds(deps: BuildsDeps): Builds {
     return age >= 0 && age < deps.retryAfterMs ? ticketOf(last) : undefined;
   };
 
+  const lookUp = async (plan: BuildPlan, grant: Asker['grant']): Promise<Sought> => {
+    const seen = await store.latest(plan.target);
+    return { seen, found: mustRun(plan) ? undefined : await deps.find(plan.target, grant) };
+  };
+
   /** Shares one lookup between concurrent requests of an asker. */
-  const lookTogether = (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
-    const key = `${target} ${asker.owner} ${asker.scope}`;
-    let pending = looking.get(key);
+  const seek: Builds['seek'] = (plan, { owner, scope, grant }) => {
+    const key = `${plan.target} ${owner} ${scope} ${mustRun(plan)}`;
+    let pending = seeking.get(key);
     if (!pending) {
-      pending = look(target, asker).finally(() => looking.delete(key));
-      looking.set(key, pending);
+      pending = lookUp(plan, grant).finally(() => seeking.delete(key));
+      // Another check of the request may fail before somebody waits for this one.
+      pending.catch(() => {});
+      seeking.set(key, pending);
     }
     return pending;
   };
@@ -205,7 +227,9 @@ export function createBuilds(deps: BuildsDeps): Builds {
   /** Begins a build that is not running in this process: a new one, or one that another process left unfinished. */
   const takeUp = (row: BuildRow, asker: Asker, undo?: Undo): void => {
     if (row.finishedAt !== null || active.has(row.id)) return;
-    runs.begin(row, { secrets: asker.secrets, ...(undo ? { undo } : {}) });
+    const { secrets, shown } = asker;
+    // A build that exists may have another owner, whose rights decide what it uses.
+    runs.begin(row, { secrets, ...(undo ? { undo, shown } : {}) });
     active.get(row.id)?.join(asker);
   };
 
@@ -243,30 +267,35 @@ export function createBuilds(deps: BuildsDeps): Builds {
     }
   };
 
-  const requested = async (plan: BuildPlan, asker: Asker): Promise<BuildTicket> => {
+  const requested = async (
+    plan: BuildPlan,
+    asker: Asker,
+    sought = seek(plan, asker),
+  ): Promise<BuildTicket> => {
     const { target } = plan;
-    const seen = await store.latest(target);
     // What its steps print depends on the secrets: only those who may push the image see a build of it.
     const isAdmitted = needsSecrets(plan);
     if (isAdmitted) await deps.admit(plan, asker);
     // The lookup comes first: a caller without access to the image must not see a build of it.
-    const isAnew = recipeIn(plan)?.options?.noCache === true;
-    const found = isAnew ? undefined : await lookTogether(target, asker);
-    const there = isResultOf(plan, found) ? found : undefined;
+    const { seen, found } = await sought;
+    const ticket = mustRun(plan) ? undefined : await ticketFor(target, found, asker);
+    const there = isResultOf(plan, ticket) ? ticket : undefined;
     const known = there ?? (await underWay(target, asker));
     if (known) {
       tally.add('build requests', known.isCached ? 'existing image' : 'running build');
       return known;
     }
     if (!isAdmitted) await deps.admit(plan, asker);
-    const ticket = await inTurn(target, () => enter(plan, asker, seen));
+    const begun = await inTurn(target, () => enter(plan, asker, seen));
     tally.add('build requests', 'new build');
-    return ticket;
+    return begun;
   };
 
   return {
-    async request(plan, asker) {
-      const ticket = await requested(plan, asker);
+    seek,
+
+    async request(plan, asker, sought) {
+      const ticket = await requested(plan, asker, sought);
       if (plan.mirror && ticket.id !== undefined && !ticket.isCached) {
         const { key } = await get(ticket.id);
         if (key !== plan.key) throw otherCopy(plan.target);
@@ -384,6 +413,11 @@ const unreadable = ' unknown';
 /** Returns the id of a build without the prefix that ids of the reference service have. */
 function ownId(id: string): string {
   return id.replace(/^bd-/, '');
+}
+
+/** Returns true for a plan whose image is made again, even if it exists. */
+function mustRun(plan: Pick<BuildPlan, 'origin'>): boolean {
+  return recipeIn(plan)?.options?.noCache === true;
 }
 
 /** The tag of a copy may refer to an image that was copied before. All other names contain the key of their build. */

@@ -17,6 +17,14 @@ export interface MadeOf {
   readonly source: Access;
   /** Locations of blobs to which the caller has proved a right, such as the layers of a verified base image. */
   readonly elsewhere?: ReadonlyMap<Digest, Access> | undefined;
+  /** Where added layers of this image were pushed before. Without it, each of them may be at the target. */
+  readonly pushed?: PushedLayers | undefined;
+}
+
+/** Repositories of layers that were made here. */
+export interface PushedLayers {
+  placeOf(digest: Digest): Pick<Access, 'registry' | 'repository'> | undefined;
+  note(digest: Digest, target: Access): void;
 }
 
 /** The blobs of such an image, wherever they are stored. */

@@ -45,7 +45,7 @@ export function createPublish(deps: PublishDeps): Publish {
   const { documents, pusher } = deps;
 
   return async (publication, log, signal) => {
-    const { image, source, target, tag } = publication;
+    const { image, source, target, tag, pushed: layers } = publication;
     const push = pushingTo(target);
     const blobs = blobsOf(publication, deps);
     const added = new Set(publication.added);
@@ -54,12 +54,15 @@ export function createPublish(deps: PublishDeps): Publish {
       const { digest, size } = part;
       // Only a hosted repository can take over content that is here.
       const isKept = target.registry === deps.ownHost && (await blobs.isKept(part));
-      const place = blobs.placeOf(digest);
+      const isAdded = added.has(digest);
+      const place = blobs.placeOf(digest) ?? (isAdded ? layers?.placeOf(digest) : undefined);
       const push = pushingTo(target, mountable(place, target));
       // Other images may have the same layer there.
-      const isNew = place === undefined && !added.has(digest) && size <= smallBytes;
+      const mayBeThere = place !== undefined || (isAdded && layers === undefined);
+      const isNew = !mayBeThere && size <= smallBytes;
       const open = () => blobs.open(part, stop);
       const done = await pusher.putBlob(push, { digest, size, isKept, isNew, open }, stop);
+      if (isAdded) layers?.note(digest, target);
       log(`${digest} (${size} bytes): ${done}\n`);
     };
 
@@ -99,7 +102,10 @@ export function createPublish(deps: PublishDeps): Publish {
 }
 
 /** Returns the repository from which the registry can mount a blob. */
-function mountable(place: Access | undefined, target: Access): string | undefined {
+function mountable(
+  place: Pick<Access, 'registry' | 'repository'> | undefined,
+  target: Access,
+): string | undefined {
   const isThere = place?.registry === target.registry && place.repository !== target.repository;
   return isThere ? place.repository : undefined;
 }

@@ -191,33 +191,42 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     return planBuild({ ...submission, context, mountsOf }, places, change);
   };
 
-  /** Checks the rights of the caller. Returns the plan with all images that the build pulls. */
-  const requireRights = async (
-    { submission, caller, base }: MakeWish,
-    plan: BuildPlan,
-  ): Promise<Pick<MadeImage, 'plan' | 'isPublic'>> => {
-    const credentials = deps.credentialsOf(caller.grant);
+  /** Checks the caller's right to the repositories that it names. */
+  const requireOwnRights = async (
+    { submission, caller }: MakeWish,
+    { target }: BuildPlan,
+  ): Promise<void> => {
     // Its name may be longer than the requested one, and another right may apply to it.
-    const named = submission.buildRepository && plan.target;
+    const named = submission.buildRepository && target;
     const pushing = deps.credentialsOf(caller.grant, 'push');
     await requireOwnRight('buildRepository', named, pushing);
     await requireOwnRight('cacheRepository', submission.cacheRepository, pushing);
+  };
+
+  /** Checks the caller's right to all images that the build pulls. Returns the plan with them. */
+  const requireBases = async (
+    { submission, caller, base }: MakeWish,
+    plan: BuildPlan,
+  ): Promise<Pick<MadeImage, 'plan' | 'isPublic'> & Pick<Asker, 'shown'>> => {
+    const credentials = deps.credentialsOf(caller.grant);
     const recipe = recipeIn(plan);
+    const at = performance.now();
     // The check also applies to an existing image: it contains the content of the base images.
     const bases = recipe ? await checkRecipeImages(recipe, deps, credentials) : [];
     for (const { access, reference, served } of bases) {
       if (!served) deps.rights.note(access, reference);
     }
     if (frozenPlace(submission, places) !== undefined) {
-      const shown = base ? [{ access: base.access, reference: base.document.digest }] : bases;
-      await Promise.all(shown.map(one => requireOpen(one, registry)));
+      const all = base ? [{ access: base.access, reference: base.document.digest }] : bases;
+      await Promise.all(all.map(one => requireOpen(one, registry)));
     }
     const isPublic = bases.every(({ access, served }) =>
       served ? served.isPublic : access.credentials === undefined,
     );
     if (!recipe) return { plan, isPublic };
     const origin = { ...recipe, baseImages: bases.map(({ name }) => name) };
-    return { plan: { ...plan, origin }, isPublic };
+    const shown = bases.map(({ name, digest, mediaType }) => ({ name, digest, mediaType }));
+    return { plan: { ...plan, origin }, isPublic, shown: { at, bases: shown } };
   };
 
   /**
@@ -237,9 +246,12 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     plan: planOf,
 
     async make(wish, onBegin) {
-      const { plan, isPublic } = await requireRights(wish, await planOf(wish));
+      const planned = await planOf(wish);
+      await requireOwnRights(wish, planned);
       const asker = { ...askerOf(wish.caller), secrets: secretsOf(wish.submission), onBegin };
-      const requested = builds.request(plan, asker);
+      const sought = builds.seek(planned, asker);
+      const { plan, isPublic, shown } = await requireBases(wish, planned);
+      const requested = builds.request(plan, { ...asker, shown }, sought);
       const isNamed = wish.submission.buildRepository !== undefined;
       const ticket = await (isNamed ? ofField('buildRepository', requested) : requested);
       return { plan, ticket: await withSolution(plan, ticket), isPublic };

@@ -4,6 +4,7 @@ import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
 import type { ByteSource } from '../storage/content/byte-source.ts';
 import type { Access, Pushes } from './access.ts';
+import { credentialKey } from './auth/credentials.ts';
 import type { Answer } from './exchange/answer.ts';
 import { causeOf, quoted, readErrorWords } from './exchange/error-words.ts';
 import type { Exchange } from './exchange/exchange.ts';
@@ -33,7 +34,7 @@ export interface PushedBlob {
 
 /** The write operations of the distribution API. All methods throw {@link Fault}. */
 export interface PushClient {
-  /** Checks that a push would be accepted: begins an upload and cancels it. */
+  /** Checks that a push would be accepted: begins an upload. A push that follows at once uses it; otherwise it is cancelled. */
   check(access: PushAccess, signal?: AbortSignal): Promise<void>;
   /**
    * Ensures that the repository has the blob: tries to mount it from `pushes.mountFrom`, checks for it, then uploads
@@ -65,6 +66,8 @@ export function pushingTo(access: Access, mountFrom?: string): PushAccess {
 // With these statuses, a retry of the same push fails again.
 const refusals = [400, 405, 409, 412, 413, 422];
 const blobTries = 3;
+const usualSpareMs = 10_000;
+const mostSpare = 100;
 // A registry may copy a large blob within its storage before it responds.
 const commitMs = 300_000;
 
@@ -73,10 +76,12 @@ const commitMs = 300_000;
  *
  * @param exchange sends requests to registries; pushes never go to a mirror
  * @param endpointOf returns the address of a registry
+ * @param spareMs how long an upload that a check has begun waits for a push
  */
 export function createPushClient(
   exchange: Exchange,
   endpointOf: (registry: string) => URL,
+  spareMs = usualSpareMs,
 ): PushClient {
   /** Returns the address where the registry wants the bytes. */
   const locationOf = (access: PushAccess, answer: Answer): URL => {
@@ -116,6 +121,30 @@ export function createPushClient(
       signal,
     });
 
+  // By repository and credentials.
+  const spare = new Map<string, { readonly begun: Answer; readonly timer: NodeJS.Timeout }>();
+
+  const keepSpare = (access: PushAccess, begun: Answer): void => {
+    const key = placeKey(access);
+    if (spare.has(key) || spare.size === mostSpare) {
+      endUpload(access, begun);
+      return;
+    }
+    const expire = () => {
+      spare.delete(key);
+      endUpload(access, begun);
+    };
+    spare.set(key, { begun, timer: setTimeout(expire, spareMs).unref() });
+  };
+
+  const takeSpare = (access: PushAccess): Answer | undefined => {
+    const key = placeKey(access);
+    const kept = spare.get(key);
+    clearTimeout(kept?.timer);
+    spare.delete(key);
+    return kept?.begun;
+  };
+
   const send = async (
     access: PushAccess,
     { digest, size, open }: PushedBlob,
@@ -149,7 +178,8 @@ export function createPushClient(
       if (begun) endUpload(target, begun);
       return 'there';
     }
-    await send(target, blob, begun ?? (await begin(target, '', signal)), signal);
+    const upload = begun ?? takeSpare(target) ?? (await begin(target, '', signal));
+    await send(target, blob, upload, signal);
     return 'sent';
   };
 
@@ -196,7 +226,9 @@ export function createPushClient(
 
   return {
     async check(access, signal) {
-      endUpload(access, await begin(access, '', signal));
+      const begun = await begin(access, '', signal);
+      locationOf(access, begun);
+      keepSpare(access, begun);
     },
 
     async putBlob(access, blob, signal) {
@@ -228,6 +260,10 @@ export function createPushClient(
       return { isReferrer: answer.headers.has('oci-subject') };
     },
   };
+}
+
+function placeKey({ registry, repository, credentials, isService }: Access): string {
+  return `${registry} ${repository} ${isService === true} ${credentialKey(credentials)}`;
 }
 
 function odd({ registry }: Access, { status }: Answer, what: string): Fault {

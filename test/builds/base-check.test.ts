@@ -1,7 +1,7 @@
 /** Base images are checked with the rights of the caller of a build, at every kind of registry. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { checkBaseImages } from '../../src/builds/solve/bases/base-check.ts';
+import { checkBaseImages, findBase } from '../../src/builds/solve/bases/base-check.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { documentOf } from '../../src/oci/document.ts';
@@ -37,6 +37,27 @@ suite('base images', () => {
     assert.equal(asked, 1);
     const closed = { headManifest: async () => undefined, getManifest: refuse('unauthorized') };
     await assert.rejects(check(closed), { kind: 'bad-request' });
+  });
+
+  test('what its registry has just shown is not asked for again', async () => {
+    let asked = 0;
+    const headManifest = async () => {
+      asked += 1;
+      return head;
+    };
+    const find = (at: number, shown: string) =>
+      findBase(
+        name,
+        { registry: { headManifest } as unknown as RegistryClient },
+        async ({ registry, repository }) => ({ registry, repository, credentials: undefined }),
+        { at, bases: [{ name: shown, ...head }] },
+      );
+    const now = performance.now();
+    assert.equal((await find(now, name)).digest, head.digest);
+    assert.equal(asked, 0);
+    await find(now - 1000, name);
+    await find(now, 'registry.example.com/team/other:1');
+    assert.equal(asked, 2);
   });
 
   test('the error names the image, whatever the cause', async () => {

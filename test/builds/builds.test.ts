@@ -137,6 +137,33 @@ suite('requests at the same instant', () => {
     assert.equal((await askAs('a')).id, id);
   });
 
+  test('a build uses what was shown to its own caller only', async () => {
+    const shown = { at: performance.now(), bases: [] };
+    const askerOf = (owner: string) => ({
+      ...{ owner, scope: owner, grant: undefined, isTrusted: true, shown },
+      onBegin: () => () => {},
+    });
+    const given: unknown[] = [];
+    await using first = await startBench();
+    const restarted = await first.builds.request(plan('one'), askerOf('a'));
+    await first.builds.close();
+    await using second = first.restart({
+      async solve(run) {
+        given.push([run.owner, run.shown]);
+        return made;
+      },
+    });
+    for (const key of ['one', 'two']) {
+      const ticket = await second.builds.request(plan(key), askerOf('b'));
+      if (key === 'one') assert.equal(ticket.id, restarted.id);
+      await second.builds.settled(idOf(ticket), patienceMs);
+    }
+    assert.deepEqual(given, [
+      ['a', undefined],
+      ['b', shown],
+    ]);
+  });
+
   test('a request during the resumption of builds joins them', async () => {
     await using first = await startBench();
     const before = await ask(first, 'one');

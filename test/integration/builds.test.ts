@@ -295,6 +295,43 @@ suite('builds', { concurrency: 2 }, () => {
     );
   });
 
+  test('a build that the builder has asks the registry of its image for nothing twice', async () => {
+    const dockerfile = `FROM ${base}\nRUN echo little\n`;
+    const buildIn = async (repository: string) => {
+      const where = { buildRepository: `${registry.host}/${repository}` };
+      const { buildId } = await request(dockerfile, where);
+      await eventually('the build succeeds', async () => (await status(buildId)).succeeded);
+    };
+    await buildIn('little/first');
+    await buildIn('little/second');
+    const asked = () =>
+      registry.requests.filter(({ path }) => path.startsWith('/v2/little/second/'));
+    await eventually('the push is logged', async () =>
+      asked().some(({ method, path }) => method === 'PUT' && path.includes('/manifests/')),
+    );
+    assert.deepEqual(
+      asked()
+        .map(
+          ({ method, path }) =>
+            `${method} ${path
+              .split('/')
+              .slice(4)
+              .join('/')
+              .replace(/(?:\?|\/[\w-]{30}).*/, '')}`,
+        )
+        .toSorted(),
+      [
+        ...['HEAD manifests', 'POST blobs/uploads/', 'POST blobs/uploads/', 'POST blobs/uploads/'],
+        ...['PUT blobs/uploads', 'PUT manifests'],
+      ],
+    );
+    const mounted = asked().filter(({ path }) => path.includes('?mount='));
+    assert.deepEqual(
+      mounted.map(({ path }) => new URL(path, registry.url).searchParams.get('from')).toSorted(),
+      ['corpus/busybox', 'little/first'],
+    );
+  });
+
   test('base images require the rights of the caller, whatever the builder has stored', async () => {
     for (const name of [`${closed.host}/corpus/busybox:oci`, `${registry.host}/corpus/none:1`]) {
       await assert.rejects(request(`FROM ${name}\n`), /400: .*base image .* is unavailable/);

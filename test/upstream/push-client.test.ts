@@ -46,7 +46,7 @@ function clientsOf(...hosts: string[]) {
     onMirrorFailure: () => {},
   });
   return {
-    pusher: createPushClient(exchange, registry => endpointOf(registries, registry)),
+    pusher: createPushClient(exchange, registry => endpointOf(registries, registry), 1000),
     registry: createRegistryClient(exchange),
     [Symbol.asyncDispose]: () => transport.close(),
   };
@@ -102,6 +102,26 @@ for (const auth of ['none', 'basic', 'bearer'] as const) {
     assert.equal(layer.opened.length, 1);
   });
 }
+
+test('a push uses the upload that a check with the same credentials has begun, and otherwise it is cancelled', async () => {
+  await using registry = await startRegistry({ auth: 'basic' });
+  await using clients = clientsOf(registry.host);
+  const { pusher } = clients;
+  const targetOf = (repository: string) => pushingTo(accessTo(registry, repository));
+  const asked = (repository: string) =>
+    registry.requests
+      .filter(({ path, status }) => path.startsWith(`/v2/${repository}/`) && status !== 401)
+      .map(({ method }) => method);
+  await pusher.check(targetOf('used'));
+  for (const text of ['one', 'two']) {
+    const blob = { ...blobOf(Buffer.from(text)), isNew: true };
+    assert.equal(await pusher.putBlob(targetOf('used'), blob), 'sent');
+  }
+  await pusher.check(targetOf('unused'));
+  await eventually('the end of the upload', async () => asked('unused').includes('DELETE'));
+  assert.deepEqual(asked('unused'), ['POST', 'DELETE']);
+  assert.deepEqual(asked('used'), ['POST', 'PUT', 'POST', 'PUT']);
+});
 
 for (const auth of ['basic', 'bearer'] as const) {
   test(`the check reports wrong credentials, with authentication: ${auth}`, async () => {
@@ -336,7 +356,7 @@ test('the place of an upload is judged as an address that the registry names', a
     authorizer: { known: async () => undefined, answer: async () => undefined, forget() {} },
     mirrorCredentials: async () => undefined,
   });
-  const pusher = createPushClient(exchange, registry => endpointOf(new Map(), registry));
+  const pusher = createPushClient(exchange, registry => endpointOf(new Map(), registry), 1);
   const registry = 'registry.example.com';
   await pusher.check(pushingTo({ registry, repository: 'team/app', credentials: undefined }));
   // Nobody waits for the end of the upload.

@@ -1,4 +1,13 @@
-import { appendFile, mkdir, open, opendir, readFile, rm, stat } from 'node:fs/promises';
+import {
+  appendFile,
+  type FileHandle,
+  mkdir,
+  open,
+  opendir,
+  readFile,
+  rm,
+  stat,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { maskAddresses } from '../../buildkit/index.ts';
 import type { StepRecord, StepWriter } from './build-step.ts';
@@ -92,14 +101,11 @@ export function createBuildLogs(directory: string): BuildLogs {
     const stopped = new Promise<void>(resolve => {
       signal.addEventListener('abort', () => resolve(), { once: true });
     });
-    let position = 0;
+    await using log = openedLog(pathOf(id));
     while (!signal.aborted) {
       const changed = writing?.changed.promise;
       const isEnded = writing?.isEnded ?? true;
-      for await (const piece of piecesOf(pathOf(id), position)) {
-        position += piece.length;
-        yield piece;
-      }
+      yield* log.pieces();
       if (isEnded) return;
       await Promise.race([changed, stopped]);
     }
@@ -198,7 +204,7 @@ export function createBuildLogs(directory: string): BuildLogs {
         if (hasColours) return await readFile(pathOf(id), 'utf8');
         const pieces: Buffer[] = [];
         await stat(pathOf(id));
-        for await (const piece of plainPieces(piecesOf(pathOf(id), 0))) pieces.push(piece);
+        for await (const piece of plainPieces(piecesOf(pathOf(id)))) pieces.push(piece);
         return Buffer.concat(pieces).toString();
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
@@ -249,23 +255,34 @@ async function sizeOf(path: string): Promise<number> {
   }
 }
 
-async function* piecesOf(path: string, from: number): AsyncGenerator<Buffer> {
-  let file: Awaited<ReturnType<typeof open>>;
-  try {
-    file = await open(path, 'r');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw error;
-  }
-  try {
-    for (let position = from; ; ) {
-      const buffer = Buffer.allocUnsafe(pieceBytes);
-      const { bytesRead } = await file.read(buffer, 0, pieceBytes, position);
-      if (bytesRead === 0) return;
-      position += bytesRead;
-      yield buffer.subarray(0, bytesRead);
-    }
-  } finally {
-    await file.close();
-  }
+async function* piecesOf(path: string): AsyncGenerator<Buffer> {
+  await using log = openedLog(path);
+  yield* log.pieces();
+}
+
+/** Reads a log that may still grow. The file is opened once: a reader that follows a build sees many changes. */
+function openedLog(path: string) {
+  let file: FileHandle | undefined;
+  let position = 0;
+  return {
+    /** Yields what was appended since the last call; nothing while there is no file. */
+    async *pieces(): AsyncGenerator<Buffer> {
+      try {
+        file ??= await open(path, 'r');
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+        throw error;
+      }
+      for (;;) {
+        const buffer = Buffer.allocUnsafe(pieceBytes);
+        const { bytesRead } = await file.read(buffer, 0, pieceBytes, position);
+        if (bytesRead === 0) return;
+        position += bytesRead;
+        yield buffer.subarray(0, bytesRead);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await file?.close();
+    },
+  };
 }

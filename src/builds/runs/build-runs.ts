@@ -5,7 +5,7 @@ import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
 import { traced } from '../../tracing/traces.ts';
-import type { Asker, Requester, Secrets, Undo } from '../asker.ts';
+import type { Asker, Requester, Undo } from '../asker.ts';
 import type { Builders } from '../builder/builders.ts';
 import { domainOf } from '../domain.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
@@ -21,7 +21,7 @@ import {
   pullName,
   recipeIn,
 } from '../plan/build-plan.ts';
-import type { Solve } from '../solve/build-run.ts';
+import type { BuildRun, Solve } from '../solve/build-run.ts';
 import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
 import { failureText, isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
@@ -49,10 +49,9 @@ export interface ActiveBuild {
 }
 
 /** Options for beginning a build. */
-export interface BeginOptions {
+export interface BeginOptions extends Pick<BuildRun, 'secrets' | 'shown'> {
   /** First text in its log. */
   readonly firstWords?: string;
-  readonly secrets?: Secrets | undefined;
   /** Called when the build fails because of the service itself. */
   readonly undo?: Undo;
 }
@@ -93,11 +92,10 @@ export interface BuildRunsDeps {
 }
 
 /** State of one run of a build. */
-interface Run {
+interface Run extends Pick<BuildRun, 'secrets' | 'shown'> {
   readonly row: BuildRow;
   readonly stop: AbortController;
   readonly writer: LogWriter;
-  readonly secrets: Secrets | undefined;
   readonly undo: Undo;
   readonly onSolved: () => void;
   /** The caller in whose place it waits. */
@@ -152,7 +150,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
 
   /** Waits for its turn, then does the build. */
   const work = async (run: Run) => {
-    const { row, stop, writer, secrets } = run;
+    const { row, stop, writer, secrets, shown } = run;
     const { signal } = stop;
     const plan = JSON.parse(row.plan) as BuildPlan;
     let isOnBuilder = needsBuilder(plan);
@@ -186,6 +184,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         isTrusted: row.isTrusted,
         grant: (row.grant ?? undefined) as SealedGrant | undefined,
         secrets,
+        shown,
         onSolved: run.onSolved,
         requireBuilder,
         log: writer,
@@ -253,7 +252,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       return closed.signal.aborted;
     },
 
-    begin(row, { firstWords = '', secrets, undo = () => {} } = {}) {
+    begin(row, { firstWords = '', secrets, shown, undo = () => {} } = {}) {
       const stop = new AbortController();
       const writer = logs.begin(row.id);
       if (firstWords !== '') writer.write(firstWords);
@@ -263,6 +262,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         stop,
         writer,
         secrets,
+        shown,
         undo,
         onSolved,
         sharer: row,

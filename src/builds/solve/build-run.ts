@@ -3,6 +3,7 @@ import type { BuildOutcome } from '../../storage/rows/images/build-rows.ts';
 import type { Secrets } from '../asker.ts';
 import type { LogWriter } from '../logs/build-logs.ts';
 import type { BuildPlan } from '../plan/build-plan.ts';
+import type { ShownBases } from './bases/base-check.ts';
 
 /** Runs one build. Throws if the build fails; the message of a {@link Fault} is for the user. */
 export type Solve = (run: BuildRun) => Promise<Extract<BuildOutcome, { succeeded: true }>>;
@@ -16,6 +17,8 @@ export interface BuildRun {
   /** False for the build of a caller without a login. */
   readonly isTrusted: boolean;
   readonly secrets?: Secrets | undefined;
+  /** What registries showed to its caller before it began. */
+  readonly shown?: ShownBases | undefined;
   /** Called when the packages of the image are known. */
   readonly onSolved?: (() => void) | undefined;
   /** Resolves when a build that began without a builder may use one. */

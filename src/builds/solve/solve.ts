@@ -206,7 +206,8 @@ export function createSolve(deps: SolveDeps): Solve {
       const written = await step('Set the dates of files', ({ write }) =>
         deps.redate(undated, { created, compression, bases }, write, signal),
       );
-      const made = { image: written, added: written.added, source, elsewhere };
+      const { added } = written;
+      const made = { image: written, added, source, elsewhere, pushed: built.known.pushed };
       const type = recipeKindNamed(recipe.recipe).lockFile;
       const attached = lockFile !== undefined && type ? [{ ...type, text: lockFile }] : [];
       const whole = await bakeMade(made, plan.change);

@@ -21,6 +21,13 @@ export interface ShownBase extends Pick<Descriptor, 'digest' | 'mediaType'> {
   readonly served?: ServedBase | undefined;
 }
 
+/** Base images that registries have shown to one caller. */
+export interface ShownBases {
+  /** When the first of them was asked for, by `performance.now()`. */
+  readonly at: number;
+  readonly bases: readonly Pick<ShownBase, 'name' | 'digest' | 'mediaType'>[];
+}
+
 /** An image of this server that a build uses by the name of a container request, with the rights of that request. */
 export interface ServedBase extends LeafSource {
   readonly root: Document;
@@ -53,11 +60,19 @@ export async function checkBaseImages(
   return Promise.all(references.map(reference => findBase(reference, deps, accessOf)));
 }
 
-/** Finds one base image, like {@link checkBaseImages}. */
+// A build that begins at once has the images that its request was checked for.
+const shownMs = 1000;
+
+/**
+ * Finds one base image, like {@link checkBaseImages}.
+ *
+ * @param shown images that were shown to the same caller; without effect after a second
+ */
 export function findBase(
   name: string,
   { registry, findServedBase = async () => undefined }: BaseCheckDeps,
   accessOf: (image: Reference) => Promise<Access>,
+  shown?: ShownBases,
 ): Promise<ShownBase> {
   return aboutBase(name, async () => {
     const image = parseReference(name);
@@ -69,7 +84,10 @@ export function findBase(
     }
     const access = await accessOf(image);
     const reference = image.digest ?? image.tag ?? 'latest';
-    return { name, access, reference, ...(await findManifest(registry, access, reference)) };
+    const isFresh = shown !== undefined && performance.now() - shown.at < shownMs;
+    const known = isFresh ? shown.bases.find(base => base.name === name) : undefined;
+    const { digest, mediaType } = known ?? (await findManifest(registry, access, reference));
+    return { name, access, reference, digest, mediaType };
   });
 }
 

@@ -45,7 +45,7 @@ export interface PreparedBases extends Disposable {
  * Verifies the base images of a recipe and offers them to the builder. Throws a `Fault` that names the image.
  */
 export type PrepareBases = (
-  run: Pick<BuildRun, 'log' | 'signal'>,
+  run: Pick<BuildRun, 'log' | 'signal' | 'shown'>,
   rights: Pick<BuildRights, 'access'>,
   recipe: RecipeOrigin,
 ) => Promise<PreparedBases>;
@@ -69,11 +69,11 @@ export function createPrepareBases(deps: PrepareBasesDeps): PrepareBases {
 
   const prepareOne = async (
     name: string,
-    { log, signal }: Pick<BuildRun, 'log' | 'signal'>,
+    { log, signal, shown }: Pick<BuildRun, 'log' | 'signal' | 'shown'>,
     rights: Pick<BuildRights, 'access'>,
     recipe: RecipeOrigin,
   ): Promise<PreparedBase> => {
-    const base = await findBase(name, deps, rights.access);
+    const base = await findBase(name, deps, rights.access, shown);
     const { access, digest, mediaType, served } = base;
     return aboutBase(name, async () => {
       const root = served?.root ?? (await documents.manifest(access, digest, mediaType));

@@ -1,8 +1,10 @@
 import { hash } from 'node:crypto';
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import type { InjectedLayer } from '../../../images/augment/image-change.ts';
+import type { PushedLayers } from '../../../images/made-blobs.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { Access } from '../../../upstream/access.ts';
 import type { TrustDomain } from '../../domain.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
 import { formOf } from './redate-layer.ts';
@@ -18,6 +20,8 @@ export interface DatedLayers {
 
 /** The remembered layers of one domain in one form, for one build. */
 export interface KnownLayers {
+  /** Where dated layers were pushed to. */
+  readonly pushed: PushedLayers;
   /** Returns true for a layer that the builder does not have to send: the build then has the dated one. */
   hold(digest: Digest): Promise<boolean>;
   /** Returns whether a layer has Python code; undefined for an unknown layer. */
@@ -38,12 +42,13 @@ export function createDatedLayers(content: Pick<ContentStore, 'claim'>): DatedLa
   const createMemory = () => ({
     layers: boundedCache<string, InjectedLayer>(mostLayers),
     python: boundedCache<string, boolean>(mostLayers),
+    places: boundedCache<string, Pick<Access, 'registry' | 'repository'>>(mostLayers),
   });
   const shared = createMemory();
 
   return {
     of(domain, compression) {
-      const { layers, python: withPython } = domain.isAlone ? createMemory() : shared;
+      const { layers, python: withPython, places } = domain.isAlone ? createMemory() : shared;
       const held = new Map<Digest, InjectedLayer>();
       const place = JSON.stringify([domain.name, formOf(compression)]);
       const keyOf = (digest: Digest, python: readonly Digest[]) =>
@@ -55,6 +60,12 @@ export function createDatedLayers(content: Pick<ContentStore, 'claim'>): DatedLa
       };
 
       return {
+        pushed: {
+          placeOf: digest => places.get(keyOf(digest, [])),
+          note(digest, { registry, repository }) {
+            places.set(keyOf(digest, []), { registry, repository });
+          },
+        },
         async hold(digest) {
           const layer =
             withPython.get(keyOf(digest, [])) === false ? await find(digest, []) : undefined;
