@@ -268,19 +268,34 @@ suite('on this machine', { concurrency: 1 }, () => {
   }
 
   test('a step cannot forge the number of a build', async () => {
-    const { log, failure } = await check(
-      'FROM scratch AS forger',
-      'COPY --from=0 /bin /bin',
-      'RUN echo 0.7.7.7 sluice-build > /forged',
-      'FROM scratch',
-      'COPY --from=0 /bin /bin',
-      'RUN --mount=type=bind,from=forger,source=/forged,target=/etc/hosts cat /proc/self/mountinfo',
-    );
-    assert.match(
-      failure?.message ?? '',
-      /"\/bin\/sh -c cat \/proc\/self\/mountinfo" did not complete/,
-    );
-    assert.doesNotMatch(log, /build-7\.7\.7/);
+    for (const mount of ['type=bind,from=forger,source=/forged', 'type=tmpfs']) {
+      const { log, failure } = await check(
+        'FROM scratch AS forger',
+        'COPY --from=0 /bin /bin',
+        'RUN echo 0.7.7.7 sluice-build > /forged',
+        'FROM scratch',
+        'COPY --from=0 /bin /bin',
+        `RUN --mount=${mount},target=/etc/hosts cat /proc/self/mountinfo`,
+      );
+      assert.match(
+        failure?.message ?? '',
+        /"\/bin\/sh -c cat \/proc\/self\/mountinfo" did not complete/,
+        mount,
+      );
+      assert.doesNotMatch(log, /build-7\.7\.7/);
+    }
+  });
+
+  test('a step gets neither devices nor the rights of the machine', async () => {
+    const refusals = {
+      '--device=example.org/device=all,required': /CDI device support is disabled/,
+      '--network=host': /network\.host is not allowed/,
+      '--security=insecure': /security\.insecure is not allowed/,
+    };
+    for (const [flag, reason] of Object.entries(refusals)) {
+      const { failure } = await check(`RUN ${flag} echo ran`);
+      assert.match(failure?.message ?? '', reason, flag);
+    }
   });
 
   test('simultaneous steps of one build share its processes', async () => {

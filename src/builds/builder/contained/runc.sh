@@ -134,11 +134,12 @@ join_build() {
 
 # The number of the build that the step belongs to. Within JSON strings each quote has a backslash before it: only
 # members of the document match. A mount of the step at /etc/hosts takes the place of BuildKit's file: its content, and
-# so the number, would be the step's own choice.
+# so the number, would be the step's own choice. The source of a tmpfs is no path.
 build_number() {
   hosts=$(tr '{' '\n' < "$config" | sed -n 's#^"destination":"/etc/hosts",.*"source":"\([^"]*\)".*#\1#p' | head -n 1)
-  case ${hosts#"$SLUICE_STATE"/runc-*/executor/} in
-    '' | */*)
+  name=${hosts#"$SLUICE_STATE"/runc-*/executor/}
+  case $name in
+    '' | */* | "$hosts")
       echo 'A step cannot mount a file at /etc/hosts: mount it at another path' >&2
       return 1
       ;;

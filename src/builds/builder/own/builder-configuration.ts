@@ -31,6 +31,8 @@ export function builderConfiguration(
     `[otel]\n  socketPath = ${quoted(join(folder, traceSocketName))}`,
     `[worker.oci]\n  ${worker.join('\n  ')}`,
     '[worker.containerd]\n  enabled = false',
+    // A device of the machine may be marked for all builds.
+    '[cdi]\n  disabled = true',
     ...plainHttp.map(host => `[registry.${quoted(host)}]\n  http = true`),
     '',
   ].join('\n');
