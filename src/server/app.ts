@@ -15,6 +15,7 @@ import { createIdentify } from '../http/callers/identify.ts';
 import { traceRequests } from '../http/callers/trace-requests.ts';
 import { outermost } from '../http/errors/error-answers.ts';
 import { createGate } from '../http/gates/access-gate.ts';
+import { keepBuildersToImages } from '../http/gates/builder-paths.ts';
 import { createCrossOrigin } from '../http/gates/cross-origin.ts';
 import { refuseForeignPages } from '../http/gates/foreign-page.ts';
 import { gate } from '../http/gates/gate.ts';
@@ -147,6 +148,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.use(
     gate(
       refuseForeignPages(publicUrl, crossOrigin.isAllowed),
+      keepBuildersToImages,
       ...(isBehindOthers(config) ? [limitRequestsAtOnce(perAddress, trustedProxies)] : []),
       lendMemory(bodies, trustedProxies, requestTime),
     ),

@@ -50,6 +50,31 @@ test('a body without a type, or with a form type, is not read as JSON', async ()
   }
 });
 
+test('a builder gets images and lock files, and nothing else', async () => {
+  const statusOf = async (path: string, agent: string) =>
+    (await call(sluice.url + path, { headers: { 'user-agent': agent } })).status;
+  for (const agent of ['buildkit/v0.34.2', 'git/2.53.0']) {
+    for (const path of [
+      '/',
+      '/metrics',
+      '/healthz',
+      '/view/builds',
+      '/v2x',
+      '//metrics',
+      '/v1alpha1/builds/0_1/logs',
+    ]) {
+      const reply = await call(sluice.url + path, { headers: { 'user-agent': agent } });
+      assertApiFault(reply, 403, /Builders get images and lock files/);
+    }
+    assert.equal(await statusOf('/v2/', agent), 401);
+    assert.equal(await statusOf('/v2/public/none/manifests/latest', agent), 404);
+    for (const path of ['condalock', 'lock', 'lock?format=explicit']) {
+      assert.equal(await statusOf(`/v1alpha1/builds/0_1/${path}`, agent), 404, path);
+    }
+  }
+  assert.equal(await statusOf('/metrics', 'Prometheus/3.0'), 200);
+});
+
 const foreign: readonly Record<string, string>[] = [
   { 'sec-fetch-site': 'cross-site' },
   { 'sec-fetch-site': 'same-site' },

@@ -5,6 +5,8 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdir, symlink } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { basename, delimiter } from 'node:path';
 import { test } from 'node:test';
 import { removeControlGroup } from '../../src/builds/builder/contained/control-group.ts';
@@ -53,6 +55,24 @@ async function ask(sluice: Sluice, dockerfile: string, token?: string): Promise<
   return { ...((await answer.json()) as Answer), status: answer.status };
 }
 
+/** A web server that redirects `/<host>` to the metrics of that host. */
+async function startRedirects() {
+  const paths: string[] = [];
+  const server = createServer(({ url = '' }, response) => {
+    paths.push(url);
+    response.writeHead(302, { location: `http:/${url}/metrics` }).end();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    host: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    paths,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
 /** The log of a finished build. */
 async function logOf(sluice: Sluice, { buildId, message }: Answer): Promise<string> {
   assert.ok(buildId, message);
@@ -63,7 +83,12 @@ test('a caller without a login builds and pulls, and reaches neither the server 
   for (const name of ['slirp4netns', 'nft', 'mkfs.ext4']) requireCommand(name);
   await using registry = await startRegistry();
   const base = (await pushCorpus(registry, ['busybox:oci'])).get('busybox:oci')?.reference;
-  await using sluice = await startSluice(withOwnBuilder(registry.host));
+  await using web = await startRedirects();
+  const options = withOwnBuilder(registry.host);
+  await using sluice = await startSluice({
+    ...options,
+    config: { ...options.config, builds: { privateHosts: [web.host] } },
+  });
   const probe = [sluice.host, registry.host]
     .map(host => host.split(':'))
     .map(([host, port]) => `nc -w 3 ${host} ${port} < /dev/null && echo "open to ${port}"`);
@@ -79,6 +104,15 @@ test('a caller without a login builds and pulls, and reaches neither the server 
     headers: { accept: 'application/vnd.oci.image.manifest.v1+json' },
   });
   assert.ok([200, 404].includes(manifest.status));
+
+  // The builder itself reaches the server.
+  const redirected = await ask(
+    sluice,
+    `FROM ${base}\nADD http://${web.host}/${sluice.host} /x\nRUN cat /x; echo ${randomUUID()}\n`,
+  );
+  const redirectedLog = await logOf(sluice, redirected);
+  assert.match(redirectedLog, /invalid response status 403/);
+  assert.deepEqual(web.paths, [`/${sluice.host}`]);
 
   const refused = {
     [`http://${sluice.host}/metrics`]: /ADD from 127\.0\.0\.1:\d+ is refused: it is at a loopback/,

@@ -9,6 +9,7 @@ import { createCallers } from '../../http/callers/callers.ts';
 import { admitHandedOn, handedOnHeaders } from '../../http/callers/handed-on.ts';
 import { traceRequests } from '../../http/callers/trace-requests.ts';
 import { outermost } from '../../http/errors/error-answers.ts';
+import { keepBuildersToImages } from '../../http/gates/builder-paths.ts';
 import { type Check, gate } from '../../http/gates/gate.ts';
 import { createHostCheck, requireOwnHost } from '../../http/gates/own-host.ts';
 import { limitRequestsAtOnce } from '../../http/limits/requests-at-once.ts';
@@ -67,6 +68,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
     gate(
       refuseHandedOn,
       requireOwnHost(createHostCheck(ownHosts(config, publicUrl))),
+      keepBuildersToImages,
       limitRequestsAtOnce(perAddress, config.trustedProxies),
     ),
   );
