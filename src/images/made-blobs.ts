@@ -8,6 +8,8 @@ import { openWhole } from '../upstream/content/open-whole.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
 import type { AugmentedImage } from './augment/augment.ts';
 
+type RepositoryName = Pick<Access, 'registry' | 'repository'>;
+
 /** An image that was made here from an image in a repository. */
 export interface MadeOf {
   readonly image: Pick<AugmentedImage, 'root' | 'generated'>;
@@ -23,7 +25,8 @@ export interface MadeOf {
 
 /** Repositories of layers that were made here. */
 export interface PushedLayers {
-  placeOf(digest: Digest): Pick<Access, 'registry' | 'repository'> | undefined;
+  /** Returns the repository of the registry to which a layer was last pushed. */
+  placeOf(digest: Digest, registry: string): RepositoryName | undefined;
   note(digest: Digest, target: Access): void;
 }
 

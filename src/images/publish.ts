@@ -55,7 +55,8 @@ export function createPublish(deps: PublishDeps): Publish {
       // Only a hosted repository can take over content that is here.
       const isKept = target.registry === deps.ownHost && (await blobs.isKept(part));
       const isAdded = added.has(digest);
-      const place = blobs.placeOf(digest) ?? (isAdded ? layers?.placeOf(digest) : undefined);
+      const place =
+        blobs.placeOf(digest) ?? (isAdded ? layers?.placeOf(digest, target.registry) : undefined);
       const push = pushingTo(target, mountable(place, target));
       // Other images may have the same layer there.
       const mayBeThere = place !== undefined || (isAdded && layers === undefined);

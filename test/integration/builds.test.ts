@@ -296,7 +296,7 @@ suite('builds', { concurrency: 2 }, () => {
   });
 
   test('a build that the builder has asks the registry of its image for nothing twice', async () => {
-    const dockerfile = `FROM ${base}\nRUN echo little\n`;
+    const dockerfile = `FROM ${base}\nRUN echo little > /made\n`;
     const buildIn = async (repository: string) => {
       const where = { buildRepository: `${registry.host}/${repository}` };
       const { buildId } = await request(dockerfile, where);

@@ -4,7 +4,6 @@ import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import type { PushedLayers } from '../../../images/made-blobs.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
-import type { Access } from '../../../upstream/access.ts';
 import type { TrustDomain } from '../../domain.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
 import { formOf } from './redate-layer.ts';
@@ -42,13 +41,13 @@ export function createDatedLayers(content: Pick<ContentStore, 'claim'>): DatedLa
   const createMemory = () => ({
     layers: boundedCache<string, InjectedLayer>(mostLayers),
     python: boundedCache<string, boolean>(mostLayers),
-    places: boundedCache<string, Pick<Access, 'registry' | 'repository'>>(mostLayers),
+    repositories: boundedCache<string, string>(mostLayers),
   });
   const shared = createMemory();
 
   return {
     of(domain, compression) {
-      const { layers, python: withPython, places } = domain.isAlone ? createMemory() : shared;
+      const { layers, python: withPython, repositories } = domain.isAlone ? createMemory() : shared;
       const held = new Map<Digest, InjectedLayer>();
       const place = JSON.stringify([domain.name, formOf(compression)]);
       const keyOf = (digest: Digest, python: readonly Digest[]) =>
@@ -61,9 +60,12 @@ export function createDatedLayers(content: Pick<ContentStore, 'claim'>): DatedLa
 
       return {
         pushed: {
-          placeOf: digest => places.get(keyOf(digest, [])),
+          placeOf(digest, registry) {
+            const repository = repositories.get(`${registry} ${keyOf(digest, [])}`);
+            return repository === undefined ? undefined : { registry, repository };
+          },
           note(digest, { registry, repository }) {
-            places.set(keyOf(digest, []), { registry, repository });
+            repositories.set(`${registry} ${keyOf(digest, [])}`, repository);
           },
         },
         async hold(digest) {
