@@ -15,7 +15,7 @@ test('arguments are limited for all stages together', () => {
 test('a line of %files with very many words and blanks holds nobody up', async () => {
   const text = `${header}%files\n${'a '.repeat(65_000)}${' '.repeat(130_000)}`;
   const { cpuMs } = await longestBlock(async () => {
-    assert.throws(() => translateDefinition(text), /is not a source and a destination/);
+    assert.ok(translateDefinition(text));
   });
   assert.ok(cpuMs < 1000, `${cpuMs} ms`);
 });

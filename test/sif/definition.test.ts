@@ -107,9 +107,9 @@ test('an unsupported definition file is refused with the line and the reason', (
       `${header}%files\n "/etc/passwd" /x`,
       /line 4: '\/etc\/passwd' is a path on the build machine/,
     ],
+    [`${header}%files\n ~/x /x`, /line 4: '~\/x' is a path on the build machine/],
     [`${header}%files\n ../x /x`, /line 4: '..\/x' contains '..'/],
     [`${header}%files\n x /a/../b`, /line 4: '\/a\/..\/b' contains '..'/],
-    [`${header}%files\n a b c`, /line 4: 'a b c' is not a source and a destination/],
     [`${header}%files\n $HOME/x /x`, /line 4: '\$HOME\/x' contains a character/],
     [`${header}%files\n a\\b /x`, /line 4: 'a\\b' contains a character/],
     [`${header}%files\n {a,/b} /x`, /line 4: '\/b' is a path on the build machine/],
@@ -262,6 +262,16 @@ test('a distribution is built from its Docker image, with a warning', () => {
     const { dockerfile } = translateDefinition(text);
     assert.match(dockerfile, new RegExp(`${install}.* install .*"sh","${agent}","@core"\\]`));
   }
+  for (const [text, image] of [
+    ['Bootstrap: arch\n', 'archlinux:latest'],
+    [
+      'Bootstrap: busybox\nMirrorURL: https://x.test/binaries/1.26.1-defconfig/busybox',
+      'busybox:1.26.1',
+    ],
+    ['Bootstrap: busybox\nMirrorURL: https://x.test/busybox\n', 'busybox:latest'],
+  ] as const) {
+    assert.deepEqual(imageOf(text), [`docker.io/library/${image}`]);
+  }
   const scratch = translateDefinition('Bootstrap: scratch\n%files\n a /a\n');
   assert.deepEqual([...scratch.warnings, ...baseImagesOf(scratch.dockerfile)], []);
 });
@@ -352,6 +362,14 @@ test('arguments that multiply are stopped before they fill the memory', () => {
   assert.throws(() => translateDefinition(text), /longer than 256 KiB/);
   const many = `${header}%arguments\nA=${'x'.repeat(100_000)}\n%post\n${'{{ A }}\n'.repeat(10_000)}`;
   assert.throws(() => translateDefinition(many), /longer than 256 KiB/);
+});
+
+test('what follows the two paths of a line of %files is ignored, as Apptainer does', () => {
+  const dockerfileOf = (line: string) =>
+    translateDefinition(`${header}%files\n ${line}\n`).dockerfile;
+  for (const more of ['c', "c d 'e", '$X # a comment', '/d ../e']) {
+    assert.equal(dockerfileOf(`a /b ${more}`), dockerfileOf('a /b'), more);
+  }
 });
 
 test('a Conda file that comes with a definition file is copied from the build context', () => {
