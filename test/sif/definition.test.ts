@@ -364,14 +364,6 @@ test('arguments that multiply are stopped before they fill the memory', () => {
   assert.throws(() => translateDefinition(many), /longer than 256 KiB/);
 });
 
-test('what follows the two paths of a line of %files is ignored, as Apptainer does', () => {
-  const dockerfileOf = (line: string) =>
-    translateDefinition(`${header}%files\n ${line}\n`).dockerfile;
-  for (const more of ['c', "c d 'e", '$X # a comment', '/d ../e']) {
-    assert.equal(dockerfileOf(`a /b ${more}`), dockerfileOf('a /b'), more);
-  }
-});
-
 test('a Conda file that comes with a definition file is copied from the build context', () => {
   const text = `${header}%files\n {{wave_context_dir}}/conda.yml /tmp/conda.yml\n`;
   const base64 = (content: string) => Buffer.from(content).toString('base64');
