@@ -93,7 +93,10 @@ suite('layers dated on a thread', () => {
     const put = async (piece: Uint8Array) => void pieces.push(Buffer.from(piece));
     assert.ok(layer);
     await onDatingThread(dater => dater.write(layer, { mode: 'gzip' }, put), signal);
-    assert.equal(digestOf(Buffer.concat(pieces)), 'sha256:03e46c45426a4e6742d00e08a31c0c2782b179a92ea26e02cbd410c1fd28ad62');
+    assert.equal(
+      digestOf(Buffer.concat(pieces)),
+      'sha256:03e46c45426a4e6742d00e08a31c0c2782b179a92ea26e02cbd410c1fd28ad62',
+    );
   });
 
   test('a failure and an end of the caller end it', async () => {
