@@ -1,14 +1,19 @@
 import { execFile } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
+import { baseLayer } from '../test/corpus/base.ts';
 import { pushCorpus } from '../test/corpus/corpus.ts';
+import { type Image, imageOf } from '../test/corpus/image.ts';
+import { type Entry, layerOf } from '../test/corpus/layer.ts';
+import { Pusher } from '../test/corpus/push.ts';
 import { startBuildkitd } from '../test/world/buildkitd.ts';
-import { startRegistry } from '../test/world/registry.ts';
+import { processTreeMs } from '../test/world/processor-time.ts';
+import { type Registry, startRegistry } from '../test/world/registry.ts';
 import { type Sluice, startMeasuredSluice } from '../test/world/sluice.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
-import { buildkitDirectory } from '../test/world/tools.ts';
+import { buildkitDirectory, requireTools, rootDirectory } from '../test/world/tools.ts';
 import type { Part } from './report.ts';
 import { interleave, median, ratio } from './stats.ts';
 
@@ -23,6 +28,8 @@ export async function builds(): Promise<Part[]> {
   await using registry = await startRegistry();
   const pushed = await pushCorpus(registry, ['busybox:oci']);
   const base = pushed.get('busybox:oci')?.reference ?? '';
+  const bare = await pushBare(registry);
+  const seeds = await pushSeeds(registry);
   await using buildkitd = await startBuildkitd();
   await using sluice = await startMeasuredSluice({
     config: {
@@ -46,22 +53,38 @@ export async function builds(): Promise<Part[]> {
       ...['--output', `type=image,name=${name},push=true`],
     ]);
   };
-  const dockerfileOf = (text: string) => `FROM ${base}\nRUN echo ${text} > /made\n`;
+  const dockerfileOf = (text: string, from = base) => `FROM ${from}\nRUN echo ${text} > /made\n`;
+  /** Measures both, and the processor time of server and builder meanwhile. */
+  const compare = async (dockerfile: () => string, count = rounds): Promise<Compared> => {
+    const processor: Record<'ours' | 'theirs', number[]> = { ours: [], theirs: [] };
+    const measured = async (who: 'ours' | 'theirs', work: () => Promise<void>) => {
+      const used = () => processTreeMs(sluice.process.pid) + processTreeMs(buildkitd.pid);
+      const before = used();
+      const took = await milliseconds(work);
+      processor[who].push(used() - before);
+      return took;
+    };
+    const time = await interleave(
+      {
+        ours: () => measured('ours', () => bySluice(dockerfile())),
+        theirs: () => measured('theirs', () => byBuildctl(dockerfile())),
+      },
+      count,
+    );
+    // The first round is a warm-up.
+    for (const figures of Object.values(processor)) figures.shift();
+    return { time, processor };
+  };
   const known = dockerfileOf('known');
-  const cached = await interleave(
-    {
-      ours: () => milliseconds(() => bySluice(known)),
-      theirs: () => milliseconds(() => byBuildctl(known)),
-    },
-    rounds,
-  );
-  const small = await interleave(
-    {
-      ours: () => milliseconds(() => bySluice(dockerfileOf(randomUUID()))),
-      theirs: () => milliseconds(() => byBuildctl(dockerfileOf(randomUUID()))),
-    },
-    rounds,
-  );
+  const cached = await compare(() => known);
+  const small = await compare(() => dockerfileOf(randomUUID()));
+  const withoutHistory = await compare(() => dockerfileOf(randomUUID(), bare));
+  const large: [string, Compared][] = [];
+  for (const [what, from] of seeds) {
+    const dockerfile = () =>
+      `FROM ${from} AS seed\nFROM ${base}\nCOPY --from=seed / /${randomUUID()}/\n`;
+    large.push([what, await compare(dockerfile, largeRounds)]);
+  }
   const queued = await interleave(
     {
       ours: () =>
@@ -93,8 +116,15 @@ export async function builds(): Promise<Part[]> {
       letter: 'g',
       title: 'Builds, pushed to the same registry',
       rows: [
-        row('A build that the builder has', cached, 'at most 1.1, and 30 ms'),
-        row('A small build', small, 'at most 1.1, and 30 ms'),
+        row('A build that the builder has', cached.time, 'at most 1.1, and 30 ms'),
+        row('the same, processor time of server and builder', cached.processor, 'at most 1.5'),
+        row('A small build', small.time, 'at most 1.1, and 30 ms'),
+        row('the same, processor time of server and builder', small.processor, 'at most 1.5'),
+        row('A small build on a base without history', withoutHistory.time, 'as on others'),
+        ...large.flatMap(([what, { time, processor }]) => [
+          row(`A new layer of ${layerMb} MB of ${what}`, time, 'at most 1.5'),
+          row('the same, processor time of server and builder', processor, 'at most 1.5'),
+        ]),
         row(`${many} small builds, ${atOnce} at once`, queued, '1.0'),
         {
           what: 'Request for an image that was built',
@@ -105,6 +135,54 @@ export async function builds(): Promise<Part[]> {
       ],
     },
   ];
+}
+
+interface Compared {
+  readonly time: { readonly ours: number[]; readonly theirs: number[] };
+  readonly processor: { readonly ours: number[]; readonly theirs: number[] };
+}
+
+const layerMb = 80;
+const largeRounds = 3;
+
+/** Pushes an image whose config has no history; returns its name. */
+async function pushBare(registry: Registry): Promise<string> {
+  const config = ({ history: _, ...usual }: Record<string, unknown>) => usual;
+  return pushOne(registry, 'bare', imageOf({ layers: [await baseLayer()], config }));
+}
+
+/** Pushes images of one layer, for steps that copy it; returns what is in them, and their names. */
+async function pushSeeds(registry: Registry): Promise<readonly (readonly [string, string])[]> {
+  const random = await layerOf([{ name: 'random', content: randomBytes(layerMb * 1e6) }]);
+  const libraries = await layerOf(await libraryFiles());
+  return [
+    ['random bytes', await pushOne(registry, 'random', imageOf({ layers: [random] }))],
+    ['libraries', await pushOne(registry, 'libraries', imageOf({ layers: [libraries] }))],
+  ];
+}
+
+async function pushOne(registry: Registry, repository: string, image: Image): Promise<string> {
+  const pusher = await Pusher.open(registry, repository);
+  await pusher.push(image, '1');
+  await pusher.close();
+  return `${registry.host}/${repository}:1`;
+}
+
+/** Returns the first files of a Debian system, in the order of their names. */
+async function libraryFiles(): Promise<Entry[]> {
+  requireTools(['bookworm']);
+  const root = join(rootDirectory('bookworm'), 'usr/lib');
+  const found = await readdir(root, { recursive: true, withFileTypes: true });
+  const paths = found.filter(file => file.isFile()).map(file => join(file.parentPath, file.name));
+  const entries: Entry[] = [];
+  let bytes = 0;
+  for (const path of paths.sort()) {
+    const content = await readFile(path);
+    bytes += content.length;
+    if (bytes > layerMb * 1e6) break;
+    entries.push({ name: relative(root, path), content });
+  }
+  return entries;
 }
 
 interface Answer {

@@ -107,9 +107,9 @@ test('an unsupported definition file is refused with the line and the reason', (
       `${header}%files\n "/etc/passwd" /x`,
       /line 4: '\/etc\/passwd' is a path on the build machine/,
     ],
+    [`${header}%files\n ~/x /x`, /line 4: '~\/x' is a path on the build machine/],
     [`${header}%files\n ../x /x`, /line 4: '..\/x' contains '..'/],
     [`${header}%files\n x /a/../b`, /line 4: '\/a\/..\/b' contains '..'/],
-    [`${header}%files\n a b c`, /line 4: 'a b c' is not a source and a destination/],
     [`${header}%files\n $HOME/x /x`, /line 4: '\$HOME\/x' contains a character/],
     [`${header}%files\n a\\b /x`, /line 4: 'a\\b' contains a character/],
     [`${header}%files\n {a,/b} /x`, /line 4: '\/b' is a path on the build machine/],
@@ -261,6 +261,16 @@ test('a distribution is built from its Docker image, with a warning', () => {
     assert.deepEqual(imageOf(text), [`docker.io/${image}`]);
     const { dockerfile } = translateDefinition(text);
     assert.match(dockerfile, new RegExp(`${install}.* install .*"sh","${agent}","@core"\\]`));
+  }
+  for (const [text, image] of [
+    ['Bootstrap: arch\n', 'archlinux:latest'],
+    [
+      'Bootstrap: busybox\nMirrorURL: https://x.test/binaries/1.26.1-defconfig/busybox',
+      'busybox:1.26.1',
+    ],
+    ['Bootstrap: busybox\nMirrorURL: https://x.test/busybox\n', 'busybox:latest'],
+  ] as const) {
+    assert.deepEqual(imageOf(text), [`docker.io/library/${image}`]);
   }
   const scratch = translateDefinition('Bootstrap: scratch\n%files\n a /a\n');
   assert.deepEqual([...scratch.warnings, ...baseImagesOf(scratch.dockerfile)], []);

@@ -35,6 +35,8 @@ export interface Buildkitd extends AsyncDisposable {
   /** `tcp://127.0.0.1:<port>`, with `tls` only. */
   readonly tcpAddress: string;
   readonly directory: string;
+  /** The daemon's process, whose children are the containers. */
+  readonly pid: number | undefined;
   /** Its output so far. */
   output(): string;
   /** Numbers of all processes that run in its containers. */
@@ -131,6 +133,9 @@ export async function startBuildkitd(options: BuildkitdOptions = {}): Promise<Bu
       ...{ address: `unix://${socket}`, tcpAddress, directory: directory.path },
       ...{ signal, start: launch, stop },
       output: () => daemon.output(),
+      get pid() {
+        return pid;
+      },
       get ended() {
         return daemon.ended;
       },

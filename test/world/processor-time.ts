@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 /**
  * Returns the processor time of the function, in ms. Unlike elapsed time it does not grow on a busy machine, so it
@@ -19,4 +19,40 @@ export function processorMs(work: () => void): number {
 export function mainThreadMs(pid: number | undefined): number {
   const [onProcessor] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ');
   return Number(onProcessor) / 1e6;
+}
+
+const tickMs = 10;
+
+/**
+ * Returns the processor time of a process and of all that it has started so far, in ms: of processes that have ended, if
+ * their parents have waited for them.
+ * Source: proc(5), ppid, utime, stime, cutime and cstime in ticks of 10 ms.
+ */
+export function processTreeMs(root: number | undefined): number {
+  const processes = readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .flatMap(name => {
+      const fields = fieldsOf(name);
+      return fields ? [{ pid: Number(name), ...fields }] : [];
+    });
+  const sumOf = (pid: number): number =>
+    processes
+      .filter(({ parent }) => parent === pid)
+      .reduce(
+        (sum, child) => sum + sumOf(child.pid),
+        processes.find(one => one.pid === pid)?.ms ?? 0,
+      );
+  return sumOf(root ?? 0);
+}
+
+function fieldsOf(pid: string): { readonly parent: number; readonly ms: number } | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name of the program may have blanks and brackets.
+    const [, parent, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const ticks = rest.slice(9, 13).reduce((sum, field) => sum + Number(field), 0);
+    return { parent: Number(parent), ms: ticks * tickMs };
+  } catch {
+    return undefined;
+  }
 }

@@ -25,14 +25,17 @@ import type { LayerCompression } from '../../plan/build-plan.ts';
 import { type ReceivedBlob, type ReceivedImage, receivedDocuments } from '../received-image.ts';
 import { buildTime } from './build-time.ts';
 import type { KnownLayers } from './dated-layers.ts';
+import { onDatingThread } from './dating-thread.ts';
 import {
+  createLayerDater,
   formOf,
+  type LayerDater,
   type LayerForm,
   type PackedLayer,
-  readLayer,
-  redateLayer,
 } from './redate-layer.ts';
-import { Redating } from './redating.ts';
+
+// A thread takes 50 ms of processor time to start: as much as these bytes.
+const threadBytes = 1024 * 1024;
 
 export interface RedateDeps {
   readonly content: ContentStore;
@@ -113,9 +116,9 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     const { size } = layer;
     const packing = packingOf(layer);
     const blob = run.received.blob(layer.digest);
-    if (blob) return { size, open: blob.open, packing };
+    if (blob) return { ...blob, packing };
     const { path } = files.use(await fetchLayer(layer, run));
-    return { size, open: () => createReadStream(path), packing };
+    return { size, open: () => createReadStream(path), path, packing };
   };
 
   /** Stores what the builder has sent and what stays as it is, such as layers with a table. */
@@ -139,6 +142,23 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     await visit(root);
   };
 
+  /** Writes a layer with its dates to the content store. */
+  const writeLayer = async (
+    dater: LayerDater,
+    layer: PackedLayer,
+    form: LayerForm,
+  ): Promise<InjectedLayer> => {
+    const file = await content.ingest();
+    try {
+      const tarDigest = await dater.write(layer, form, piece => file.write(piece));
+      const gzipSize = file.size;
+      return { gzipDigest: await file.commit(), gzipSize, tarDigest };
+    } catch (error) {
+      await file.abort();
+      throw error;
+    }
+  };
+
   /** Returns the layers with their dates, and the number of compiled files that have the date of their source. */
   const redateLayers = async (layers: readonly Descriptor[], form: LayerForm, run: Run) => {
     const { known, signal } = run;
@@ -149,30 +169,34 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
       opened.set(layer.digest, there);
       return there;
     };
-    let redating = new Redating();
-    const withPython: Descriptor[] = [];
-    for (const layer of layers) {
-      const hasPython =
-        known.hasPython(layer.digest) ?? (await readLayer(await open(layer), redating, signal));
-      if (hasPython) withPython.push(layer);
-    }
-    const python = withPython.map(({ digest }) => digest);
-    const othersOf = ({ digest }: Descriptor) => (python.includes(digest) ? python : []);
-    const dated: (InjectedLayer | undefined)[] = [];
-    for (const layer of layers) dated.push(await known.find(layer.digest, othersOf(layer)));
-    const isAffected = layers.some((layer, at) => !dated[at] && python.includes(layer.digest));
-    if (isAffected && !python.every(digest => opened.has(digest))) {
-      // In their order: later sources replace earlier ones.
-      redating = new Redating();
-      for (const layer of withPython) await readLayer(await open(layer), redating, signal);
-    }
-    for (const [at, layer] of layers.entries()) {
-      if (dated[at]) continue;
-      const made = await redateLayer(await open(layer), form, redating, content, signal);
-      known.note(layer.digest, othersOf(layer), made);
-      dated[at] = made;
-    }
-    return { dated, compiled: redating.compiled };
+    const work = async (dater: LayerDater) => {
+      const withPython: Descriptor[] = [];
+      for (const layer of layers) {
+        const hasPython = known.hasPython(layer.digest) ?? (await dater.read(await open(layer)));
+        if (hasPython) withPython.push(layer);
+      }
+      const python = withPython.map(({ digest }) => digest);
+      const othersOf = ({ digest }: Descriptor) => (python.includes(digest) ? python : []);
+      const dated: (InjectedLayer | undefined)[] = [];
+      for (const layer of layers) dated.push(await known.find(layer.digest, othersOf(layer)));
+      const isAffected = layers.some((layer, at) => !dated[at] && python.includes(layer.digest));
+      if (isAffected && !python.every(digest => opened.has(digest))) {
+        await dater.restart();
+        // In their order: later sources replace earlier ones.
+        for (const layer of withPython) await dater.read(await open(layer));
+      }
+      for (const [at, layer] of layers.entries()) {
+        if (dated[at]) continue;
+        const made = await writeLayer(dater, await open(layer), form);
+        known.note(layer.digest, othersOf(layer), made);
+        dated[at] = made;
+      }
+      return { dated, compiled: await dater.compiled() };
+    };
+    const bytes = layers.reduce((sum, { digest, size }) => {
+      return known.hasPython(digest) === false ? sum : sum + size;
+    }, 0);
+    return bytes < threadBytes ? work(createLayerDater(signal)) : onDatingThread(work, signal);
   };
 
   const redateManifest = async (

@@ -1,13 +1,13 @@
+import { createHash } from 'node:crypto';
 import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip, createZstdDecompress } from 'node:zlib';
+import { memberBytes } from '../../../conda/layers/gzip/deflate-instance.ts';
+import { createGzipWriter } from '../../../conda/layers/gzip/gzip-writer.ts';
 import { createSteadyZstd } from '../../../foundation/steady-zstd.ts';
-import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
-import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
-import type { Redating } from './redating.ts';
+import { Redating } from './redating.ts';
 import { LayerEntries } from './tar-entries.ts';
 
 const chunkSize = 256 * 1024;
@@ -18,6 +18,8 @@ export interface PackedLayer {
   readonly size: number;
   /** Reads it from its beginning; each reader may change the bytes. */
   readonly open: () => Readable;
+  /** The file with it, if it is in one. */
+  readonly path?: string | undefined;
   /** Its compression; undefined for none. */
   readonly packing: 'gzip' | 'zstd' | undefined;
 }
@@ -45,71 +47,96 @@ function unpack({ packing }: PackedLayer): Duplex {
 }
 
 function pack({ mode, level }: LayerForm) {
-  if (mode === 'gzip') return createGzip({ chunkSize, ...(level === undefined ? {} : { level }) });
+  if (mode === 'gzip') return level === undefined ? gzipMembers : createGzip({ chunkSize, level });
   return createSteadyZstd(level === undefined ? undefined : Math.min(level, mostZstd));
 }
 
 /**
- * Reads a layer, and records what later changes of the image's layers require. Returns whether it has Python code: its
- * dates and those of other layers with such code depend on each other.
+ * Compresses without a level of zlib: the bytes are the same on every machine, in half the time
+ * ([why](../../../../docs/adr/0042-one-deflate-for-ever.md)).
  */
-export async function readLayer(
-  layer: PackedLayer,
-  redating: Redating,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const reader = redating.reader();
-  const entries = new LayerEntries(reader);
-  await pipeline(
-    layer.open(),
-    unpack(layer),
-    async (chunks: AsyncIterable<Buffer>) => {
-      for await (const chunk of chunks) entries.pass(chunk);
-      entries.end();
-    },
-    { signal },
-  );
-  return reader.hasPython;
+async function* gzipMembers(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const members: Buffer[] = [];
+  using gzip = createGzipWriter(member => members.push(member), { storesRandom: true });
+  for await (const chunk of chunks) {
+    for (let at = 0; at < chunk.length; at += memberBytes) {
+      gzip.write(chunk.subarray(at, at + memberBytes));
+      yield* members.splice(0);
+    }
+  }
+  gzip.end();
+  yield* members;
 }
 
-/**
- * Writes the layer with its dates to the content store. It is compressed again even if nothing in it changes: the same
- * recipe gives the same bytes, whatever the builder still had.
- */
-export async function redateLayer(
-  layer: PackedLayer,
-  form: LayerForm,
-  redating: Redating,
-  content: ContentStore,
-  signal: AbortSignal,
-): Promise<InjectedLayer> {
-  const entries = new LayerEntries(redating.writer());
-  const file = await content.ingest();
-  const hash = createFlowHash('sha256', layer.size);
-  const take = async (bytes: Buffer): Promise<Buffer> => {
-    await hash.update(bytes);
-    return bytes;
+/** Reads layers, and writes them with their dates. All are read before the first one is written: see {@link Redating}. */
+export interface LayerDater {
+  /** Returns the number of compiled files that now have the date of their source. */
+  compiled(): Promise<number>;
+  /** Forgets the layers that were read. */
+  restart(): Promise<void>;
+  /**
+   * Reads a layer. Returns whether it has Python code: its dates and those of other layers with such code depend on
+   * each other.
+   */
+  read(layer: PackedLayer): Promise<boolean>;
+  /**
+   * Writes a layer with its dates. It is compressed again even if nothing in it changes: the same recipe gives the same
+   * bytes, whatever the builder still had. Returns the digest of its tar file.
+   *
+   * @param put receives the layer piece by piece: views that are valid until it resolves
+   */
+  write(
+    layer: PackedLayer,
+    form: LayerForm,
+    put: (piece: Uint8Array) => Promise<void> | void,
+  ): Promise<Digest>;
+}
+
+/** Dates layers on this thread. */
+export function createLayerDater(signal?: AbortSignal): LayerDater {
+  let redating = new Redating();
+  return {
+    compiled: async () => redating.compiled,
+    async restart() {
+      redating = new Redating();
+    },
+
+    async read(layer) {
+      const reader = redating.reader();
+      const entries = new LayerEntries(reader);
+      await pipeline(
+        layer.open(),
+        unpack(layer),
+        async (chunks: AsyncIterable<Buffer>) => {
+          for await (const chunk of chunks) entries.pass(chunk);
+          entries.end();
+        },
+        { signal },
+      );
+      return reader.hasPython;
+    },
+
+    async write(layer, form, put) {
+      const entries = new LayerEntries(redating.writer());
+      const hash = createHash('sha256');
+      const take = (bytes: Buffer): Buffer => {
+        hash.update(bytes);
+        return bytes;
+      };
+      await pipeline(
+        layer.open(),
+        unpack(layer),
+        async function* change(chunks: AsyncIterable<Buffer>) {
+          for await (const chunk of chunks) yield take(entries.pass(chunk));
+          yield take(entries.end());
+        },
+        pack(form),
+        async (chunks: AsyncIterable<Buffer>) => {
+          for await (const chunk of chunks) await put(chunk);
+        },
+        { signal },
+      );
+      return `sha256:${hash.digest('hex')}` as Digest;
+    },
   };
-  try {
-    await pipeline(
-      layer.open(),
-      unpack(layer),
-      async function* change(chunks: AsyncIterable<Buffer>) {
-        for await (const chunk of chunks) yield await take(entries.pass(chunk));
-        yield await take(entries.end());
-      },
-      pack(form),
-      async (chunks: AsyncIterable<Buffer>) => {
-        for await (const chunk of chunks) await file.write(chunk);
-      },
-      { signal },
-    );
-    const tarDigest = `sha256:${await hash.digest()}` as Digest;
-    const gzipSize = file.size;
-    return { gzipDigest: await file.commit(), gzipSize, tarDigest };
-  } catch (error) {
-    hash.abort();
-    await file.abort();
-    throw error;
-  }
 }

@@ -3,7 +3,7 @@ import type { Digest } from '../../../oci/digest.ts';
 import { layerEnd, tarEnd } from '../gzip/layer-end.ts';
 import { readMembers } from '../gzip/read-members.ts';
 import type { MadeLayer, SharedOrder } from './layer-orders.ts';
-import type { PutPiece } from './layer-output.ts';
+import type { PutPiece } from './piece-ring.ts';
 
 /**
  * Puts layers together as one: each without its end, then one end. Decompresses them for the digest of the tar file

@@ -1,7 +1,7 @@
 import type { Fault } from '../../../foundation/fault.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { mostMemberBytes } from '../gzip/deflate-instance.ts';
 import type { LayerSubject } from '../layer-key.ts';
+import type { PieceRing } from './piece-ring.ts';
 
 /** Work for a thread that makes layers. */
 export type LayerOrder = PackageOrder | SharedOrder | TarOrder;
@@ -61,14 +61,6 @@ export interface OrderMessage {
   readonly written?: Float64Array | undefined;
 }
 
-/** Pieces of a layer on their way from the thread to the main thread: memory that both share, so nothing is left over. */
-export interface PieceRing {
-  /** Room for {@link mostAhead} pieces of at most {@link mostMemberBytes}. */
-  readonly bytes: Uint8Array;
-  /** One number: how many pieces the main thread has taken. The thread waits when there is no room for another one. */
-  readonly taken: Int32Array;
-}
-
 /** What a thread answers: any number of pieces of the layer, then one of the others. */
 export type LayerAnswer =
   /** Bytes of the next piece in the ring. */
@@ -78,12 +70,3 @@ export type LayerAnswer =
   /** The package needs much memory: it must be the only one. */
   | { readonly isLarge: true }
   | { readonly error: unknown };
-
-/** Pieces that a thread may be ahead. */
-export const mostAhead = 3;
-
-/** Returns the bytes of a piece in a ring. */
-export function pieceIn({ bytes }: PieceRing, count: number, size: number): Uint8Array {
-  const start = (count % mostAhead) * mostMemberBytes;
-  return bytes.subarray(start, start + size);
-}

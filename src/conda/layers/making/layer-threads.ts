@@ -6,16 +6,8 @@ import { endThread, startThread } from '../../../foundation/threads.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { endIdleThreads, makeRoom, noteIdle } from '../../threads/idle-threads.ts';
 import { inRoom, threadNeeds } from '../../threads/thread-room.ts';
-import { mostMemberBytes } from '../gzip/deflate-instance.ts';
-import {
-  type LayerAnswer,
-  type LayerOrder,
-  type MadeLayer,
-  mostAhead,
-  type OrderMessage,
-  type PieceRing,
-  pieceIn,
-} from './layer-orders.ts';
+import type { LayerAnswer, LayerOrder, MadeLayer, OrderMessage } from './layer-orders.ts';
+import { openRing, ringBytes, takePieces } from './piece-ring.ts';
 
 /** Threads that make layers. They end when they have nothing to do. */
 export interface LayerThreads {
@@ -41,7 +33,6 @@ const usualThreads = 2;
 const idleMs = 10_000;
 // The files of a package do not pass through the heap; its lists of paths do.
 const heapMb = 256;
-const ringBytes = mostAhead * mostMemberBytes;
 // The young generation is collected often, and with it the buffers that the files pass through.
 const youngHeapMb = 2;
 
@@ -123,20 +114,13 @@ export function createLayerThreads(
     written: Float64Array | undefined,
   ): Promise<MadeLayer> => {
     const { worker, bytes } = thread;
-    const taken = new Int32Array(new SharedArrayBuffer(4));
-    const pieces: PieceRing = { bytes, taken };
-    let received = 0;
+    const pieces = openRing(bytes);
+    const receive = takePieces(pieces, take);
     const { promise, resolve, reject } = Promise.withResolvers<MadeLayer>();
     let writing: Promise<void> = Promise.resolve();
     const answered = (answer: LayerAnswer): void => {
       if ('piece' in answer) {
-        const piece = pieceIn(pieces, received, answer.piece);
-        received += 1;
-        writing = writing.then(async () => {
-          await take(piece);
-          Atomics.add(taken, 0, 1);
-          Atomics.notify(taken, 0);
-        });
+        writing = receive(answer.piece);
         writing.catch(reject);
       } else if ('made' in answer) writing.then(() => resolve(answer.made), reject);
       else reject(errorOf(answer));

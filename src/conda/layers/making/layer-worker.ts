@@ -3,17 +3,10 @@ import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { joinLayers } from './join-layers.ts';
-import {
-  type LayerAnswer,
-  type LayerOrder,
-  type MadeLayer,
-  mostAhead,
-  type OrderMessage,
-  type PieceRing,
-  pieceIn,
-} from './layer-orders.ts';
-import { LayerOutput, type PutPiece } from './layer-output.ts';
+import type { LayerAnswer, LayerOrder, MadeLayer, OrderMessage } from './layer-orders.ts';
+import { LayerOutput } from './layer-output.ts';
 import { packPackage } from './pack-package.ts';
+import { type PutPiece, sendPieces } from './piece-ring.ts';
 
 async function make(order: LayerOrder, put: PutPiece, written?: Float64Array): Promise<MadeLayer> {
   switch (order.kind) {
@@ -34,24 +27,15 @@ function answer(message: LayerAnswer): void {
   parentPort?.postMessage(message);
 }
 
-/** Returns a function that sends pieces. It blocks this thread while the ring has no room. */
-function sender(pieces: PieceRing): PutPiece {
-  let sent = 0;
-  return piece => {
-    for (;;) {
-      const now = Atomics.load(pieces.taken, 0);
-      if (sent - now < mostAhead) break;
-      Atomics.wait(pieces.taken, 0, now);
-    }
-    pieceIn(pieces, sent, piece.length).set(piece);
-    sent += 1;
-    answer({ piece: piece.length });
-  };
-}
-
 parentPort?.on('message', async ({ order, pieces, written }: OrderMessage) => {
   try {
-    answer({ made: await make(order, sender(pieces), written) });
+    answer({
+      made: await make(
+        order,
+        sendPieces(pieces, piece => answer({ piece })),
+        written,
+      ),
+    });
   } catch (error) {
     if (error instanceof LargeArchive) answer({ isLarge: true });
     else if (error instanceof Fault) {

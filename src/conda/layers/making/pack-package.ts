@@ -2,8 +2,9 @@ import { dirname } from 'node:path';
 import { archiveLimits } from '../../archives/archive-limits.ts';
 import { installPackage } from '../../installing/install-package.ts';
 import type { MadeLayer, PackageOrder } from './layer-orders.ts';
-import { LayerOutput, type PutPiece } from './layer-output.ts';
+import { LayerOutput } from './layer-output.ts';
 import { factsFrom, PathPacker } from './package-facts.ts';
+import type { PutPiece } from './piece-ring.ts';
 
 /**
  * Installs a package as a layer. Throws a `Fault` for an archive that is damaged or harmful, and `LargeArchive` before the

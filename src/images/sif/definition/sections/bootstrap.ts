@@ -27,6 +27,10 @@ export function stageBase(stage: DefinitionStage, options: BaseOptions): StageBa
     case 'dnf':
     case 'zypper':
       return rpmBase(stage, bootstrap);
+    case 'arch':
+      return insteadOf("'Bootstrap: arch'", bootstrap, 'archlinux:latest');
+    case 'busybox':
+      return busyboxBase(stage, bootstrap);
     case 'oras':
       return orasBase(fromOf(stage));
     case 'localimage':
@@ -137,6 +141,13 @@ function distributionOf(release: string, mirror: string): 'debian' | 'ubuntu' | 
   if (ubuntuReleases.has(release)) return 'ubuntu';
   if (debianReleases.has(release)) return 'debian';
   return /\b(debian|ubuntu)\b/.exec(mirror.toLowerCase())?.[1] as 'debian' | 'ubuntu' | undefined;
+}
+
+/** Returns the Docker image of the release of Busybox that `MirrorURL:` names, or of the newest. */
+function busyboxBase({ headers }: DefinitionStage, bootstrap: Header): StageBase {
+  const mirror = headers.get('mirrorurl')?.value ?? '';
+  const release = /\/(\d{1,3}\.\d{1,3}\.\d{1,3})[/-]/.exec(mirror)?.[1] ?? 'latest';
+  return insteadOf("'Bootstrap: busybox'", bootstrap, `busybox:${release}`);
 }
 
 /** The Docker images of distributions, by a word in the addresses of their mirrors. */

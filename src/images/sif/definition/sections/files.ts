@@ -59,7 +59,7 @@ function lineCopies(
   return given.map(path => {
     if (given.length > 1) grow(path.length + (target?.length ?? 0), number);
     checkPath(path, number);
-    if (from === undefined && path.startsWith('/')) {
+    if (from === undefined && /^(?:\/|~(?:\/|$))/.test(path)) {
       refuseLine(
         number,
         `${shownText(path)} is a path on the build machine: put the file into the build context, and name its path in the context`,
@@ -136,16 +136,16 @@ function splitPaths(line: Line): readonly [string, string | undefined] {
   const text = line.text.trimEnd();
   const words: string[] = [];
   const word = /\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))(?=\s|$)/y;
-  // Two paths at most: a long line is not read to its end.
-  while (word.lastIndex < text.length && words.length <= 2) {
+  // Apptainer ignores what follows the two paths.
+  while (word.lastIndex < text.length && words.length < 2) {
     const match = word.exec(text);
     if (match === null) refuseLine(number, `${shownText(text)} has quotes within a name`);
     const [, double, single, plain] = match;
     if (plain?.startsWith('#')) break;
     words.push(double ?? single ?? plain ?? '');
   }
-  const [first, target, ...rest] = words;
-  if (first === undefined || rest.length > 0) {
+  const [first, target] = words;
+  if (first === undefined) {
     refuseLine(number, `${shownText(text)} is not a source and a destination`);
   }
   const source = first.replace(here, '.');

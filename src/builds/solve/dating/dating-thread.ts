@@ -1,0 +1,88 @@
+import { buffer } from 'node:stream/consumers';
+import type { Worker } from 'node:worker_threads';
+import { openRing, takePieces } from '../../../conda/layers/making/piece-ring.ts';
+import { inRoom, threadNeeds } from '../../../conda/threads/thread-room.ts';
+import { endThread, startThread } from '../../../foundation/threads.ts';
+import { TarError } from '../../../images/sif/tar/tar-error.ts';
+import type { DatingAnswer, DatingOrder, SentLayer } from './dating-orders.ts';
+import type { LayerDater, PackedLayer } from './redate-layer.ts';
+
+// The bytes pass outside the heap; the paths of a million Python sources are in it.
+const heapMb = 256;
+// The young generation is collected often, and with it the buffers of the decompressor.
+const youngHeapMb = 2;
+
+/**
+ * Dates the layers of one image on a thread. What passes through it is garbage soon, and each collection takes ten times
+ * longer in the large heap of the main thread: as long as the compression.
+ */
+export function onDatingThread<T>(
+  work: (dater: LayerDater) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  return inRoom(threadNeeds.layer, async () => {
+    signal.throwIfAborted();
+    const worker = startThread(new URL('./dating-worker.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
+    });
+    // Between two orders, nothing else listens.
+    worker.on('error', () => {});
+    try {
+      return await work(daterOn(worker, signal));
+    } finally {
+      await endThread(worker);
+    }
+  });
+}
+
+function daterOn(worker: Worker, signal: AbortSignal): LayerDater {
+  const ask = async <R>(
+    order: DatingOrder,
+    receive: (size: number) => Promise<void> = async () => {},
+  ): Promise<R> => {
+    const { promise, resolve, reject } = Promise.withResolvers<R>();
+    let taking = Promise.resolve();
+    const answered = (answer: DatingAnswer): void => {
+      if ('piece' in answer) {
+        taking = receive(answer.piece);
+        taking.catch(reject);
+      } else if ('result' in answer) taking.then(() => resolve(answer.result as R), reject);
+      else reject('tarError' in answer ? new TarError(answer.tarError) : answer.error);
+    };
+    const failed = (cause?: unknown) => reject(lostThread(cause));
+    const exited = () => failed();
+    const abort = () => reject(signal.reason);
+    worker.on('message', answered).on('error', failed).on('exit', exited);
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      signal.throwIfAborted();
+      worker.postMessage(order);
+      return await promise;
+    } finally {
+      worker.off('message', answered).off('error', failed).off('exit', exited);
+      signal.removeEventListener('abort', abort);
+      await taking.catch(() => {});
+    }
+  };
+
+  return {
+    compiled: () => ask({ kind: 'compiled' }),
+    restart: () => ask({ kind: 'restart' }),
+    read: async layer => ask({ kind: 'read', layer: await sent(layer) }),
+    async write(layer, form, put) {
+      const pieces = openRing();
+      const take = async (piece: Uint8Array) => put(piece);
+      const order: DatingOrder = { kind: 'write', layer: await sent(layer), form, pieces };
+      return ask(order, takePieces(pieces, take));
+    },
+  };
+}
+
+async function sent({ size, packing, path, open }: PackedLayer): Promise<SentLayer> {
+  // Without a file, it is small.
+  return { size, packing, from: path ?? (await buffer(open())) };
+}
+
+function lostThread(cause: unknown): Error {
+  return new Error('the thread that dates layers ended', { cause });
+}

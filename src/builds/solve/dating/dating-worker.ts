@@ -1,0 +1,44 @@
+import '../../../foundation/gated-zlib.ts';
+import { createReadStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import { parentPort } from 'node:worker_threads';
+import { sendPieces } from '../../../conda/layers/making/piece-ring.ts';
+import { TarError } from '../../../images/sif/tar/tar-error.ts';
+import type { DatingAnswer, DatingOrder, SentLayer } from './dating-orders.ts';
+import { createLayerDater, type PackedLayer } from './redate-layer.ts';
+
+const chunkBytes = 256 * 1024;
+const dater = createLayerDater();
+
+function layerOf({ from, ...layer }: SentLayer): PackedLayer {
+  const open = () =>
+    typeof from === 'string'
+      ? createReadStream(from, { highWaterMark: chunkBytes })
+      : Readable.from([Buffer.from(from)]);
+  return { ...layer, open };
+}
+
+function answer(message: DatingAnswer): void {
+  parentPort?.postMessage(message);
+}
+
+function work(order: DatingOrder): Promise<unknown> {
+  switch (order.kind) {
+    case 'read':
+      return dater.read(layerOf(order.layer));
+    case 'write': {
+      const put = sendPieces(order.pieces, piece => answer({ piece }));
+      return dater.write(layerOf(order.layer), order.form, put);
+    }
+    default:
+      return dater[order.kind]();
+  }
+}
+
+parentPort?.on('message', async (order: DatingOrder) => {
+  try {
+    answer({ result: await work(order) });
+  } catch (error) {
+    answer(error instanceof TarError ? { tarError: error.message } : { error });
+  }
+});
