@@ -1,6 +1,8 @@
 import type { DocumentName } from '../conda/bills/document-form.ts';
 import { atMost } from '../foundation/bounded-wait.ts';
 import { Fault } from '../foundation/fault.ts';
+import { Semaphore } from '../foundation/semaphore.ts';
+import { SingleFlight } from '../foundation/single-flight.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { SealedGrant } from '../platform/identities.ts';
@@ -17,7 +19,6 @@ import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { requireRoom } from './limits/queue-room.ts';
 import { BuildCancelled, stopping } from './limits/refusals.ts';
 import type { Shares } from './limits/shares.ts';
-import { createTargetTurns } from './limits/target-turns.ts';
 import type { BuildLogs } from './logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, needsSecrets, recipeIn } from './plan/build-plan.ts';
 import { countBuild } from './runs/build-figures.ts';
@@ -117,8 +118,9 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
   const runs = createBuildRuns({ ...deps, limitsOf });
   const { active } = runs;
-  const looking = new Map<string, Promise<BuildTicket | undefined>>();
-  const inTurn = createTargetTurns();
+  const looking = new SingleFlight<BuildTicket | undefined>();
+  // Among concurrent callers of a target, one enters its build at a time.
+  const entries = new Semaphore({ perKey: 1 });
   /** Askers whose builds are being inserted. */
   const entering = new Set<Asker>();
 
@@ -167,15 +169,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
 
   /** Shares one lookup between concurrent requests of an asker. */
-  const lookTogether = (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
-    const key = `${target} ${asker.owner} ${asker.scope}`;
-    let pending = looking.get(key);
-    if (!pending) {
-      pending = look(target, asker).finally(() => looking.delete(key));
-      looking.set(key, pending);
-    }
-    return pending;
-  };
+  const lookTogether = (target: string, asker: Asker): Promise<BuildTicket | undefined> =>
+    looking.run(() => look(target, asker), { key: `${target} ${asker.owner} ${asker.scope}` });
 
   const get = async (id: string): Promise<BuildRow> => {
     const row = await store.find(ownId(id));
@@ -259,7 +254,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return known;
     }
     if (!isAdmitted) await deps.admit(plan, asker);
-    const ticket = await inTurn(target, () => enter(plan, asker, seen));
+    const ticket = await entries.run(() => enter(plan, asker, seen), { key: target });
     tally.add('build requests', 'new build');
     return ticket;
   };
