@@ -8,6 +8,8 @@ export interface HeldModule {
 }
 
 export const heldModules: readonly HeldModule[] = [
+  { file: 'src/foundation/semaphore.ts', tests: ['test/semaphore.test.ts'] },
+  { file: 'src/foundation/single-flight.ts', tests: ['test/single-flight.test.ts'] },
   {
     file: 'src/oci/digest.ts',
     tests: ['test/oci/digest.test.ts'],
