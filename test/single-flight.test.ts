@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
@@ -114,6 +115,12 @@ suite('leaving', () => {
     assert.equal(begun[0]?.signal.aborted, false);
     begun[0]?.end('done');
     assert.equal(await other.result, 'done');
+  });
+
+  test('the signal of a caller forgets the work', async () => {
+    const { signal } = new AbortController();
+    await new SingleFlight<void>().run(async () => {}, { signal });
+    assert.deepEqual(getEventListeners(signal, 'abort'), []);
   });
 
   test('the last caller that leaves ends the work, and the next one begins its own', async () => {
@@ -262,7 +269,7 @@ suite('anew', () => {
   });
 
   test('all calls that come while work runs share the next run, also after a failure', async () => {
-    const { begun, run, runAnew } = createWork();
+    const { flights, begun, run, runAnew } = createWork();
     const first = run();
     const others = [runAnew(), runAnew(), runAnew()];
     begun[0]?.fail(new Error('broken'));
@@ -274,6 +281,7 @@ suite('anew', () => {
     const last = runAnew();
     begun[2]?.end('third');
     assert.equal(await last, 'third');
+    assert.equal(await flights.runAnew(async () => 'for all callers'), 'for all callers');
   });
 
   test('a caller that leaves while it waits for the next run does not run it', async () => {

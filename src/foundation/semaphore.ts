@@ -104,7 +104,7 @@ export class Semaphore {
   }
 
   /** Takes what is free at once if nobody waits. */
-  #enter({ key = '', weight = 1, isLow = false, signal }: Place): Held | undefined {
+  #enter({ key = '', weight = 1, isLow, signal }: Place): Held | undefined {
     signal?.throwIfAborted();
     if (this.#waiting > 0) return undefined;
     const line = (isLow ? this.#low : this.#high).lineOf(key);
@@ -136,7 +136,7 @@ export class Semaphore {
   }
 
   async #wait(place: Place): Promise<Held> {
-    const { key = '', weight = 1, isLow = false, signal, waitMs } = place;
+    const { key = '', weight = 1, isLow, signal, waitMs } = place;
     const { mostWaiting = unlimited, mostWaitingPerKey = unlimited, refusal } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<Held>();
     const line = (isLow ? this.#low : this.#high).lineOf(key);
@@ -159,7 +159,7 @@ export class Semaphore {
     if (!signal && waitMs === undefined) return promise;
     const timer = waitMs === undefined ? undefined : setTimeout(refuse, waitMs);
     const abort = () => leave(signal?.reason);
-    signal?.addEventListener('abort', abort, { once: true });
+    signal?.addEventListener('abort', abort);
     try {
       return await promise;
     } finally {

@@ -102,8 +102,6 @@ class Flight<T> {
 
   start(work: SharedWork<T>): void {
     this.#result = this.#run(work);
-    // All its callers may have left.
-    this.#result.catch(() => {});
   }
 
   async #run(work: SharedWork<T>): Promise<T> {
@@ -134,7 +132,7 @@ class Flight<T> {
       this.#callers -= 1;
       if (this.#callers === 0) this.#abandon(signal.reason);
     };
-    signal.addEventListener('abort', leave, { once: true });
+    signal.addEventListener('abort', leave);
     try {
       return await Promise.race([result, promise]);
     } finally {
@@ -148,7 +146,7 @@ class Flight<T> {
       this.#forget();
       this.#stop.abort(reason);
     };
-    if (this.#lingerMs > 0) this.#linger = setTimeout(end, this.#lingerMs);
-    else end();
+    if (this.#lingerMs === 0) end();
+    else this.#linger = setTimeout(end, this.#lingerMs);
   }
 }

@@ -1,4 +1,3 @@
-import { SingleFlight } from '../../foundation/single-flight.ts';
 import { createHash } from 'node:crypto';
 import { access, mkdir, rm, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -6,6 +5,7 @@ import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { ChannelFault, isPassing } from '../channels/channel-fault.ts';
 import { fetchRepodata, type RepodataFetchDeps } from './fetch-repodata.ts';
 import { FetchTime } from './fetch-time.ts';

@@ -1,8 +1,8 @@
-import { SingleFlight } from '../../foundation/single-flight.ts';
 import { createHash, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { TlsSettings } from '../config/read/tls.ts';
 

@@ -1,7 +1,7 @@
-import { SingleFlight } from '../../../../foundation/single-flight.ts';
 import { createHash } from 'node:crypto';
 import { contextTypes } from '../../../../contexts/context-entry.ts';
 import { writeEntries } from '../../../../contexts/entry-list.ts';
+import { SingleFlight } from '../../../../foundation/single-flight.ts';
 import { mediaTypes } from '../../../../oci/media-type.ts';
 import { CommandError, type Values } from '../../../command/command.ts';
 import { post, RefusedError, serverAddress } from '../../../server/server-client.ts';
