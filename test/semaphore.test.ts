@@ -250,11 +250,13 @@ suite('leaving', () => {
     const first = await semaphore.take();
     const leaving = new AbortController();
     const taking = semaphore.take({ signal: leaving.signal, waitMs: 1000 });
+    const behind = semaphore.take();
     first[Symbol.dispose]();
     leaving.abort();
+    assert.equal(semaphore.waiting, 1);
     (await taking)[Symbol.dispose]();
     assert.deepEqual(getEventListeners(leaving.signal, 'abort'), []);
-    await semaphore.take();
+    await behind;
   });
 
   test('work that runs goes on when its caller leaves', async () => {
