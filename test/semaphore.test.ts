@@ -174,7 +174,7 @@ suite('limits', () => {
   });
 
   test('a full queue refuses, for all keys and for one', async () => {
-    const { want, semaphore } = createCallers({
+    const { want, end, semaphore } = createCallers({
       limit: 2,
       mostWaiting: 5,
       mostWaitingPerKey: 3,
@@ -186,6 +186,11 @@ suite('limits', () => {
     await assert.rejects(waiting[5] ?? Promise.resolve(), /no place for a/);
     await assert.rejects(waiting[8] ?? Promise.resolve(), /no place for c/);
     assert.equal(semaphore.waiting, 5);
+    await end('a1');
+    await end('a2');
+    void want('a7');
+    await turn();
+    assert.equal(semaphore.waiting, 4, 'one of a is served, and leaves a place');
   });
 
   test('a full queue admits a caller that need not wait', async () => {

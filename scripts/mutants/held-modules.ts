@@ -17,6 +17,7 @@ export const heldModules: readonly HeldModule[] = [
       ['line.first === waiter -> true', 'saves a look at all keys'],
       ['line.lines.forgetUnused(line); -> ;', 'saves memory'],
       ['!signal && waitMs === undefined -> false', 'saves a listener'],
+      ['waiter.before = undefined; -> ;', 'a caller that has left does not listen any more'],
       // The loop also ends where nobody fits.
       ['this.#waiting > 0 && this.#held < this.#limit -> true', 'saves a look at all keys'],
       [
