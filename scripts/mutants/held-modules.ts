@@ -9,6 +9,27 @@ export interface HeldModule {
 
 export const heldModules: readonly HeldModule[] = [
   {
+    file: 'src/foundation/semaphore.ts',
+    tests: ['test/semaphore.test.ts'],
+    equal: [
+      ['line.lines === this.#low -> true', 'saves a look at the clock'],
+      ['line.lines === this.#low ? this.#now() : 0: 0 -> 1', 'is not read'],
+      ['line.first === waiter -> true', 'saves a look at all keys'],
+      ['line.lines.forgetUnused(line); -> ;', 'saves memory'],
+      ['!signal && waitMs === undefined -> false', 'saves a listener'],
+      ['waiter.before = undefined; -> ;', 'a caller that has left does not listen any more'],
+      // The loop also ends where nobody fits.
+      ['this.#waiting > 0 && this.#held < this.#limit -> true', 'saves a look at all keys'],
+      [
+        'this.#waiting > 0 && this.#held < this.#limit -> this.#waiting > 0 || this.#held < this.#limit',
+        'saves a look at all keys',
+      ],
+      ['this.#waiting > 0 -> this.#waiting >= 0', 'saves a look at all keys'],
+      ['this.#held < this.#limit -> this.#held <= this.#limit', 'saves a look at all keys'],
+    ],
+  },
+  { file: 'src/foundation/single-flight.ts', tests: ['test/single-flight.test.ts'] },
+  {
     file: 'src/oci/digest.ts',
     tests: ['test/oci/digest.test.ts'],
     equal: [["digest.indexOf(':'): indexOf -> lastIndexOf", 'a digest has one colon']],

@@ -1,6 +1,8 @@
 import type { DocumentName } from '../conda/bills/document-form.ts';
 import { atMost } from '../foundation/bounded-wait.ts';
 import { Fault } from '../foundation/fault.ts';
+import { Semaphore } from '../foundation/semaphore.ts';
+import { SingleFlight } from '../foundation/single-flight.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { SealedGrant } from '../platform/identities.ts';
@@ -17,7 +19,6 @@ import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { requireRoom } from './limits/queue-room.ts';
 import { BuildCancelled, stopping } from './limits/refusals.ts';
 import type { Shares } from './limits/shares.ts';
-import { createTargetTurns } from './limits/target-turns.ts';
 import type { BuildLogs } from './logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, needsSecrets, recipeIn } from './plan/build-plan.ts';
 import { countBuild } from './runs/build-figures.ts';
@@ -129,8 +130,9 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
   const runs = createBuildRuns({ ...deps, limitsOf });
   const { active } = runs;
-  const seeking = new Map<string, Promise<Sought>>();
-  const inTurn = createTargetTurns();
+  const seeking = new SingleFlight<Sought>();
+  // Among concurrent callers of a target, one enters its build at a time.
+  const entries = new Semaphore({ perKey: 1 });
   /** Askers whose builds are being inserted. */
   const entering = new Set<Asker>();
 
@@ -189,14 +191,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
   /** Shares one lookup between concurrent requests of an asker. */
   const seek: Builds['seek'] = (plan, { owner, scope, grant }) => {
     const key = `${plan.target} ${owner} ${scope} ${mustRun(plan)}`;
-    let pending = seeking.get(key);
-    if (!pending) {
-      pending = lookUp(plan, grant).finally(() => seeking.delete(key));
-      // Another check of the request may fail before somebody waits for this one.
-      pending.catch(() => {});
-      seeking.set(key, pending);
-    }
-    return pending;
+    const sought = seeking.run(() => lookUp(plan, grant), { key });
+    // Another check of the request may fail before somebody waits for this one.
+    sought.catch(() => {});
+    return sought;
   };
 
   const get = async (id: string): Promise<BuildRow> => {
@@ -286,7 +284,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return known;
     }
     if (!isAdmitted) await deps.admit(plan, asker);
-    const begun = await inTurn(target, () => enter(plan, asker, seen));
+    const begun = await entries.run(() => enter(plan, asker, seen), { key: target });
     tally.add('build requests', 'new build');
     return begun;
   };

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { isUnwritable } from '../foundation/fault.ts';
+import { SingleFlight } from '../foundation/single-flight.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';
@@ -44,7 +45,7 @@ export function createDocuments(
     maxSize: memoryBytes,
     sizeCalculation: document => document.bytes.length + 200,
   });
-  const running = new Map<string, Promise<Document>>();
+  const fetches = new SingleFlight<Document>();
   // Only the repository decides which documents it has. In another repository, even of the same registry,
   // a caller could name any digest that they know.
   const shown = boundedCache<string, true>(100_000);
@@ -97,15 +98,12 @@ export function createDocuments(
     const key = placeOf(access, digest);
     const here = shown.has(key) ? await local(digest, mediaType) : undefined;
     if (here) return here;
-    const pending = running.get(key);
-    if (pending) return pending;
-    const fetched = (async () => {
+    const fetchAndKeep = async () => {
       const document = await fetch();
       await receive(access, document);
       return document;
-    })().finally(() => running.delete(key));
-    running.set(key, fetched);
-    return fetched;
+    };
+    return fetches.run(fetchAndKeep, { key });
   };
 
   const manifest = (access: Access, digest: Digest, mediaType: string) =>

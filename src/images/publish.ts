@@ -1,4 +1,4 @@
-import { workOnEach } from '../foundation/run-queue.ts';
+import { workOnEach } from '../foundation/semaphore.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
 import type { Document } from '../oci/document.ts';

@@ -3,6 +3,7 @@ import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../builds/plan
 import type { BuildPlaces } from '../builds/plan/plan.ts';
 import type { Solution, SolutionOf } from '../builds/solve/conda/solution-of.ts';
 import { Fault } from '../foundation/fault.ts';
+import { Semaphore } from '../foundation/semaphore.ts';
 import type { Document } from '../oci/document.ts';
 import { parseManifest } from '../oci/manifest.ts';
 import { formatPlatform, offeredPlatforms } from '../oci/platform.ts';
@@ -12,7 +13,6 @@ import type { Access } from '../upstream/access.ts';
 import { findManifest } from '../upstream/content/find-manifest.ts';
 import { type PushClient, pushingTo } from '../upstream/push-client.ts';
 import type { RegistryClient } from '../upstream/registry-client.ts';
-import { Turns } from '../upstream/transport/turns.ts';
 import {
   askedImage,
   askedTag,
@@ -112,15 +112,11 @@ export function createDryRun(deps: DryRunDeps): DryRun {
   };
 
   // All solves share one thread. No build limits the dry runs of a caller.
-  const turns = new Turns(1, tooManySolves);
-  const solve = async (plan: BuildPlan, caller: Caller, signal: AbortSignal = neverAborted) => {
+  const turns = new Semaphore({ perKey: 1, refusal: tooManySolves });
+  const solve = (plan: BuildPlan, caller: Caller, signal: AbortSignal = neverAborted) => {
     const { user, address, network = address } = caller;
-    const leave = await turns.take(user ?? network, turnMs, signal);
-    try {
-      return await deps.solutionOf(plan, caller.grant, signal);
-    } finally {
-      leave();
-    }
+    const place = { key: user ?? network, waitMs: turnMs, signal };
+    return turns.run(() => deps.solutionOf(plan, caller.grant, signal), place);
   };
 
   const obstacleTo = async (

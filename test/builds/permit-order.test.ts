@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { createPermits, type Permit } from '../../src/builds/limits/permits.ts';
+import { createPermits } from '../../src/builds/limits/permits.ts';
 import type { Shares } from '../../src/builds/limits/shares.ts';
+import type { Permit } from '../../src/foundation/semaphore.ts';
 import { shared } from './build-bench.ts';
 
 const never = new AbortController().signal;

@@ -16,8 +16,10 @@ function limited(bytes: number) {
   let turns = 0;
   const takeTurn = async () => {
     turns += 1;
-    return () => {
-      turns -= 1;
+    return {
+      [Symbol.dispose]() {
+        turns -= 1;
+      },
     };
   };
   return async (pieces: Iterable<Buffer>) => {
@@ -63,17 +65,17 @@ test('a caller can unpack one file at a time, and all callers together two', asy
   const take = createUnpackTurns();
   const order: string[] = [];
   const asked = ['a', 'a', 'b', 'c'].map(async (user, position) => {
-    const end = await take({ user });
+    const turn = await take({ user });
     order.push(`${user}${position}`);
-    return end;
+    return turn;
   });
   const turn = () => new Promise(resolve => setTimeout(resolve, 5));
   await turn();
   assert.deepEqual(order, ['a0', 'b2']);
-  (await asked[2])?.();
+  (await asked[2])?.[Symbol.dispose]();
   await turn();
   assert.deepEqual(order, ['a0', 'b2', 'c3']);
-  (await asked[0])?.();
+  (await asked[0])?.[Symbol.dispose]();
   await turn();
   assert.deepEqual(order, ['a0', 'b2', 'c3', 'a1']);
 });
@@ -87,8 +89,8 @@ test('layers of many networks do not delay the layers of a user', async () => {
     return end;
   });
   await strangers[0];
-  for (let count = 0; count < 3; count += 1) (await take({ user: 'ada' }))();
+  for (let count = 0; count < 3; count += 1) (await take({ user: 'ada' }))[Symbol.dispose]();
   assert.deepEqual(order, ['network0']);
-  for (const one of strangers) (await one)();
+  for (const one of strangers) (await one)[Symbol.dispose]();
   assert.equal(order.length, 50);
 });

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext, createServer as createTlsServer } from 'node:tls';
+import { Fault } from '../../src/foundation/fault.ts';
 import { SlabPool } from '../../src/storage/content/buffers.ts';
 import type { ByteSource } from '../../src/storage/content/byte-source.ts';
 import { WirePool } from '../../src/upstream/wire/pool.ts';
@@ -256,6 +257,32 @@ test('no answer, no bytes and no listener are distinguished', async t => {
     openWire({ url, headers: {}, timeouts }, new WirePool()),
     failsWith('connect'),
   );
+});
+
+test('a request that gets no connection in time is refused, and the next one gets it', async t => {
+  const answer = withLength('abc');
+  const { url, sockets } = await upstream(t, (socket, request) => {
+    socket.write(request === 1 ? answer.subarray(0, -1) : answer);
+  });
+  const pool = new WirePool({ active: 1 });
+  t.after(() => pool.close());
+  const get = (options: Partial<WireRequest> = {}) =>
+    openWire({ url, headers: {}, timeouts, ...options }, pool);
+  const first = await get();
+  await assert.rejects(get({ timeouts: { ...timeouts, headersMs: 20 } }), error => {
+    assert.ok(error instanceof Fault);
+    assert.equal(error.status, 503);
+    assert.match(error.message, /^1 transfers from http:.* within 20 ms: .*upstream\.connections/);
+    return true;
+  });
+  const leaving = new AbortController();
+  const left = get({ signal: leaving.signal });
+  const next = get();
+  leaving.abort();
+  await assert.rejects(left, failsWith('aborted'));
+  sockets[0]?.write(answer.subarray(-1));
+  assert.equal((await readAll(first.body)).toString(), 'abc');
+  assert.equal((await readAll((await next).body)).toString(), 'abc');
 });
 
 test('a slow body is not idle, and neither is a body that nobody reads for a while', async t => {

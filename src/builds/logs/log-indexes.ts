@@ -1,6 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { LogLine, LogLines } from './log-lines.ts';
 import { closedCut, withoutColours } from './plain-pieces.ts';
 import { StepLines } from './step-lines.ts';
@@ -39,7 +40,7 @@ class LogIndex implements LogLines {
   /** Bytes of the whole lines so far. */
   #size = 0;
   #found = new StepLines();
-  #refreshing: Promise<boolean> | undefined;
+  readonly #refreshing = new SingleFlight<boolean>();
 
   constructor(path: string) {
     this.#path = path;
@@ -63,10 +64,7 @@ class LogIndex implements LogLines {
 
   /** Reads new lines; false for a log that does not exist. Callers at the same time share the work. */
   refresh(): Promise<boolean> {
-    this.#refreshing ??= this.#extend().finally(() => {
-      this.#refreshing = undefined;
-    });
-    return this.#refreshing;
+    return this.#refreshing.run(() => this.#extend());
   }
 
   async read(from: number, to: number, step?: number) {

@@ -1,5 +1,6 @@
 import { maskAddresses } from '../../buildkit/index.ts';
 import { Fault, isStorageLost } from '../../foundation/fault.ts';
+import type { Permit } from '../../foundation/semaphore.ts';
 import type { Tally } from '../../foundation/telemetry/tally.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { SealedGrant } from '../../platform/identities.ts';
@@ -9,7 +10,7 @@ import type { Asker, Requester, Undo } from '../asker.ts';
 import type { Builders } from '../builder/builders.ts';
 import { domainOf } from '../domain.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
-import { createPermits, type Permit, type Permits } from '../limits/permits.ts';
+import { createPermits, type Permits } from '../limits/permits.ts';
 import { lostSecrets } from '../limits/refusals.ts';
 import type { Sharer, Shares } from '../limits/shares.ts';
 import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';

@@ -6,6 +6,7 @@ import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { LayerSource } from '../../images/sif/layers/source.ts';
 import { ZstdFrames } from '../../images/sif/layers/zstd-frames.ts';
 import { TarError } from '../../images/sif/tar/tar-error.ts';
@@ -56,7 +57,7 @@ type Finding = (Libc | { readonly kind: 'none' }) & Pick<FoundGlibc, 'hasEnviron
 /** @param path file where findings are kept */
 export function createBaseLibc(path: string): BaseLibc {
   const found = boundedCache<string, Finding>(imagesKept);
-  const underWay = new Map<string, Promise<Finding>>();
+  const searches = new SingleFlight<Finding>();
   const ready = load(path, found);
   let saving = Promise.resolve();
 
@@ -76,13 +77,11 @@ export function createBaseLibc(path: string): BaseLibc {
     async glibcOf(base, signal) {
       // A registry that fails or is slow does so for its own callers only.
       const key = `${base.name}@${base.digest}`;
-      let running = underWay.get(key);
-      if (running === undefined) {
-        running = find(base).finally(() => underWay.delete(key));
-        running.catch(() => {});
-        underWay.set(key, running);
-      }
-      const finding = await unlessAborted(running, signal);
+      // It goes on when they leave: the next caller needs it too.
+      const finding = await unlessAborted(
+        searches.run(() => find(base), { key }),
+        signal,
+      );
       const { hasEnvironment } = finding;
       if (finding.kind === 'glibc') {
         return { version: finding.version, isAssumed: false, hasEnvironment };

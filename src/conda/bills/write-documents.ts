@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import { runTask } from '../threads/one-task.ts';
 import { inRoom, threadNeeds } from '../threads/thread-room.ts';
 import { billOf } from './bill.ts';
@@ -25,8 +25,9 @@ export interface SolutionDocuments {
 }
 
 // One at a time: a thread with the libraries of the forms takes 30 MB.
-const queue = new RunQueue(1);
-const requests = new RunQueue(1, {
+const queue = new Semaphore({ limit: 1 });
+const requests = new Semaphore({
+  limit: 1,
   mostWaiting: 100,
   refusal: () =>
     new Fault('unavailable', 'Many documents are being written: try again in a moment', {

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import type { Tally } from '../../foundation/telemetry/tally.ts';
 import { compareTexts } from '../../foundation/text/text-order.ts';
 import type { InjectedLayer } from '../../images/augment/image-change.ts';
@@ -106,7 +106,7 @@ export function createPackageLayers({
     progress: LayerLog,
   ): Promise<EnvironmentLayers> => {
     const packages = environment.packages.toSorted(byName);
-    const turns = new RunQueue(packagesAtOnce);
+    const turns = new Semaphore({ limit: packagesAtOnce });
     let factsLength = 0;
     const make: MakePackage = async (subject, stop) => {
       progress.begin(packageLayerKey(subject));

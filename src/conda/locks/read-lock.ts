@@ -1,11 +1,11 @@
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import { runTask } from '../threads/one-task.ts';
 import type { LockOrder } from './lock-worker.ts';
 import { type LockedPackages, maxLockLength, readLockText } from './read-lock-text.ts';
 
 // Up to 10 ms here; larger ones would hold the event loop.
 const shortLength = 128 * 1024;
-const queue = new RunQueue(1);
+const queue = new Semaphore({ limit: 1 });
 
 /** Reads a lock file as {@link readLockText} does, a large one on another thread. */
 export type ReadLock = (text: string, subdir: string, name: string) => Promise<LockedPackages>;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
-import type { RunQueue } from '../../foundation/run-queue.ts';
+import type { Semaphore } from '../../foundation/semaphore.ts';
 import { drain } from '../../storage/content/byte-source.ts';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 import type { Answer } from '../../upstream/exchange/answer.ts';
@@ -23,7 +23,7 @@ export interface RepodataFetchDeps {
 }
 
 /** Data is prepared in turns: each takes a thread and about 80 MB. */
-export type PrepareTurns = RunQueue;
+export type PrepareTurns = Semaphore;
 
 /** What is fetched, and where it goes. */
 export interface RepodataFetch {

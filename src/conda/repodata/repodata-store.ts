@@ -4,7 +4,8 @@ import { basename, join } from 'node:path';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { ChannelFault, isPassing } from '../channels/channel-fault.ts';
 import { fetchRepodata, type RepodataFetchDeps } from './fetch-repodata.ts';
 import { FetchTime } from './fetch-time.ts';
@@ -58,12 +59,6 @@ interface Found {
   readonly until: number;
 }
 
-/** A fetch that callers wait for. */
-interface UnderWay {
-  readonly found: Promise<Found>;
-  readonly progress: RepodataDownload;
-}
-
 // A channel that is down is not asked again at once: each try may take as long as a timeout.
 const downMs = 30_000;
 const knownSubdirectories = 2000;
@@ -72,11 +67,13 @@ const fetchesAtOnce = 4;
 export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
   const { directory, freshMs, timeoutMs, maxBytes, log } = deps;
   const known = boundedCache<string, Found>(knownSubdirectories);
-  const underWay = new Map<string, UnderWay>();
+  const fetches = new SingleFlight<Found>();
+  /** Of the fetches that run, by URL. */
+  const downloads = new Map<string, RepodataDownload>();
   const inUse = new Map<string, number>();
   const outdated = new Set<string>();
-  const queue = new RunQueue(fetchesAtOnce);
-  const turns = new RunQueue(1);
+  const queue = new Semaphore({ limit: fetchesAtOnce });
+  const turns = new Semaphore({ limit: 1 });
   const closing = new AbortController();
   const ready = removeLeftovers(directory);
   ready.catch(() => {});
@@ -139,25 +136,26 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
     else await rm(path, { force: true });
   };
 
-  const found = (channel: string, subdir: string): Pick<UnderWay, 'found'> & Partial<UnderWay> => {
+  const find = async (channel: string, subdir: string): Promise<Found> => {
     const url = `${channel}/${subdir}`;
     const last = known.get(url);
-    if (last && last.until > Date.now()) return { found: Promise.resolve(last) };
-    const running = underWay.get(url);
-    if (running) return running;
-    const progress = new RepodataDownload(repodataName(channel, subdir));
-    const fetch = queue
-      .run(async () => {
-        await ready;
-        closing.signal.throwIfAborted();
-        const found = await refresh(channel, subdir, progress);
-        known.set(url, found);
-        return found;
-      })
-      .finally(() => underWay.delete(url));
-    const started = { found: fetch, progress };
-    underWay.set(url, started);
-    return started;
+    if (last && last.until > Date.now()) return last;
+    const fetch = async () => {
+      const progress = new RepodataDownload(repodataName(channel, subdir));
+      downloads.set(url, progress);
+      try {
+        return await queue.run(async () => {
+          await ready;
+          closing.signal.throwIfAborted();
+          const found = await refresh(channel, subdir, progress);
+          known.set(url, found);
+          return found;
+        });
+      } finally {
+        downloads.delete(url);
+      }
+    };
+    return fetches.run(fetch, { key: url });
   };
 
   const isThere = ({ url, pack }: RepodataEntry): Promise<boolean> =>
@@ -187,12 +185,13 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
 
   return {
     async open(channel, subdir, { signal, log, report }) {
-      const last = known.get(`${channel}/${subdir}`)?.entry;
+      const url = `${channel}/${subdir}`;
+      const last = known.get(url)?.entry;
       // Kept data may be gone from the disk.
       if (last && !(await isThere(last))) known.delete(last.url);
-      const fetch = found(channel, subdir);
-      const watch = report && fetch.progress?.watch(report);
-      const { entry, notes } = await unlessAborted(fetch.found, signal).finally(() =>
+      const found = find(channel, subdir);
+      const watch = report && downloads.get(url)?.watch(report);
+      const { entry, notes } = await unlessAborted(found, signal).finally(() =>
         watch?.[Symbol.dispose](),
       );
       for (const note of notes) log(note);
@@ -217,7 +216,7 @@ export function createRepodataStore(deps: RepodataStoreDeps): RepodataStore {
           phase: 'build',
         }),
       );
-      await Promise.allSettled([...underWay.values()].map(one => one.found));
+      await fetches.settled();
     },
   };
 }

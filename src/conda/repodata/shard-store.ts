@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { readAll } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { plainBase } from '../channels/channel-address.ts';
@@ -39,11 +40,11 @@ const fetchesAtOnce = 32;
  * read moves into the newer one. Each start begins a generation, so that nothing needs to be counted.
  */
 export function createShardStore({ channels, directory, maxBytes }: ShardStoreDeps): ShardStore {
-  const underWay = new Map<string, Promise<Buffer>>();
-  const queue = new RunQueue(fetchesAtOnce);
+  const reads = new SingleFlight<Buffer>();
+  const turns = new SingleFlight<void>();
+  const queue = new Semaphore({ limit: fetchesAtOnce });
   let current = 0;
   let written = 0;
-  let turning: Promise<void> | undefined;
 
   const turn = async (): Promise<void> => {
     await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -66,12 +67,7 @@ export function createShardStore({ channels, directory, maxBytes }: ShardStoreDe
     join(directory, String(generation), hex.slice(0, 2), hex);
 
   const keep = async (hex: string, bytes: Buffer): Promise<void> => {
-    if (written > maxBytes / 2) {
-      turning ??= turn().finally(() => {
-        turning = undefined;
-      });
-      await turning;
-    }
+    if (written > maxBytes / 2) await turns.run(turn);
     written += bytes.length;
     const path = pathOf(current, hex);
     const draft = `${path}.${randomUUID()}`;
@@ -121,14 +117,12 @@ export function createShardStore({ channels, directory, maxBytes }: ShardStoreDe
   return {
     async read(base, hex, signal, onFetched = () => {}) {
       await ready.catch(() => {});
-      const running = underWay.get(hex);
-      // The one who began may give up.
-      if (running) return running.catch(() => fetch(base, hex, signal, onFetched));
-      const reading = queue
-        .run(async () => (await kept(hex)) ?? (await fetch(base, hex, signal, onFetched)))
-        .finally(() => underWay.delete(hex));
-      underWay.set(hex, reading);
-      return reading;
+      const read = async (stop: AbortSignal) =>
+        (await kept(hex)) ?? (await fetch(base, hex, stop, onFetched));
+      return reads.run(stop => queue.run(() => read(stop), { signal: stop }), {
+        key: `${base} ${hex}`,
+        signal,
+      });
     },
   };
 }

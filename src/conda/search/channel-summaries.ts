@@ -3,7 +3,8 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { copiesOf } from '../../storage/content/byte-source.ts';
 import type { Answer } from '../../upstream/exchange/answer.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
@@ -59,8 +60,8 @@ export function createChannelSummaries({ channels }: ChannelSummariesDeps): Chan
   const known = cacheOfBytes<string, SummaryList>(keptBytes, list => 2 * list.length, {
     ttl: freshMs,
   });
-  const fetching = new Map<string, Promise<void>>();
-  const queue = new RunQueue(1);
+  const fetching = new SingleFlight<void>();
+  const queue = new Semaphore({ limit: 1 });
   const closing = new AbortController();
 
   const fetchSummaries = async (base: string): Promise<SummaryList> => {
@@ -74,16 +75,15 @@ export function createChannelSummaries({ channels }: ChannelSummariesDeps): Chan
 
   const begin = (base: string): void => {
     if (fetching.has(base) || fetching.size >= mostFetches || closing.signal.aborted) return;
-    const work = queue
-      .run(() => fetchSummaries(base))
-      // A channel does not need descriptions: mirrors often leave them out.
-      .then(
-        list => known.set(base, list),
-        () => known.set(base, '', { ttl: failureMs }),
-      )
-      .then(() => {})
-      .finally(() => fetching.delete(base));
-    fetching.set(base, work);
+    const fetch = async () => {
+      try {
+        known.set(base, await queue.run(() => fetchSummaries(base)));
+      } catch {
+        // A channel does not need descriptions: mirrors often leave them out.
+        known.set(base, '', { ttl: failureMs });
+      }
+    };
+    void fetching.run(fetch, { key: base });
   };
 
   return {
@@ -99,7 +99,7 @@ export function createChannelSummaries({ channels }: ChannelSummariesDeps): Chan
     isFetching: base => fetching.has(base),
     async close() {
       closing.abort();
-      await Promise.all(fetching.values());
+      await fetching.settled();
     },
   };
 }

@@ -2,7 +2,8 @@ import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
@@ -97,27 +98,23 @@ export function createPackageSearch({
   summaries,
 }: PackageSearchDeps): PackageSearch {
   const names = cacheOfBytes<string, NameList>(namesBytes, list => list.length);
-  const reading = new Map<string, Promise<NameList>>();
+  const reading = new SingleFlight<NameList>();
   const versionsKnown = boundedCache<string, readonly FoundVersion[]>(knownVersions);
   const failed = boundedCache<string, string>(1000, { ttl: failureMs });
-  const queue = new RunQueue(1, { mostWaiting: 50, refusal });
+  const queue = new Semaphore({ limit: 1, mostWaiting: 50, refusal });
   const run = <R>(order: SearchOrder) =>
     queue.run(() => runTask<SearchOrder, R>(new URL('./search-worker.ts', import.meta.url), order));
 
   /** Returns the names in kept data. A file never changes, so its list is kept by its path. */
-  const namesIn = ({ path, url }: OpenedRepodata): Promise<NameList> => {
+  const namesIn = async ({ path, url }: OpenedRepodata): Promise<NameList> => {
     const known = names.get(path);
-    if (known !== undefined) return Promise.resolve(known);
-    const others = reading.get(path);
-    if (others) return others;
-    const own = run<NameList>({ kind: 'names', path, url })
-      .then(list => {
-        names.set(path, list);
-        return list;
-      })
-      .finally(() => reading.delete(path));
-    reading.set(path, own);
-    return own;
+    if (known !== undefined) return known;
+    const read = async () => {
+      const list = await run<NameList>({ kind: 'names', path, url });
+      names.set(path, list);
+      return list;
+    };
+    return reading.run(read, { key: path });
   };
 
   /** Opens the subdirectories of a channel. Throws a `Fault` for a channel that has none. */

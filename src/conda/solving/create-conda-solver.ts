@@ -1,6 +1,6 @@
 import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { ChannelFault } from '../channels/channel-fault.ts';
 import type { CondaPackage } from '../conda-package.ts';
@@ -47,9 +47,13 @@ export function createCondaSolver({
   shards,
   limits,
 }: CondaSolverDeps): CondaSolver {
-  const queue = new RunQueue(1, { mostWaiting: limits.maxWaiting, refusal });
+  const queue = new Semaphore({ limit: 1, mostWaiting: limits.maxWaiting, refusal });
   // One stranger at a time enters the queue: the others keep no user waiting, and half of it is for users.
-  const strangers = new RunQueue(1, { mostWaiting: Math.ceil(limits.maxWaiting / 2), refusal });
+  const strangers = new Semaphore({
+    limit: 1,
+    mostWaiting: Math.ceil(limits.maxWaiting / 2),
+    refusal,
+  });
   let thread: SolveThread | undefined;
   let idle: NodeJS.Timeout | undefined;
   let forgetIdle = () => {};

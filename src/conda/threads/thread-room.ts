@@ -1,3 +1,5 @@
+import { Semaphore } from '../../foundation/semaphore.ts';
+
 /** Memory for all threads together, in MiB: what a server of 300 MiB has beside the main thread. */
 const allRoom = 130;
 
@@ -13,13 +15,7 @@ export const threadNeeds = {
   large: allRoom,
 };
 
-interface Waiting {
-  readonly need: number;
-  readonly begin: () => void;
-}
-
-const waiting: Waiting[] = [];
-let free = allRoom;
+const room = new Semaphore({ limit: allRoom });
 
 /**
  * Runs work on a thread when there is room for it beside the work of others, in the order in which it came. The work must
@@ -27,26 +23,5 @@ let free = allRoom;
  *
  * @param need one of {@link threadNeeds}
  */
-export async function inRoom<T>(need: number, work: () => Promise<T>): Promise<T> {
-  if (waiting.length > 0 || need > free) {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    waiting.push({ need, begin: resolve });
-    await promise;
-  } else {
-    free -= need;
-  }
-  try {
-    return await work();
-  } finally {
-    free += need;
-    beginNext();
-  }
-}
-
-function beginNext(): void {
-  for (let [next] = waiting; next !== undefined && next.need <= free; [next] = waiting) {
-    waiting.shift();
-    free -= next.need;
-    next.begin();
-  }
-}
+export const inRoom = <T>(need: number, work: () => Promise<T>): Promise<T> =>
+  room.run(work, { weight: need });

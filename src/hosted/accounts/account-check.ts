@@ -1,7 +1,7 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import type { Account, Accounts } from './accounts.ts';
 import { isSameText, matchesHash, passwordForm } from './password-hash.ts';
 
@@ -33,7 +33,7 @@ export function createAccountCheck(accounts: Accounts): AccountCheck {
   const key = randomBytes(32);
   const matches = boundedCache<string, true>(keptMatches, { ttl: matchKeptMs });
   const failures = boundedCache<string, true>(keptFailures, { ttl: failureKeptMs });
-  const turns = new RunQueue(hashesAtOnce, { mostWaiting, refusal: tooManyLogins });
+  const turns = new Semaphore({ limit: hashesAtOnce, mostWaiting, refusal: tooManyLogins });
   let decoys: Decoys | undefined;
 
   /** Returns the remembered result, undefined for none. */

@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { Document } from '../../oci/document.ts';
@@ -18,7 +19,6 @@ import type { RegistryClient } from '../../upstream/registry-client.ts';
 import { architectureOf } from '../augment/image-config.ts';
 import { imageConfig } from '../collect.ts';
 import type { Documents } from '../documents.ts';
-import { createCoalescer } from './coalesce.ts';
 
 /** Finds base images with the rights of the caller. Both methods throw {@link Fault}. */
 export interface BaseResolver {
@@ -41,7 +41,7 @@ export function createBaseResolver(
   documents: Documents,
   accessKey: (access: Access) => string,
 ): BaseResolver {
-  const join = createCoalescer<Document>();
+  const asking = new SingleFlight<Document>();
 
   // Each call asks the registry, also for a digest: only the registry knows whether the caller may
   // see the image, and what a tag refers to now.
@@ -58,10 +58,9 @@ export function createBaseResolver(
   return {
     async resolve(access, reference) {
       const name = reference.digest ?? reference.tag ?? 'latest';
-      const root = await join(
-        `${accessKey(access)} ${access.registry} ${access.repository} ${name}`,
-        () => ask(access, name),
-      );
+      const key = `${accessKey(access)} ${access.registry} ${access.repository} ${name}`;
+      // A call gets no answer that is older than itself: the tag may have moved.
+      const root = await asking.runAnew(() => ask(access, name), { key });
       if (parseManifest(root).kind === 'schema1') throw schema1();
       return root;
     },

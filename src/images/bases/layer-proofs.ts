@@ -1,5 +1,6 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
@@ -7,7 +8,6 @@ import type { VerifiedLayerStore } from '../../storage/rows/images/verified-laye
 import type { Access } from '../../upstream/access.ts';
 import { credentialKey } from '../../upstream/auth/credentials.ts';
 import type { RegistryClient } from '../../upstream/registry-client.ts';
-import { createSharedFlights } from './shared-flights.ts';
 import { unpackedDigest } from './unpacked-digest.ts';
 
 /** A layer of an image in a repository. */
@@ -56,8 +56,9 @@ export function createLayerProofs({
   lifeMs,
 }: LayerProofsDeps): LayerProofs {
   const shown = boundedCache<string, true>(keptAnswers, { ttl: lifeMs });
-  const asking = createSharedFlights<void>();
-  const reading = createSharedFlights<Digest>();
+  // Each caller may have other rights than the one whose work failed.
+  const asking = new SingleFlight<void>({ sharesFailure: false });
+  const reading = new SingleFlight<Digest>({ sharesFailure: false });
 
   return {
     async show({ access, layer: { digest, size }, name }, signal) {
@@ -72,7 +73,7 @@ export function createLayerProofs({
         if (found !== undefined && found !== size) throw otherSize(name, host, found, size);
         shown.set(key, true);
       };
-      await asking(key, ask, signal);
+      await asking.run(ask, { key, signal });
     },
 
     async unpacked(given, signal, onRead = () => {}) {
@@ -91,7 +92,8 @@ export function createLayerProofs({
         return diffId;
       };
       // The size and the type are those of this manifest, and another one may be wrong.
-      return reading(`${place} ${layer.digest} ${layer.size} ${layer.mediaType}`, read, signal);
+      const key = `${place} ${layer.digest} ${layer.size} ${layer.mediaType}`;
+      return reading.run(read, { key, signal });
     },
   };
 }

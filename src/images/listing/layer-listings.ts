@@ -3,10 +3,11 @@ import { stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import { type ImageWaste, imageWasteSchema } from './comparing/image-waste.ts';
-import { FairQueue } from './fair-queue.ts';
 import type { ListingFiles } from './listing-files.ts';
 import { type ListingLimits, mostComparedLayers, usualListingLimits } from './listing-limits.ts';
 import { runListing } from './reading/listing-thread.ts';
@@ -98,9 +99,14 @@ export function createLayerListings({
   limits = usualListingLimits,
 }: LayerListingsDeps): LayerListings {
   const runs = new Map<string, { readonly run: Run; readonly done: Promise<void> }>();
-  const reading = new Map<string, Promise<string>>();
+  const reading = new SingleFlight<string>();
   const failures = boundedCache<string, string>(knownFailures, { ttl: otherFailureMs });
-  const queue = new FairQueue({ atOnce: runsAtOnce, mostWaiting, mostOfOne, refusal: tooManyRuns });
+  const queue = new Semaphore({
+    limit: runsAtOnce,
+    mostWaiting,
+    mostWaitingPerKey: mostOfOne,
+    refusal: tooManyRuns,
+  });
   const openTree = createOpenTree();
   const closing = new AbortController();
 
@@ -116,18 +122,15 @@ export function createLayerListings({
   const kept = async (name: string, make: () => Promise<Uint8Array>): Promise<string> => {
     const here = await files.use(name);
     if (here !== undefined) return here;
-    const running = reading.get(name);
-    if (running) return running;
-    const made = (async () => {
+    const made = async () => {
       const bytes = await make();
       checkRoom(bytes.length);
       await files.write(name, bytes);
       const path = await files.use(name);
       if (path === undefined) throw removedMeanwhile();
       return path;
-    })().finally(() => reading.delete(name));
-    reading.set(name, made);
-    return made;
+    };
+    return reading.run(made, { key: name });
   };
 
   const entriesOf = async (layer: ReadableLayer, run: Run): Promise<string> => {
@@ -224,12 +227,15 @@ export function createLayerListings({
     const time = new ImageTime(limits, isAwaited);
     const run: Run = { time, isWaiting: true, layer: question.at, bytes: 0, layersDone: 0 };
     const done = queue
-      .run(question.caller, async () => {
-        closing.signal.throwIfAborted();
-        time.begin();
-        run.isWaiting = false;
-        await work(question, run);
-      })
+      .run(
+        async () => {
+          closing.signal.throwIfAborted();
+          time.begin();
+          run.isWaiting = false;
+          await work(question, run);
+        },
+        { key: question.caller },
+      )
       .catch(error => {
         if (closing.signal.aborted) return;
         const isContent = error instanceof Fault && error.phase === 'layer';

@@ -1,5 +1,6 @@
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { DiskSpace } from '../../storage/directory/disk-space.ts';
 
 /** Files of listings, by name, in their own directory. They can be made again at any time. */
@@ -35,7 +36,7 @@ export async function openListingFiles(options: ListingFilesOptions): Promise<Li
   for (const name of await readdir(directory)) {
     if (name.endsWith(unfinished)) await rm(join(directory, name), { force: true });
   }
-  let running: Promise<void> | undefined;
+  const running = new SingleFlight<void>();
   /** Bytes that were written since the last look at the directory. */
   let written = 0;
   let writes = 0;
@@ -59,12 +60,7 @@ export async function openListingFiles(options: ListingFilesOptions): Promise<Li
       total -= size;
     }
   };
-  const tidy = (signal?: AbortSignal): Promise<void> => {
-    running ??= tidyNow(signal).finally(() => {
-      running = undefined;
-    });
-    return running;
-  };
+  const tidy = (signal?: AbortSignal): Promise<void> => running.run(() => tidyNow(signal));
 
   const use = async (name: string): Promise<string | undefined> => {
     const path = join(directory, name);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Credentials } from '../../upstream/auth/credentials.ts';
 import type { Transport } from '../../upstream/transport/transport.ts';
 import { awsRequests } from './aws-requests.ts';
@@ -44,7 +45,7 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
   const { transport, assumeRoles, endpoint } = deps;
   const { now = () => performance.now(), wall = Date.now } = deps;
   const passwords = boundedCache<string, Password>(maxPasswords);
-  const underWay = new Map<string, Promise<Credentials>>();
+  const exchanges = new SingleFlight<Credentials>();
 
   const settings = (region: string) => ({
     region,
@@ -125,11 +126,7 @@ export function createEcrLogin(deps: EcrDeps): EcrLogin {
     const key = keyOf(registry, keys);
     const known = passwords.get(key);
     if (known && now() < known.until) return known.credentials;
-    const running = underWay.get(key);
-    if (running) return running;
-    const asked = exchange(key, registry, keys, name).finally(() => underWay.delete(key));
-    underWay.set(key, asked);
-    return asked;
+    return exchanges.run(() => exchange(key, registry, keys, name), { key });
   };
 }
 

@@ -1,5 +1,6 @@
 import type { LRUCache } from 'lru-cache';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 
 /**
  * Caches the answers of platforms for each grant: no caller receives an answer meant for another. Simultaneous equal
@@ -22,7 +23,7 @@ interface Kept {
 
 interface Known {
   readonly kept: LRUCache<string, Kept>;
-  readonly underWay: Map<string, Promise<unknown>>;
+  readonly questions: SingleFlight<unknown>;
 }
 
 const maxGrants = 10_000;
@@ -35,7 +36,7 @@ export function createGrantCache(now: () => number = () => performance.now()): G
   const knownOf = (grant: string): Known => {
     const known = grants.get(grant) ?? {
       kept: boundedCache<string, Kept>(maxAnswers),
-      underWay: new Map(),
+      questions: new SingleFlight(),
     };
     grants.set(grant, known);
     return known;
@@ -44,19 +45,15 @@ export function createGrantCache(now: () => number = () => performance.now()): G
   return {
     get<T>(grant: string, question: string, lifeMs: number, load: () => Promise<T>): Promise<T> {
       // An answer goes to the entry where its question began; after `forget` that entry is gone.
-      const { kept, underWay } = knownOf(grant);
+      const { kept, questions } = knownOf(grant);
       const found = kept.get(question);
       if (found && now() < found.until) return Promise.resolve(found.answer as T);
-      const running = underWay.get(question);
-      if (running) return running as Promise<T>;
-      const asked = load()
-        .then(answer => {
-          kept.set(question, { answer, until: now() + lifeMs });
-          return answer;
-        })
-        .finally(() => underWay.delete(question));
-      underWay.set(question, asked);
-      return asked;
+      const ask = async () => {
+        const answer = await load();
+        kept.set(question, { answer, until: now() + lifeMs });
+        return answer;
+      };
+      return questions.run(ask, { key: question }) as Promise<T>;
     },
 
     put(grant, question, lifeMs, answer) {

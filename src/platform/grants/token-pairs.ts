@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault, isUnwritable } from '../../foundation/fault.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { TokenPairStore } from '../../storage/rows/people/token-pair-rows.ts';
 import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
 import { tokensPlace } from '../sealed-places.ts';
@@ -49,7 +50,7 @@ export function createTokenPairs({
   keptMs,
   now = Date.now,
 }: TokenPairsDeps): TokenPairs {
-  const renewing = new Map<string, Promise<TokenPair>>();
+  const renewing = new SingleFlight<TokenPair>();
   // Renewed pairs that are still being written to disk. A refresh token works once, so these are the only copies.
   const unsaved = boundedCache<string, TokenPair>(mostUnsaved);
 
@@ -119,13 +120,15 @@ export function createTokenPairs({
     current,
 
     async renew(key, grant, refused, refresh) {
-      for (let running = renewing.get(key); running; running = renewing.get(key)) {
-        const pair = await running;
-        if (pair.accessToken !== refused.accessToken) return pair;
+      for (;;) {
+        let isOwn = false;
+        const renew = () => {
+          isOwn = true;
+          return newer(key, grant, refused, refresh);
+        };
+        const pair = await renewing.run(renew, { key });
+        if (isOwn || pair.accessToken !== refused.accessToken) return pair;
       }
-      const renewal = newer(key, grant, refused, refresh).finally(() => renewing.delete(key));
-      renewing.set(key, renewal);
-      return renewal;
     },
 
     purge(signal) {

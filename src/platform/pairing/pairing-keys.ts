@@ -1,5 +1,6 @@
 import { createPrivateKey, generateKeyPair, randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { PairingRow, PairingStore } from '../../storage/rows/people/pairing-rows.ts';
 import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
 import { openPacket } from '../credentials/packet.ts';
@@ -32,7 +33,7 @@ const generate = promisify(generateKeyPair);
 
 /** An id belongs to one key pair and is never reused. Source: reference service, sections 1.9 and 11.6. */
 export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDeps): PairingKeys {
-  const leasing = new Map<string, Promise<PairingRow>>();
+  const leases = new SingleFlight<PairingRow>();
 
   const create = async (service: string, endpoint: Endpoint): Promise<PairingRow> => {
     const { publicKey, privateKey } = await generate('rsa', { modulusLength });
@@ -66,14 +67,8 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
   };
 
   return {
-    lease(service, endpoint) {
-      const name = `${service} ${endpoint.id}`;
-      const running = leasing.get(name);
-      if (running) return running;
-      const leased = lease(service, endpoint).finally(() => leasing.delete(name));
-      leasing.set(name, leased);
-      return leased;
-    },
+    lease: (service, endpoint) =>
+      leases.run(() => lease(service, endpoint), { key: `${service} ${endpoint.id}` }),
 
     async of(endpoint) {
       const row = await store.youngest(endpoint.id);

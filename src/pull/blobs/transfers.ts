@@ -1,3 +1,4 @@
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
@@ -22,14 +23,16 @@ export interface WantedBlob {
 }
 
 export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfers {
-  const openings = new Map<string, Opening>();
+  const openings = new SingleFlight<Transfer>();
+  const underWay = new Map<string, Transfer>();
 
   const begin = async (
+    key: string,
     { digest, openWhole, onKept }: WantedBlob,
-    stop: AbortController,
-    forget: () => void,
+    signal: AbortSignal,
   ): Promise<Transfer> => {
-    const { size, source } = await openWhole(stop.signal);
+    const stop = new AbortController();
+    const { size, source } = await openWhole(AbortSignal.any([signal, stop.signal]));
     const isKept = onKept !== undefined;
     // Anybody's manifest may name any size. A slow transfer that reserved it would stop all writes of others.
     const ingest = await content
@@ -38,20 +41,20 @@ export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfer
         source.destroy();
         throw error;
       });
+    const forget = () => {
+      if (underWay.get(key) === transfer) underWay.delete(key);
+    };
     const onAbandoned = () => {
       // Frees the upstream connection; the next reader begins another transfer.
       forget();
       stop.abort();
       source.destroy(new Error('no reader is left'));
     };
-    const transfer = new Transfer({
-      ingest,
-      digest,
-      size,
-      isKept,
-      onAbandoned,
-      onOver: forget,
-    });
+    const transfer = new Transfer({ ingest, digest, size, isKept, onAbandoned, onOver: forget });
+    underWay.set(key, transfer);
+    // All readers may have left by now.
+    if (signal.aborted) onAbandoned();
+    else signal.addEventListener('abort', onAbandoned, { once: true });
     transfer
       .run(source)
       .then(() => (transfer.isKept ? onKept?.(size) : undefined))
@@ -64,48 +67,10 @@ export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfer
 
   return {
     async join(key, wanted, signal) {
-      let opening = openings.get(key);
-      if (!opening) {
-        const stop = new AbortController();
-        const forget = () => {
-          if (openings.get(key) === own) openings.delete(key);
-        };
-        const pending = Promise.resolve().then(() => begin(wanted, stop, forget));
-        const own = new Opening(pending, stop);
-        stop.signal.addEventListener('abort', forget, { once: true });
-        pending.catch(forget);
-        openings.set(key, own);
-        opening = own;
-      }
-      return (await opening.wait(signal)).join();
+      const open = (stop: AbortSignal) => begin(key, wanted, stop);
+      const transfer = underWay.get(key) ?? (await openings.run(open, { key, signal }));
+      return transfer.join();
     },
-    has: key => openings.has(key),
+    has: key => underWay.has(key) || openings.has(key),
   };
-}
-
-/** A transfer that is about to begin; it is stopped when all waiting readers leave. */
-class Opening {
-  readonly #transfer: Promise<Transfer>;
-  readonly #stop: AbortController;
-  #waiting = 0;
-
-  constructor(transfer: Promise<Transfer>, stop: AbortController) {
-    this.#transfer = transfer;
-    this.#stop = stop;
-  }
-
-  async wait(signal: AbortSignal): Promise<Transfer> {
-    this.#waiting += 1;
-    const leave = () => {
-      this.#waiting -= 1;
-      if (this.#waiting === 0) this.#stop.abort();
-    };
-    if (signal.aborted) leave();
-    else signal.addEventListener('abort', leave, { once: true });
-    try {
-      return await this.#transfer;
-    } finally {
-      signal.removeEventListener('abort', leave);
-    }
-  }
 }

@@ -2,6 +2,7 @@ import { Transform, type TransformCallback } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { Fault } from '../../foundation/fault.ts';
+import type { Permit } from '../../foundation/semaphore.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
 import type { FlowHash } from '../../storage/hashing/flow-hash.ts';
@@ -23,8 +24,8 @@ export interface TarDigester {
 export interface UnpackLimits {
   /** Bytes that may still be unpacked for this request: all its layers share them. */
   readonly room: { left: number; readonly limit: number };
-  /** Waits for a turn to unpack a piece; resolves with a function that ends the turn. */
-  readonly takeTurn: () => Promise<() => void>;
+  /** Waits for a turn to unpack a piece. */
+  readonly takeTurn: () => Promise<Permit>;
 }
 
 // Another thread hashes the output, and each transfer to it has a cost.
@@ -67,15 +68,11 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
       given += bytes.length;
       // The caller reuses its buffer, and zlib reads on another thread, so zlib gets its own copy.
       const own = Buffer.from(bytes);
-      const endTurn = await takeTurn();
-      try {
-        if (gunzip.destroyed) return await unlessFailed(finished);
-        await unlessFailed(new Promise(resolve => gunzip.write(own, () => resolve())));
-        // The callback of a failed write comes before the pipeline has ended.
-        if (gunzip.destroyed) await unlessFailed(finished);
-      } finally {
-        endTurn();
-      }
+      using _turn = await takeTurn();
+      if (gunzip.destroyed) return await unlessFailed(finished);
+      await unlessFailed(new Promise(resolve => gunzip.write(own, () => resolve())));
+      // The callback of a failed write comes before the pipeline has ended.
+      if (gunzip.destroyed) await unlessFailed(finished);
     },
 
     async end() {

@@ -1,6 +1,6 @@
-import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { Turns } from '../../upstream/transport/turns.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Caller } from '../container-request.ts';
 
 export interface FetchLimits {
@@ -32,13 +32,6 @@ export type LayerFetches<T> = (
   fetch: (signal: AbortSignal) => Promise<T>,
 ) => Promise<T>;
 
-interface Shared<T> {
-  readonly done: Promise<T>;
-  readonly stop: AbortController;
-  callers: number;
-  linger?: NodeJS.Timeout;
-}
-
 export function createLayerFetches<T>({
   timeoutMs,
   perCaller = 16,
@@ -46,77 +39,35 @@ export function createLayerFetches<T>({
   waitMs = 60_000,
   lingerMs = 5000,
 }: FetchLimits): LayerFetches<T> {
-  const running = new Map<string, Shared<T>>();
-  const ofCaller = new Turns(perCaller, tooMany);
+  const flights = new SingleFlight<T>({ lingerMs });
+  const limits = { limit: atOnce, perKey: perCaller, refusal: tooMany };
+  const users = new Semaphore(limits);
   // Anonymous callers cannot block the fetches of callers with a login.
-  const ofAll = new Turns(atOnce, tooMany);
+  const strangers = new Semaphore(limits);
 
-  const inTime = async (stop: AbortController, fetch: () => Promise<T>): Promise<T> => {
-    const timer = setTimeout(() => stop.abort(tooSlow(timeoutMs)), timeoutMs);
+  const inTime = async (
+    given: AbortSignal,
+    fetch: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> => {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(tooSlow(timeoutMs)), timeoutMs);
     try {
-      return await fetch();
+      return await fetch(AbortSignal.any([given, late.signal]));
     } finally {
       clearTimeout(timer);
     }
   };
 
-  const inTurn = async (
-    { network, user = '' }: FetchCaller,
-    stop: AbortController,
-    fetch: () => Promise<T>,
-  ): Promise<T> => {
-    const leave = await ofCaller.take(network ?? user, waitMs, stop.signal);
-    try {
-      const kind = network === undefined ? 'with a login' : 'without a login';
-      const leaveAll = await ofAll.take(kind, waitMs, stop.signal);
-      try {
-        return await inTime(stop, fetch);
-      } finally {
-        leaveAll();
-      }
-    } finally {
-      leave();
-    }
-  };
-
-  const start = (
-    key: string,
-    caller: FetchCaller,
-    fetch: (signal: AbortSignal) => Promise<T>,
-  ): Shared<T> => {
-    const stop = new AbortController();
-    const done = inTurn(caller, stop, () => fetch(stop.signal)).finally(() => end(key, shared));
-    // All its callers may have disconnected.
-    done.catch(() => {});
-    const shared: Shared<T> = { done, stop, callers: 0 };
-    running.set(key, shared);
-    return shared;
-  };
-
-  const end = (key: string, shared: Shared<T>): void => {
-    clearTimeout(shared.linger);
-    if (running.get(key) === shared) running.delete(key);
-  };
-
-  const leave = (key: string, shared: Shared<T>): void => {
-    shared.callers -= 1;
-    if (shared.callers > 0 || running.get(key) !== shared) return;
-    shared.linger = setTimeout(() => {
-      end(key, shared);
-      shared.stop.abort(new Error('every caller has left'));
-    }, lingerMs);
-  };
-
-  return async (key, caller, fetch) => {
-    const shared = running.get(key) ?? start(key, caller, fetch);
-    shared.callers += 1;
-    clearTimeout(shared.linger);
-    try {
-      return await unlessAborted(shared.done, caller.signal);
-    } finally {
-      leave(key, shared);
-    }
-  };
+  return (key, { network, user, signal }, fetch) =>
+    flights.run(
+      stop =>
+        (network === undefined ? users : strangers).run(() => inTime(stop, fetch), {
+          key: network ?? user,
+          waitMs,
+          signal: stop,
+        }),
+      { key, signal },
+    );
 }
 
 function tooMany(): Fault {

@@ -1,15 +1,12 @@
 import { Fault } from '../../foundation/fault.ts';
-import { Turns } from '../../upstream/transport/turns.ts';
+import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
 import type { Caller } from '../container-request.ts';
 
-/**
- * Waits for a turn to unpack a piece; resolves with a function that ends the turn. Throws a {@link Fault} (503) when
- * none came in time.
- */
+/** Waits for a turn to unpack a piece. Throws a {@link Fault} (503) when none came in time. */
 export type TakeUnpackTurn = (
   caller: Pick<Caller, 'network' | 'user'>,
   signal?: AbortSignal,
-) => Promise<() => void>;
+) => Promise<Permit>;
 
 const waitMs = 60_000;
 
@@ -18,24 +15,10 @@ const waitMs = 60_000;
  * they do not delay users. Unpacking occupies a thread of the pool that also reads and writes files.
  */
 export function createUnpackTurns(atOnce = 2, ofCaller = 1): TakeUnpackTurn {
-  const own = new Turns(ofCaller, tooBusy);
-  const strangers = new Turns(1, tooBusy);
-  const all = new Turns(atOnce, tooBusy);
-  return async ({ network, user }, signal) => {
-    const left: (() => void)[] = [];
-    const leave = () => {
-      for (const end of left.splice(0).reverse()) end();
-    };
-    try {
-      left.push(await own.take(user ?? network ?? '', waitMs, signal));
-      if (user === undefined) left.push(await strangers.take('', waitMs, signal));
-      left.push(await all.take('', waitMs, signal));
-      return leave;
-    } catch (error) {
-      leave();
-      throw error;
-    }
-  };
+  const low = { limit: 1, passedBy: 1 };
+  const turns = new Semaphore({ limit: atOnce, perKey: ofCaller, low, refusal: tooBusy });
+  return ({ network, user }, signal) =>
+    turns.take({ key: user ?? network ?? '', isLow: user === undefined, waitMs, signal });
 }
 
 function tooBusy(): Fault {

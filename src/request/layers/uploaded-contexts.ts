@@ -5,7 +5,7 @@ import {
 import { hashTar } from '../../contexts/hash-tar.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import type { HostedBlobs } from '../../hosted/blobs.ts';
 import type { HostedManifests } from '../../hosted/manifests.ts';
 import { contextRepository } from '../../hosted/uploads/context-repository.ts';
@@ -139,14 +139,14 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
   };
 }
 
-function hashQueue(): RunQueue {
+function hashQueue(): Semaphore {
   const refusal = () =>
     new Fault('unavailable', 'Too many build contexts are being checked: try again later', {
       phase: 'limit',
       limit: 'build contexts checked at once',
       retryAfterSeconds: 30,
     });
-  return new RunQueue(hashedAtOnce, { mostWaiting, refusal });
+  return new Semaphore({ limit: hashedAtOnce, mostWaiting, refusal });
 }
 
 function malformed(what: string): Fault {

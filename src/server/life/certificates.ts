@@ -2,6 +2,7 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { TlsSettings } from '../config/read/tls.ts';
 
@@ -81,17 +82,9 @@ export function watchCertificates(
     log.warn({ certificate, ends: new Date(endsAt) }, 'the TLS certificate expires soon: renew it');
   };
 
-  let isLooking = false;
   notice();
-  const timer = setInterval(() => {
-    if (isLooking) return;
-    isLooking = true;
-    look()
-      .catch(report)
-      .then(notice)
-      .finally(() => {
-        isLooking = false;
-      });
-  }, lookMs).unref();
+  const looks = new SingleFlight<void>();
+  const lookAndReport = () => look().catch(report).then(notice);
+  const timer = setInterval(() => void looks.run(lookAndReport), lookMs).unref();
   return () => clearInterval(timer);
 }

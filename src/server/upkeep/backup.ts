@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { workOnEach } from '../../foundation/run-queue.ts';
+import { workOnEach } from '../../foundation/semaphore.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import type { ContentStore, KeptContent } from '../../storage/content/content-store.ts';
 import { lockData } from '../../storage/directory/data-lock.ts';

@@ -1,3 +1,4 @@
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { NoteWork } from '../../foundation/telemetry/work-metrics.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 
@@ -42,7 +43,7 @@ function start(
 ): () => Promise<void> {
   let failures = 0;
   let loggedAt = Number.NEGATIVE_INFINITY;
-  let running: Promise<void> | undefined;
+  const running = new SingleFlight<void>();
   const attempt = async (): Promise<void> => {
     try {
       await run(signal);
@@ -60,15 +61,11 @@ function start(
       log.error({ chore: name, failures, err }, 'regular work failed: the server will retry it');
     }
   };
-  const turn = () => {
-    running ??= attempt().finally(() => {
-      running = undefined;
-    });
-  };
+  const turn = () => void running.run(attempt);
   if (atStart) turn();
   const timer = setInterval(turn, everyMs).unref();
   return async () => {
     clearInterval(timer);
-    await running;
+    await running.settled();
   };
 }

@@ -1,4 +1,5 @@
 import { uptime } from 'node:os';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 import type { ClockReading, ClockReadingStore } from '../../storage/rows/file/clock-readings.ts';
 import type { Rows } from '../../storage/rows/rows.ts';
@@ -97,16 +98,13 @@ export function createSteadyClock(
   let last: ClockReading | undefined;
   let offsetMs = local?.startOffsetMs ?? 0;
   // All regular work looks at once when the server starts.
-  let reading: ReturnType<ClockReadingStore['read']> | undefined;
-  const readOnce = () => {
-    reading ??= store.read().finally(() => {
-      reading = undefined;
-    });
-    return reading;
-  };
+  const reading = new SingleFlight<Awaited<ReturnType<ClockReadingStore['read']>>>();
   return {
     async look() {
-      const [stored, passed] = await Promise.all([last ?? readOnce(), elapsed()]);
+      const [stored, passed] = await Promise.all([
+        last ?? reading.run(() => store.read()),
+        elapsed(),
+      ]);
       const wallMs = wall();
       let localAhead = Number.NEGATIVE_INFINITY;
       if (local) {

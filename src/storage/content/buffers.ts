@@ -1,4 +1,4 @@
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 
 /**
  * The memory that bodies are read into. Buffers are shared memory, so that the hash thread reads
@@ -44,7 +44,7 @@ export interface SlabPoolOptions {
  */
 export class SlabPool {
   /** The queue for reads from files. */
-  readonly reads = new RunQueue(readsAtOnce);
+  readonly reads = new Semaphore({ limit: readsAtOnce });
   readonly #large: Slab[] = [];
   readonly #small: Slab[] = [];
   readonly #largeLimit: number;

@@ -1,4 +1,5 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import { createFlowHash } from '../hashing/create-flow-hash.ts';
 import type { ByteSource } from './byte-source.ts';
@@ -55,7 +56,7 @@ const maxNoted = 100_000;
 
 export function createChecks<V>({ find, plain, setAside, trustMs }: ChecksOptions<V>): Checks<V> {
   const fresh = boundedCache<Digest, true>(maxNoted, { ttl: trustMs });
-  const proofs = new Map<Digest, Promise<Proof>>();
+  const proofs = new SingleFlight<Proof>();
   /** Content that is being checked while a reader reads all of it. */
   const flowing = new Set<Digest>();
 
@@ -94,14 +95,10 @@ export function createChecks<V>({ find, plain, setAside, trustMs }: ChecksOption
     return isRight ? 'right' : 'damaged';
   };
 
-  const prove = (digest: Digest, isInDoubt = false): Promise<Proof> => {
+  const prove = async (digest: Digest, isInDoubt = false): Promise<Proof> => {
     if (isInDoubt) fresh.delete(digest);
-    if (fresh.has(digest)) return Promise.resolve('right');
-    const running = proofs.get(digest);
-    if (running) return running;
-    const proof = readAll(digest).finally(() => proofs.delete(digest));
-    proofs.set(digest, proof);
-    return proof;
+    if (fresh.has(digest)) return 'right';
+    return proofs.run(() => readAll(digest), { key: digest });
   };
 
   const checkedWhole = (digest: Digest, { size, version }: KeptBytes<V>): ByteSource => {

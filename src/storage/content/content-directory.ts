@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, stat, unlink, utimes } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { dayMs } from '../../foundation/telemetry/utc-day.ts';
 import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
 import { type DiskSpace, type SpacePromise, unlimitedSpace } from '../directory/disk-space.ts';
@@ -60,7 +61,7 @@ export async function openContentDirectory(
     return join(root, 'blobs', algorithm, hex.slice(0, 2), hex);
   };
   const sync = createDiskSync();
-  const resumes = new RunQueue(resumesAtOnce);
+  const resumes = new Semaphore({ limit: resumesAtOnce });
   const openDraft = async (): Promise<Draft> => {
     const path = join(temporary, randomUUID());
     try {
@@ -138,7 +139,7 @@ export async function openContentDirectory(
   const requireFile = async (digest: Digest): Promise<void> => {
     if ((await size(digest)) === undefined) throw removedMeanwhile(digest);
   };
-  const writing = new Map<Digest, Promise<void>>();
+  const writing = new SingleFlight<void>();
   const keepDocument = async (digest: Digest, bytes: Buffer): Promise<void> => {
     const arrive = await presence.enter(digest, bytes.length);
     // An existing file may be safe on the disk already, and a new file is not: the existing one stays.
@@ -230,12 +231,7 @@ export async function openContentDirectory(
 
     async write(digest, bytes) {
       space.take(bytes.length);
-      let written = writing.get(digest);
-      if (!written) {
-        written = keepDocument(digest, bytes).finally(() => writing.delete(digest));
-        writing.set(digest, written);
-      }
-      await written;
+      await writing.run(() => keepDocument(digest, bytes), { key: digest });
     },
 
     async close() {

@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { type FileHandle, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type Digest, digestOf, isDigest, splitDigest } from '../../oci/digest.ts';
-import { sharedFlush } from '../directory/shared-flush.ts';
 import { syncDirectory } from '../directory/sync-directory.ts';
 
 /**
@@ -157,7 +157,8 @@ export async function openJournal(
       throw error;
     }
   };
-  const flush = sharedFlush(async () => {
+  const flushes = new SingleFlight<void>();
+  const flush = async (): Promise<void> => {
     // Takes the entries before the first wait: later callers wait for the next flush.
     const entries = waiting;
     waiting = [];
@@ -181,7 +182,7 @@ export async function openJournal(
       promise.catch(() => {}).finally(() => segment.placing.delete(promise));
       place().then(placed.resolve, placed.reject);
     }
-  });
+  };
 
   return {
     add(digest, bytes, place) {
@@ -191,7 +192,8 @@ export async function openJournal(
         await place();
         await sync(digest);
       };
-      const added = flush()
+      const added = flushes
+        .runAnew(flush)
         .then(() => placed.promise, placeAndSync)
         .finally(() => pending.delete(added));
       pending.add(added);

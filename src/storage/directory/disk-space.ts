@@ -1,5 +1,6 @@
 import { stat, statfs } from 'node:fs/promises';
 import { Fault } from '../../foundation/fault.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Logger } from '../../foundation/telemetry.ts';
 
 /** The space on the disk of the data directory. A reserve of it is kept free. */
@@ -101,7 +102,7 @@ export async function createDiskSpace(
   /** Bytes that are reserved and not written yet, which no look sees. */
   let promised = 0;
   let isLow = false;
-  let looking: Promise<void> | undefined;
+  const looks = new SingleFlight<void>();
 
   const lookNow = async (): Promise<void> => {
     const before = written;
@@ -119,12 +120,7 @@ export async function createDiskSpace(
     if (isLow) log.error(figures, 'disk space is low: writes are refused (507), reads continue');
     else log.warn(figures, 'disk space is available again: writes continue');
   };
-  const look = (): Promise<void> => {
-    looking ??= lookNow().finally(() => {
-      looking = undefined;
-    });
-    return looking;
-  };
+  const look = (): Promise<void> => looks.run(lookNow);
   const check = (bytes: number): void => {
     if (isLow || (bytes > 0 && bytes > found - written - promised)) throw full();
   };

@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
-import { RunQueue } from '../../foundation/run-queue.ts';
-import { sharedFlush } from './shared-flush.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { syncDirectory } from './sync-directory.ts';
 
 /** Brings files and the names in directories to the disk. */
@@ -17,25 +17,13 @@ export interface DiskSync {
 const mostAtOnce = 2;
 
 export function createDiskSync(): DiskSync {
-  const queue = new RunQueue(mostAtOnce);
+  const queue = new Semaphore({ limit: mostAtOnce });
 
-  const directories = new Map<string, { readonly sync: () => Promise<void>; users: number }>();
+  const directories = new SingleFlight<void>();
   const pending = new Set<Promise<void>>();
 
-  const directory = async (path: string): Promise<void> => {
-    let shared = directories.get(path);
-    if (!shared) {
-      shared = { sync: sharedFlush(() => queue.run(() => syncDirectory(path))), users: 0 };
-      directories.set(path, shared);
-    }
-    shared.users += 1;
-    try {
-      await shared.sync();
-    } finally {
-      shared.users -= 1;
-      if (shared.users === 0) directories.delete(path);
-    }
-  };
+  const directory = (path: string): Promise<void> =>
+    directories.runAnew(() => queue.run(() => syncDirectory(path)), { key: path });
 
   return {
     file: file => queue.run(() => file.datasync()),

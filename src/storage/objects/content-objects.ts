@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
-import { RunQueue } from '../../foundation/run-queue.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type Digest, type DigestAlgorithm, digestOf, splitDigest } from '../../oci/digest.ts';
 import { type ByteSource, drain } from '../content/byte-source.ts';
 import { chosenLater, createChecks } from '../content/checks.ts';
@@ -51,10 +52,10 @@ export async function openContentObjects(
   const sizes = knownSizes(bucket);
   const links = createBlobLinks(bucket);
   const parts = keptParts(bucket);
-  const sends = new RunQueue(sendsAtOnce);
+  const sends = new Semaphore({ limit: sendsAtOnce });
   // Whole blobs take minutes: chunks do not wait for them.
-  const keeps = new RunQueue(sendsAtOnce);
-  const resumes = new RunQueue(sendsAtOnce);
+  const keeps = new Semaphore({ limit: sendsAtOnce });
+  const resumes = new Semaphore({ limit: sendsAtOnce });
 
   const setAside = async (digest: Digest, etag: string): Promise<void> => {
     // Nothing can refer to it from now on. It is removed even when the mark cannot be written.
@@ -194,7 +195,7 @@ export async function openContentObjects(
       },
     };
   };
-  const bringing = new Map<Digest, Promise<LocalFile | undefined>>();
+  const bringing = new SingleFlight<LocalFile | undefined>();
 
   return {
     size: async digest => (await sizes.find(digest))?.size,
@@ -235,15 +236,8 @@ export async function openContentObjects(
     async lease(digest) {
       const pin = copies.pin(digest);
       try {
-        let file = (await isLocal(digest)) ? await local.lease(digest) : undefined;
-        if (!file) {
-          let brought = bringing.get(digest);
-          if (!brought) {
-            brought = bring(digest).finally(() => bringing.delete(digest));
-            bringing.set(digest, brought);
-          }
-          file = await brought;
-        }
+        const here = (await isLocal(digest)) ? await local.lease(digest) : undefined;
+        const file = here ?? (await bringing.run(() => bring(digest), { key: digest }));
         if (file)
           return { path: file.path, [Symbol.asyncDispose]: () => pin[Symbol.asyncDispose]() };
       } catch (error) {

@@ -1,4 +1,4 @@
-import { workOnEach } from '../../foundation/run-queue.ts';
+import { workOnEach } from '../../foundation/semaphore.ts';
 import type { ByteSource } from '../content/byte-source.ts';
 import type { KeptDraft } from '../content/ingest.ts';
 import type { Bucket } from './bucket/bucket.ts';

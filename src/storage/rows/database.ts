@@ -3,8 +3,8 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import Sqlite from 'better-sqlite3';
 import { Fault } from '../../foundation/fault.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import { makePrivateFile } from '../directory/private-modes.ts';
-import { sharedFlush } from '../directory/shared-flush.ts';
 import { syncDirectoriesNow } from '../directory/sync-directory.ts';
 import type { RowDatabase } from './driver/row-database.ts';
 import { createCheckpoints } from './file/checkpoints.ts';
@@ -144,11 +144,13 @@ interface LogFlush {
  */
 function createLogFlush(path: string): LogFlush {
   let file: number | undefined;
+  const flushes = new SingleFlight<void>();
+  const flush = async () => {
+    file ??= openSync(path, 'r');
+    await sync(file);
+  };
   return {
-    flush: sharedFlush(async () => {
-      file ??= openSync(path, 'r');
-      await sync(file);
-    }),
+    flush: () => flushes.runAnew(flush),
     close() {
       if (file !== undefined) closeSync(file);
       file = undefined;

@@ -1,5 +1,6 @@
 import { cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Access } from '../access.ts';
 import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
 import type { RetryPolicy } from '../transport/retry.ts';
@@ -47,28 +48,25 @@ export function createAuthorizer(
     tokenBytes,
     ({ token }, key) => token.length + key.length,
   );
-  const running = new Map<string, Promise<BearerToken>>();
+  const running = new SingleFlight<BearerToken>();
 
   const bearer = async (access: Access, challenge: Challenge, signal?: AbortSignal) => {
     const key = keyOf(access);
     const kept = tokens.get(key);
     const isGood = () => kept !== undefined && kept.expiresAt > performance.now();
     if (kept && isGood() && kept.checkAt > performance.now()) return `Bearer ${kept.token}`;
-    // All callers that need this token share one request, so it ignores the signal of the first caller.
-    let pending = running.get(key);
-    if (!pending) {
-      pending = fetchBearer(transport, {
+    const fetch = () =>
+      fetchBearer(transport, {
         ...access,
         scopes: scopesOf(access),
         endpoint: endpointOf(registries, access.registry),
         settings: settingsOf(registries, access.registry),
         challenge,
         retry,
-      }).finally(() => running.delete(key));
-      running.set(key, pending);
-    }
+      });
     try {
-      const token = await pending;
+      // All callers that need this token share one request, which goes on when they leave: others need it soon.
+      const token = await running.run(fetch, { key });
       signal?.throwIfAborted();
       const isChecked = access.credentials !== undefined && access.pushes === undefined;
       const checkAt = isChecked ? performance.now() + rightLifeMs : Number.POSITIVE_INFINITY;

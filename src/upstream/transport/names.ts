@@ -3,7 +3,8 @@ import { lookup as systemLookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { Turns } from './turns.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 
 /** Finds the addresses of host names. */
 export interface Names {
@@ -41,31 +42,22 @@ export function createNames(deps: NamesDeps = {}): Names {
     deps;
   const { patienceMs = 10_000 } = deps;
   const known = boundedCache<string, Known>(mostNames);
-  const asking = new Map<string, Promise<readonly LookupAddress[]>>();
-  const strangers = new Turns(strangersAtOnce);
+  const asking = new SingleFlight<readonly LookupAddress[]>();
+  const strangers = new Semaphore({
+    limit: strangersAtOnce,
+    mostWaiting,
+    refusal: ({ key = '' }) => tooSlow(key),
+  });
 
   const ask = async (hostname: string): Promise<readonly LookupAddress[]> => {
-    const endTurn = known.has(hostname) ? () => {} : await turn(hostname);
-    try {
-      const addresses = await lookup(hostname);
-      known.set(hostname, { addresses, at: now() });
-      return addresses;
-    } finally {
-      endTurn();
-    }
+    const addresses = await lookup(hostname);
+    known.set(hostname, { addresses, at: now() });
+    return addresses;
   };
-  const turn = async (hostname: string): Promise<() => void> => {
-    if (asking.size > mostWaiting) throw tooSlow(hostname);
-    return strangers.take('', patienceMs).catch(() => Promise.reject(tooSlow(hostname)));
-  };
-  /** Shares one query among all simultaneous callers. */
-  const shared = (hostname: string): Promise<readonly LookupAddress[]> => {
-    const running = asking.get(hostname);
-    if (running) return running;
-    const started = ask(hostname).finally(() => asking.delete(hostname));
-    asking.set(hostname, started);
-    return started;
-  };
+  const askInTurn = (hostname: string): Promise<readonly LookupAddress[]> =>
+    known.has(hostname)
+      ? ask(hostname)
+      : strangers.run(() => ask(hostname), { key: hostname, waitMs: patienceMs });
 
   return {
     async addressesOf(hostname) {
@@ -73,7 +65,7 @@ export function createNames(deps: NamesDeps = {}): Names {
       if (family !== 0) return [{ address: hostname, family }];
       const found = known.get(hostname);
       if (found && now() - found.at < freshMs) return found.addresses;
-      const answer = shared(hostname);
+      const answer = asking.run(() => askInTurn(hostname), { key: hostname });
       if (!found || now() - found.at > staleMs) return within(answer, 2 * patienceMs, hostname);
       return within(answer, patienceMs / 5, hostname).catch(() => found.addresses);
     },

@@ -1,7 +1,8 @@
 import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
+import { Fault } from '../../foundation/fault.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import { SlabPool } from '../../storage/content/buffers.ts';
-import { Turns } from '../transport/turns.ts';
 import { wayKey } from '../transport/way.ts';
 import { type DialOptions, dial, type WireConnection } from './connection.ts';
 import { dialThrough } from './proxied.ts';
@@ -32,7 +33,8 @@ export class WirePool {
   readonly slabs: SlabPool;
   /** All origins together, the oldest first. */
   #idle: Idle[] = [];
-  readonly #turns: Turns;
+  /** Connections in use, by origin. */
+  readonly #turns: Semaphore;
   readonly #perOrigin: number;
   readonly #total: number;
   readonly #idleMs: number;
@@ -46,7 +48,10 @@ export class WirePool {
     active = 128,
     slabs,
   }: WirePoolOptions = {}) {
-    this.#turns = new Turns(active);
+    this.#turns = new Semaphore({
+      perKey: active,
+      refusal: ({ key = '', waitMs = 0 }) => busyUpstream(key, active, waitMs),
+    });
     this.slabs = slabs ?? new SlabPool();
     this.#perOrigin = perOrigin;
     this.#total = total;
@@ -68,7 +73,9 @@ export class WirePool {
     fresh: boolean,
   ): Promise<{ connection: WireConnection; reused: boolean }> {
     const key = this.#key(options);
-    const free = await this.#turns.take(options.url.origin, options.turnMs, options.signal);
+    const { url, turnMs, signal } = options;
+    const turn = await this.#turns.take({ key: url.origin, waitMs: turnMs, signal });
+    const free = () => turn[Symbol.dispose]();
     const found = fresh ? undefined : this.#idle.findLast(idle => idle.key === key);
     if (found !== undefined) {
       this.#forget(found);
@@ -130,4 +137,14 @@ export class WirePool {
     this.#ids.set(trust, known);
     return known;
   }
+}
+
+const retryAfterSeconds = 5;
+
+function busyUpstream(name: string, limit: number, waitMs: number): Fault {
+  return new Fault(
+    'unavailable',
+    `${limit} transfers from ${name} are in progress, and none finished within ${waitMs} ms: try again, or ask the operator to raise upstream.connections`,
+    { phase: 'upstream', retryAfterSeconds },
+  );
 }

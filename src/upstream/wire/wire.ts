@@ -87,9 +87,9 @@ async function connect(
   try {
     return await Promise.race([taking, promise]);
   } catch (error) {
-    if (signal.aborted)
-      taking.then(({ connection }) => connection.kill(aborted(signal))).catch(() => {});
-    throw error;
+    if (!signal.aborted) throw error;
+    taking.then(({ connection }) => connection.kill(aborted(signal))).catch(() => {});
+    throw aborted(signal);
   } finally {
     signal.removeEventListener('abort', abort);
   }

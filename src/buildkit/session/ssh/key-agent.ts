@@ -1,6 +1,10 @@
+import { Semaphore } from '../../../foundation/semaphore.ts';
 import { type AgentConnection, agentMessage, refusal, type SshAgent } from './ssh-agent.ts';
 import type { SshKey } from './ssh-key.ts';
 import { WireReader, wireStrings, wireUint32 } from './ssh-wire.ts';
+
+// In the whole process: signatures are computed on the threads that also read files, and a step may request any number of them.
+const signing = new Semaphore({ limit: 1 });
 
 /** Returns an agent that has these keys: it lists them and signs with them, and refuses everything else. */
 export function keyAgent(keys: readonly SshKey[]): SshAgent {
@@ -33,22 +37,10 @@ async function signed(keys: readonly SshKey[], request: Buffer): Promise<Buffer 
     const reader = new WireReader(request);
     const [publicKey, data, flags] = [reader.string(), reader.string(), reader.uint32()];
     const key = keys.find(one => one.publicKey.equals(publicKey));
-    const signature = key && (await inTurn(() => key.sign(data, flags)));
+    const signature = key && (await signing.run(() => key.sign(data, flags)));
     if (!signature) return undefined;
     return Buffer.concat([Buffer.from([agentMessage.signResponse]), wireStrings(signature)]);
   } catch {
     return undefined;
   }
-}
-
-let last: Promise<unknown> = Promise.resolve();
-
-/**
- * Runs one piece of work at a time in the whole process. Signatures are computed on the threads that also read files,
- * and a step may request any number of them.
- */
-function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  const result = last.then(work);
-  last = result.catch(() => {});
-  return result;
 }

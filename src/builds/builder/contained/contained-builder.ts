@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readFile, rm, stat, statfs, writeFile } from 'node:fs/p
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { connect, type PruneOptions } from '../../../buildkit/index.ts';
+import { SingleFlight } from '../../../foundation/single-flight.ts';
 import type { Logger } from '../../../foundation/telemetry.ts';
 import { builderConfiguration } from '../own/builder-configuration.ts';
 import { type BuilderProcess, type OwnBuilder, runBuilder } from '../own/builder-process.ts';
@@ -61,7 +62,7 @@ export async function startContained({
     });
     log.info({ program, address: daemon.address }, 'buildkitd started, in its own network');
     let refreshed = performance.now();
-    let refreshing: Promise<void> | undefined;
+    const refreshing = new SingleFlight<void>();
     const adaptNetwork = async () => {
       if (await prepared.writeRules()) daemon.write('rules\n');
     };
@@ -82,12 +83,7 @@ export async function startContained({
     return {
       ...daemon,
       isContained: true,
-      refresh() {
-        refreshing ??= refresh().finally(() => {
-          refreshing = undefined;
-        });
-        return refreshing;
-      },
+      refresh: () => refreshing.run(refresh),
       async shrink(bytes) {
         await prune(daemon, { maxUsedSpace: bytes }, log);
       },

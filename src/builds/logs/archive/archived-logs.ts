@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { Fault } from '../../../foundation/fault.ts';
+import { SingleFlight } from '../../../foundation/single-flight.ts';
 import { type BuildLogs, type LogOptions, logFilesOf } from '../build-logs.ts';
 import { createLateLogs } from './late-logs.ts';
 import type { LogArchive } from './log-archive.ts';
@@ -33,7 +34,7 @@ export function archivedLogs(
   /** Logs that this machine and the archive both have, or that this machine writes. */
   const known = new LRUCache<string, true>({ max: mostKnown });
   const absent = new LRUCache<string, true>({ max: mostKnown, ttl: askedMs });
-  const bringing = new Map<string, Promise<void>>();
+  const bringing = new SingleFlight<void>();
   const writing = new Set<string>();
   /** Logs that this machine writes, and that have their end. */
   const shared = new Set<string>();
@@ -45,7 +46,12 @@ export function archivedLogs(
     await forgetUnsent(directory, id);
   };
   const late = createLateLogs(copy, lateMs);
-  const bring = async (id: string): Promise<void> => {
+  const bring = (id: string): Promise<void> =>
+    find(id).catch(error => {
+      onError(error);
+      throw error;
+    });
+  const find = async (id: string): Promise<void> => {
     let isThere = false;
     for (const name of logFilesOf(id)) {
       const bytes = await archive.read(name);
@@ -61,17 +67,7 @@ export function archivedLogs(
   };
   const brought = async (id: string): Promise<void> => {
     if (writing.has(id) || known.has(id) || absent.has(id)) return;
-    let work = bringing.get(id);
-    if (!work) {
-      work = bring(id)
-        .catch(error => {
-          onError(error);
-          throw error;
-        })
-        .finally(() => bringing.delete(id));
-      bringing.set(id, work);
-    }
-    await work;
+    await bringing.run(() => bring(id), { key: id });
   };
   /** Throws a {@link Fault} (503) when another server has ended a build that this one believes to run. */
   const requireRight = (id: string, { isEnded = false }: LogOptions = {}): void => {

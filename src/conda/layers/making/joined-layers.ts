@@ -1,9 +1,9 @@
 import { Fault } from '../../../foundation/fault.ts';
+import { SingleFlight } from '../../../foundation/single-flight.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
 import type { KeptLayers } from '../kept-layers.ts';
 import { sharedLayerKey } from '../layer-key.ts';
-import { createSharedWork } from './shared-work.ts';
 
 /** Returns one layer with the files of several. Throws a {@link Fault} when one of them is gone. */
 export type JoinLayers = (
@@ -15,7 +15,7 @@ export function createJoiner(
   kept: Pick<KeptLayers, 'use' | 'make'>,
   content: Pick<ContentStore, 'lease'>,
 ): JoinLayers {
-  const share = createSharedWork<PackageLayerRow>();
+  const joining = new SingleFlight<PackageLayerRow>();
 
   const join = async (
     key: string,
@@ -36,7 +36,7 @@ export function createJoiner(
     const [alone] = layers;
     if (alone && layers.length === 1) return alone;
     const key = sharedLayerKey(layers.map(({ digest }) => digest));
-    return (await kept.use(key)) ?? share(key, signal, stop => join(key, layers, stop));
+    return (await kept.use(key)) ?? joining.run(stop => join(key, layers, stop), { key, signal });
   };
 }
 

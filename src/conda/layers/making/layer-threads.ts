@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import type { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
-import { RunQueue } from '../../../foundation/run-queue.ts';
+import { Semaphore } from '../../../foundation/semaphore.ts';
 import { endThread, startThread } from '../../../foundation/threads.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { endIdleThreads, makeRoom, noteIdle } from '../../threads/idle-threads.ts';
@@ -59,10 +59,10 @@ interface Idle {
 export function createLayerThreads(
   size: number = Math.min(usualThreads, availableParallelism()),
 ): LayerThreads {
-  const turns = new RunQueue(size);
+  const turns = new Semaphore({ limit: size });
   // An operator who sets more threads gives them more memory.
-  const need = threadNeeds.layer * Math.min(1, usualThreads / size);
-  const alone = new RunQueue(1);
+  const need = Math.floor(threadNeeds.layer * Math.min(1, usualThreads / size));
+  const alone = new Semaphore({ limit: 1 });
   const idle: Idle[] = [];
   const all = new Set<Worker>();
   // Of threads that have ended: shared memory is freed late, because the collector does not count it.

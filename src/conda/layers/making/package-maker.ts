@@ -1,6 +1,7 @@
+import { Semaphore } from '../../../foundation/semaphore.ts';
+import { SingleFlight } from '../../../foundation/single-flight.ts';
 import type { Tally } from '../../../foundation/telemetry/tally.ts';
 import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
-import { Turns } from '../../../upstream/transport/turns.ts';
 import { mayDependOnPython } from '../../conda-package.ts';
 import type { FetchArchive } from '../fetching/archive-fetch.ts';
 import type { KeptLayers } from '../kept-layers.ts';
@@ -8,7 +9,6 @@ import { type LayerSubject, madeLayerKeys, otherLayerKey, packageLayerKey } from
 import type { UnpackLimits } from './layer-orders.ts';
 import type { PackageFacts } from './package-facts.ts';
 import { PackageProgress } from './package-progress.ts';
-import { createSharedWork } from './shared-work.ts';
 
 /** The layer of one package. */
 export interface PackageLayer extends PackageLayerRow {
@@ -37,8 +37,6 @@ export interface PackageMakerDeps {
 
 // Archives of one host on this machine or on their way: more than are installed at once, so that the threads have work.
 const archivesAtOnce = 8;
-// A build ends by its own limit of time.
-const longestWaitMs = 2 ** 31 - 1;
 
 export function createPackageMaker({
   kept,
@@ -46,9 +44,9 @@ export function createPackageMaker({
   limits,
   tally,
 }: PackageMakerDeps): PackageMaker {
-  const share = createSharedWork<PackageLayerRow & { progress: PackageProgress }>();
+  const making = new SingleFlight<PackageLayerRow & { progress: PackageProgress }>();
   const running = new Map<string, PackageProgress>();
-  const turns = new Turns(archivesAtOnce);
+  const turns = new Semaphore({ perKey: archivesAtOnce });
 
   const make = async (key: string, subject: LayerSubject, signal: AbortSignal) => {
     const progress = new PackageProgress(subject.package);
@@ -65,28 +63,25 @@ export function createPackageMaker({
     progress: PackageProgress,
     signal: AbortSignal,
   ): Promise<PackageLayerRow> => {
-    const endTurn = await turns.take(new URL(subject.package.url).host, longestWaitMs, signal);
-    try {
-      progress.fetchBegan = Date.now();
-      await using archive = await fetchArchive(subject.package, signal, (bytes, size) =>
-        progress.received(bytes, size),
-      );
-      progress.received(archive.size, archive.size);
-      progress.makeBegan = Date.now();
-      // A package without a SHA-256 may have been made for one with it.
-      const { sha256 } = archive;
-      const known = packageLayerKey({ ...subject, package: { ...subject.package, sha256 } });
-      const before = known === key ? undefined : await kept.use(known);
-      const order = { kind: 'package', subject, archive: archive.path, limits } as const;
-      const layer = before ?? (await kept.make(known, order, signal, progress.written));
-      const others = new Set([key, ...madeLayerKeys(subject, factsOf(layer))]);
-      others.delete(known);
-      for (const other of others) await kept.alias(known, other);
-      progress.madeAt = Date.now();
-      return layer;
-    } finally {
-      endTurn();
-    }
+    // A build ends by its own limit of time.
+    using _turn = await turns.take({ key: new URL(subject.package.url).host, signal });
+    progress.fetchBegan = Date.now();
+    await using archive = await fetchArchive(subject.package, signal, (bytes, size) =>
+      progress.received(bytes, size),
+    );
+    progress.received(archive.size, archive.size);
+    progress.makeBegan = Date.now();
+    // A package without a SHA-256 may have been made for one with it.
+    const { sha256 } = archive;
+    const known = packageLayerKey({ ...subject, package: { ...subject.package, sha256 } });
+    const before = known === key ? undefined : await kept.use(known);
+    const order = { kind: 'package', subject, archive: archive.path, limits } as const;
+    const layer = before ?? (await kept.make(known, order, signal, progress.written));
+    const others = new Set([key, ...madeLayerKeys(subject, factsOf(layer))]);
+    others.delete(known);
+    for (const other of others) await kept.alias(known, other);
+    progress.madeAt = Date.now();
+    return layer;
   };
 
   /** Returns a layer that is here, and makes it known by the key. */
@@ -107,7 +102,11 @@ export function createPackageMaker({
       const there = await use(key, subject);
       tally.add('package layers', there ? 'kept' : 'made');
       const layer =
-        there ?? (await share(workKey(key, subject), signal, stop => make(key, subject, stop)));
+        there ??
+        (await making.run(stop => make(key, subject, stop), {
+          key: workKey(key, subject),
+          signal,
+        }));
       return { ...layer, key, subject, facts: layer.facts ?? '{}' };
     },
     progressOf: key => running.get(key),

@@ -1,6 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import { RunQueue } from '../../../foundation/run-queue.ts';
+import { Semaphore } from '../../../foundation/semaphore.ts';
 import type { LayerChange } from '../comparing/layer-change.ts';
 import { DamagedListing, RecordReader } from './byte-codec.ts';
 import {
@@ -72,7 +72,7 @@ const mostWaiting = 100;
 /** Returns a function that opens trees, which share their memory. It throws {@link DamagedListing} for a damaged file. */
 export function createOpenTree(): OpenTree {
   const reader = new PageReader(keptBytes);
-  const searches = new RunQueue(searchesAtOnce, { mostWaiting, refusal: tooManySearches });
+  const searches = new Semaphore({ limit: searchesAtOnce, mostWaiting, refusal: tooManySearches });
   return async path => {
     const file = await reader.open(path);
     try {
@@ -88,7 +88,7 @@ export function createOpenTree(): OpenTree {
 function createTree(
   file: PagedFile,
   index: TreeIndex,
-  searches: RunQueue,
+  searches: Semaphore,
 ): Omit<OpenedTree, 'root'> {
   const page = (kind: 'nodePages' | 'orderPages', number: number): Promise<Buffer> => {
     const [start, end] = index[kind].slice(number, number + 2);

@@ -2,7 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { zstdDecompressSync } from 'node:zlib';
 import { cacheOfBytes } from '../../../foundation/bounded-cache.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import { RunQueue } from '../../../foundation/run-queue.ts';
+import { Semaphore } from '../../../foundation/semaphore.ts';
 import { DamagedListing } from './byte-codec.ts';
 
 /** A file of compressed pages. */
@@ -31,7 +31,7 @@ const largestSpan = 512 * 1024;
  */
 export class PageReader {
   readonly #kept: ReturnType<typeof cacheOfBytes<string, Buffer>>;
-  readonly #turns = new RunQueue(8);
+  readonly #turns = new Semaphore({ limit: 8 });
 
   /** @param keptBytes bytes of the unpacked pages that are kept for all files */
   constructor(keptBytes: number) {

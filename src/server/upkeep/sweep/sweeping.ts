@@ -1,3 +1,4 @@
+import { SingleFlight } from '../../../foundation/single-flight.ts';
 import type { createWorkMetrics } from '../../../foundation/telemetry/work-metrics.ts';
 import type { Logger } from '../../../foundation/telemetry.ts';
 import type { SweepReport } from './sweep.ts';
@@ -16,7 +17,7 @@ export function startSweeping(
   metrics: ReturnType<typeof createWorkMetrics>,
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
-  let running: Promise<void> | undefined;
+  const running = new SingleFlight<void>();
   const run = async () => {
     const began = performance.now();
     try {
@@ -35,15 +36,13 @@ export function startSweeping(
     }
   };
   const timer = setInterval(() => {
-    running ??= run().finally(() => {
-      running = undefined;
-    });
+    void running.run(run);
   }, intervalMs).unref();
   return {
     async stop() {
       clearInterval(timer);
       stopping.abort();
-      await running;
+      await running.settled();
     },
   };
 }

@@ -1,3 +1,5 @@
+import { Semaphore } from '../../../foundation/semaphore.ts';
+
 /** Lets work run side by side, and work that would never end beside other work alone. */
 export interface Passage {
   /** Runs the work beside others, and waits while some work is alone. */
@@ -6,38 +8,13 @@ export interface Passage {
   alone<T>(work: () => Promise<T>): Promise<T>;
 }
 
+// More than ever run side by side.
+const all = 2 ** 31;
+
 export function createPassage(): Passage {
-  let inside = 0;
-  let lone: Promise<void> | undefined;
-  let onEmpty = () => {};
-
+  const places = new Semaphore({ limit: all });
   return {
-    async together(work) {
-      while (lone) await lone;
-      inside += 1;
-      try {
-        return await work();
-      } finally {
-        inside -= 1;
-        if (inside === 0) onEmpty();
-      }
-    },
-
-    async alone(work) {
-      while (lone) await lone;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      lone = promise;
-      try {
-        if (inside > 0) {
-          const empty = Promise.withResolvers<void>();
-          onEmpty = empty.resolve;
-          await empty.promise;
-        }
-        return await work();
-      } finally {
-        lone = undefined;
-        resolve();
-      }
-    },
+    together: work => places.run(work),
+    alone: work => places.run(work, { weight: all }),
   };
 }

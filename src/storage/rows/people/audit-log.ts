@@ -1,3 +1,4 @@
+import { SingleFlight } from '../../../foundation/single-flight.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { atLast } from '../driver/together.ts';
 import { inSmallSteps } from '../small-steps.ts';
@@ -75,7 +76,7 @@ export function createAuditLog(
   let dropped = 0;
   let waiting: (readonly [number, string, string | null, string, string])[] = [];
   let isScheduled = false;
-  let flushing: Promise<void> | undefined;
+  const flushes = new SingleFlight<void>();
 
   const writeAll = async (): Promise<void> => {
     while (waiting.length > 0) {
@@ -100,12 +101,7 @@ export function createAuditLog(
       }
     }
   };
-  const flush = (): Promise<void> => {
-    flushing ??= writeAll().finally(() => {
-      flushing = undefined;
-    });
-    return flushing;
-  };
+  const flush = (): Promise<void> => flushes.run(writeAll);
 
   return {
     flush,

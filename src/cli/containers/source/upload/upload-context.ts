@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { contextTypes } from '../../../../contexts/context-entry.ts';
 import { writeEntries } from '../../../../contexts/entry-list.ts';
+import { SingleFlight } from '../../../../foundation/single-flight.ts';
 import { mediaTypes } from '../../../../oci/media-type.ts';
 import { CommandError, type Values } from '../../../command/command.ts';
 import { post, RefusedError, serverAddress } from '../../../server/server-client.ts';
@@ -83,15 +84,9 @@ async function askGrant(values: Values): Promise<Grant> {
 /** The token of the grant, and a new one when the server refuses it because it has expired. */
 function tokensOf(values: Values, { token }: Grant): (isRefused: boolean) => Promise<string> {
   let current = Promise.resolve(token);
-  let renewal: Promise<unknown> | undefined;
+  const renewals = new SingleFlight<string>();
   return isRefused => {
-    if (isRefused && !renewal) {
-      current = askGrant(values).then(grant => grant.token);
-      renewal = current.finally(() => {
-        renewal = undefined;
-      });
-      renewal.catch(() => {});
-    }
+    if (isRefused) current = renewals.run(async () => (await askGrant(values)).token);
     return current;
   };
 }
