@@ -1,5 +1,5 @@
-import type { TarEntry } from '../../images/sif/tar/tar-entry.ts';
-import type { TarVisitor } from '../../images/sif/tar/tar-reader.ts';
+import type { TarEntry } from '../../archives/tar-entry.ts';
+import type { TarVisitor } from '../../archives/tar-reader.ts';
 
 /** The C library of an image. */
 export type Libc =

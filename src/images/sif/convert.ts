@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { bytesOf } from '../../archives/tar-entry.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { asObject, type JsonObject, memberName } from '../../oci/json.ts';
 import { drain } from '../../storage/content/byte-source.ts';
@@ -25,7 +26,6 @@ import { showBytes, showSince } from './sizes.ts';
 import { type Compression, usualCompression } from './squashfs/compression.ts';
 import { requireMksquashfs } from './squashfs/mksquashfs.ts';
 import { squashImage } from './squashfs/squash-image.ts';
-import { bytesOf } from './tar/tar-entry.ts';
 
 /** An image to convert to a SIF file. */
 export interface SifSource extends LayerSource {

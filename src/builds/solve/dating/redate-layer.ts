@@ -7,8 +7,7 @@ import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
-import type { Redating } from './redating.ts';
-import { LayerEntries } from './tar-entries.ts';
+import { PassingLayer, type Redating } from './redating.ts';
 
 const chunkSize = 256 * 1024;
 
@@ -59,7 +58,7 @@ export async function readLayer(
   signal: AbortSignal,
 ): Promise<boolean> {
   const reader = redating.reader();
-  const entries = new LayerEntries(reader);
+  const entries = new PassingLayer(reader);
   await pipeline(
     layer.open(),
     unpack(layer),
@@ -83,7 +82,7 @@ export async function redateLayer(
   content: ContentStore,
   signal: AbortSignal,
 ): Promise<InjectedLayer> {
-  const entries = new LayerEntries(redating.writer());
+  const entries = new PassingLayer(redating.writer());
   const file = await content.ingest();
   const hash = createFlowHash('sha256', layer.size);
   const take = async (bytes: Buffer): Promise<Buffer> => {

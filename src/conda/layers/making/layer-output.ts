@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import { tarEnd } from '../../../archives/tar-writer.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { createGzipWriter, type GzipWriter } from '../gzip/gzip-writer.ts';
-import { tarEnd } from '../gzip/layer-end.ts';
 
 /** Receives a layer piece by piece. A piece has at most {@link mostMemberBytes}, and is valid until the call returns. */
 export type PutPiece = (piece: Uint8Array) => void;
