@@ -3,6 +3,7 @@ import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { RunQueue } from '../../foundation/run-queue.ts';
+import { namedArchitectures } from '../../oci/architecture.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
@@ -79,7 +80,7 @@ interface ListedSubdir {
   readonly names: NameList;
 }
 
-const searchedSubdirs = ['linux-64', 'linux-aarch64', 'noarch'];
+const searchedSubdirs = [...namedArchitectures.map(([, { subdir }]) => subdir), 'noarch'];
 const mostMatches = 20;
 const mostChannels = 10;
 const namesBytes = 48 * 1024 * 1024;

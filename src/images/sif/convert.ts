@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bytesOf } from '../../archives/tar-entry.ts';
+import type { Architecture } from '../../oci/architecture.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { asObject, type JsonObject, memberName } from '../../oci/json.ts';
 import { drain } from '../../storage/content/byte-source.ts';
@@ -31,7 +32,7 @@ import { squashImage } from './squashfs/squash-image.ts';
 export interface SifSource extends LayerSource {
   /** The image config, the whole document. */
   readonly config: JsonObject;
-  readonly architecture: 'amd64' | 'arm64';
+  readonly architecture: Architecture;
 }
 
 export interface ConvertOptions {
