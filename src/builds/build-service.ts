@@ -15,6 +15,7 @@ import type { ImageMaker } from '../images/image-maker.ts';
 import { createMirror } from '../images/mirror.ts';
 import { createPublish } from '../images/publish.ts';
 import { requireMksquashfs } from '../images/sif/squashfs/mksquashfs.ts';
+import { supportedPlatforms } from '../oci/architecture.ts';
 import type { SealedGrant } from '../platform/identities.ts';
 import type { ContentStore } from '../storage/content/content-store.ts';
 import type { DiskSpace } from '../storage/directory/disk-space.ts';
@@ -203,7 +204,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 
   const builderPlatforms = () => {
     const native = builders.states().flatMap(({ platforms = [] }) => platforms.slice(0, 1));
-    return native.length > 0 ? [...new Set(native)] : usualPlatforms;
+    return native.length > 0 ? [...new Set(native)] : supportedPlatforms;
   };
   const { conda, condaChannels } = deps.places;
   const staging = createStagedImages(deps);
@@ -292,5 +293,3 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 
 const tokenMarginMs = 60_000;
 const anyUser: TrustDomain = { name: '', customer: 'known', isAlone: false };
-/** Those of builders that have not answered yet. */
-const usualPlatforms = ['linux/amd64', 'linux/arm64'];

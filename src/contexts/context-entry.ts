@@ -1,5 +1,5 @@
+import type { WrittenEntry } from '../archives/tar-writer.ts';
 import type { TreeEntry } from '../buildkit/index.ts';
-import type { TarEntry } from './layer-tar.ts';
 
 /** A file, directory or link of a build context. Times and owners are absent: they do not change a build. */
 export interface ContextEntry extends Pick<TreeEntry, 'mode' | 'size' | 'target'> {
@@ -19,8 +19,6 @@ export const contextTypes = {
 } as const;
 
 /** Returns an entry as it appears in the tar file whose digest identifies a build context. */
-export function tarEntryOf({ path, kind, mode, size, target }: ContextEntry): TarEntry {
-  if (kind === 'directory') return { mode, name: `${path}/`, type: kind };
-  if (kind !== 'file') return { mode, name: path, type: kind, linkname: target ?? '' };
-  return { mode, name: path, type: 'file', size };
+export function tarEntryOf({ path, kind, mode, size, target = '' }: ContextEntry): WrittenEntry {
+  return kind === 'file' ? { path, kind, mode, size } : { path, kind, mode, link: target };
 }

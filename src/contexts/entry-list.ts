@@ -1,14 +1,10 @@
 import { createGunzip, gzipSync } from 'node:zlib';
+import { maxContextEntries, maxPathBytes } from '../archives/tar-limits.ts';
 import { Fault } from '../foundation/fault.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
 import type { ContextEntry } from './context-entry.ts';
 
-/** Maximum number of entries. No source tree has more, and this many fit in memory. */
-export const maxEntries = 200_000;
-
 const newline = 0x0a;
-/** Same as PATH_MAX on Linux. */
-const maxPath = 4096;
 // JSON may escape each byte of a path, or of a link target, as six bytes.
 const maxLineBytes = 64 * 1024;
 const maxListBytes = 256 * 1024 * 1024;
@@ -31,8 +27,8 @@ export function writeEntries(entries: readonly ContextEntry[]): Buffer {
 export async function readEntries(gzip: AsyncIterable<Uint8Array>): Promise<ContextEntry[]> {
   const entries: ContextEntry[] = [];
   for await (const lines of linesOf(unpacked(gzip))) {
-    if (entries.length + lines.length > maxEntries) {
-      throw refused(`has more than ${maxEntries} files and directories`);
+    if (entries.length + lines.length > maxContextEntries) {
+      throw refused(`has more than ${maxContextEntries} files and directories`);
     }
     for (const line of lines) entries.push(entryOf(line));
     await pauseTurn();
@@ -110,7 +106,7 @@ function objectIn(line: string): Readonly<Record<string, unknown>> {
 }
 
 function isPath(value: unknown): value is string {
-  return typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= maxPath;
+  return typeof value === 'string' && value !== '' && Buffer.byteLength(value) <= maxPathBytes;
 }
 
 function isWhole(value: unknown): value is number {

@@ -1,6 +1,6 @@
+import { packedHeader, tarEnd, tarPadding } from '../archives/tar-writer.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
 import { type ContextEntry, tarEntryOf } from './context-entry.ts';
-import { tarEnd, tarHeaders, tarPadding } from './layer-tar.ts';
 
 /**
  * Passes the tar file of a build context to `update`, piece by piece. The bytes equal those of the same context packed
@@ -29,14 +29,14 @@ export async function hashTar(
   };
   try {
     for (const entry of entries) {
-      for (const block of tarHeaders(tarEntryOf(entry))) await take(block);
+      await take(packedHeader(tarEntryOf(entry)));
       if (entry.kind === 'file') {
         for await (const piece of feed.take(entry.size)) await take(piece);
         await take(tarPadding(entry.size));
       }
       await pauseTurn();
     }
-    await take(tarEnd());
+    await take(tarEnd);
     await flush();
   } finally {
     await feed.end();

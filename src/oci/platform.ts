@@ -1,3 +1,4 @@
+import { knownArchitecture, namesOf, supportedPlatforms } from './architecture.ts';
 import type { Descriptor } from './descriptor.ts';
 import { isIndexType } from './media-type.ts';
 import { OciSyntaxError } from './syntax-error.ts';
@@ -9,33 +10,24 @@ export interface Platform {
   readonly variant?: string;
 }
 
-// Spellings of the two supported architectures that people and package managers use.
-const architectures: Readonly<Record<string, string>> = {
-  amd64: 'amd64',
-  x86_64: 'amd64',
-  'x86-64': 'amd64',
-  arm64: 'arm64',
-  aarch64: 'arm64',
-  arm64v8: 'arm64',
-};
-
-// The variant that an image without a variant is for. Source: containerd platforms, database.go, normalizeArch.
-const plainVariants: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8', arm: 'v7' };
+/** The platform of requests that name none, as text and in parts. */
+export const defaultPlatformName = 'linux/amd64';
+export const defaultPlatform: Platform = { os: 'linux', architecture: 'amd64' };
 
 /**
  * Reads `linux/amd64`, `amd64`, `linux/arm64/v8` and their usual aliases.
- * Throws {@link OciSyntaxError} for anything but Linux on amd64 or arm64.
+ * Throws {@link OciSyntaxError} for anything but Linux on a supported architecture.
  */
 export function parsePlatform(text: string): Platform {
   const parts = text.toLowerCase().split('/');
   const [os, architecture, variant] = parts.length === 1 ? ['linux', parts[0]] : parts;
   const known = knownArchitecture(architecture ?? '');
-  const plainVariant =
-    variant === undefined || (known === 'arm64' && (variant === 'v8' || variant === '8'));
-  if (os !== 'linux' || known === undefined || !plainVariant || parts.length > 3) {
+  const isPlain = (name: string) =>
+    variant === undefined || `v${variant.replace(/^v/, '')}` === namesOf(name)?.variant;
+  if (os !== 'linux' || known === undefined || !isPlain(known) || parts.length > 3) {
     throw new OciSyntaxError(
       'platform',
-      `Unsupported container platform '${text.slice(0, 60)}': use linux/amd64 or linux/arm64`,
+      `Unsupported container platform '${text.slice(0, 60)}': use ${supportedPlatforms.join(' or ')}`,
     );
   }
   return { os, architecture: known };
@@ -44,10 +36,6 @@ export function parsePlatform(text: string): Platform {
 /** Returns Go's name of an architecture, or the name itself if it is unknown. */
 export function goArchitecture(name: string): string {
   return knownArchitecture(name) ?? name;
-}
-
-function knownArchitecture(name: string): string | undefined {
-  return Object.hasOwn(architectures, name) ? architectures[name] : undefined;
 }
 
 /** Returns `os/architecture[/variant]`. */
@@ -122,7 +110,8 @@ function variantOf({ architecture, variant = '' }: Platform): string {
   if (/^\d/.test(variant)) return `v${variant}`;
   if (variant !== '') return variant;
   const name = goArchitecture(architecture);
-  return (Object.hasOwn(plainVariants, name) && plainVariants[name]) || '';
+  // 32-bit ARM is not supported, but in many indexes.
+  return name === 'arm' ? 'v7' : (namesOf(name)?.variant ?? '');
 }
 
 // Smaller is better. Variants without a number come last, in the order of the index.

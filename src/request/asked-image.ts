@@ -11,7 +11,7 @@ import {
   parseManifest,
 } from '../oci/manifest.ts';
 import { isImageConfigType } from '../oci/media-type.ts';
-import type { Platform } from '../oci/platform.ts';
+import { defaultPlatform, type Platform } from '../oci/platform.ts';
 import { parseReference, type Reference } from '../oci/reference.ts';
 import type { Access } from '../upstream/access.ts';
 import type { Submission } from './submission.ts';
@@ -84,7 +84,7 @@ export function checkScheme({ containerImage = '', format }: Submission, base: D
 export function wantedPlatforms({ containerPlatform, format }: Submission): readonly Platform[] {
   if (containerPlatform === undefined) {
     // A Singularity image has one platform, whatever platforms its base has.
-    return format === 'sif' ? [{ os: 'linux', architecture: 'amd64' }] : [];
+    return format === 'sif' ? [defaultPlatform] : [];
   }
   const platforms = readPlatforms(containerPlatform);
   if (format === 'sif') checkOnePlatform(platforms);

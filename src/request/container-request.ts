@@ -1,8 +1,9 @@
-import { defaultPlatform, readPlatforms } from '../builds/plan/build-platforms.ts';
+import { readPlatforms } from '../builds/plan/build-platforms.ts';
 import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
 import type { ImageChange } from '../images/augment/image-change.ts';
 import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
+import { defaultPlatformName } from '../oci/platform.ts';
 import type { Reference } from '../oci/reference.ts';
 import type { Identity } from '../platform/identities.ts';
 import type { Submission } from './submission.ts';
@@ -88,7 +89,7 @@ export function countedArchitecture(
   platform: string | undefined,
   isRecipe: boolean,
 ): string | undefined {
-  const named = platform ?? (isRecipe ? defaultPlatform : undefined);
+  const named = platform ?? (isRecipe ? defaultPlatformName : undefined);
   const [one, ...others] = named === undefined ? [] : readPlatforms(named);
   return others.length === 0 ? one?.architecture : undefined;
 }

@@ -6,6 +6,7 @@ import { writeFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { suite, test } from 'node:test';
 import { gunzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { TarError } from '../../src/archives/tar-entry.ts';
 import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
 import { onDatingThread } from '../../src/builds/solve/dating/dating-thread.ts';
 import {
@@ -14,7 +15,6 @@ import {
   type LayerForm,
   type PackedLayer,
 } from '../../src/builds/solve/dating/redate-layer.ts';
-import { TarError } from '../../src/images/sif/tar/tar-error.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { type TarPart, tarOf } from '../sif/tar-file.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { TarReader, type TarVisitor } from '../../src/archives/tar-reader.ts';
 import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
-import { Redating, sourcePathOf, sourceStampOf } from '../../src/builds/solve/dating/redating.ts';
-import { LayerEntries, type LayerVisitor } from '../../src/builds/solve/dating/tar-entries.ts';
-import { TarReader } from '../../src/images/sif/tar/tar-reader.ts';
+import {
+  PassingLayer,
+  Redating,
+  sourcePathOf,
+  sourceStampOf,
+} from '../../src/builds/solve/dating/redating.ts';
 import { type TarPart, tarOf } from '../sif/tar-file.ts';
 
 const now = buildTime + 1_000_003;
@@ -18,8 +22,8 @@ function compiled(mtime: number, size: number, flags = 0): Buffer {
   return head;
 }
 
-function pass(tar: Buffer, visitor: LayerVisitor, step: number): Buffer {
-  const entries = new LayerEntries(visitor);
+function pass(tar: Buffer, visitor: TarVisitor, step: number): Buffer {
+  const entries = new PassingLayer(visitor);
   const parts: Buffer[] = [];
   for (let at = 0; at < tar.length; at += step) {
     parts.push(Buffer.from(entries.pass(Buffer.from(tar.subarray(at, at + step)))));

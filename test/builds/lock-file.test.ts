@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pack } from 'tar-stream';
-import { readLockFile } from '../../src/builds/solve/lock-file.ts';
+import { readOnlyFile } from '../../src/archives/only-file.ts';
 
 async function archive(): Promise<Buffer> {
   const tar = pack();
@@ -16,7 +16,7 @@ async function archive(): Promise<Buffer> {
 
 test('a lock file is read from the archive that a builder sends', async () => {
   const bytes = await archive();
-  assert.equal(await readLockFile(sink => pipeline([bytes], sink())), 'x'.repeat(50_000));
+  assert.equal(await readOnlyFile(sink => pipeline([bytes], sink())), 'x'.repeat(50_000));
 });
 
 test('a truncated archive fails the export, and nothing else', async () => {
@@ -28,11 +28,11 @@ test('a truncated archive fails the export, and nothing else', async () => {
   };
   // An uncaught error fails the test, as it would end the server.
   await assert.rejects(
-    readLockFile(sink => pipeline(lost, sink())),
+    readOnlyFile(sink => pipeline(lost, sink())),
     /the builder is gone/,
   );
   await assert.rejects(
-    readLockFile(sink => pipeline([part], sink())),
+    readOnlyFile(sink => pipeline([part], sink())),
     /Unexpected end of data/,
   );
   await nextTurn();

@@ -39,7 +39,8 @@ function selected(wanted: string, ...offers: string[]): string | undefined {
 }
 
 test('platforms: the usual spellings of the two supported platforms', () => {
-  for (const text of ['linux/amd64', 'amd64', 'x86_64', 'linux/x86_64', 'Linux/AMD64', 'x86-64']) {
+  const amd = ['linux/amd64', 'amd64', 'x86_64', 'linux/x86_64', 'Linux/AMD64', 'x86-64'];
+  for (const text of [...amd, 'linux/amd64/v1']) {
     assert.deepEqual(parsePlatform(text), { os: 'linux', architecture: 'amd64' }, text);
   }
   for (const text of ['linux/arm64', 'arm64', 'aarch64', 'linux/arm64/v8', 'linux/aarch64/8']) {

@@ -1,6 +1,7 @@
 /** Longest texts of strangers, as far as their limits permit: each is read within the time of one turn. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { type TarEntry, TarError } from '../../src/archives/tar-entry.ts';
 import { awayText } from '../../src/buildkit/errors/call-error.ts';
 import { compileGlob } from '../../src/buildkit/files/glob.ts';
 import { readEnvironmentFile } from '../../src/builds/recipe/conda/conda-environment.ts';
@@ -18,8 +19,6 @@ import { isCatalogScope, parseScope } from '../../src/http/registry/login/token-
 import { localBase } from '../../src/images/sif/definition/sections/bootstrap.ts';
 import { applyEntry } from '../../src/images/sif/layers/apply.ts';
 import { ImageTree } from '../../src/images/sif/layers/tree.ts';
-import type { TarEntry } from '../../src/images/sif/tar/tar-entry.ts';
-import { TarError } from '../../src/images/sif/tar/tar-error.ts';
 import { placeKey } from '../../src/pages/builds/recipe/shown-recipe.ts';
 import { nextLink } from '../../src/pull/pulled-listing.ts';
 import { layerName } from '../../src/request/inspect/layer-names.ts';

@@ -51,7 +51,6 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
     [/[\s,]*<([^>]*)>/y, ownLexer],
     [/\s*;\s*([^\s"',;=]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y, ownLexer],
   ],
-  'request/layers/layer-check.ts': [[/[\0 ]+$/, 'eight bytes']],
   'server/config/effective.ts': [[/(?<=:\/\/)[^/@\s]+@/g, "a setting of the operator's"]],
   'storage/objects/bucket/bucket.ts': [[/^\/+|\/+$/g, "a setting of the operator's"]],
   'storage/rows/postgres/postgres-statements.ts': [

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { TarReader } from '../../src/images/sif/tar/tar-reader.ts';
+import { TarReader } from '../../src/archives/tar-reader.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { type TarPart, tarOf } from './tar-file.ts';
 

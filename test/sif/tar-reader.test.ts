@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { TarEntry, TarKind } from '../../src/images/sif/tar/tar-entry.ts';
-import { TarReader } from '../../src/images/sif/tar/tar-reader.ts';
-import { tarEnd, tarHeader } from '../../src/images/sif/tar/tar-writer.ts';
+import type { TarEntry, TarKind } from '../../src/archives/tar-entry.ts';
+import { TarReader } from '../../src/archives/tar-reader.ts';
+import { gnuHeader, tarEnd } from '../../src/archives/tar-writer.ts';
 import { paxRecords, type TarPart, tarOf } from './tar-file.ts';
 
 interface Seen extends TarEntry {
@@ -301,7 +301,7 @@ test('a written header is read back unchanged', () => {
         },
         content() {},
       });
-      reader.write(tarHeader(entry));
+      reader.write(gnuHeader(entry));
       assert.deepEqual(found, [entry]);
     }),
   );
@@ -313,7 +313,7 @@ test('times outside the range of squashfs are written as the nearest possible ti
     [-1, 0],
     [2 ** 33, 2 ** 32 - 1],
   ] as const) {
-    const [read] = seen(Buffer.concat([tarHeader({ ...entry, mtime }), tarEnd]));
+    const [read] = seen(Buffer.concat([gnuHeader({ ...entry, mtime }), tarEnd]));
     assert.equal(read?.mtime, expected);
   }
 });

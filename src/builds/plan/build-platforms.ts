@@ -2,9 +2,6 @@ import { Fault } from '../../foundation/fault.ts';
 import { formatPlatform, type Platform, parsePlatform } from '../../oci/platform.ts';
 import { inField } from './field.ts';
 
-/** The platform of builds whose requests name none. */
-export const defaultPlatform = 'linux/amd64';
-
 /** Throws {@link Fault} (400) for several platforms. */
 export function checkOnePlatform(platforms: readonly Platform[]): void {
   if (platforms.length === 1) return;

@@ -4,7 +4,7 @@ import type { ImageChange } from '../../images/augment/image-change.ts';
 import { changeDefinition } from '../../images/sif/definition/definition-change.ts';
 import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { formatPlatform } from '../../oci/platform.ts';
+import { defaultPlatformName, formatPlatform } from '../../oci/platform.ts';
 import { formatReference, parseReference } from '../../oci/reference.ts';
 import { domainLabel } from '../domain.ts';
 import { type CondaMaker, type CondaSource, packageUrlsIn } from '../recipe/conda/conda-source.ts';
@@ -23,7 +23,7 @@ import {
 import { buildKey } from './build-key.ts';
 import { type BuildOptionsWish, optionsInKey, readBuildOptions } from './build-options.ts';
 import type { BuildPlan } from './build-plan.ts';
-import { checkOnePlatform, defaultPlatform, readPlatforms } from './build-platforms.ts';
+import { checkOnePlatform, readPlatforms } from './build-platforms.ts';
 import { chooseFrontend, type FrontendSetting } from './frontend.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
 import { contextOptions, readNamedContexts } from './named-contexts.ts';
@@ -117,7 +117,7 @@ export function planBuild(
   change: ImageChange = {},
 ): BuildPlan {
   const { nameStrategy, context, format } = wish;
-  const parsed = readPlatforms(wish.containerPlatform ?? defaultPlatform);
+  const parsed = readPlatforms(wish.containerPlatform ?? defaultPlatformName);
   const source = readBuildSource(wish, parsed);
   const kind = recipeKindNamed(source.kind);
   const ownHost = parseReference(places.repository).registry;

@@ -1,3 +1,4 @@
+import { defaultPlatform } from '../../oci/platform.ts';
 import type { RecipeRequest } from './recipe-kind.ts';
 import { type RecipeSource, recipeKinds } from './recipe-kinds.ts';
 import { spackRetired } from './submitted.ts';
@@ -11,7 +12,7 @@ import { refuse } from './text/refuse.ts';
  */
 export function readBuildSource(
   submitted: RecipeRequest['submitted'],
-  platforms: RecipeRequest['platforms'] = [{ os: 'linux', architecture: 'amd64' }],
+  platforms: RecipeRequest['platforms'] = [defaultPlatform],
 ): RecipeSource {
   const { containerFile, condaFile, spackFile, packages } = submitted;
   if (spackFile !== undefined) refuse(`'spackFile': ${spackRetired}`);

@@ -1,3 +1,4 @@
+import { readOnlyFile } from '../../archives/only-file.ts';
 import {
   type BlobSink,
   BuildError,
@@ -34,7 +35,6 @@ import { openSentContext } from './context/sent-context.ts';
 import { withoutIgnoring } from './context/unignored.ts';
 import { buildTime, datedTree } from './dating/build-time.ts';
 import { buildFault } from './failures/build-fault.ts';
-import { readLockFile } from './lock-file.ts';
 
 /** A recipe to build, and how to build it. */
 export interface RecipeRun {
@@ -289,7 +289,7 @@ function exportLockFile(
   deps: RunRecipeDeps,
 ): Promise<string | undefined> {
   const { recipe, signal } = run;
-  return readLockFile(sink =>
+  return readOnlyFile(sink =>
     build(
       client,
       {

@@ -1,4 +1,5 @@
 import { terminalLine } from '../../foundation/text/terminal-text.ts';
+import { supportedPlatforms } from '../../oci/architecture.ts';
 import { type Command, only, text, type Values } from '../command/command.ts';
 import {
   jsonOption,
@@ -75,7 +76,7 @@ export const filesCommand: Command = {
     platform: {
       type: 'string',
       value: 'OS/ARCH',
-      completes: ['linux/amd64', 'linux/arm64'],
+      completes: supportedPlatforms,
       description: 'Platform of the image. Default: linux/amd64',
     },
     ...claimOptions,

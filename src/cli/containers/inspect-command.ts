@@ -1,4 +1,5 @@
 import { terminalLine } from '../../foundation/text/terminal-text.ts';
+import { supportedPlatforms } from '../../oci/architecture.ts';
 import { type Command, text, UsageError } from '../command/command.ts';
 import {
   jsonOption,
@@ -36,7 +37,7 @@ export const inspectCommand: Command = {
     platform: {
       type: 'string',
       value: 'OS/ARCH|all',
-      completes: ['linux/amd64', 'linux/arm64', 'all'],
+      completes: [...supportedPlatforms, 'all'],
       description: 'Platform to show; all shows the whole index. Default: linux/amd64',
     },
     ...claimOptions,

@@ -1,3 +1,4 @@
+import { supportedPlatforms } from '../../oci/architecture.ts';
 import { type Command, text, UsageError, type Values } from '../command/command.ts';
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';
@@ -26,7 +27,7 @@ export const mirrorCommand: Command = {
     platform: {
       type: 'string',
       value: 'OS/ARCH',
-      completes: ['linux/amd64', 'linux/arm64'],
+      completes: supportedPlatforms,
       description: 'Copy the image of this platform only. Default: all platforms',
     },
     ...claimOptions,

@@ -4,6 +4,7 @@ import {
   type ContainerConfig,
   givenFields,
 } from '../../images/augment/container-config.ts';
+import { supportedPlatforms } from '../../oci/architecture.ts';
 import {
   type Command,
   CommandError,
@@ -56,8 +57,8 @@ export const requestCommand: Command = {
     platform: {
       type: 'string',
       value: 'OS/ARCH',
-      completes: ['linux/amd64', 'linux/arm64'],
-      description: 'Serve only this platform: linux/amd64 or linux/arm64. Default: all platforms',
+      completes: supportedPlatforms,
+      description: `Serve only this platform: ${supportedPlatforms.join(' or ')}. Default: all platforms`,
     },
     'push-to': {
       type: 'string',

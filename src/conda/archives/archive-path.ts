@@ -1,9 +1,6 @@
+import { maxNameBytes, maxPathBytes } from '../../archives/tar-limits.ts';
 import { withoutSlashes } from '../../foundation/text/trim.ts';
 import { ArchiveProblem, showPath } from './archive-problem.ts';
-
-/** The limit of Linux, including the zero at the end. */
-const maxPathBytes = 4096;
-const maxNameBytes = 255;
 
 /**
  * Returns a path of an archive without leading `./` and trailing `/`; the root is the empty string. Throws

@@ -1,5 +1,6 @@
-import type { TarEntry } from '../../images/sif/tar/tar-entry.ts';
-import type { TarVisitor } from '../../images/sif/tar/tar-reader.ts';
+import type { TarEntry } from '../../archives/tar-entry.ts';
+import type { TarVisitor } from '../../archives/tar-reader.ts';
+import { namedArchitectures } from '../../oci/architecture.ts';
 
 /** The C library of an image. */
 export type Libc =
@@ -7,8 +8,9 @@ export type Libc =
   /** musl: packages of conda do not run with it. */
   | { readonly kind: 'musl' };
 
-// The places where the loader of a 64-bit system looks, without those of other architectures and of toolchains.
-const folder = /^(?:\.?\/)?(?:usr\/)?lib(?:64)?\/(?:(?:x86_64|aarch64)-linux-gnu\/)?([^/]+)$/;
+// The places where the loader of a 64-bit system looks. Other architectures and toolchains have folders of the second kind.
+const folder = /^(?:\.?\/)?(?:usr\/)?lib(?:64)?\/(?:([a-z0-9_]+)-linux-gnu\/)?([^/]+)$/;
+const machines = new Set(namedArchitectures.map(([, { uname }]) => uname));
 const versionedFile = /^libc-(\d+\.\d+)\.so$/;
 /** The records of the packages of an environment at the path where images of packages have theirs. */
 const environmentRecord = /^(?:\.?\/)?opt\/conda\/conda-meta\//;
@@ -42,8 +44,9 @@ export class LibcSearch implements TarVisitor {
 
   entry({ path, kind, link, size }: TarEntry): boolean {
     if (environmentRecord.test(path)) this.#hasEnvironment = true;
-    const name = folder.exec(path)?.[1];
+    const [, machine, name] = folder.exec(path) ?? [];
     if (name === undefined || this.#found) return false;
+    if (machine !== undefined && !machines.has(machine)) return false;
     if (muslLoader.test(name)) this.#hasMusl = true;
     const isLink = kind === 'symlink' || kind === 'link';
     const told = kind === 'file' ? name : isLink ? link.slice(link.lastIndexOf('/') + 1) : '';

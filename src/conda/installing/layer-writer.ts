@@ -1,11 +1,16 @@
 import { createHash, hash } from 'node:crypto';
+import {
+  firstTime,
+  tarPadding,
+  ustarHeader,
+  type WrittenEntry,
+} from '../../archives/tar-writer.ts';
 import type { ArchiveLimits } from '../archives/archive-limits.ts';
 import { checkLength } from '../archives/archive-path.ts';
 import { ArchiveProblem } from '../archives/archive-problem.ts';
 import type { UnpackedContent } from '../archives/entries/entry-table.ts';
 import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';
-import { firstTime, type LayerTarEntry, layerTarHeader, layerTarPadding } from './installed-tar.ts';
 import { isObject } from './metadata/package-documents.ts';
 import { entryPointScript } from './metadata/python-command.ts';
 import type { RecordedPaths } from './metadata/recorded-paths.ts';
@@ -97,7 +102,7 @@ export class LayerWriter {
     await this.#parents(path);
     await this.#entry({ path, kind: 'file', mode, size: bytes.length });
     await this.#write(bytes);
-    await this.#write(layerTarPadding(bytes.length));
+    await this.#write(tarPadding(bytes.length));
   }
 
   /** Writes a file of the installer whose text comes in pieces, the same each time that it is asked for. */
@@ -114,7 +119,7 @@ export class LayerWriter {
     await this.#entry({ path, kind: 'file', mode: fileMode, size });
     if (size <= wholeTextBytes) for (const bytes of first) await this.#write(bytes);
     else for (const piece of pieces()) await this.#write(Buffer.from(piece));
-    await this.#write(layerTarPadding(size));
+    await this.#write(tarPadding(size));
   }
 
   async #script(planned: PlannedPath, entryPoint: Parameters<typeof entryPointScript>[0]) {
@@ -168,7 +173,7 @@ export class LayerWriter {
       sum?.update(chunk);
       await this.#write(chunk);
     }
-    await this.#write(layerTarPadding(size));
+    await this.#write(tarPadding(size));
     if (isVariableFile(originalPath)) this.#variables(source, patches, size);
     return sum && { sha256: sum.digest('hex'), size };
   }
@@ -192,7 +197,7 @@ export class LayerWriter {
     }
     for (const directory of missing.reverse()) {
       this.#enter(directory);
-      await this.#write(layerTarHeader(entryOf(directory, 'directory', directoryMode)));
+      await this.#write(ustarHeader({ path: directory, kind: 'directory', mode: directoryMode }));
     }
     const end = full.lastIndexOf('/');
     if (end > 0) this.#last = full.slice(0, end);
@@ -216,20 +221,13 @@ export class LayerWriter {
     return `${this.#root}/${path}`;
   }
 
-  async #entry(
-    entry: Pick<LayerTarEntry, 'path' | 'kind' | 'mode'> & Partial<LayerTarEntry>,
-  ): Promise<void> {
-    const path = this.#full(entry.path);
-    await this.#write(layerTarHeader({ ...entryOf(path, entry.kind, entry.mode), ...entry, path }));
+  async #entry(entry: WrittenEntry): Promise<void> {
+    await this.#write(ustarHeader({ ...entry, path: this.#full(entry.path) }));
   }
 
   async #write(bytes: Buffer): Promise<void> {
     if (bytes.length > 0) await this.#input.sink.write(bytes);
   }
-}
-
-function entryOf(path: string, kind: LayerTarEntry['kind'], mode: number): LayerTarEntry {
-  return { path, kind, mode, mtime: firstTime, size: 0, link: '' };
 }
 
 function timeOf(mtime: number): number {

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { ustarHeader } from '../../archives/tar-writer.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
@@ -9,7 +10,6 @@ import type { ContentStore } from '../../storage/content/content-store.ts';
 import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { PythonPlace } from '../installing/installed-package.ts';
-import { firstTime, layerTarHeader } from '../installing/installed-tar.ts';
 import { historyTar } from './environment/history-tar.ts';
 import { settleDisputes } from './environment/settle-disputes.ts';
 import type { FetchArchive } from './fetching/archive-fetch.ts';
@@ -223,8 +223,6 @@ function byName({ name: one }: CondaPackage, { name: other }: CondaPackage): num
   return compareTexts(one, other);
 }
 
-const mtime = firstTime;
-
 /**
  * Returns the tar entry that removes an environment from the layers below. Source: OCI image specification, Whiteouts.
  *
@@ -233,7 +231,7 @@ const mtime = firstTime;
 function replacingTar(prefix: string): Buffer {
   const name = prefix.lastIndexOf('/') + 1;
   const path = `${prefix.slice(1, name)}.wh.${prefix.slice(name)}`;
-  return layerTarHeader({ path, kind: 'file', mode: 0o644, mtime, size: 0, link: '' });
+  return ustarHeader({ path, kind: 'file', mode: 0o644 });
 }
 
 /**

@@ -4,6 +4,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
+import { namedArchitectures } from '../../oci/architecture.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
@@ -80,7 +81,7 @@ interface ListedSubdir {
   readonly names: NameList;
 }
 
-const searchedSubdirs = ['linux-64', 'linux-aarch64', 'noarch'];
+const searchedSubdirs = [...namedArchitectures.map(([, { subdir }]) => subdir), 'noarch'];
 const mostMatches = 20;
 const mostChannels = 10;
 const namesBytes = 48 * 1024 * 1024;

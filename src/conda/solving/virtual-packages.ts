@@ -1,3 +1,4 @@
+import { namedArchitectures } from '../../oci/architecture.ts';
 import type { VirtualPackage } from './conda-solver.ts';
 
 /** The system of an image, as far as packages depend on it. */
@@ -10,18 +11,13 @@ export interface ImageSystem {
   readonly cuda?: string | undefined;
 }
 
-const architectures: Readonly<Record<string, string>> = {
-  'linux-64': 'x86_64',
-  'linux-aarch64': 'aarch64',
-};
-
 // Some packages require a minimum kernel. A container has the kernel of its host, which is not known: any that is still
 // maintained is newer.
 const kernel = '5.4';
 
 /** Returns the virtual packages of a system. Source: CEP 30, conda, Managing virtual packages. */
 export function virtualPackages({ subdir, glibc, cuda }: ImageSystem): readonly VirtualPackage[] {
-  const architecture = architectures[subdir];
+  const architecture = namedArchitectures.find(([, names]) => names.subdir === subdir)?.[1].uname;
   return [
     { name: '__unix', version: '0' },
     { name: '__linux', version: kernel },

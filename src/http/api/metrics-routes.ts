@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { namedArchitectures } from '../../oci/architecture.ts';
 import { goArchitecture } from '../../oci/platform.ts';
 import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
 import { ok } from '../route/declaration.ts';
@@ -30,7 +31,12 @@ const metricQuery = z.object({
     .describe('Day, yyyy-mm-dd (UTC)'),
   org: z.string().optional().describe('Domain of an organisation; case does not matter'),
 });
-const architectures = ['amd64', 'x86_64', 'x86-64', 'arm64', 'aarch64', 'arm'] as const;
+const counted = namedArchitectures.flatMap(([name, { uname, spellings }]) => [
+  name,
+  uname,
+  ...spellings,
+]);
+const architectures = [...counted, 'arm'];
 const archQuery = metricQuery.extend({
   arch: z
     .enum(['', ...architectures], `must be one of ${architectures.join(', ')}`)

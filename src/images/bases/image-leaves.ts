@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import { namesOf } from '../../oci/architecture.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
 import { asObject, parseJson } from '../../oci/json.ts';
@@ -28,10 +29,6 @@ export interface LeafSource {
 // As for the image of one platform.
 const mostLevels = 4;
 const mostEntries = 32;
-
-// Builders fall back to these where an index has no image for a platform. Source: containerd's behaviour,
-// `platforms.Only`.
-const fallbacks: Readonly<Record<string, string>> = { amd64: '386', arm64: 'arm' };
 
 /**
  * Returns the images of a manifest or index that a builder may choose for these platforms. Throws a {@link Fault}, whose
@@ -84,7 +81,9 @@ function chosen(
         ({ platform }) => platform?.os === os && goArchitecture(platform.architecture) === wanted,
       );
     const same = of(architecture);
-    for (const entry of same.length > 0 ? same : of(fallbacks[architecture])) found.add(entry);
+    // Builders fall back to the other one where an index has no image for a platform.
+    const others = same.length > 0 ? same : of(namesOf(architecture)?.fallback);
+    for (const entry of others) found.add(entry);
   }
   return [...found];
 }

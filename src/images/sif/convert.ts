@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { bytesOf } from '../../archives/tar-entry.ts';
+import type { Architecture } from '../../oci/architecture.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { asObject, type JsonObject, memberName } from '../../oci/json.ts';
 import { drain } from '../../storage/content/byte-source.ts';
@@ -25,13 +27,12 @@ import { showBytes, showSince } from './sizes.ts';
 import { type Compression, usualCompression } from './squashfs/compression.ts';
 import { requireMksquashfs } from './squashfs/mksquashfs.ts';
 import { squashImage } from './squashfs/squash-image.ts';
-import { bytesOf } from './tar/tar-entry.ts';
 
 /** An image to convert to a SIF file. */
 export interface SifSource extends LayerSource {
   /** The image config, the whole document. */
   readonly config: JsonObject;
-  readonly architecture: 'amd64' | 'arm64';
+  readonly architecture: Architecture;
 }
 
 export interface ConvertOptions {

@@ -1,3 +1,4 @@
+import { supportedPlatforms } from '../../oci/architecture.ts';
 /** The ways to ask for a container. */
 export const ways = ['packages', 'image', 'dockerfile'] as const;
 export type Way = (typeof ways)[number];
@@ -23,8 +24,6 @@ export interface AskForm {
   readonly isKept: boolean;
   readonly repository: string;
 }
-
-export const offeredPlatforms = ['linux/amd64', 'linux/arm64'] as const;
 
 /** Proxies refuse longer request lines, usually from 8,192 characters. */
 export const longestAddress = 7000;
@@ -60,7 +59,7 @@ export function readForm(given: URLSearchParams): AskForm {
     ...members,
     by: ways.find(way => way === given.get('by')) ?? 'packages',
     packages: [...new Set(packages)].slice(0, mostPackages),
-    platforms: offeredPlatforms.filter(one => given.getAll('platform').includes(one)),
+    platforms: supportedPlatforms.filter(one => given.getAll('platform').includes(one)),
     isSingularity: given.get('format') === 'sif',
     isKept: given.get('freeze') === 'yes',
   };

@@ -1,13 +1,7 @@
+import { supportedPlatforms } from '../../oci/architecture.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import {
-  type AskForm,
-  addressOf,
-  isEmptyForm,
-  offeredPlatforms,
-  type Way,
-  ways,
-} from './ask-form.ts';
+import { type AskForm, addressOf, isEmptyForm, type Way, ways } from './ask-form.ts';
 import { type FormField, type FormProblem, labels } from './form-problem.ts';
 import { chosenPieces, type Found, foundPieces, isSearchLate } from './package-template.ts';
 import { type PlanView, planPieces, problemLine } from './plan-template.ts';
@@ -108,7 +102,7 @@ function resultFields(form: AskForm, problem: FormProblem | undefined): Html {
 <p class="hint">Apptainer runs both.</p>
 </fieldset>
 <fieldset><legend>${labels.platform}</legend>
-${offeredPlatforms.map(
+${supportedPlatforms.map(
   one =>
     html`<label><input type="checkbox" name="platform" value="${one}"${platforms.includes(one) && html` checked`}> ${one}</label>`,
 )}

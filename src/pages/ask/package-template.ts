@@ -4,6 +4,7 @@ import type {
   SearchResult,
   VersionsResult,
 } from '../../conda/search/package-search.ts';
+import { namedArchitectures } from '../../oci/architecture.ts';
 import { byteText, countText } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import { shownText } from '../frame/shown-text.ts';
@@ -18,8 +19,7 @@ export type Found =
 const longestSummary = 200;
 
 const platformNames: Readonly<Record<string, string>> = {
-  'linux-64': 'amd64',
-  'linux-aarch64': 'arm64',
+  ...Object.fromEntries(namedArchitectures.map(([name, { subdir }]) => [subdir, name])),
   noarch: 'all platforms',
 };
 

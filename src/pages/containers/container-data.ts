@@ -3,6 +3,7 @@ import { type BuildPlan, isNative } from '../../builds/plan/build-plan.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { layersIn } from '../../images/augment/image-change.ts';
+import { supportedPlatforms } from '../../oci/architecture.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { formatReference, parseReference } from '../../oci/reference.ts';
 import { mayPullServed } from '../../platform/token-rights.ts';
@@ -224,7 +225,9 @@ async function originOfBuilt(
 }
 
 function usualPlatform(platforms: readonly string[], requested: string | undefined): string {
-  const usual = ['linux/amd64', 'linux/arm64', 'linux/arm64/v8'];
+  const usual = supportedPlatforms.flatMap(name =>
+    platforms.filter(one => one === name || one.startsWith(`${name}/`)),
+  );
   const [first = ''] = platforms;
   return [requested, ...usual].find(one => one !== undefined && platforms.includes(one)) ?? first;
 }

@@ -2,7 +2,12 @@ import { Fault } from '../../foundation/fault.ts';
 import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Document } from '../../oci/document.ts';
 import { type ImageManifest, parseManifest } from '../../oci/manifest.ts';
-import { formatPlatform, isAttestation, isNestedIndex } from '../../oci/platform.ts';
+import {
+  defaultPlatformName,
+  formatPlatform,
+  isAttestation,
+  isNestedIndex,
+} from '../../oci/platform.ts';
 import type { CredentialSource } from '../../upstream/auth/credentials.ts';
 import type { OpenedImage, OpenInspected } from './open-inspected.ts';
 
@@ -21,7 +26,6 @@ export interface OfferedPlatform {
   readonly isChosen: boolean;
 }
 
-const usualPlatform = 'linux/amd64';
 // An index of an index of an index: no tool makes more.
 const mostLevels = 4;
 
@@ -61,7 +65,7 @@ function chooseEntry(offered: readonly Descriptor[], wanted: string | undefined)
   const named = (name: string) => offered.find(entry => nameOf(entry) === name);
   const chosen = wanted
     ? (named(wanted) ?? offered.find(isNestedIndex))
-    : (named(usualPlatform) ?? offered[0]);
+    : (named(defaultPlatformName) ?? offered[0]);
   if (chosen) return chosen;
   const names = offered.map(nameOf).join(', ') || 'none';
   throw new Fault('bad-request', `The image has no such platform; it has: ${names}`, {

@@ -1,13 +1,14 @@
 import { Transform, type TransformCallback } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
+import { tarBlockSize } from '../../archives/tar-entry.ts';
+import { isTarStart } from '../../archives/tar-header.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Permit } from '../../foundation/semaphore.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
 import type { FlowHash } from '../../storage/hashing/flow-hash.ts';
 
-const blockSize = 512;
 const lateBytes = 512 * 1024;
 
 /**
@@ -47,9 +48,9 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
       room.left -= chunk.length;
       if (room.left < 0) return done(tooLarge(name, room.limit));
       if (size > anyRatioBytes && size > given * maxRatio) return done(tooDense(name));
-      if (head.length < blockSize) {
-        head = Buffer.concat([head, chunk.subarray(0, blockSize - head.length)]);
-        if (head.length === blockSize && !isTarHeader(head)) return done(notTar(name));
+      if (head.length < tarBlockSize) {
+        head = Buffer.concat([head, chunk.subarray(0, tarBlockSize - head.length)]);
+        if (head.length === tarBlockSize && !isTarStart(head)) return done(notTar(name));
       }
       hash.update(chunk).then(() => done(), done);
     },
@@ -81,7 +82,7 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
       // zlib ignores bytes after the end of the last member; Go's reader, in docker, does not.
       if (gunzip.bytesWritten < given)
         throw notGzip(name, undefined, ' only: it has bytes after its end');
-      if (size < blockSize) throw notTar(name);
+      if (size < tarBlockSize) throw notTar(name);
       return `sha256:${await hash.digest()}` as Digest;
     },
 
@@ -90,20 +91,6 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
       hash.abort();
     },
   };
-}
-
-/**
- * Returns true if the checksum of a header fits, or if the archive is empty and begins with zeros. Source:
- * POSIX.1-2017, pax, ustar Interchange Format.
- */
-function isTarHeader(block: Buffer): boolean {
-  if (block.every(byte => byte === 0)) return true;
-  const stored = Number.parseInt(block.toString('latin1', 148, 156).replace(/[\0 ]+$/, ''), 8);
-  let sum = 0;
-  for (const [position, byte] of block.entries()) {
-    sum += position >= 148 && position < 156 ? 32 : byte;
-  }
-  return sum === stored;
 }
 
 /** Creates a hash that moves to another thread once there is enough to hash: small layers are faster without. */

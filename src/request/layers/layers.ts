@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { InjectedLayer } from '../../images/augment/image-change.ts';
+import { namedArchitectures } from '../../oci/architecture.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { type ByteSource, drain, sourceOfBytes } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/content-store.ts';
@@ -76,13 +77,6 @@ const maxUrlLength = 8192;
 // A slower server occupies a connection and its memory for too little data.
 const minBytesPerSecond = 16 * 1024;
 const patienceMs = 60_000;
-
-const architectureNames: Readonly<Record<string, string>> = {
-  amd64: 'amd64',
-  x86_64: 'amd64',
-  arm64: 'arm64',
-  aarch64: 'arm64',
-};
 
 export function createLayerIntake({
   content,
@@ -308,8 +302,9 @@ function requireFlow(source: ByteSource, { host }: URL): ByteSource {
 /** Returns the architecture at the end of a file name. It marks a layer for images of that architecture only. */
 export function architectureIn(location: string): string | undefined {
   const { pathname } = new URL(location);
-  const name = /[-_.](amd64|x86_64|arm64|aarch64)\.(?:tar\.gz|tgz)$/.exec(pathname)?.[1];
-  return name === undefined ? undefined : architectureNames[name];
+  const file = /^(.*)\.(?:tar\.gz|tgz)$/.exec(pathname)?.[1] ?? '';
+  const isLast = (name: string) => ['-', '_', '.'].some(before => file.endsWith(before + name));
+  return namedArchitectures.find(([name, { uname }]) => isLast(name) || isLast(uname))?.[0];
 }
 
 function compare(name: string, claimed: SubmittedLayer, measured: Measured): void {

@@ -5,8 +5,9 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { tarEnd } from '../../../src/archives/tar-writer.ts';
 import { createGzipWriter } from '../../../src/conda/layers/gzip/gzip-writer.ts';
-import { layerEnd, tarEnd } from '../../../src/conda/layers/gzip/layer-end.ts';
+import { layerEnd } from '../../../src/conda/layers/gzip/layer-end.ts';
 
 /** Bytes between noise and zeros, the same on every machine. */
 function sample(bytes: number, seed = 1): Buffer {

@@ -1,11 +1,11 @@
+import { namedArchitectures } from '../../../oci/architecture.ts';
 import { formatPlatform, type Platform } from '../../../oci/platform.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { type CondaSource, packageUrlsIn } from './conda-source.ts';
 
-const subdirs: Readonly<Record<string, string>> = {
-  'linux/amd64': 'linux-64',
-  'linux/arm64': 'linux-aarch64',
-};
+const subdirs: Readonly<Record<string, string>> = Object.fromEntries(
+  namedArchitectures.map(([name, { subdir }]) => [`linux/${name}`, subdir]),
+);
 
 /** Returns conda's name of a platform. */
 export function subdirOf(platform: Platform): string {
@@ -15,8 +15,7 @@ export function subdirOf(platform: Platform): string {
 
 /** Returns the architecture of one of conda's platforms, as BuildKit calls it. */
 export function architectureOf(subdir: string): string {
-  const [platform = subdir] = Object.entries(subdirs).find(([, name]) => name === subdir) ?? [];
-  return platform.replace(/^.*\//, '');
+  return namedArchitectures.find(([, names]) => names.subdir === subdir)?.[0] ?? subdir;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { formatPlatform, type Platform } from '../../../oci/platform.ts';
+import { defaultPlatform, formatPlatform, type Platform } from '../../../oci/platform.ts';
 import { valuesOf } from './flags.ts';
 import { frontendImage } from './frontend-image.ts';
 import {
@@ -218,8 +218,6 @@ function expanded(text: string, scope: Scope, line: number): string {
     throw error;
   }
 }
-
-const defaultPlatform: Platform = { os: 'linux', architecture: 'amd64' };
 
 /**
  * Returns the variables that FROM may use without an ARG. Source: Dockerfile reference, Automatic platform ARGs in the

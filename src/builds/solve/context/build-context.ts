@@ -3,17 +3,16 @@ import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
-import { extract } from 'tar-stream';
+import { TarError, textOfBytes } from '../../../archives/tar-entry.ts';
+import { sparseError, TarReader } from '../../../archives/tar-reader.ts';
 import type { FileTree } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { TarError } from '../../../images/sif/tar/tar-error.ts';
-import { sparseError, TarReader } from '../../../images/sif/tar/tar-reader.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { type ByteSource, copiesOf } from '../../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../../storage/content/content-store.ts';
 import type { ScratchFile } from '../../../storage/content/scratch-file.ts';
 import { readAhead } from './read-ahead.ts';
-import { type TarEntry, TarIndex } from './tar-index.ts';
+import { TarIndex } from './tar-index.ts';
 
 const readBytes = 256 * 1024;
 
@@ -63,50 +62,36 @@ async function readTar(
   signal: AbortSignal,
 ): Promise<TarIndex> {
   const index = new TarIndex();
-  const tar = extract();
-  // tar-stream keeps headers of any length in memory. This reader rejects headers of more than a MiB. It also rejects
-  // sparse files: their length in the archive differs from their length on a disk.
-  const guard = new TarReader({
-    entry({ path, isSparse }) {
+  const tar = new TarReader({
+    entry(entry, { contentStart }) {
+      const { path, link, isSparse } = entry;
+      // Its length in the archive differs from its length on a disk.
       if (isSparse) throw sparseError(path);
+      index.add({ ...entry, path: textOfBytes(path), link: textOfBytes(link), contentStart });
       return false;
     },
     content() {},
   });
-  const noted = (async () => {
-    for await (const entry of tar) {
-      index.add(entry.header as unknown as TarEntry);
-      entry.resume();
-    }
-  })();
-  const copied = pipeline(
-    Readable.from(copiesOf(source)),
-    createGunzip(),
-    async function* keep(pieces: AsyncIterable<Buffer>) {
-      for await (const piece of pieces) {
-        guard.write(piece);
-        await file.write(piece);
-        yield piece;
-      }
-    },
-    tar,
-    { signal },
-  );
-  // Each of the two ends the other; only one of them has the reason.
-  const ends = await Promise.allSettled([noted, copied]);
-  const reasons = ends.flatMap(end => (end.status === 'rejected' ? [end.reason] : []));
-  if (reasons.length === 0) return index;
-  const told = reasons.find(reason => reason instanceof Fault);
-  signal.throwIfAborted();
-  throw told ?? malformed(reasons[0]);
-}
-
-/** Errors of tar-stream have no code. System errors have one, and are not the archive's fault. */
-function malformed(error: Error & { readonly code?: string }): Error {
-  if (error.code !== undefined) return error;
-  const what = error instanceof TarError ? '' : 'is not a complete tar archive: ';
-  return new Fault('bad-request', `The build context ${what}${error.message}`, {
-    phase: 'build',
-    cause: error,
-  });
+  try {
+    await pipeline(
+      Readable.from(copiesOf(source)),
+      createGunzip(),
+      async (pieces: AsyncIterable<Buffer>) => {
+        for await (const piece of pieces) {
+          tar.write(piece);
+          await file.write(piece);
+        }
+        tar.end();
+      },
+      { signal },
+    );
+    return index;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof TarError)) throw error;
+    throw new Fault('bad-request', `The build context ${error.message}`, {
+      phase: 'build',
+      cause: error,
+    });
+  }
 }

@@ -1,16 +1,15 @@
 import { posix } from 'node:path';
-import type { Header } from 'tar-stream';
+import type { TarEntry } from '../../../archives/tar-entry.ts';
+import { maxContextEntries, maxPathBytes } from '../../../archives/tar-limits.ts';
 import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
-import { maxEntries } from '../../../contexts/entry-list.ts';
 import { Fault } from '../../../foundation/fault.ts';
 
-/** An entry as tar-stream reports it. */
-export interface TarEntry extends Partial<Omit<Header, 'name' | 'type'>> {
-  readonly name: string;
-  /** Null for a type that tar-stream does not know. */
-  readonly type?: Header['type'];
-  /** Offset of its content in the archive. */
-  readonly byteOffset: number;
+/** An entry whose path and link are text. */
+export interface IndexedEntry
+  extends Pick<TarEntry, 'path' | 'kind' | 'mode' | 'size'>,
+    Partial<Pick<TarEntry, 'mtime' | 'link'>> {
+  /** Position of its content in the archive. */
+  readonly contentStart: number;
 }
 
 interface Node {
@@ -26,7 +25,10 @@ export interface TarLimits {
   readonly maxPathText: number;
 }
 
-const usualLimits: TarLimits = { maxEntries, maxPathText: 64 * 1024 * 1024 };
+const usualLimits: TarLimits = {
+  maxEntries: maxContextEntries,
+  maxPathText: 64 * 1024 * 1024,
+};
 
 /**
  * Index of the entries of a tar file. Nothing is ever unpacked, so no entry can reach outside. Symlinks stay links for
@@ -44,10 +46,10 @@ export class TarIndex {
   }
 
   /** Adds the next entry of the archive. Throws a {@link Fault} for one that cannot be in a build context. */
-  add(header: TarEntry): void {
-    const path = cleanPath(header.name);
+  add(indexed: IndexedEntry): void {
+    const path = cleanPath(indexed.path);
     if (path === '') return;
-    const node = this.#nodeOf(path, header);
+    const node = this.#nodeOf(path, indexed);
     if (this.#find(path)?.entry.kind === 'directory' && node.entry.kind !== 'directory') {
       refuse(`contains ${shown(path)} as a directory and as something else`);
     }
@@ -74,27 +76,26 @@ export class TarIndex {
     };
   }
 
-  #nodeOf(path: string, header: TarEntry): Node {
-    const { type = 'file', size = 0, byteOffset: offset, linkname } = header;
+  #nodeOf(path: string, indexed: IndexedEntry): Node {
+    const { kind, mode, size, mtime = 0, link = '', contentStart: offset } = indexed;
     const name = posix.basename(path);
-    const mtimeMs = header.mtime?.getTime() || 0;
-    const common = { name, mode: (header.mode ?? 0) & 0o7777, mtimeMs, size: 0 };
-    switch (type) {
+    const seconds = Math.min(Math.max(mtime, -farthest), farthest);
+    const common = { name, mode, mtimeMs: 1000 * seconds, size: 0 };
+    switch (kind) {
       case 'file':
-      case 'contiguous-file':
         return { entry: { ...common, kind: 'file', size }, offset };
       case 'directory':
         return { entry: { ...common, kind: 'directory' }, offset };
       case 'symlink':
-        if (!linkname) refuse(`contains a symbolic link without a target, ${shown(path)}`);
-        if (Buffer.byteLength(linkname) > longestPath) {
+        if (link === '') refuse(`contains a symbolic link without a target, ${shown(path)}`);
+        if (Buffer.byteLength(link) > maxPathBytes) {
           refuse(
-            `contains a symbolic link, ${shown(path)}, to more than ${longestPath} bytes: shorten it`,
+            `contains a symbolic link, ${shown(path)}, to more than ${maxPathBytes} bytes: shorten it`,
           );
         }
-        return { entry: { ...common, kind: 'symlink', target: linkname }, offset };
+        return { entry: { ...common, kind: 'symlink', target: link }, offset };
       case 'link': {
-        const targetPath = cleanPath(linkname ?? '');
+        const targetPath = cleanPath(link);
         const target = this.#find(targetPath);
         if (target && target.entry.kind !== 'directory') {
           const { entry } =
@@ -102,7 +103,7 @@ export class TarIndex {
           return { ...target, entry: { ...entry, name } };
         }
         return refuse(
-          `contains a hard link, ${shown(path)}, to ${shown(linkname ?? '')}, which is not a file before it`,
+          `contains a hard link, ${shown(path)}, to ${shown(link)}, which is not a file before it`,
         );
       }
       default:
@@ -157,8 +158,8 @@ export class TarIndex {
   }
 }
 
-// The most that Linux takes, PATH_MAX.
-const longestPath = 4096;
+// A builder takes nanoseconds in 64 bits.
+const farthest = 2 ** 32;
 
 /** Returns `a/b` for `./a//b/`, and `''` for the root. */
 function cleanPath(name: string): string {
@@ -166,8 +167,8 @@ function cleanPath(name: string): string {
   if (name.startsWith('/') || parts.includes('..')) {
     refuse(`contains a path that leads out of it, ${shown(name)}: pack it with relative paths`);
   }
-  if (Buffer.byteLength(name) > longestPath) {
-    refuse(`contains a path longer than ${longestPath} bytes, ${shown(name)}: shorten it`);
+  if (Buffer.byteLength(name) > maxPathBytes) {
+    refuse(`contains a path longer than ${maxPathBytes} bytes, ${shown(name)}: shorten it`);
   }
   if (name.includes('\0')) refuse(`contains a path with a NUL character, ${shown(name)}`);
   return parts.join('/');

@@ -37,8 +37,8 @@ export async function openUploadedContext(
   const index = new TarIndex();
   let size = 0;
   for (const entry of entries) {
-    const { path: name, kind: type, mode, target: linkname = '' } = entry;
-    index.add({ name, type, mode, size: entry.size, byteOffset: size, linkname });
+    const { target: link = '' } = entry;
+    index.add({ ...entry, link, contentStart: size });
     size += entry.size;
     await pauseTurn();
   }

@@ -1,9 +1,9 @@
 import { buffer } from 'node:stream/consumers';
 import type { Worker } from 'node:worker_threads';
+import { TarError } from '../../../archives/tar-entry.ts';
 import { openRing, takePieces } from '../../../conda/layers/making/piece-ring.ts';
 import { inRoom, threadNeeds } from '../../../conda/threads/thread-room.ts';
 import { endThread, startThread } from '../../../foundation/threads.ts';
-import { TarError } from '../../../images/sif/tar/tar-error.ts';
 import type { DatingAnswer, DatingOrder, SentLayer } from './dating-orders.ts';
 import type { LayerDater, PackedLayer } from './redate-layer.ts';
 

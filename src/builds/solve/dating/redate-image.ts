@@ -1,10 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
+import { TarError } from '../../../archives/tar-entry.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { InjectedLayer } from '../../../images/augment/image-change.ts';
 import { pointTo } from '../../../images/augment/written-descriptor.ts';
 import { blobsOf, type MadeBlobs } from '../../../images/made-blobs.ts';
-import { TarError } from '../../../images/sif/tar/tar-error.ts';
 import type { Descriptor } from '../../../oci/descriptor.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { type Document, documentOf } from '../../../oci/document.ts';

@@ -7,8 +7,7 @@ import { createGzipWriter } from '../../../conda/layers/gzip/gzip-writer.ts';
 import { createSteadyZstd } from '../../../foundation/steady-zstd.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
-import { Redating } from './redating.ts';
-import { LayerEntries } from './tar-entries.ts';
+import { PassingLayer, Redating } from './redating.ts';
 
 const chunkSize = 256 * 1024;
 
@@ -103,7 +102,7 @@ export function createLayerDater(signal?: AbortSignal): LayerDater {
 
     async read(layer) {
       const reader = redating.reader();
-      const entries = new LayerEntries(reader);
+      const entries = new PassingLayer(reader);
       await pipeline(
         layer.open(),
         unpack(layer),
@@ -117,7 +116,7 @@ export function createLayerDater(signal?: AbortSignal): LayerDater {
     },
 
     async write(layer, form, put) {
-      const entries = new LayerEntries(redating.writer());
+      const entries = new PassingLayer(redating.writer());
       const hash = createHash('sha256');
       const take = (bytes: Buffer): Buffer => {
         hash.update(bytes);

@@ -1,5 +1,7 @@
+import { type TarEntry, tarBlockSize } from '../../../archives/tar-entry.ts';
+import { setTime } from '../../../archives/tar-header.ts';
+import { type StoredEntry, TarReader, type TarVisitor } from '../../../archives/tar-reader.ts';
 import { buildTime } from './build-time.ts';
-import type { LayerEntry, LayerVisitor } from './tar-entries.ts';
 
 /** Sources beyond this number are not recorded: Python compiles them again. */
 const maxSources = 1_000_000;
@@ -12,7 +14,33 @@ interface Source {
   readonly mtime: number;
   /** Bytes; undefined for a hard link to a file of another name. */
   readonly size: number | undefined;
+  /** False if its time is stored where it cannot be changed. */
   readonly isDatable: boolean;
+}
+
+/** Shows a visitor the entries of a layer as its bytes pass. The visitor may change headers and content in place. */
+export class PassingLayer {
+  readonly #reader: TarReader;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(visitor: TarVisitor) {
+    this.#reader = new TarReader(visitor);
+  }
+
+  /** Takes the next bytes; returns the finished ones, in whole blocks. Throws `TarError` for what no builder writes. */
+  pass(chunk: Buffer): Buffer {
+    const bytes = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk;
+    const whole = bytes.subarray(0, bytes.length - (bytes.length % tarBlockSize));
+    this.#reader.write(whole);
+    this.#rest = Buffer.from(bytes.subarray(whole.length));
+    return whole;
+  }
+
+  /** Returns the bytes after the last block; a well-formed layer has none. */
+  end(): Buffer {
+    this.#reader.end();
+    return this.#rest;
+  }
 }
 
 /**
@@ -28,15 +56,15 @@ export class Redating {
    * Returns a visitor that records the Python sources of a layer. Sources of later layers replace those of earlier
    * ones.
    */
-  reader(): LayerVisitor & { readonly hasPython: boolean } {
+  reader(): TarVisitor & { readonly hasPython: boolean } {
     let hasPython = false;
     return {
       get hasPython() {
         return hasPython;
       },
-      entry: entry => {
+      entry: (entry, stored) => {
         const isSource = entry.path.endsWith('.py');
-        if (isSource) this.#note(entry);
+        if (isSource) this.#note(entry, stored);
         hasPython ||= isSource || entry.path.endsWith('.pyc');
         return false;
       },
@@ -45,17 +73,21 @@ export class Redating {
   }
 
   /** Returns a visitor that changes a layer. */
-  writer(): LayerVisitor {
+  writer(): TarVisitor {
     let path = '';
+    let isBegun = false;
     return {
-      entry: entry => {
+      entry: ({ mtime, kind, size, isSparse, ...entry }, { header, hasPaxTime }) => {
         path = entry.path;
-        if (entry.mtime > buildTime && entry.isDatable) entry.date(buildTime);
-        return entry.type === '0' && entry.size >= 16 && path.endsWith('.pyc');
+        isBegun = false;
+        if (mtime > buildTime && !hasPaxTime) setTime(header, buildTime);
+        return kind === 'file' && !isSparse && size >= 16 && path.endsWith('.pyc');
       },
       content: block => {
+        if (isBegun) return;
+        isBegun = true;
         const stamp = sourceStampOf(block);
-        const source = this.#sources.get(sourcePathOf(path));
+        const source = this.#sources.get(sourcePathOf(plainPath(path)));
         if (!stamp || !source?.isDatable || stamp.mtime <= buildTime) return;
         const isSameSize = stamp.size === undefined || stamp.size === (source.size ?? stamp.size);
         const isCurrent = stamp.mtime === stampOf(source.mtime) && isSameSize;
@@ -65,13 +97,20 @@ export class Redating {
     };
   }
 
-  #note({ path, type, size, mtime, link, isDatable }: LayerEntry): void {
+  #note({ kind, size, mtime, link, ...entry }: TarEntry, { hasPaxTime }: StoredEntry): void {
+    const path = plainPath(entry.path);
     if (this.#sources.size >= maxSources && !this.#sources.has(path)) return;
-    const linked = type === '1' ? this.#sources.get(link)?.size : size;
+    const linked = kind === 'link' ? this.#sources.get(plainPath(link))?.size : size;
     // A copy: a substring would keep the whole longer text in memory.
     const name = Buffer.from(path, 'latin1').toString('latin1');
-    this.#sources.set(name, { mtime, size: linked, isDatable });
+    // BuildKit writes whole seconds, which fit into the header.
+    this.#sources.set(name, { mtime, size: linked, isDatable: !hasPaxTime });
   }
+}
+
+/** Returns a path of a layer without a leading `/` or `./`. */
+function plainPath(path: string): string {
+  return path.replace(/^(?:\.?\/)+/, '');
 }
 
 /** What a compiled Python file records about its source. */

@@ -9,6 +9,7 @@ import { type ConvertedSif, convertToSif } from '../../../images/sif/convert.ts'
 import { sifConfig, sifManifest } from '../../../images/sif/format/oras.ts';
 import type { ConvertLimits } from '../../../images/sif/limits.ts';
 import type { SifSigner } from '../../../images/sif/signing/signer.ts';
+import { type Architecture, architectures, knownArchitecture } from '../../../oci/architecture.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { Document } from '../../../oci/document.ts';
 import { parseLossless } from '../../../oci/json.ts';
@@ -92,7 +93,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
       {
         layers: manifest.layers,
         config: parseLossless(config.bytes, 'config'),
-        architecture: knownArchitecture(config),
+        architecture: requiredArchitecture(config),
         openLayer: (layer, stop) => blobs.open(layer, stop),
         localPath: async layer =>
           (await blobs.isKept(layer))
@@ -155,12 +156,13 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
   };
 }
 
-function knownArchitecture(config: Document): 'amd64' | 'arm64' {
+function requiredArchitecture(config: Document): Architecture {
   const architecture = architectureOf(config.bytes);
-  if (architecture === 'amd64' || architecture === 'arm64') return architecture;
+  const known = knownArchitecture(architecture ?? '');
+  if (known !== undefined) return known;
   throw new Fault(
     'bad-request',
-    `The image is for ${architecture ?? 'an unknown architecture'}: a Singularity image can be for amd64 or arm64`,
+    `The image is for ${architecture ?? 'an unknown architecture'}: a Singularity image can be for ${Object.keys(architectures).join(' or ')}`,
     { phase: 'build' },
   );
 }

@@ -4,7 +4,12 @@ import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { createGzip } from 'node:zlib';
-import { type TarEntry, tarEnd, tarHeaders, tarPadding } from '../../../contexts/layer-tar.ts';
+import {
+  packedHeader,
+  tarEnd,
+  tarPadding,
+  type WrittenEntry,
+} from '../../../archives/tar-writer.ts';
 import { CommandError } from '../../command/command.ts';
 
 /** A layer in the form of a container request. */
@@ -42,16 +47,13 @@ export async function pack(addAll: (add: Add) => Promise<void>): Promise<PackedL
     if (!gzip.write(bytes)) await once(gzip, 'drain');
   };
   await addAll(async (entry, content = Buffer.alloc(0)) => {
-    const added = [
-      ...tarHeaders({ ...entry, size: content.length }),
-      content,
-      tarPadding(content.length),
-    ];
+    const header = packedHeader({ ...entry, size: content.length });
+    const added = [header, content, tarPadding(content.length)];
     parts.push(...added);
     size += added.reduce((sum, { length }) => sum + length, 0);
     if (size >= flushBytes) await flush();
   });
-  parts.push(tarEnd());
+  parts.push(tarEnd);
   await flush();
   gzip.end();
   const bytes = await packed;
@@ -68,7 +70,7 @@ export function layerOf(gzip: Buffer): Omit<PackedLayer, 'tarDigest'> {
   };
 }
 
-export type Add = (entry: TarEntry, content?: Buffer) => Promise<void>;
+export type Add = (entry: WrittenEntry, content?: Buffer) => Promise<void>;
 
 async function addEntries(root: string, below: string, add: Add): Promise<void> {
   const names = await readdir(join(root, below));
@@ -83,13 +85,12 @@ async function addEntry(root: string, path: string, add: Add): Promise<void> {
   const status = await lstat(file);
   const mode = status.mode & 0o7777;
   if (status.isDirectory()) {
-    await add({ name: `${path}/`, type: 'directory', mode });
+    await add({ path, kind: 'directory', mode });
     await addEntries(root, path, add);
   } else if (status.isSymbolicLink()) {
-    const linkname = await readlink(file);
-    await add({ name: path, type: 'symlink', mode: 0o777, linkname });
+    await add({ path, kind: 'symlink', mode: 0o777, link: await readlink(file) });
   } else if (status.isFile()) {
-    await add({ name: path, type: 'file', mode }, await readFile(file));
+    await add({ path, kind: 'file', mode }, await readFile(file));
   } else {
     throw new CommandError(
       `${file} is neither a file, a directory nor a symbolic link: remove it from the layer`,

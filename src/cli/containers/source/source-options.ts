@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { configFields } from '../../../images/augment/container-config.ts';
+import { supportedPlatforms } from '../../../oci/architecture.ts';
 import type { Submission } from '../../../request/submission.ts';
 import {
   CommandError,
@@ -90,7 +91,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
   platform: {
     type: 'string',
     value: 'OS/ARCH',
-    completes: ['linux/amd64', 'linux/arm64'],
+    completes: supportedPlatforms,
     description: 'Platform to build for. Default: linux/amd64',
   },
   'push-to': {

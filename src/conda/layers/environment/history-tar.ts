@@ -1,7 +1,5 @@
-import { firstTime, layerTarHeader, layerTarPadding } from '../../installing/installed-tar.ts';
+import { tarPadding, ustarHeader } from '../../../archives/tar-writer.ts';
 import type { CondaEnvironmentFiles } from '../package-layers.ts';
-
-const mtime = firstTime;
 
 /**
  * Returns the tar entries of `conda-meta/history`, by which conda, mamba and pixi recognise an environment. It lists the
@@ -14,15 +12,15 @@ export function historyTar(environment: CondaEnvironmentFiles, prefix: string): 
   const root = prefix.slice(1);
   const metadata = `${root}/conda-meta`;
   const directories = [root, metadata].map(path =>
-    layerTarHeader({ path, kind: 'directory', mode: 0o755, mtime, size: 0, link: '' }),
+    ustarHeader({ path, kind: 'directory', mode: 0o755 }),
   );
   const path = `${metadata}/history`;
   const size = content.length;
   return Buffer.concat([
     ...directories,
-    layerTarHeader({ path, kind: 'file', mode: 0o644, mtime, size, link: '' }),
+    ustarHeader({ path, kind: 'file', mode: 0o644, size }),
     content,
-    layerTarPadding(size),
+    tarPadding(size),
   ]);
 }
 

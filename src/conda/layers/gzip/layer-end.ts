@@ -1,7 +1,5 @@
+import { tarEnd } from '../../../archives/tar-writer.ts';
 import { createGzipWriter } from './gzip-writer.ts';
-
-/** The end of a tar file: two blocks of zeros. */
-export const tarEnd = Buffer.alloc(1024);
 
 let member: Buffer | undefined;
 

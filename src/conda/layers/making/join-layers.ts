@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
+import { tarEnd } from '../../../archives/tar-writer.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { layerEnd, tarEnd } from '../gzip/layer-end.ts';
+import { layerEnd } from '../gzip/layer-end.ts';
 import { readMembers } from '../gzip/read-members.ts';
 import type { MadeLayer, SharedOrder } from './layer-orders.ts';
 import type { PutPiece } from './piece-ring.ts';

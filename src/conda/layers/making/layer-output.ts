@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import { tarEnd } from '../../../archives/tar-writer.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { createGzipWriter, type GzipWriter } from '../gzip/gzip-writer.ts';
-import { tarEnd } from '../gzip/layer-end.ts';
 import type { PutPiece } from './piece-ring.ts';
 
 /** Packs the tar entries of a package as a layer. */

@@ -3,6 +3,7 @@ import type { SubmittedCompression } from '../../../builds/plan/build-compressio
 import type { SubmittedCondaOptions, SubmittedPackages } from '../../../builds/recipe/submitted.ts';
 import { maxRecipeBase64 } from '../../../builds/recipe/text/base64-text.ts';
 import type { LayeredConfig } from '../../../images/augment/image-change.ts';
+import { supportedPlatforms } from '../../../oci/architecture.ts';
 import type { Submission, SubmittedLayer } from '../../../request/submission.ts';
 import { mayBeEmpty } from '../../route/json-schema.ts';
 
@@ -158,7 +159,7 @@ export const containerRequestSchema = z
     ),
     spackFile: optional(recipe).describe('Deprecated'),
     containerPlatform: optional(short).describe(
-      '`linux/amd64`, `linux/arm64`, or both separated by a comma',
+      `${supportedPlatforms.map(name => `\`${name}\``).join(', ')}, or several separated by commas`,
     ),
     buildRepository: optional(name).describe(
       'Where builds, copies and frozen images are pushed: `registry/path`',

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
-import { parsePlatform } from '../../../oci/platform.ts';
+import { defaultPlatformName, parsePlatform } from '../../../oci/platform.ts';
 import type { Identities } from '../../../platform/identities.ts';
 import type { Inspect } from '../../../request/inspect/inspect.ts';
 import { type LayerFilesDeps, layerFiles } from '../../../request/inspect/layer-files.ts';
@@ -16,14 +16,12 @@ export interface InspectDeps extends LayerFilesDeps {
   readonly credentialsOf: Identities['credentialsOf'];
 }
 
-const usualPlatform = 'linux/amd64';
-
 const inspectQuery = z.object({
   platform: z
     .string()
     .optional()
     .describe(
-      `\`linux/arm64\` and the like, or \`all\` for the whole index. Default: ${usualPlatform}`,
+      `\`linux/arm64\` and the like, or \`all\` for the whole index. Default: ${defaultPlatformName}`,
     ),
 });
 
@@ -38,7 +36,7 @@ const filesQuery = z.object({
     .string()
     .max(longestName)
     .optional()
-    .describe(`\`linux/arm64\` and the like. Default: ${usualPlatform}, or the first one`),
+    .describe(`\`linux/arm64\` and the like. Default: ${defaultPlatformName}, or the first one`),
   layer: z
     .string()
     .max(longestName)
@@ -82,7 +80,7 @@ export const inspectRoutes = [
     claim: ({ body: { containerImage: _, ...claim } }) => claim,
     run({ body, caller, query }, { inspect, credentialsOf }: InspectDeps) {
       // Clients send the parameter without a value if their user names no platform.
-      const text = query.platform?.trim() || usualPlatform;
+      const text = query.platform?.trim() || defaultPlatformName;
       const platform = text === 'all' ? 'all' : parsePlatform(text);
       return inspect(body.containerImage, platform, credentialsOf(caller.grant));
     },

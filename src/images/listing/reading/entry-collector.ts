@@ -1,8 +1,9 @@
 import { createHash, type Hash } from 'node:crypto';
+import type { TarEntry } from '../../../archives/tar-entry.ts';
+import { maxPathBytes } from '../../../archives/tar-limits.ts';
+import type { TarVisitor } from '../../../archives/tar-reader.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { partsOf } from '../../sif/layers/tree.ts';
-import type { TarEntry } from '../../sif/tar/tar-entry.ts';
-import type { TarVisitor } from '../../sif/tar/tar-reader.ts';
 import type { ListingLimits } from '../listing-limits.ts';
 import { keySeparator, type ListedEntry } from '../records/listed-entry.ts';
 
@@ -10,8 +11,6 @@ const whiteout = '.wh.';
 const opaque = '.wh..wh..opq';
 // Two contents with the same first 16 bytes cannot be found by trying.
 const hashBytes = 16;
-/** The limit of Linux for the target of a symbolic link, and for a path. */
-const mostLinkBytes = 4096;
 /** Pages show the way to a file: it must not be as long as a path can be. */
 const mostDepth = 128;
 
@@ -80,7 +79,7 @@ export class EntryCollector implements TarVisitor {
 
   #put(key: string, { kind, mode, owner, size, link, hasCapabilities }: TarEntry): Collected {
     const earlier = this.#entries.get(key);
-    const target = link.slice(0, mostLinkBytes);
+    const target = link.slice(0, maxPathBytes);
     this.#countNames(target.length);
     return this.#set({
       key,

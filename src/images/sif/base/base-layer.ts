@@ -1,8 +1,8 @@
+import { type Attributes, paddedSize, type TarEntry } from '../../../archives/tar-entry.ts';
+import { gnuHeader, tarEnd, tarPadding } from '../../../archives/tar-writer.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { type ConvertLimits, imageTooLarge } from '../limits.ts';
 import type { Squashfs, SquashfsEntry } from '../squashfs/read/squashfs.ts';
-import { type Attributes, paddedSize, type TarEntry } from '../tar/tar-entry.ts';
-import { tarEnd, tarHeader } from '../tar/tar-writer.ts';
 
 /** What is noted while the files go by. */
 export interface BaseNotes {
@@ -53,7 +53,7 @@ export async function* baseLayer(
       notes.leftOut += 1;
       continue;
     }
-    const head = tarHeader(header);
+    const head = gnuHeader(header);
     notes.entries += 1;
     notes.bytes += head.length + paddedSize(header.size);
     if (notes.bytes > limits.maxUnpackedBytes) {
@@ -69,7 +69,7 @@ export async function* baseLayer(
         if (waiting >= pieceBytes) yield piece();
         signal.throwIfAborted();
       }
-      add(Buffer.alloc(paddedSize(header.size) - header.size));
+      add(tarPadding(header.size));
     }
     if (isLabels) notes.labels = Buffer.concat(labels).toString('utf8');
     if (waiting >= pieceBytes) yield piece();

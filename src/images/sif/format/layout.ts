@@ -1,3 +1,5 @@
+import type { Architecture } from '../../../oci/architecture.ts';
+
 /**
  * Layout of a SIF file: a header of 128 bytes, a table of descriptors, then the objects. Numbers are
  * little-endian, and records have no internal padding.
@@ -59,4 +61,4 @@ export const architectureCodes = {
   mips64le: '10',
   s390x: '11',
   riscv64: '12',
-} as const;
+} as const satisfies Readonly<Record<Architecture | (string & {}), string>>;

@@ -1,3 +1,4 @@
+import type { Architecture } from '../../../oci/architecture.ts';
 import { goJson } from './go-json.ts';
 import { architectureCodes, jsonNames, sifLayout, typeCodes } from './layout.ts';
 import { RecordWriter } from './record.ts';
@@ -10,7 +11,7 @@ export interface SifContents {
   readonly inspectMetadata: object;
   /** The `config` member of the OCI image config. */
   readonly ociConfig: object;
-  readonly architecture: 'amd64' | 'arm64';
+  readonly architecture: Architecture;
   /** Milliseconds since the epoch; the file stores whole seconds. */
   readonly createdAt: number;
   /** 16 bytes. */

@@ -1,5 +1,4 @@
-import { type Attributes, showName, type TarEntry } from '../tar/tar-entry.ts';
-import { TarError } from '../tar/tar-error.ts';
+import { type Attributes, showName, type TarEntry, TarError } from '../../../archives/tar-entry.ts';
 import { directory, type ImageTree, type Inode, partsOf, type TreeNode, touch } from './tree.ts';
 
 const whiteout = '.wh.';

@@ -1,10 +1,10 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { TarEntry } from '../../../archives/tar-entry.ts';
 import type { Descriptor } from '../../../oci/descriptor.ts';
 import { type ConvertLimits, imageTooLarge } from '../limits.ts';
 import type { ScratchSpace } from '../scratch-space.ts';
 import { showBytes, showSince } from '../sizes.ts';
-import type { TarEntry } from '../tar/tar-entry.ts';
 import { applyEntry } from './apply.ts';
 import { fetchLayer } from './fetch.ts';
 import type { LayerFile } from './file.ts';

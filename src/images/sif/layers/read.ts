@@ -1,5 +1,5 @@
-import { TarError } from '../tar/tar-error.ts';
-import { TarReader, type TarVisitor } from '../tar/tar-reader.ts';
+import { TarError } from '../../../archives/tar-entry.ts';
+import { TarReader, type TarVisitor } from '../../../archives/tar-reader.ts';
 import { type LayerFile, layerFault } from './file.ts';
 import { unpackLayer } from './unpack.ts';
 

@@ -1,7 +1,7 @@
+import { type Attributes, showName, TarError, type TarKind } from '../../../archives/tar-entry.ts';
+import { maxNameBytes, maxPathBytes } from '../../../archives/tar-limits.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { imageTooLarge } from '../limits.ts';
-import { type Attributes, showName, type TarKind } from '../tar/tar-entry.ts';
-import { TarError } from '../tar/tar-error.ts';
 
 /** The file behind a name; all names of a hard-linked file share one inode. */
 export interface Inode {
@@ -38,9 +38,8 @@ export interface TreeNode {
 const maxLinks = 40;
 /** Names in the targets of the links on one path. A few long targets could lead to and fro all the time. */
 const maxLinkedNames = 4096;
-/** The limits of Linux: NAME_MAX and PATH_MAX. */
-const maxNameBytes = 255;
-const maxPathBytes = 4095;
+/** Without the zero at its end. */
+const maxPath = maxPathBytes - 1;
 /** Total size of all names, targets and attributes, which are kept in memory. */
 const maxTextBytes = 64 * 1024 * 1024;
 
@@ -92,11 +91,9 @@ export class ImageTree {
     if (name.length > maxNameBytes) {
       throw new TarError(`has a name longer than ${maxNameBytes} bytes, ${showName(name)}`);
     }
-    if (pathBytes(parent) + name.length > maxPathBytes) throw tooLongPath(name);
-    if (target.length > maxPathBytes) {
-      throw new TarError(
-        `has a symbolic link to more than ${maxPathBytes} bytes, ${showName(name)}`,
-      );
+    if (pathBytes(parent) + name.length > maxPath) throw tooLongPath(name);
+    if (target.length > maxPath) {
+      throw new TarError(`has a symbolic link to more than ${maxPath} bytes, ${showName(name)}`);
     }
     this.#entries += 1;
     this.#textBytes += name.length + target.length;
@@ -145,7 +142,7 @@ export class ImageTree {
  * Throws {@link TarError} for a path that is too long.
  */
 export function partsOf(path: string): string[] {
-  if (path.length > maxPathBytes) throw tooLongPath(path);
+  if (path.length > maxPath) throw tooLongPath(path);
   const parts: string[] = [];
   for (const part of path.split('/')) {
     if (part === '..') parts.pop();
@@ -222,7 +219,7 @@ function pathBytes(node: TreeNode): number {
 }
 
 function tooLongPath(path: string): TarError {
-  return new TarError(`has a path longer than ${maxPathBytes} bytes, ${showName(path)}`);
+  return new TarError(`has a path longer than ${maxPath} bytes, ${showName(path)}`);
 }
 
 function isPart(part: string): boolean {

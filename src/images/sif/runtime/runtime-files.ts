@@ -1,3 +1,4 @@
+import type { Architecture } from '../../../oci/architecture.ts';
 import { asObject, type JsonObject, memberName } from '../../../oci/json.ts';
 import type { AppRuntime, DefinitionRuntime } from '../definition/definition-runtime.ts';
 import { type KeptScripts, postEnvironmentPath } from '../layers/kept-scripts.ts';
@@ -25,7 +26,7 @@ export interface SifEntry {
 export interface RuntimeWish {
   /** The `config` member of the OCI image config. */
   readonly config: JsonObject;
-  readonly architecture: 'amd64' | 'arm64';
+  readonly architecture: Architecture;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   /** The definition of the image; see `imageDefinition`. */

@@ -1,11 +1,11 @@
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { paddedSize, tarBlockSize } from '../../../archives/tar-entry.ts';
 import type { LayerFile } from '../layers/file.ts';
 import type { GatheredImage } from '../layers/gather.ts';
 import { allNodes, type ImageTree } from '../layers/tree.ts';
 import type { ScratchSpace } from '../scratch-space.ts';
 import { showBytes } from '../sizes.ts';
-import { paddedSize, tarBlockSize } from '../tar/tar-entry.ts';
 import type { Compression } from './compression.ts';
 import { type Squasher, startMksquashfs } from './mksquashfs.ts';
 import { type TarSink, writeTree } from './write-tree.ts';

@@ -1,9 +1,9 @@
+import { paddedSize, type TarEntry } from '../../../archives/tar-entry.ts';
+import { gnuHeader, tarEnd, tarPadding } from '../../../archives/tar-writer.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { type LayerFile, layerFault } from '../layers/file.ts';
 import { readLayer } from '../layers/read.ts';
 import { allNodes, type ImageTree, pathOf, type TreeNode } from '../layers/tree.ts';
-import { paddedSize, type TarEntry } from '../tar/tar-entry.ts';
-import { tarEnd, tarHeader } from '../tar/tar-writer.ts';
 
 /** Receives the tar file of a tree. */
 export interface TarSink {
@@ -101,7 +101,7 @@ function entryOf(node: TreeNode): Buffer[] {
   const { bytes } = node.inode;
   const header = headerOf(node);
   if (bytes === undefined) return [header];
-  return [header, bytes, Buffer.alloc(paddedSize(bytes.length) - bytes.length)];
+  return [header, bytes, tarPadding(bytes.length)];
 }
 
 function headerOf(node: TreeNode): Buffer {
@@ -114,16 +114,16 @@ function headerOf(node: TreeNode): Buffer {
     link: target,
     ...(attributes ? { attributes } : {}),
   };
-  if (device === undefined) return tarHeader({ ...common, kind });
+  if (device === undefined) return gnuHeader({ ...common, kind });
   // A device outside /dev keeps ordinary users from unpacking the image: write an empty file instead.
   // Devices in /dev are kept: they are hidden in a container.
   const isKept = common.path.startsWith('dev/');
-  return tarHeader(isKept ? { ...common, kind, device } : { ...common, kind: 'file' });
+  return gnuHeader(isKept ? { ...common, kind, device } : { ...common, kind: 'file' });
 }
 
 function linkTo(node: TreeNode, link: TreeNode): Buffer {
   const { mode, mtime } = node.inode;
-  return tarHeader({
+  return gnuHeader({
     path: pathOf(link),
     kind: 'link',
     mode,

@@ -1,5 +1,5 @@
+import type { Attributes } from '../../../../archives/tar-entry.ts';
 import { brokenSif } from '../../format/record.ts';
-import type { Attributes } from '../../tar/tar-entry.ts';
 import { type Metadata, recordAt } from './metadata.ts';
 
 const prefixes: Readonly<Record<number, string>> = { 0: 'user.', 1: 'trusted.', 2: 'security.' };

@@ -1,8 +1,9 @@
+import type { Attributes } from '../../../../archives/tar-entry.ts';
+import { maxPathBytes } from '../../../../archives/tar-limits.ts';
 import { cacheOfBytes } from '../../../../foundation/bounded-cache.ts';
 import type { RangeReader } from '../../format/read-sif.ts';
 import { brokenSif } from '../../format/record.ts';
 import { imageTooLarge } from '../../limits.ts';
-import type { Attributes } from '../../tar/tar-entry.ts';
 import { readAttributes } from './attributes.ts';
 import { type Decompressor, decompressorOf } from './decompress.ts';
 import { ownerAt, readInode, type SquashfsInode } from './inodes.ts';
@@ -32,8 +33,8 @@ export interface Squashfs {
 /** Maximum bytes of metadata, which is kept in memory. */
 const maxMetadata = 64 * 1024 * 1024;
 const maxOwners = 65_536;
-/** The limit of Linux: PATH_MAX. */
-const maxPath = 4095;
+/** Without the zero at its end. */
+const maxPath = maxPathBytes - 1;
 
 /**
  * Opens a squashfs. Its files can be read in any order. The data is untrusted: it may come from anybody.

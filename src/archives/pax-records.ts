@@ -1,10 +1,5 @@
-import { TarError } from './tar-error.ts';
-
-/**
- * A header of 1 MiB has room for 175,000 records, which take as long as a thousand ordinary headers. A real one has a
- * few dozen; only the oldest format for sparse files, which tar stopped using in 2006, has two for each part.
- */
-const maxPaxRecords = 10_000;
+import { TarError } from './tar-entry.ts';
+import { maxPaxRecords } from './tar-limits.ts';
 
 /**
  * Reads the records of a PAX extended header. Values have one character per byte. An empty value deletes a
@@ -36,4 +31,12 @@ export function readPaxRecords(body: Buffer): Map<string, string> {
   }
   if (parts.length > 0) records.set('GNU.sparse.map', parts.join(','));
   return records;
+}
+
+/** Returns a record as a PAX extended header stores it: `length keyword=value`. The length counts its own digits. */
+export function paxRecord(keyword: string, value: string, encoding: 'utf8' | 'latin1'): Buffer {
+  const rest = Buffer.from(` ${keyword}=${value}\n`, encoding);
+  let digits = 1;
+  while (String(rest.length + digits).length > digits) digits += 1;
+  return Buffer.concat([Buffer.from(String(rest.length + digits)), rest]);
 }

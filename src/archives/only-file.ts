@@ -1,10 +1,13 @@
 import type { Writable } from 'node:stream';
 import { extract } from 'tar-stream';
+import { maxOnlyFileBytes } from './tar-limits.ts';
 
-const maxBytes = 4 * 1024 * 1024;
-
-/** Returns the text of the only file in a stage that was exported as a tar archive. */
-export async function readLockFile(
+/**
+ * Returns the text of the only file in an archive that a builder exports; undefined if there is none.
+ *
+ * @param exportTo writes the archive into a sink
+ */
+export async function readOnlyFile(
   exportTo: (sink: () => Writable) => Promise<unknown>,
 ): Promise<string | undefined> {
   const tar = extract();
@@ -14,7 +17,7 @@ export async function readLockFile(
     stream.on('data', bytes => {
       const part = bytes as Buffer;
       size += part.length;
-      if (header.type === 'file' && size <= maxBytes) parts.push(part);
+      if (header.type === 'file' && size <= maxOnlyFileBytes) parts.push(part);
     });
     stream.once('end', next);
     // A truncated archive fails each of its streams; the export reports the reason.

@@ -1,11 +1,17 @@
-export type TarKind =
-  | 'file'
-  | 'directory'
-  | 'symlink'
-  | 'link'
-  | 'fifo'
-  | 'character-device'
-  | 'block-device';
+/** What an entry is, by the type in its header. Old programs wrote NUL for a file. */
+export const tarKinds = {
+  '\0': 'file',
+  '0': 'file',
+  '1': 'link',
+  '2': 'symlink',
+  '3': 'character-device',
+  '4': 'block-device',
+  '5': 'directory',
+  '6': 'fifo',
+  '7': 'file',
+} as const;
+
+export type TarKind = (typeof tarKinds)[keyof typeof tarKinds];
 
 /**
  * One entry of a tar file. Names are bytes and may not be valid UTF-8: each character of `path` and `link`
@@ -28,12 +34,20 @@ export interface TarEntry {
   /** True for a sparse file: its content is longer than its data in the archive. */
   readonly isSparse?: true;
   /** IDs of its user and group. Default: root. */
-  readonly owner?: { readonly uid: number; readonly gid: number };
+  readonly owner?: TarOwner;
   /** True for a file with capabilities, which give a program some rights of root. */
   readonly hasCapabilities?: true;
 }
 
+export interface TarOwner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
 export type Attributes = readonly (readonly [name: string, value: string])[];
+
+/** A malformed tar file, or one that cannot be converted. The message completes a sentence that names the layer. */
+export class TarError extends Error {}
 
 /** Content is stored in blocks of this many bytes; the last one is padded. */
 export const tarBlockSize = 512;
@@ -48,8 +62,13 @@ export function bytesOf(text: string): string {
   return Buffer.from(text).toString('latin1');
 }
 
+/** Converts a name of a {@link TarEntry} to text. */
+export function textOfBytes(bytes: string): string {
+  return Buffer.from(bytes, 'latin1').toString();
+}
+
 /** Formats a name of a {@link TarEntry} for a message: short, quoted, without control characters. */
 export function showName(name: string): string {
-  const text = Buffer.from(name, 'latin1').toString();
+  const text = textOfBytes(name);
   return JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}...` : text);
 }

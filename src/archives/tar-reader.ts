@@ -1,22 +1,35 @@
-import { readPaxRecords } from './pax.ts';
-import { SparseContent, sparseFile } from './sparse.ts';
+import { readPaxRecords } from './pax-records.ts';
+import { SparseContent, sparseFile } from './sparse-file.ts';
 import {
   type Attributes,
   paddedSize,
   showName,
   type TarEntry,
+  TarError,
   type TarKind,
+  type TarOwner,
   tarBlockSize,
+  tarKinds,
 } from './tar-entry.ts';
-import { TarError } from './tar-error.ts';
-import { isZeroBlock, readHeader, readOwner, type TarHeader, type TarOwner } from './tar-header.ts';
+import { isZeroBlock, readHeader, readOwner, type TarHeader } from './tar-header.ts';
+import { maxAttributeBytes, maxAttributeName, maxHeaderBytes } from './tar-limits.ts';
 
 /** Receives the entries of a tar file. */
 export interface TarVisitor {
   /** Takes the next entry. Returns true to request its content. */
-  entry(entry: TarEntry): boolean;
+  entry(entry: TarEntry, stored: StoredEntry): boolean;
   /** Takes part of the requested content, including its padding: a view of the bytes given to the reader. */
   content(bytes: Buffer): void;
+}
+
+/** How the archive stores an entry. Valid until the visitor returns. */
+export interface StoredEntry {
+  /** Position of its content in the archive. */
+  readonly contentStart: number;
+  /** Its header: a view of the bytes given to the reader, if these are whole blocks. */
+  readonly header: Buffer;
+  /** True if the time of the entry is in a PAX header, and not in {@link header}. */
+  readonly hasPaxTime: boolean;
 }
 
 export interface TarReaderOptions {
@@ -24,20 +37,9 @@ export interface TarReaderOptions {
   readonly withRights?: boolean;
 }
 
-// The limit of Go's reader, which docker and containerd use; names and attributes are not longer.
-const maxExtensionBytes = 1024 * 1024;
-
-const kinds: Readonly<Record<string, TarKind>> = {
-  '\0': 'file',
-  '0': 'file',
-  '1': 'link',
-  '2': 'symlink',
-  '3': 'character-device',
-  '4': 'block-device',
-  '5': 'directory',
-  '6': 'fifo',
-  '7': 'file',
-};
+const kinds: Readonly<Record<string, TarKind>> = tarKinds;
+const extensionTypes = 'xXgLK';
+const zeroByte = '\0';
 
 /**
  * Reads a tar file in parts of any size. Keeps no more than a header in memory. Follows Go's archive/tar,
@@ -47,8 +49,11 @@ const kinds: Readonly<Record<string, TarKind>> = {
 export class TarReader {
   readonly #visitor: TarVisitor;
   readonly #withRights: boolean;
+  readonly #stored: { -readonly [Name in keyof StoredEntry]: StoredEntry[Name] };
   readonly #block = Buffer.alloc(tarBlockSize);
   #blockFill = 0;
+  /** Bytes read so far. */
+  #position = 0;
   /** Remaining bytes of the current content, including its padding. */
   #body = 0;
   #isWanted = false;
@@ -62,13 +67,15 @@ export class TarReader {
   constructor(visitor: TarVisitor, { withRights = false }: TarReaderOptions = {}) {
     this.#visitor = visitor;
     this.#withRights = withRights;
+    this.#stored = { contentStart: 0, header: this.#block, hasPaxTime: false };
   }
 
   /** Reads the next part. Throws {@link TarError} for invalid data, and the errors of the visitor. */
   write(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length && this.#zeroBlocks < 2) {
-      at += this.#body > 0 ? this.#readBody(chunk, at) : this.#readBlock(chunk, at);
+      const size = this.#body > 0 ? this.#readBody(chunk, at) : this.#readBlock(chunk, at);
+      at += size;
     }
   }
 
@@ -82,6 +89,7 @@ export class TarReader {
     const size = Math.min(this.#body, chunk.length - at);
     const bytes = chunk.subarray(at, at + size);
     this.#body -= size;
+    this.#position += size;
     if (this.#extension) {
       this.#extension.parts.push(Buffer.from(bytes));
       if (this.#body === 0) this.#readExtension();
@@ -95,11 +103,13 @@ export class TarReader {
   #readBlock(chunk: Buffer, at: number): number {
     const missing = tarBlockSize - this.#blockFill;
     if (missing === tarBlockSize && chunk.length - at >= tarBlockSize) {
+      this.#position += tarBlockSize;
       this.#takeHeader(chunk.subarray(at, at + tarBlockSize));
       return tarBlockSize;
     }
     const size = chunk.copy(this.#block, this.#blockFill, at, at + missing);
     this.#blockFill += size;
+    this.#position += size;
     if (this.#blockFill === tarBlockSize) {
       this.#blockFill = 0;
       this.#takeHeader(this.#block);
@@ -117,12 +127,12 @@ export class TarReader {
     if (header.size < 0 || !Number.isSafeInteger(header.size)) {
       throw new TarError(`has an entry of impossible size, ${showName(header.name)}`);
     }
-    if ('xXgLK'.includes(header.type)) this.#startExtension(header);
-    else this.#takeEntry(header, this.#withRights ? readOwner(block) : undefined);
+    if (extensionTypes.includes(header.type)) this.#startExtension(header);
+    else this.#takeEntry(header, block);
   }
 
   #startExtension({ type, size }: TarHeader): void {
-    if (size > maxExtensionBytes) throw new TarError('has a tar header longer than 1 MiB');
+    if (size > maxHeaderBytes) throw new TarError('has a tar header longer than 1 MiB');
     this.#extension = { type, size, parts: [] };
     this.#body = paddedSize(size);
     if (size === 0) this.#readExtension();
@@ -143,7 +153,7 @@ export class TarReader {
     else this.#longLink = text;
   }
 
-  #takeEntry(header: TarHeader, owner: TarOwner | undefined): void {
+  #takeEntry(header: TarHeader, block: Buffer): void {
     const pax = this.#pax;
     const sparse = sparseFile(pax);
     const path = this.#longName ?? sparse?.name ?? pax?.get('path') ?? header.name;
@@ -156,27 +166,30 @@ export class TarReader {
     if (kind === undefined) {
       throw new TarError(`has an entry of unknown tar type, ${showName(path)}`);
     }
-    if (path.includes('\0') || link.includes('\0')) throw new TarError('has a damaged PAX header');
+    if (path.includes(zeroByte) || link.includes(zeroByte)) {
+      throw new TarError('has a damaged PAX header');
+    }
     const stored = kind === 'file' ? sizeOf(header, pax) : 0;
     const holes = kind === 'file' ? sparse : undefined;
-    const size = holes?.size ?? stored;
     this.#body = paddedSize(stored);
     const { mode, major, minor } = header;
-    const device = kind.endsWith('-device') ? { device: { major, minor } } : {};
-    const mtime = mtimeOf(header, pax);
     const attributes = attributesOf(pax);
-    this.#isWanted = this.#visitor.entry({
+    const entry: TarEntry = {
       path,
       kind,
       mode,
-      mtime,
-      size,
+      mtime: mtimeOf(header, pax),
+      size: holes?.size ?? stored,
       link,
-      ...device,
-      ...(attributes.length > 0 ? { attributes } : {}),
-      ...(holes ? { isSparse: true } : {}),
-      ...(owner ? rightsOf(owner, pax) : {}),
-    });
+      ...(kind.endsWith('-device') ? { device: { major, minor } } : undefined),
+      ...(attributes.length > 0 ? { attributes } : undefined),
+      ...(holes ? { isSparse: true } : undefined),
+      ...(this.#withRights ? rightsOf(readOwner(block), pax) : undefined),
+    };
+    this.#stored.contentStart = this.#position;
+    this.#stored.header = block;
+    this.#stored.hasPaxTime = pax?.has('mtime') === true;
+    this.#isWanted = this.#visitor.entry(entry, this.#stored);
     this.#sparse = undefined;
     if (!holes || !this.#isWanted) return;
     this.#sparse = new SparseContent(holes, stored, bytes => this.#visitor.content(bytes));
@@ -191,13 +204,12 @@ export function sparseError(path: string): TarError {
 }
 
 const attributePrefix = 'SCHILY.xattr.';
-/** The limits of Linux: XATTR_NAME_MAX and XATTR_SIZE_MAX. */
-const maxAttributeName = 255;
-const maxAttributeBytes = 65_536;
+const noAttributes: Attributes = [];
 
 /** Returns the attributes that an ordinary user may set. The others require rights that no container has. */
 function attributesOf(pax: ReadonlyMap<string, string> | undefined): Attributes {
-  return [...(pax ?? [])]
+  if (!pax) return noAttributes;
+  return [...pax]
     .filter(([key]) => key.startsWith(`${attributePrefix}user.`))
     .map(([key, value]) => [key.slice(attributePrefix.length), value] as const)
     .filter(
@@ -219,7 +231,7 @@ function rightsOf(
   };
   return {
     owner: { uid: id('uid'), gid: id('gid') },
-    ...(pax?.has(`${attributePrefix}security.capability`) ? { hasCapabilities: true } : {}),
+    ...(pax?.has(`${attributePrefix}security.capability`) ? { hasCapabilities: true } : undefined),
   };
 }
 

@@ -1,5 +1,5 @@
-import { paddedSize } from './tar-entry.ts';
-import { TarError } from './tar-error.ts';
+import { paddedSize, TarError } from './tar-entry.ts';
+import { maxSparseMapBytes, maxSparseParts } from './tar-limits.ts';
 
 /** The extended header of a sparse file. */
 export interface SparseFile {
@@ -149,13 +149,6 @@ export class SparseContent {
   }
 }
 
-/** The limit of Go's reader. */
-const maxMapBytes = 1024 * 1024;
-/**
- * A real map reaches 1 MiB first: GNU tar finds no part or hole shorter than 512 bytes, so the offsets soon have seven
- * digits and more, and 80,000 parts fill the map. Only a map of empty or tiny parts has more.
- */
-const maxParts = 100_000;
 const maxDigits = 16;
 const nothing = Buffer.alloc(0);
 
@@ -184,7 +177,7 @@ class SparseMapReader {
     let at = lines.read(bytes, 0, 1);
     const [count] = lines.numbers;
     if (count === undefined) return nothing;
-    if (count > maxParts) throw tooManyParts();
+    if (count > maxSparseParts) throw tooManyParts();
     at = lines.read(bytes, at, 1 + 2 * count);
     if (!this.#isWhole) return nothing;
     const size = Math.min(lines.missingPadding - this.#padding, bytes.length - at);
@@ -198,7 +191,7 @@ function sparseMapOf(text: string): readonly number[] {
   if (text === '') return [];
   const commas = new SparseNumbers(',');
   const bytes = Buffer.from(`${text},`, 'latin1');
-  if (commas.read(bytes, 0, 2 * maxParts) < bytes.length) throw tooManyParts();
+  if (commas.read(bytes, 0, 2 * maxSparseParts) < bytes.length) throw tooManyParts();
   return commas.numbers;
 }
 
@@ -236,7 +229,7 @@ class SparseNumbers {
       }
     }
     this.#bytes += at - start;
-    if (this.#bytes > maxMapBytes) throw damagedSparse();
+    if (this.#bytes > maxSparseMapBytes) throw damagedSparse();
     return at;
   }
 }
@@ -248,6 +241,6 @@ function damagedSparse(): TarError {
 
 function tooManyParts(): TarError {
   return new TarError(
-    `has a sparse file of more than ${maxParts} parts: pack it without 'tar --sparse'`,
+    `has a sparse file of more than ${maxSparseParts} parts: pack it without 'tar --sparse'`,
   );
 }
