@@ -3,14 +3,19 @@ ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build
 WORKDIR /sluice
-COPY package.json package-lock.json ./
-# The image has Node 24 already: the copy that npm brings along is left out. Other optional packages are needed, such
-# as the native parts of those that compute password hashes.
-RUN npm ci --omit=dev && rm -rf node_modules/node-linux-* node_modules/.bin/node
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev --ignore-scripts
 COPY bin bin
+COPY scripts scripts
 COPY src src
-COPY proto proto
+# scripts/buildkit.ts, which the bundle has, imports it.
+COPY test/world/tools.ts test/world/tools.ts
 COPY README.md LICENSE ./
+# The image has the bundle in place of the sources, and Node 24 in place of the copy that npm brings along. Other optional
+# packages are needed, such as the native parts of those that compute password hashes.
+RUN node scripts/prepare.js \
+  && rm -rf node_modules/node-linux-* node_modules/.bin scripts test .bundle/sources.json \
+  && find src -name '*.ts' -delete
 
 FROM ${NODE_IMAGE}
 ARG COMMIT=unknown

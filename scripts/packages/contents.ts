@@ -2,6 +2,7 @@ import { globSync } from 'node:fs';
 import { cp, glob, readFile, rm, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
+import { bundleName, makeBundle, sourcesName, unbundled } from '../bundle.ts';
 import { compile, declare, project } from './compile.ts';
 
 interface PackageJson {
@@ -17,13 +18,14 @@ const declared = (path: string) => path.replace(/\.ts$/, '.d.ts');
 export async function fillServer(folder: string): Promise<void> {
   const { dependencies, optionalDependencies, exports, ...rest } = await readPackageJson();
   const entries = Object.values(exports).filter(path => path.endsWith('.ts'));
-  const sources = globSync('src/**/*.ts', { cwd: project });
-  const own = sources.filter(path => !path.endsWith('.d.ts'));
-  // The server runs scripts/buildkit.ts in its own process.
-  await compile([...own, 'bin/sluice.js', 'scripts/buildkit.ts'], folder);
+  await compile(entries, folder);
+  const imported = await keepImported(folder, entries.map(compiled));
   await declare(entries, folder);
+  await makeBundle(folder);
+  // The package has no sources that could change.
+  await rm(join(folder, bundleName, sourcesName));
   await copy(
-    '{src/**/*.{sh,md,wasm},src/pages/**/*.{css,js,gz},src/pages/docs/swagger/{LICENSE,NOTICE},docs/**/*.{md,png},LICENSE,README.md}',
+    '{bin/*.js,src/**/*.{sh,md,wasm},src/pages/**/*.{css,js,gz},src/pages/docs/swagger/{LICENSE,NOTICE},docs/**/*.{md,png},LICENSE,README.md}',
     folder,
   );
   const doors = Object.entries(exports).map(([name, path]) => [
@@ -34,7 +36,7 @@ export async function fillServer(folder: string): Promise<void> {
     ...common(rest),
     bin: rest.bin,
     exports: Object.fromEntries(doors),
-    dependencies,
+    dependencies: among(dependencies, new Set([...unbundled, ...imported])),
     optionalDependencies,
   });
 }
@@ -44,17 +46,20 @@ export async function fillClient(folder: string): Promise<void> {
   const { dependencies, ...rest } = await readPackageJson();
   const program = 'src/cli/client/client-main.ts';
   await compile([program], folder);
-  const imported = await keepImported(folder, compiled(program));
+  const imported = await keepImported(folder, [compiled(program)]);
   await copy('LICENSE', folder);
   await cp(join(project, 'scripts/packages/sluice-cli.md'), join(folder, 'README.md'));
-  const used = Object.entries(dependencies).filter(([name]) => imported.has(name));
   await writePackageJson(folder, {
     ...common(rest),
     name: 'sluice-cli',
     description: 'Command line of Sluice, a container registry proxy with an on-demand builder',
     bin: { sluice: 'src/cli/client/client-main.js' },
-    dependencies: Object.fromEntries(used),
+    dependencies: among(dependencies, imported),
   });
+}
+
+function among(dependencies: PackageJson['dependencies'], names: ReadonlySet<string>) {
+  return Object.fromEntries(Object.entries(dependencies).filter(([name]) => names.has(name)));
 }
 
 function common({ name, version, description, license, type, engines }: Partial<PackageJson>) {
@@ -76,10 +81,10 @@ function addresses() {
 const runtimeImport = /\b(?:from|import|import\()\s*['"]([^'"]+)['"]/g;
 
 /**
- * Removes the compiled files that a program does not import: the compiler also compiles what is only imported as a type.
- * Returns the names of the packages that it imports.
+ * Removes the compiled files that no given file imports: the compiler also compiles what is only imported as a type.
+ * Returns the names of the packages that they import.
  */
-async function keepImported(folder: string, program: string): Promise<Set<string>> {
+async function keepImported(folder: string, programs: readonly string[]): Promise<Set<string>> {
   const packages = new Set<string>();
   const kept = new Set<string>();
   const visit = async (path: string): Promise<void> => {
@@ -91,7 +96,7 @@ async function keepImported(folder: string, program: string): Promise<Set<string
       else if (!isBuiltin(specifier)) packages.add(packageOf(specifier));
     }
   };
-  await visit(program);
+  for (const program of programs) await visit(join(program));
   for (const path of globSync('**/*.js', { cwd: folder })) {
     if (!kept.has(path)) await rm(join(folder, path));
   }

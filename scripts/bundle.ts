@@ -1,0 +1,148 @@
+import { globSync, readFileSync, statSync } from 'node:fs';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build, type Metafile, type Plugin } from 'esbuild';
+
+const project = fileURLToPath(new URL('..', import.meta.url));
+
+/** The folder of the bundle, and the file in it that has the state of its sources. `bin/bundle.js` reads them. */
+export const bundleName = '.bundle';
+export const sourcesName = 'sources.json';
+
+/** Packages with native parts or WebAssembly, which run beside the bundle. */
+export const unbundled = [
+  '@conda-org/rattler',
+  '@node-rs/argon2',
+  '@node-rs/bcrypt',
+  'better-sqlite3',
+];
+
+// How modules name what is beside them. Programs and threads are started by their path: each becomes a file of its own.
+const places =
+  /new URL\(\s*'(?<started>[^']+)\.ts',\s*import\.meta\.url,?\s*\)|import\.meta\.(?:url|dirname)\b/g;
+
+/**
+ * Makes the bundle: the command `sluice` and all its threads, with the packages they import, as a few large files that
+ * load faster than 1,400 small ones. `bin/sluice.js` runs it. Throws an `Error` with the messages of esbuild.
+ *
+ * @param folder which has what the server reads beside its modules at the paths of the project: the project or a package
+ */
+export async function makeBundle(folder = project): Promise<void> {
+  const bundle = join(folder, bundleName);
+  const draft = `${bundle}.${process.pid}`;
+  const { metafile } = await build({
+    absWorkingDir: project,
+    entryPoints: entryPoints(),
+    outdir: draft,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node24',
+    external: [...unbundled, 'pg-native', 'xmlbuilder2', 'libxmljs2'],
+    plugins: [ownPlaces],
+    // Packages in CommonJS require modules of Node. Own modules have the usual name already.
+    banner: {
+      js: "import { createRequire as requireOf } from 'node:module';const require = requireOf(import.meta.url);",
+    },
+    sourcemap: 'linked',
+    sourcesContent: false,
+    legalComments: 'none',
+    metafile: true,
+    logLevel: 'error',
+  });
+  await writeFile(join(draft, 'LICENSES.txt'), licensesOf(metafile));
+  await writeFile(join(draft, sourcesName), JSON.stringify(statesOf(metafile)));
+  await rm(bundle, { recursive: true, force: true });
+  await rename(draft, bundle);
+}
+
+/** Returns the program and each file that is started by its path, by their names in the bundle. */
+function entryPoints(): Record<string, string> {
+  const entries: Record<string, string> = { main: 'src/cli/main.ts' };
+  for (const path of globSync('src/**/*.ts', { cwd: project })) {
+    for (const { groups } of readFileSync(join(project, path), 'utf8').matchAll(places)) {
+      const { started } = groups ?? {};
+      if (started) entries[basename(started)] = join(dirname(path), `${started}.ts`);
+    }
+  }
+  return entries;
+}
+
+// In a bundle, a package in CommonJS that is loaded later has a default export only.
+const latePackage = /\bawait import\('[^.'][^']*'\)/g;
+const named = "$&.then(it => (Object.keys(it).join() === 'default' ? it.default : it))";
+
+/** Modules in the bundle find what is beside their sources, and the programs and threads of the bundle. */
+const ownPlaces: Plugin = {
+  name: 'own-places',
+  setup({ onLoad }) {
+    onLoad({ filter: /\.ts$/ }, async ({ path }) => {
+      const source = relative(project, path);
+      if (source.startsWith('node_modules')) return undefined;
+      const text = await readFile(path, 'utf8');
+      const contents = text.replace(places, (place, started?: string) => {
+        if (started) return `new URL('./${basename(started)}.js', import.meta.url)`;
+        if (place === 'import.meta.url') return `new URL('../${source}', import.meta.url).href`;
+        return `(import.meta.dirname + '/../${dirname(source)}')`;
+      });
+      return { contents: contents.replace(latePackage, named), loader: 'ts' };
+    });
+  },
+};
+
+/** Returns the state of each source file, by which `isCurrent` of `bin/bundle.js` notices changes. */
+function statesOf({ inputs }: Metafile): readonly (readonly [string, number, number])[] {
+  const own = Object.keys(inputs).filter(path => !path.startsWith('node_modules/'));
+  return [...own, 'package-lock.json'].map(path => {
+    const { mtimeMs, size } = statSync(join(project, path));
+    return [path, mtimeMs, size];
+  });
+}
+
+/** Returns the licences of the packages that the bundle contains. */
+function licensesOf({ inputs }: Metafile): string {
+  const packages = new Set<string>();
+  for (const path of Object.keys(inputs)) {
+    const [folder] = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? [];
+    if (folder !== undefined) packages.add(folder);
+  }
+  const texts = [...packages].sort().map(folder => {
+    const { name, version, license } = JSON.parse(
+      readFileSync(join(project, folder, 'package.json'), 'utf8'),
+    );
+    const files = globSync('{LICEN[CS]E,licen[cs]e,License,NOTICE}*', {
+      cwd: join(project, folder),
+    });
+    const text = files.map(file => readFileSync(join(project, folder, file), 'utf8').trim());
+    return [`${name} ${version} (${license})`, ...text].join('\n\n');
+  });
+  return `${texts.join(`\n\n${'-'.repeat(72)}\n\n`)}\n`;
+}
+
+interface Locked {
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+/** Returns the folders of the installed packages that nothing needs beside the bundle, relative to the project. */
+export function bundledPackages(): string[] {
+  const { packages } = JSON.parse(readFileSync(join(project, 'package-lock.json'), 'utf8')) as {
+    packages: Readonly<Record<string, Locked>>;
+  };
+  const needed = new Set<string>();
+  const keep = (folder: string): void => {
+    const found = packages[folder];
+    if (!found || needed.has(folder)) return;
+    needed.add(folder);
+    const { dependencies, optionalDependencies } = found;
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+      keep(`${folder}/node_modules/${name}`);
+      keep(`node_modules/${name}`);
+    }
+  };
+  const own = Object.keys(packages['']?.optionalDependencies ?? {});
+  for (const name of [...unbundled, ...own]) keep(`node_modules/${name}`);
+  return Object.keys(packages).filter(folder => folder !== '' && !needed.has(folder));
+}
