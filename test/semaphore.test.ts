@@ -129,6 +129,16 @@ suite('limits', () => {
     void want('c1');
     await turn();
     assert.deepEqual(holding(), ['a1', 'a2', 'b2', 'b3', 'c1']);
+    await end('a1');
+    await end('a2');
+    void want('a4');
+    void want('a5');
+    await turn();
+    assert.deepEqual(
+      holding(),
+      ['b2', 'b3', 'c1', 'a3', 'a4'],
+      'what a key holds is not forgotten',
+    );
   });
 
   test('heavy callers wait for room, and light ones do not overtake them', async () => {

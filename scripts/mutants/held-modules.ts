@@ -16,6 +16,12 @@ export const heldModules: readonly HeldModule[] = [
       ['line.lines === this.#low ? this.#now() : 0: 0 -> 1', 'is not read'],
       ['line.first === waiter -> true', 'saves a look at all keys'],
       ['line.lines.forgetUnused(line); -> ;', 'saves memory'],
+      ['this.forgetUnused(line); -> ;', 'saves memory'],
+      // Whether the only key is put in order, or forgotten.
+      ...['-> true', '-> this.#lines.size >= 1', '-> this.#lines.size < 1'].map(
+        change => [`this.#lines.size > 1 ${change}`, 'saves time'] as const,
+      ),
+      ...[0, 2].map(to => [`this.#lines.size > 1: 1 -> ${to}`, 'saves time'] as const),
       ['!signal && waitMs === undefined -> false', 'saves a listener'],
       ['waiter.before = undefined; -> ;', 'a caller that has left does not listen any more'],
       // The loop also ends where nobody fits.
