@@ -2,7 +2,7 @@ import { globSync } from 'node:fs';
 import { cp, glob, readFile, rm, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
-import { compile, declare, project } from './compile.ts';
+import { checkStarted, compile, declare, project } from './compile.ts';
 
 interface PackageJson {
   readonly [member: string]: unknown;
@@ -21,6 +21,7 @@ export async function fillServer(folder: string): Promise<void> {
   const own = sources.filter(path => !path.endsWith('.d.ts'));
   // The server runs scripts/buildkit.ts in its own process.
   await compile([...own, 'bin/sluice.js', 'scripts/buildkit.ts'], folder);
+  await checkStarted(folder);
   await declare(entries, folder);
   await copy(
     '{src/**/*.{sh,md,wasm},src/pages/**/*.{css,js,gz},src/pages/docs/swagger/{LICENSE,NOTICE},docs/**/*.{md,png},LICENSE,README.md}',
@@ -45,6 +46,8 @@ export async function fillClient(folder: string): Promise<void> {
   const program = 'src/cli/client/client-main.ts';
   await compile([program], folder);
   const imported = await keepImported(folder, compiled(program));
+  // Not before: a door that only types come from names files that start programs.
+  await checkStarted(folder);
   await copy('LICENSE', folder);
   await cp(join(project, 'scripts/packages/sluice-cli.md'), join(folder, 'README.md'));
   const used = Object.entries(dependencies).filter(([name]) => imported.has(name));
