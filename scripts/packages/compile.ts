@@ -23,14 +23,21 @@ export async function compile(files: readonly string[], folder: string): Promise
   for await (const path of glob('**/*.js', { cwd: folder })) {
     const file = join(folder, path);
     const text = await readFile(file, 'utf8');
-    for (const [, , address = ''] of text.matchAll(fileUrl)) {
-      const program = join(dirname(file), `${address}.js`);
-      if (!existsSync(program))
-        throw new Error(`${path} starts ${address}.ts, which is not packed`);
-    }
     await writeFile(file, text.replaceAll(fileUrl, 'new URL($1$2.js$1, import.meta.url)'));
   }
   await copyGenerated(folder, '.js');
+}
+
+/** Throws an `Error` if a compiled file starts a program that is not in the folder. */
+export async function checkStarted(folder: string): Promise<void> {
+  const started = /new URL\((['"])([^'"]+\.js)\1, import\.meta\.url\)/g;
+  for await (const path of glob('**/*.js', { cwd: folder })) {
+    const file = join(folder, path);
+    for (const [, , address = ''] of (await readFile(file, 'utf8')).matchAll(started)) {
+      if (existsSync(join(dirname(file), address))) continue;
+      throw new Error(`${path} starts ${address}, which is not packed`);
+    }
+  }
 }
 
 /** Writes the type declarations of files, and of everything they import, beside the compiled files. */

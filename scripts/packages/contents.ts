@@ -3,7 +3,7 @@ import { cp, glob, readFile, rm, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
 import { bundleName, makeBundle, sourcesName, unbundled } from '../bundle.ts';
-import { compile, declare, project } from './compile.ts';
+import { checkStarted, compile, declare, project } from './compile.ts';
 
 interface PackageJson {
   readonly [member: string]: unknown;
@@ -20,6 +20,7 @@ export async function fillServer(folder: string): Promise<void> {
   const entries = Object.values(exports).filter(path => path.endsWith('.ts'));
   await compile(entries, folder);
   const imported = await keepImported(folder, entries.map(compiled));
+  await checkStarted(folder);
   await declare(entries, folder);
   await makeBundle(folder);
   // The package has no sources that could change.
@@ -47,6 +48,8 @@ export async function fillClient(folder: string): Promise<void> {
   const program = 'src/cli/client/client-main.ts';
   await compile([program], folder);
   const imported = await keepImported(folder, [compiled(program)]);
+  // Not before: a door that only types come from names files that start programs.
+  await checkStarted(folder);
   await copy('LICENSE', folder);
   await cp(join(project, 'scripts/packages/sluice-cli.md'), join(folder, 'README.md'));
   await writePackageJson(folder, {

@@ -40,7 +40,7 @@ import { localContent } from '../storage/site-content.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
 import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
-import { createLatePages } from './assembly/late-pages.ts';
+import { createLatePages } from '../pages/late-pages.ts';
 import { createPeople } from './assembly/people.ts';
 import { createHostedPullCount, createPulls } from './assembly/pulls/pulls.ts';
 import { createRegistries } from './assembly/registry-clients.ts';

@@ -1,19 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Middleware } from 'koa';
-import type { RequestState } from '../../http/request-state.ts';
-import type { PagesDeps } from '../../pages/pages.ts';
+import type { RequestState } from '../http/request-state.ts';
+import type { PagesDeps } from './pages.ts';
 
 /** Loads the code of pages part by part: all of it at once would block the event loop for more than 50 ms. */
 const parts = [
-  () => import('../../pages/usage/charts/stacked-chart.ts'),
-  () => import('../../pages/frame/page-layout.ts'),
-  () => import('../../pages/account/account-page.ts'),
-  () => import('../../pages/ask/ask-page.ts'),
-  () => import('../../pages/builds/build-page-routes.ts'),
-  () => import('../../pages/containers/container-page.ts'),
-  () => import('../../pages/images/layer/layer-page.ts'),
-  () => import('../../pages/lists/repository-routes.ts'),
-  () => import('../../pages/usage/usage-pages.ts'),
+  () => import('./usage/charts/stacked-chart.ts'),
+  () => import('./frame/page-layout.ts'),
+  () => import('./account/account-page.ts'),
+  () => import('./ask/ask-page.ts'),
+  () => import('./builds/build-page-routes.ts'),
+  () => import('./containers/container-page.ts'),
+  () => import('./images/layer/layer-page.ts'),
+  () => import('./lists/repository-routes.ts'),
+  () => import('./usage/usage-pages.ts'),
 ];
 
 /**
@@ -32,6 +32,6 @@ async function load(deps: PagesDeps): Promise<Middleware<RequestState>> {
     await nextTurn();
     await part();
   }
-  const { pages } = await import('../../pages/pages.ts');
+  const { pages } = await import('./pages.ts');
   return pages(deps);
 }
