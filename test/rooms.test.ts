@@ -203,7 +203,7 @@ test('a thread and the declaration of a command load few files', () => {
   assert.ok(starts.length > 20);
   const many = starts
     .map(path => ({ path, files: loadedWith(join(src, path)).files.size }))
-    .filter(({ files }) => files > 60);
+    .filter(({ files }) => files > 72);
   assert.deepEqual(many, []);
 });
 

@@ -1,4 +1,4 @@
-import type { SealedGrant } from '../platform/identities.ts';
+import type { SealedGrant } from '../platform/index.ts';
 import type { ShownBases } from './solve/bases/base-check.ts';
 
 /** What a build must not store. */

@@ -1,30 +1,27 @@
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
-import type { ChannelAccess } from '../conda/channels/channel-access.ts';
-import type { PackageLayers } from '../conda/layers/package-layers.ts';
-import { closeInTurn } from '../foundation/closing.ts';
-import type { RemoteHealth } from '../foundation/telemetry/remote-health.ts';
-import type { Tally } from '../foundation/telemetry/tally.ts';
-import type { Logger } from '../foundation/telemetry.ts';
-import type { HostedManifests } from '../hosted/manifests.ts';
-import type { RegistryTokens } from '../hosted/registry-tokens.ts';
-import { createAttach, createNoteByTag } from '../images/attach.ts';
-import type { BaseResolver } from '../images/bases/base-image.ts';
-import type { VerifyImage } from '../images/bases/verified-image.ts';
-import type { Documents } from '../images/documents.ts';
-import type { ImageMaker } from '../images/image-maker.ts';
-import { createMirror } from '../images/mirror.ts';
-import { createPublish } from '../images/publish.ts';
-import { requireMksquashfs } from '../images/sif/squashfs/mksquashfs.ts';
-import { supportedPlatforms } from '../oci/architecture.ts';
-import type { SealedGrant } from '../platform/identities.ts';
-import type { ContentStore } from '../storage/content/content-store.ts';
-import type { DiskSpace } from '../storage/directory/disk-space.ts';
-import type { HostedStore, HostedSums } from '../storage/rows/hosted/hosted-store.ts';
-import type { BuildStore } from '../storage/rows/images/build-rows.ts';
-import type { CredentialSource } from '../upstream/auth/credentials.ts';
-import type { FetchToken } from '../upstream/auth/fetch-token.ts';
-import type { PushClient } from '../upstream/push-client.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { ChannelAccess, PackageLayers } from '../conda/index.ts';
+import type { Tally } from '../foundation/telemetry/counted.ts';
+import type { Logger, RemoteHealth } from '../foundation/telemetry/index.ts';
+import { closeInTurn } from '../foundation/work.ts';
+import type { HostedManifests, RegistryTokens } from '../hosted/index.ts';
+import {
+  type BaseResolver,
+  createAttach,
+  createMirror,
+  createNoteByTag,
+  createPublish,
+  type Documents,
+  type ImageMaker,
+  type VerifyImage,
+} from '../images/index.ts';
+import { requireMksquashfs } from '../images/sif/index.ts';
+import { supportedPlatforms } from '../oci/index.ts';
+import type { SealedGrant } from '../platform/index.ts';
+import type { ContentStore } from '../storage/content/index.ts';
+import type { DiskSpace } from '../storage/directory/index.ts';
+import type { BuildStore, HostedStore, HostedSums } from '../storage/rows/index.ts';
+import type { CredentialSource } from '../upstream/auth/index.ts';
+import type { FetchToken, PushClient, RegistryClient } from '../upstream/index.ts';
 import type { BuilderState } from './builder/builder-connections.ts';
 import { createBuilderTls } from './builder/builder-tls.ts';
 import { createBuilders } from './builder/builders.ts';

@@ -1,5 +1,5 @@
-import type { Descriptor } from '../oci/descriptor.ts';
-import type { BuildRow } from '../storage/rows/images/build-rows.ts';
+import type { Descriptor } from '../oci/index.ts';
+import type { BuildRow } from '../storage/rows/index.ts';
 
 /** The answer to a request for a build. */
 export interface BuildTicket {

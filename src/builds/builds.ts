@@ -1,19 +1,19 @@
-import type { DocumentName } from '../conda/bills/document-form.ts';
-import { atMost } from '../foundation/bounded-wait.ts';
+import type { DocumentName } from '../conda/index.ts';
 import { Fault } from '../foundation/fault.ts';
 import { Semaphore } from '../foundation/semaphore.ts';
 import { SingleFlight } from '../foundation/single-flight.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
+import { atMost } from '../foundation/work.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { SealedGrant } from '../platform/identities.ts';
+import type { Descriptor } from '../oci/index.ts';
+import type { SealedGrant } from '../platform/index.ts';
 import {
   type BuildOutcome,
   type BuildRow,
   type BuildStore,
   type ExpiredBuild,
+  eachRow,
   isNews,
-} from '../storage/rows/images/build-rows.ts';
-import { eachRow } from '../storage/rows/small-steps.ts';
+} from '../storage/rows/index.ts';
 import { type Asker, isSame, type Requester, type Undo } from './asker.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { requireRoom } from './limits/queue-room.ts';

@@ -1,15 +1,17 @@
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
-import { parseReference, type Reference } from '../oci/reference.ts';
-import type { SealedGrant } from '../platform/identities.ts';
-import type { HostedImage, HostedSums } from '../storage/rows/hosted/hosted-store.ts';
-import type { ExpiredBuild } from '../storage/rows/images/build-rows.ts';
-import type { Access } from '../upstream/access.ts';
-import { credentialKey } from '../upstream/auth/credentials.ts';
-import { findManifest } from '../upstream/content/find-manifest.ts';
-import { type PushClient, pushingTo } from '../upstream/push-client.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { Descriptor } from '../oci/index.ts';
+import { parseReference, type Reference } from '../oci/naming.ts';
+import type { SealedGrant } from '../platform/index.ts';
+import type { ExpiredBuild, HostedImage, HostedSums } from '../storage/rows/index.ts';
+import { credentialKey } from '../upstream/auth/index.ts';
+import {
+  type Access,
+  findManifest,
+  type PushClient,
+  pushingTo,
+  type RegistryClient,
+} from '../upstream/index.ts';
 import { type BuildPlaces, frozenPlaces } from './plan/plan.ts';
 import type { RightsOf } from './solve/build-rights.ts';
 

@@ -1,7 +1,7 @@
 import { Fault } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { ContentStore } from '../storage/content/content-store.ts';
-import type { HostedStore } from '../storage/rows/hosted/hosted-store.ts';
+import type { ContentStore } from '../storage/content/index.ts';
+import type { HostedStore } from '../storage/rows/index.ts';
 import type { Rights } from './rights.ts';
 import type { Quota } from './uploads/quota.ts';
 

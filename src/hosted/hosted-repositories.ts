@@ -1,9 +1,12 @@
-import type { ContentStore } from '../storage/content/content-store.ts';
-import type { PullStore } from '../storage/rows/figures/pull-rows.ts';
-import type { HostedLimits, HostedStore } from '../storage/rows/hosted/hosted-store.ts';
-import type { UploadRow, UploadStore } from '../storage/rows/hosted/upload-rows.ts';
-import type { PushClient } from '../upstream/push-client.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { ContentStore } from '../storage/content/index.ts';
+import type {
+  HostedLimits,
+  HostedStore,
+  PullStore,
+  UploadRow,
+  UploadStore,
+} from '../storage/rows/index.ts';
+import type { PushClient, RegistryClient } from '../upstream/index.ts';
 import type { AccountCheck } from './accounts/account-check.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import { createHostedBlobs, type HostedBlobs } from './blobs.ts';

@@ -1,4 +1,4 @@
-import type { Credentials } from '../upstream/auth/credentials.ts';
+import type { Credentials } from '../upstream/auth/index.ts';
 import type { AccountCheck } from './accounts/account-check.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import type { RegistryTokens } from './registry-tokens.ts';

@@ -7,19 +7,23 @@ import {
   isDigest,
   splitDigest,
 } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import { parseJson } from '../oci/json.ts';
-import { type Manifest, manifestType, parseManifest } from '../oci/manifest.ts';
-import { partsOf } from '../oci/manifest-parts.ts';
+import {
+  type Document,
+  type Manifest,
+  manifestType,
+  parseJson,
+  parseManifest,
+  partsOf,
+} from '../oci/index.ts';
 import { bareMediaType, isElsewhere, isManifestLikeType, mediaTypes } from '../oci/media-type.ts';
-import type { ContentStore } from '../storage/content/content-store.ts';
-import type { PullStore } from '../storage/rows/figures/pull-rows.ts';
+import type { ContentStore } from '../storage/content/index.ts';
 import type {
   HostedManifest,
   HostedStore,
   ManifestPushed,
   NeededPart,
-} from '../storage/rows/hosted/hosted-store.ts';
+  PullStore,
+} from '../storage/rows/index.ts';
 import { removePulls } from './listings/pulled-names.ts';
 import type { Quota } from './uploads/quota.ts';
 

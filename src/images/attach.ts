@@ -1,12 +1,15 @@
 import { Fault } from '../foundation/fault.ts';
 import { digestOf, referrersTag } from '../oci/digest.ts';
-import { type Document, documentOf } from '../oci/document.ts';
-import { parseManifest } from '../oci/manifest.ts';
+import { type Document, documentOf, parseManifest } from '../oci/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import { sourceOfBytes } from '../storage/content/byte-source.ts';
-import type { Access } from '../upstream/access.ts';
-import { type PushAccess, type PushClient, pushingTo } from '../upstream/push-client.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import {
+  type Access,
+  type PushAccess,
+  type PushClient,
+  pushingTo,
+  type RegistryClient,
+} from '../upstream/index.ts';
 
 /** A file attached to an image, such as a lock file. */
 export interface Attachment {

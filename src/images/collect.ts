@@ -1,12 +1,17 @@
 import { Fault } from '../foundation/fault.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import { type ImageManifest, isImage, mayBeRunnable, parseManifest } from '../oci/manifest.ts';
-import { mayBeImage } from '../oci/manifest-parts.ts';
+import {
+  type Descriptor,
+  type Document,
+  type ImageManifest,
+  isImage,
+  mayBeImage,
+  mayBeRunnable,
+  parseManifest,
+} from '../oci/index.ts';
 import { isImageConfigType } from '../oci/media-type.ts';
-import type { Access } from '../upstream/access.ts';
+import type { Access } from '../upstream/index.ts';
 
 /** Levels of manifests below the root of an image. */
 export const deepestIndex = 4;

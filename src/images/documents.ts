@@ -2,13 +2,11 @@ import { LRUCache } from 'lru-cache';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { isUnwritable } from '../foundation/fault.ts';
 import { SingleFlight } from '../foundation/single-flight.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import type { ContentStore } from '../storage/content/content-store.ts';
-import type { AnonymousShare } from '../storage/rows/images/anonymous-share.ts';
-import type { Access } from '../upstream/access.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { Descriptor, Document } from '../oci/index.ts';
+import type { ContentStore } from '../storage/content/index.ts';
+import type { AnonymousShare } from '../storage/rows/index.ts';
+import type { Access, RegistryClient } from '../upstream/index.ts';
 import { collectDocuments, type DocumentSource } from './collect.ts';
 
 /**

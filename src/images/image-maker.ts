@@ -3,10 +3,15 @@ import { cacheOfBytes } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import type { Access } from '../upstream/access.ts';
-import { type AugmentedImage, augment, augmentInSteps } from './augment/augment.ts';
-import { type ImageChange, isUnchanged } from './augment/image-change.ts';
+import type { Document } from '../oci/index.ts';
+import type { Access } from '../upstream/index.ts';
+import {
+  type AugmentedImage,
+  augment,
+  augmentInSteps,
+  type ImageChange,
+  isUnchanged,
+} from './augment/index.ts';
 import type { Documents } from './documents.ts';
 
 /** The image that is served for a base and a change. */

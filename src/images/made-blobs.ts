@@ -1,12 +1,10 @@
 import { Fault } from '../foundation/fault.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
 import type { Digest } from '../oci/digest.ts';
+import type { Descriptor } from '../oci/index.ts';
 import { type ByteSource, sourceOfBytes } from '../storage/content/byte-source.ts';
-import type { ContentStore } from '../storage/content/content-store.ts';
-import type { Access } from '../upstream/access.ts';
-import { openWhole } from '../upstream/content/open-whole.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
-import type { AugmentedImage } from './augment/augment.ts';
+import type { ContentStore } from '../storage/content/index.ts';
+import { type Access, openWhole, type RegistryClient } from '../upstream/index.ts';
+import type { AugmentedImage } from './augment/index.ts';
 
 type RepositoryName = Pick<Access, 'registry' | 'repository'>;
 

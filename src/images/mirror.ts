@@ -1,14 +1,9 @@
 import { Fault, unlessMissing } from '../foundation/fault.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
 import { type Digest, referrersTag } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import { parseManifest } from '../oci/manifest.ts';
-import { partsOf } from '../oci/manifest-parts.ts';
+import { type Descriptor, type Document, parseManifest, partsOf } from '../oci/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
-import { OciSyntaxError } from '../oci/syntax-error.ts';
-import type { Access } from '../upstream/access.ts';
-import { type PushClient, pushingTo } from '../upstream/push-client.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import { OciSyntaxError } from '../oci/naming.ts';
+import { type Access, type PushClient, pushingTo, type RegistryClient } from '../upstream/index.ts';
 import type { NoteByTag } from './attach.ts';
 import type { Documents } from './documents.ts';
 import type { Publish } from './publish.ts';

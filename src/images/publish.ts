@@ -1,14 +1,15 @@
 import { workOnEach } from '../foundation/semaphore.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import { manifestType } from '../oci/manifest.ts';
-import { partsOf } from '../oci/manifest-parts.ts';
+import { type Descriptor, type Document, manifestType, partsOf } from '../oci/index.ts';
 import { isElsewhere } from '../oci/media-type.ts';
-import type { ContentStore } from '../storage/content/content-store.ts';
-import type { Access } from '../upstream/access.ts';
-import { type ManifestPush, type PushClient, pushingTo } from '../upstream/push-client.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { ContentStore } from '../storage/content/index.ts';
+import {
+  type Access,
+  type ManifestPush,
+  type PushClient,
+  pushingTo,
+  type RegistryClient,
+} from '../upstream/index.ts';
 import type { Documents } from './documents.ts';
 import { blobsOf, type MadeOf } from './made-blobs.ts';
 

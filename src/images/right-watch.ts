@@ -1,13 +1,10 @@
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
-import { parseManifest } from '../oci/manifest.ts';
-import { mayBeImage } from '../oci/manifest-parts.ts';
+import { mayBeImage, parseManifest } from '../oci/index.ts';
 import { isIndexType } from '../oci/media-type.ts';
-import type { Access } from '../upstream/access.ts';
-import { credentialKey } from '../upstream/auth/credentials.ts';
-import { findManifest } from '../upstream/content/find-manifest.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import { credentialKey } from '../upstream/auth/index.ts';
+import { type Access, findManifest, type RegistryClient } from '../upstream/index.ts';
 import { deepestIndex } from './collect.ts';
 
 /**

@@ -1,5 +1,13 @@
 /** Names, digests, manifests and platforms of container images; README.md documents them. */
 
+export {
+  type Architecture,
+  architectures,
+  knownArchitecture,
+  namedArchitectures,
+  namesOf,
+  supportedPlatforms,
+} from './architecture.ts';
 export { type Descriptor, descriptorSchema } from './descriptor.ts';
 export {
   type Digest,
@@ -10,7 +18,14 @@ export {
   splitDigest,
 } from './digest.ts';
 export { type Document, documentOf } from './document.ts';
-export { type JsonObject, parseJson, parseLossless, writeJson } from './json.ts';
+export {
+  asObject,
+  type JsonObject,
+  memberName,
+  parseJson,
+  parseLossless,
+  writeJson,
+} from './json.ts';
 export {
   familyOf,
   type ImageIndex,

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Middleware } from 'koa';
-import type { RequestState } from '../http/request-state.ts';
+import type { RequestState } from '../http/index.ts';
 import type { PagesDeps } from './pages.ts';
 
 /** Loads the code of pages part by part: all of it at once would block the event loop for more than 50 ms. */

@@ -1,11 +1,9 @@
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import { type Accounts, rolesOf } from '../hosted/accounts/accounts.ts';
-import { tokenName } from '../hosted/keeper.ts';
-import type { RegistryTokens } from '../hosted/registry-tokens.ts';
-import type { Rights } from '../hosted/rights.ts';
-import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
-import type { CredentialSource, Credentials } from '../upstream/auth/credentials.ts';
+import { type Accounts, type Rights, rolesOf } from '../hosted/accounts/index.ts';
+import { type RegistryTokens, tokenName } from '../hosted/index.ts';
+import type { SecretBox } from '../storage/rows/index.ts';
+import type { CredentialSource, Credentials } from '../upstream/auth/index.ts';
 import { isWithin, parseScope } from './credentials/registry-match.ts';
 import type { Selection } from './credentials/selection.ts';
 import type { Endpoints } from './endpoint.ts';

@@ -1,10 +1,6 @@
-import type { RemoteHealth } from '../foundation/telemetry/remote-health.ts';
-import type { Logger } from '../foundation/telemetry.ts';
-import type { PairingStore } from '../storage/rows/people/pairing-rows.ts';
-import type { TokenPairStore } from '../storage/rows/people/token-pair-rows.ts';
-import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
-import type { Registries } from '../upstream/registry-settings.ts';
-import { createTransport, type TransportLimits } from '../upstream/transport/transport.ts';
+import type { Logger, RemoteHealth } from '../foundation/telemetry/index.ts';
+import type { PairingStore, SecretBox, TokenPairStore } from '../storage/rows/index.ts';
+import { createTransport, type Registries, type TransportLimits } from '../upstream/index.ts';
 import { createCallLine } from './calls/call-line.ts';
 import { type Carrier, createCalls } from './calls/calls.ts';
 import { createEcrLogin } from './credentials/ecr.ts';

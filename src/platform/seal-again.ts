@@ -1,5 +1,4 @@
-import type { Resealed, SealedRow, SealedRowStore } from '../storage/rows/secrets/sealed-rows.ts';
-import type { SecretBox } from '../storage/rows/secrets/secret-box.ts';
+import type { Resealed, SealedRow, SealedRowStore, SecretBox } from '../storage/rows/index.ts';
 import { credentialsPlace, grantPlace, pairingPlace, tokensPlace } from './sealed-places.ts';
 
 /** Result of encrypting the secrets again. */

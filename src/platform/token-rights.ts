@@ -1,6 +1,6 @@
 import { Fault } from '../foundation/fault.ts';
-import { matcher } from '../hosted/rights.ts';
-import { canonicalRegistry } from '../oci/reference.ts';
+import { matcher } from '../hosted/accounts/index.ts';
+import { canonicalRegistry } from '../oci/naming.ts';
 
 /**
  * What an access token may be limited to: `pull` is the login for pulls; `request` container requests, inspections and

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Action } from '../hosted/rights.ts';
+import type { Action } from '../hosted/accounts/index.ts';
 import { hasScope, type TokenRights } from './token-rights.ts';
 
 /** The person that a hosted repository belongs to. */

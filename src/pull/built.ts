@@ -1,8 +1,7 @@
-import type { Builds } from '../builds/builds.ts';
-import { lastLinesFollow } from '../builds/solve/failures/build-fault.ts';
+import { type Builds, lastLinesFollow } from '../builds/index.ts';
 import { Fault } from '../foundation/fault.ts';
 import { mediaTypes } from '../oci/media-type.ts';
-import type { ContainerRequest, ManifestName } from '../request/container-request.ts';
+import type { ContainerRequest, ManifestName } from '../request/index.ts';
 
 /** The image is still being built: the client can pull it again later. */
 export class StillBuilding extends Fault {

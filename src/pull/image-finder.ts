@@ -1,10 +1,9 @@
 import { cacheOfBytes } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import { type ImageChange, layersIn } from '../images/augment/image-change.ts';
-import type { Documents } from '../images/documents.ts';
-import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
-import type { ContainerRequest, FixedImage, ManifestName } from '../request/container-request.ts';
-import type { Access } from '../upstream/access.ts';
+import { type ImageChange, layersIn } from '../images/augment/index.ts';
+import type { Documents, ImageMaker, MadeImage } from '../images/index.ts';
+import type { ContainerRequest, FixedImage, ManifestName } from '../request/index.ts';
+import type { Access } from '../upstream/index.ts';
 import type { LookAtRight, Standing } from './pull-right.ts';
 import { createPulledImage, type PulledImage } from './pulled-image.ts';
 

@@ -1,6 +1,6 @@
 import { Fault } from '../foundation/fault.ts';
 import { isDigest } from '../oci/digest.ts';
-import { isRepository, isTag } from '../oci/reference.ts';
+import { isRepository, isTag } from '../oci/naming.ts';
 
 /** The parts of a request below `/v2/<prefix>/`. Source: OCI distribution specification 1.1, Endpoints. */
 export interface PullPath {

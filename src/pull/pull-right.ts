@@ -1,13 +1,12 @@
-import type { Builds } from '../builds/builds.ts';
+import type { Builds } from '../builds/index.ts';
 import { type BuildPlan, recipeIn } from '../builds/plan/build-plan.ts';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import type { RightWatch } from '../images/right-watch.ts';
-import { parseReference, type Reference } from '../oci/reference.ts';
-import type { Identities, SealedGrant } from '../platform/identities.ts';
-import type { ContainerRequest } from '../request/container-request.ts';
-import type { FindServed } from '../request/served-name.ts';
-import { type Access, accessTo } from '../upstream/access.ts';
+import type { RightWatch } from '../images/index.ts';
+import { parseReference, type Reference } from '../oci/naming.ts';
+import type { Identities, SealedGrant } from '../platform/index.ts';
+import type { ContainerRequest, FindServed } from '../request/index.ts';
+import { type Access, accessTo } from '../upstream/index.ts';
 
 /** The access with which the image of a container request is served, and how long it is valid. */
 export interface Standing {

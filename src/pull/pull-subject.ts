@@ -1,8 +1,8 @@
-import { hostedSubjects } from '../hosted/listings/pulled-names.ts';
-import type { Reference } from '../oci/reference.ts';
-import type { ContainerRequest } from '../request/container-request.ts';
-import { type ContainerToken, hashToken } from '../request/tokens/container-token.ts';
-import type { PullSubject } from '../storage/rows/figures/pull-rows.ts';
+import { hostedSubjects } from '../hosted/uploads/index.ts';
+import type { Reference } from '../oci/naming.ts';
+import type { ContainerRequest } from '../request/index.ts';
+import { type ContainerToken, hashToken } from '../request/tokens/index.ts';
+import type { PullSubject } from '../storage/rows/index.ts';
 
 /** Returns the subject of pulls through a container token. It contains the hash only: the token gives access. */
 export function containerSubject(token: ContainerToken): PullSubject {

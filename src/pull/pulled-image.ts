@@ -1,12 +1,9 @@
 import { pauseTurn } from '../foundation/pause-turn.ts';
-import { deepestIndex, mostBytes, mostManifests } from '../images/collect.ts';
-import type { Documents } from '../images/documents.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
+import { type Documents, deepestIndex, mostBytes, mostManifests } from '../images/index.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import { manifestType, parseManifest } from '../oci/manifest.ts';
+import { type Descriptor, type Document, manifestType, parseManifest } from '../oci/index.ts';
 import { isElsewhere } from '../oci/media-type.ts';
-import type { Access } from '../upstream/access.ts';
+import type { Access } from '../upstream/index.ts';
 
 /** A served image, and its known content. */
 export interface PulledImage {

@@ -1,13 +1,11 @@
 import { Fault, unlessMissing } from '../foundation/fault.ts';
-import { takePatterns } from '../foundation/text/take-pattern.ts';
-import { pageSize } from '../hosted/listings/page-size.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
+import { takePatterns } from '../foundation/text/index.ts';
+import { pageSize } from '../hosted/index.ts';
 import { type Digest, isDigest, referrersTag } from '../oci/digest.ts';
-import { documentOf } from '../oci/document.ts';
-import { parseManifest } from '../oci/manifest.ts';
+import { type Descriptor, documentOf, parseManifest } from '../oci/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
-import type { ContainerRequest } from '../request/container-request.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import type { ContainerRequest } from '../request/index.ts';
+import type { RegistryClient } from '../upstream/index.ts';
 import type { PulledImage } from './pulled-image.ts';
 
 /** A page of a listing: the answer of the registry, rewritten. */

@@ -1,11 +1,10 @@
 import { cacheOfBytes } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import type { Documents } from '../images/documents.ts';
+import type { Documents } from '../images/index.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
-import { parseManifest } from '../oci/manifest.ts';
-import type { ContainerRequest } from '../request/container-request.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import { type Document, parseManifest } from '../oci/index.ts';
+import type { ContainerRequest } from '../request/index.ts';
+import type { RegistryClient } from '../upstream/index.ts';
 import type { PulledImage } from './pulled-image.ts';
 
 // At registries without the referrers API, clients keep signatures and other referrers under tags derived from the

@@ -1,10 +1,7 @@
-import type { FindServedBase } from '../builds/solve/bases/base-check.ts';
-import type { OfferImage } from '../builds/solve/bases/prepare-bases.ts';
-import type { Documents } from '../images/documents.ts';
-import type { ContainerRequest } from '../request/container-request.ts';
-import type { FindServed } from '../request/served-name.ts';
-import { createToken, tokenLabel } from '../request/tokens/container-token.ts';
-import type { TokenRegistry } from '../request/tokens/token-registry.ts';
+import type { FindServedBase, OfferImage } from '../builds/index.ts';
+import type { Documents } from '../images/index.ts';
+import type { ContainerRequest, FindServed } from '../request/index.ts';
+import { createToken, type TokenRegistry, tokenLabel } from '../request/tokens/index.ts';
 import type { ImageFinder } from './image-finder.ts';
 import { createPulledImage, type PulledImage } from './pulled-image.ts';
 

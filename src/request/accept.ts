@@ -1,24 +1,26 @@
 import { maskAddresses } from '../buildkit/index.ts';
-import type { OnBegin } from '../builds/asker.ts';
-import type { BuildTicket } from '../builds/build-ticket.ts';
-import { compressionWarnings } from '../builds/plan/build-compression.ts';
+import { type BuildTicket, type OnBegin, sentence } from '../builds/index.ts';
 import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
-import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
-import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
-import { sentence } from '../builds/solve/conda/builder-required.ts';
+import {
+  type BuildPlaces,
+  compressionWarnings,
+  frozenPlace,
+  type SubmittedPackages,
+} from '../builds/plan/index.ts';
 import { Fault } from '../foundation/fault.ts';
-import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
-import { hasImagesForWindows } from '../images/augment/windows-images.ts';
-import type { Documents } from '../images/documents.ts';
-import type { ImageMaker, MadeImage } from '../images/image-maker.ts';
-import type { RightWatch } from '../images/right-watch.ts';
-import { ignoredInSif } from '../images/sif/definition/definition-change.ts';
-import type { Document } from '../oci/document.ts';
-import { manifestType } from '../oci/manifest.ts';
-import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
-import type { SealedGrant } from '../platform/identities.ts';
-import { type Access, accessTo } from '../upstream/access.ts';
-import type { CredentialSource } from '../upstream/auth/credentials.ts';
+import {
+  hasImagesForWindows,
+  type ImageChange,
+  isUnchanged,
+  ofBase,
+} from '../images/augment/index.ts';
+import type { Documents, ImageMaker, MadeImage, RightWatch } from '../images/index.ts';
+import { ignoredInSif } from '../images/sif/definition/index.ts';
+import { type Document, manifestType } from '../oci/index.ts';
+import { formatReference, parseReference, type Reference } from '../oci/naming.ts';
+import type { SealedGrant } from '../platform/index.ts';
+import type { CredentialSource } from '../upstream/auth/index.ts';
+import { type Access, accessTo } from '../upstream/index.ts';
 import {
   askedImage,
   askedTag,

@@ -1,19 +1,17 @@
-import { checkOnePlatform, readPlatforms } from '../builds/plan/build-platforms.ts';
-import { inField } from '../builds/plan/field.ts';
+import { checkOnePlatform, inField, readPlatforms } from '../builds/plan/index.ts';
 import { Fault } from '../foundation/fault.ts';
-import type { BaseResolver } from '../images/bases/base-image.ts';
+import type { BaseResolver } from '../images/index.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
 import {
+  type Document,
   type ImageIndex,
   type ImageManifest,
   mayBeRunnable,
   parseManifest,
-} from '../oci/manifest.ts';
+} from '../oci/index.ts';
 import { isImageConfigType } from '../oci/media-type.ts';
-import { defaultPlatform, type Platform } from '../oci/platform.ts';
-import { parseReference, type Reference } from '../oci/reference.ts';
-import type { Access } from '../upstream/access.ts';
+import { defaultPlatform, type Platform, parseReference, type Reference } from '../oci/naming.ts';
+import type { Access } from '../upstream/index.ts';
 import type { Submission } from './submission.ts';
 
 /** Returns the image that a submission names; undefined for a recipe. Throws a {@link Fault} (400). */

@@ -1,30 +1,44 @@
-import type { Asker, OnBegin, Secrets } from '../builds/asker.ts';
-import { type BuildTicket, ticketOf } from '../builds/build-ticket.ts';
-import type { Builds } from '../builds/builds.ts';
-import { domainOfCaller } from '../builds/domain.ts';
+import {
+  type Asker,
+  type BaseCheckDeps,
+  type Builds,
+  type BuildTicket,
+  checkRecipeImages,
+  type OnBegin,
+  ownFailure,
+  type Secrets,
+  type ShownBase,
+  ticketOf,
+} from '../builds/index.ts';
 import { type BuildPlan, isNative, recipeIn } from '../builds/plan/build-plan.ts';
-import { type BuildPlaces, frozenPlace, planBuild } from '../builds/plan/plan.ts';
-import { planFreeze } from '../builds/plan/plan-freeze.ts';
-import { planMirror } from '../builds/plan/plan-mirror.ts';
-import { ownFailure } from '../builds/runs/failure-reasons.ts';
-import type { BaseCheckDeps, ShownBase } from '../builds/solve/bases/base-check.ts';
-import { checkRecipeImages } from '../builds/solve/bases/triggered-images.ts';
+import {
+  type BuildPlaces,
+  domainOfCaller,
+  frozenPlace,
+  planBuild,
+  planFreeze,
+  planMirror,
+} from '../builds/plan/index.ts';
 import { Fault } from '../foundation/fault.ts';
-import { type ImageChange, isUnchanged, ofBase } from '../images/augment/image-change.ts';
-import { hasImagesForWindows } from '../images/augment/windows-images.ts';
-import { imageConfig } from '../images/collect.ts';
-import type { Documents } from '../images/documents.ts';
-import type { ImageMaker } from '../images/image-maker.ts';
-import type { RightWatch } from '../images/right-watch.ts';
-import type { Document } from '../oci/document.ts';
-import { parseManifest } from '../oci/manifest.ts';
-import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
-import type { Identities } from '../platform/identities.ts';
-import { type Access, accessTo } from '../upstream/access.ts';
-import type { CredentialSource } from '../upstream/auth/credentials.ts';
-import { findManifest } from '../upstream/content/find-manifest.ts';
-import { type PushClient, pushingTo } from '../upstream/push-client.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import {
+  hasImagesForWindows,
+  type ImageChange,
+  isUnchanged,
+  ofBase,
+} from '../images/augment/index.ts';
+import { type Documents, type ImageMaker, imageConfig, type RightWatch } from '../images/index.ts';
+import { type Document, parseManifest } from '../oci/index.ts';
+import { formatReference, parseReference, type Reference } from '../oci/naming.ts';
+import type { Identities } from '../platform/index.ts';
+import type { CredentialSource } from '../upstream/auth/index.ts';
+import {
+  type Access,
+  accessTo,
+  findManifest,
+  type PushClient,
+  pushingTo,
+  type RegistryClient,
+} from '../upstream/index.ts';
 import type { Caller } from './container-request.ts';
 import type { TakeContext } from './layers/take-context.ts';
 import { checkFrozenLength, checkServedLength } from './name-length.ts';

@@ -1,11 +1,9 @@
-import { readPlatforms } from '../builds/plan/build-platforms.ts';
-import type { SubmittedPackages } from '../builds/recipe/submitted.ts';
-import type { ImageChange } from '../images/augment/image-change.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
+import { readPlatforms, type SubmittedPackages } from '../builds/plan/index.ts';
+import type { ImageChange } from '../images/augment/index.ts';
 import type { Digest } from '../oci/digest.ts';
-import { defaultPlatformName } from '../oci/platform.ts';
-import type { Reference } from '../oci/reference.ts';
-import type { Identity } from '../platform/identities.ts';
+import type { Descriptor } from '../oci/index.ts';
+import { defaultPlatformName, type Reference } from '../oci/naming.ts';
+import type { Identity } from '../platform/index.ts';
 import type { Submission } from './submission.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
 

@@ -1,4 +1,4 @@
-import type { BuildPlaces } from '../builds/plan/plan.ts';
+import type { BuildPlaces } from '../builds/plan/index.ts';
 import type { Caller } from './container-request.ts';
 import type { Submission } from './submission.ts';
 

@@ -1,18 +1,24 @@
-import { compressionWarnings } from '../builds/plan/build-compression.ts';
+import type { Solution, SolutionOf } from '../builds/index.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../builds/plan/build-plan.ts';
-import type { BuildPlaces } from '../builds/plan/plan.ts';
-import type { Solution, SolutionOf } from '../builds/solve/conda/solution-of.ts';
+import { type BuildPlaces, compressionWarnings } from '../builds/plan/index.ts';
 import { Fault } from '../foundation/fault.ts';
 import { Semaphore } from '../foundation/semaphore.ts';
-import type { Document } from '../oci/document.ts';
-import { parseManifest } from '../oci/manifest.ts';
-import { formatPlatform, offeredPlatforms } from '../oci/platform.ts';
-import { formatReference, parseReference, type Reference } from '../oci/reference.ts';
-import type { Identities } from '../platform/identities.ts';
-import type { Access } from '../upstream/access.ts';
-import { findManifest } from '../upstream/content/find-manifest.ts';
-import { type PushClient, pushingTo } from '../upstream/push-client.ts';
-import type { RegistryClient } from '../upstream/registry-client.ts';
+import { type Document, parseManifest } from '../oci/index.ts';
+import {
+  formatPlatform,
+  formatReference,
+  offeredPlatforms,
+  parseReference,
+  type Reference,
+} from '../oci/naming.ts';
+import type { Identities } from '../platform/index.ts';
+import {
+  type Access,
+  findManifest,
+  type PushClient,
+  pushingTo,
+  type RegistryClient,
+} from '../upstream/index.ts';
 import {
   askedImage,
   askedTag,

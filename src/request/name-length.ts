@@ -1,5 +1,5 @@
 import { Fault } from '../foundation/fault.ts';
-import { maxNameLength, parseReference } from '../oci/reference.ts';
+import { maxNameLength, parseReference } from '../oci/naming.ts';
 import { tokenLength } from './tokens/container-token.ts';
 
 /** Throws a {@link Fault} (400) if the name by which a repository is served is longer than clients accept. */

@@ -1,10 +1,13 @@
-import { checkCompression } from '../builds/plan/build-compression.ts';
-import { inField } from '../builds/plan/field.ts';
-import { type BuildPlaces, frozenPlace } from '../builds/plan/plan.ts';
-import { mirrorTarget } from '../builds/plan/plan-mirror.ts';
+import {
+  type BuildPlaces,
+  checkCompression,
+  frozenPlace,
+  inField,
+  mirrorTarget,
+} from '../builds/plan/index.ts';
 import { Fault } from '../foundation/fault.ts';
 import { givenFields } from '../images/augment/container-config.ts';
-import { maxNameLength, parseReference } from '../oci/reference.ts';
+import { maxNameLength, parseReference } from '../oci/naming.ts';
 import type { ApiVersion, Submission } from './submission.ts';
 
 type FrozenPlaces = Pick<BuildPlaces, 'frozen' | 'local'>;

@@ -1,6 +1,6 @@
 import { Fault } from '../foundation/fault.ts';
-import { changesIn, type ImageChange } from '../images/augment/image-change.ts';
-import type { Reference } from '../oci/reference.ts';
+import { changesIn, type ImageChange } from '../images/augment/index.ts';
+import type { Reference } from '../oci/naming.ts';
 import type { ContainerRequest } from './container-request.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
 

@@ -1,6 +1,6 @@
-import type { BuildFields } from '../builds/plan/plan.ts';
-import type { LayeredConfig } from '../images/augment/image-change.ts';
-import type { Claim } from '../platform/identities.ts';
+import type { BuildFields } from '../builds/plan/index.ts';
+import type { LayeredConfig } from '../images/augment/index.ts';
+import type { Claim } from '../platform/index.ts';
 
 /** A layer as a client describes it: its digests and its size are not verified yet. */
 export interface SubmittedLayer {

@@ -4,9 +4,8 @@ import {
   type ImageChange,
   type InjectedLayer,
   layersIn,
-} from '../images/augment/image-change.ts';
-import type { Document } from '../oci/document.ts';
-import { parseManifest } from '../oci/manifest.ts';
+} from '../images/augment/index.ts';
+import { type Document, parseManifest } from '../oci/index.ts';
 import type { Submission } from './submission.ts';
 
 /** Returns the changes that a submission requests, with its verified layers. */

@@ -1,58 +1,70 @@
 import Koa from 'koa';
-import { closeInTurn } from '../foundation/closing.ts';
 import { Fault } from '../foundation/fault.ts';
-import { createBlobMetrics } from '../foundation/telemetry/blob-metrics.ts';
-import { addLeadMetric } from '../foundation/telemetry/lead-metric.ts';
-import { createRemoteMetrics } from '../foundation/telemetry/remote-metrics.ts';
-import { addLoadMetric } from '../foundation/telemetry/tally-metrics.ts';
-import { createMetricsRegistry } from '../foundation/telemetry.ts';
-import { jsonApi, jsonApiDocument } from '../http/api/json-api.ts';
-import { createBodyMemory, lendMemory, usualBodyMemory } from '../http/bodies/body-memory.ts';
-import { createNoteBuild, createNoteDeed, createNotePull } from '../http/callers/audit-notes.ts';
-import { createAdministratorCheck, createCheckAccount } from '../http/callers/basic-auth.ts';
-import { createCallers } from '../http/callers/callers.ts';
-import { createIdentify } from '../http/callers/identify.ts';
-import { traceRequests } from '../http/callers/trace-requests.ts';
-import { outermost } from '../http/errors/error-answers.ts';
-import { createGate } from '../http/gates/access-gate.ts';
-import { keepBuildersToImages } from '../http/gates/builder-paths.ts';
-import { createCrossOrigin } from '../http/gates/cross-origin.ts';
-import { refuseForeignPages } from '../http/gates/foreign-page.ts';
-import { gate } from '../http/gates/gate.ts';
-import { createHostCheck, requireOwnHost } from '../http/gates/own-host.ts';
-import { createPullGuard } from '../http/gates/pull-guard.ts';
-import type { RefusedListener } from '../http/limits/connections.ts';
-import { createLimiter } from '../http/limits/limiter.ts';
-import { createLoginLimit } from '../http/limits/login-limit.ts';
-import { limitRequestsAtOnce } from '../http/limits/requests-at-once.ts';
-import { createObserver } from '../http/observe.ts';
-import { createCallLimits } from '../http/platform/call-limits.ts';
-import { platformRoutes } from '../http/platform/platform-routes.ts';
-import { createRegistryAuth } from '../http/registry/login/registry-auth.ts';
-import { createLogIn } from '../http/registry/login/registry-challenge-login.ts';
-import { registryRoutes, tokenPath } from '../http/registry/registry-routes.ts';
-import type { RequestState } from '../http/request-state.ts';
-import { createSessionCookie } from '../pages/account/session-cookie.ts';
-import { createSessions } from '../pages/account/sessions.ts';
-import { createViewerOf } from '../pages/account/viewer.ts';
-import type { Pairing } from '../platform/pairing/pairing.ts';
-import { localContent } from '../storage/site-content.ts';
+import {
+  addLeadMetric,
+  addLoadMetric,
+  createBlobMetrics,
+  createMetricsRegistry,
+  createRemoteMetrics,
+} from '../foundation/telemetry/index.ts';
+import { closeInTurn } from '../foundation/work.ts';
+import { jsonApi, jsonApiDocument } from '../http/api/index.ts';
+import {
+  createAdministratorCheck,
+  createBodyMemory,
+  createCallers,
+  createCallLimits,
+  createCheckAccount,
+  createCrossOrigin,
+  createGate,
+  createHostCheck,
+  createIdentify,
+  createLimiter,
+  createLoginLimit,
+  createNoteBuild,
+  createNoteDeed,
+  createNotePull,
+  createObserver,
+  createPullGuard,
+  gate,
+  keepBuildersToImages,
+  lendMemory,
+  limitRequestsAtOnce,
+  outermost,
+  platformRoutes,
+  type RefusedListener,
+  type RequestState,
+  refuseForeignPages,
+  requireOwnHost,
+  traceRequests,
+  usualBodyMemory,
+} from '../http/index.ts';
+import {
+  createLogIn,
+  createRegistryAuth,
+  registryRoutes,
+  tokenPath,
+} from '../http/registry/index.ts';
+import {
+  createLatePages,
+  createSessionCookie,
+  createSessions,
+  createViewerOf,
+} from '../pages/index.ts';
+import type { Pairing } from '../platform/index.ts';
+import { localContent } from '../storage/index.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
 import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
-import { createLatePages } from '../pages/late-pages.ts';
 import { createPeople } from './assembly/people.ts';
 import { createHostedPullCount, createPulls } from './assembly/pulls/pulls.ts';
 import { createRegistries } from './assembly/registry-clients.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
 import { openState } from './assembly/server-state.ts';
-import { accessRules } from './config/read/access-in-force.ts';
-import { ownHosts } from './config/read/own-hosts.ts';
-import { configuredPlaces } from './config/read/places.ts';
-import { isBehindOthers } from './config/read/replica-settings.ts';
+import { isBehindOthers } from './config/index.ts';
+import { accessRules, configuredPlaces, ownHosts } from './config/read/index.ts';
 import type { StopReason } from './life/stop-server.ts';
-import { flushFigures } from './upkeep/figures.ts';
-import { createReadiness } from './upkeep/readiness.ts';
+import { createReadiness, flushFigures } from './upkeep/index.ts';
 
 export interface App {
   readonly koa: Koa<RequestState>;

@@ -1,11 +1,18 @@
 import { join } from 'node:path';
-import { type ContentDirectoryOptions, openContentDirectory } from './content/content-directory.ts';
-import type { ContentStore } from './content/content-store.ts';
-import { type Bucket, openBucket } from './objects/bucket/bucket.ts';
-import type { StoreProxyFor } from './objects/bucket/store-requests.ts';
-import { openContentObjects } from './objects/content-objects.ts';
-import { type ContentReader, createContentReader } from './objects/object-reads.ts';
-import type { Rows } from './rows/rows.ts';
+import {
+  type ContentDirectoryOptions,
+  type ContentStore,
+  openContentDirectory,
+} from './content/index.ts';
+import {
+  type Bucket,
+  type ContentReader,
+  createContentReader,
+  openBucket,
+  openContentObjects,
+  type StoreProxyFor,
+} from './objects/index.ts';
+import type { Rows } from './rows/index.ts';
 import { type ContentPlace, contentOfData, requireContent } from './whole-data.ts';
 
 /** Where the content of a site is. */

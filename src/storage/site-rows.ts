@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Fault } from '../foundation/fault.ts';
-import { hasContent } from './directory/has-content.ts';
-import type { ServerUse } from './rows/database.ts';
-import { openPostgresRows, openRows, type Rows } from './rows/rows.ts';
+import { hasContent } from './directory/index.ts';
+import type { ServerUse } from './rows/file/index.ts';
+import { openPostgresRows, openRows, type Rows } from './rows/index.ts';
 import { requireDatabase, requireRestored } from './whole-data.ts';
 
 /** Where the rows of a site are. */

@@ -2,10 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Fault } from '../foundation/fault.ts';
-import { hasContent } from './directory/has-content.ts';
-import { syncDirectoriesNow } from './directory/sync-directory.ts';
-import { writeOnce } from './directory/write-once.ts';
-import type { Rows } from './rows/rows.ts';
+import { hasContent, syncDirectoriesNow, writeOnce } from './directory/index.ts';
+import type { Rows } from './rows/index.ts';
 
 const adoption = "run 'sluice verify --adopt-content'";
 

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import { Fault, type FaultKind } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
-import type { Document } from '../oci/document.ts';
+import type { Document } from '../oci/index.ts';
 import type { ByteSource } from '../storage/content/byte-source.ts';
 import type { Access, Pushes } from './access.ts';
 import { credentialKey } from './auth/credentials.ts';

@@ -1,7 +1,6 @@
 import { Fault } from '../foundation/fault.ts';
-import type { Descriptor } from '../oci/descriptor.ts';
 import { type Digest, digestOf, isDigest, splitDigest } from '../oci/digest.ts';
-import { type Document, documentOf } from '../oci/document.ts';
+import { type Descriptor, type Document, documentOf } from '../oci/index.ts';
 import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts';
 import type { Access } from './access.ts';
 import { partOfBlob } from './content/blob-answer.ts';

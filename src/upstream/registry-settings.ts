@@ -1,4 +1,4 @@
-import { canonicalRegistry } from '../oci/reference.ts';
+import { canonicalRegistry } from '../oci/naming.ts';
 import type { Credentials } from './auth/credentials.ts';
 import type { PrivateHosts } from './transport/address-guard.ts';
 

@@ -1,4 +1,4 @@
-/**
+/** /**
  * File trees, and how BuildKit selects files from them. A second public interface, without the client: the command
  * line selects files in the same way and is installed without gRPC.
  */

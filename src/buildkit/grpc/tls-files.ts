@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { whyUnreadable } from '../../foundation/unreadable.ts';
+import { whyUnreadable } from '../../foundation/text/index.ts';
 import type { TlsOptions } from './channel.ts';
 
 /** Paths of PEM files, and the name in the builder's certificate. */

@@ -4,8 +4,7 @@ import {
   connect,
   type TlsOptions,
 } from '../../buildkit/index.ts';
-import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { Logger, RemoteHealth } from '../../foundation/telemetry/index.ts';
 import { traceHeaders } from '../../tracing/traces.ts';
 import type { TrustDomain } from '../domain.ts';
 import { closedToStrangers } from './builder-refusals.ts';

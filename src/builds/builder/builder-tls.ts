@@ -1,5 +1,5 @@
 import { readTlsFiles, type TlsFiles, type TlsOptions } from '../../buildkit/index.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 import { parseBuilderName } from './named-builders.ts';
 
 /**

@@ -1,8 +1,8 @@
 import type { TokenSource } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { Reference } from '../../oci/reference.ts';
-import type { CredentialSource } from '../../upstream/auth/credentials.ts';
-import type { FetchToken } from '../../upstream/auth/fetch-token.ts';
+import type { Reference } from '../../oci/naming.ts';
+import type { CredentialSource } from '../../upstream/auth/index.ts';
+import type { FetchToken } from '../../upstream/index.ts';
 
 type Repository = Pick<Reference, 'registry' | 'repository'>;
 

@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { BuildError, type BuildkitClient } from '../../buildkit/index.ts';
-import { atMost, unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { noRemoteHealth, type RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
+import {
+  type Logger,
+  noRemoteHealth,
+  type RemoteHealth,
+} from '../../foundation/telemetry/index.ts';
+import { atMost, unlessAborted } from '../../foundation/work.ts';
 import type { TrustDomain } from '../domain.ts';
 import { createBindings } from './bindings.ts';
 import {

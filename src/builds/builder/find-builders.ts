@@ -1,7 +1,7 @@
 import { accessSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type BuildkitClient, connect } from '../../buildkit/index.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 import { strangers, type TrustDomain } from '../domain.ts';
 import { troubleOf } from './builder-trouble.ts';
 import { obstacleToContainment } from './contained/requirements.ts';

@@ -1,6 +1,6 @@
 import { promises as dns, type LookupAddress } from 'node:dns';
 import { parseAddress } from '../../buildkit/index.ts';
-import { atMost } from '../../foundation/bounded-wait.ts';
+import { atMost } from '../../foundation/work.ts';
 
 /** Builders behind one DNS name, such as that of a headless service of Kubernetes. */
 export interface BuilderName {

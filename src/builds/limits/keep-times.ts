@@ -1,4 +1,4 @@
-import type { BuildOutcome, BuildRow } from '../../storage/rows/images/build-rows.ts';
+import type { BuildOutcome, BuildRow } from '../../storage/rows/index.ts';
 
 /**
  * How long finished builds are kept (ms). The shortest applicable time counts, but no build is kept for less time than

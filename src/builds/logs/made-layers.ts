@@ -1,10 +1,13 @@
-import type { Documents } from '../../images/documents.ts';
-import type { MadeOf } from '../../images/made-blobs.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
-import type { Document } from '../../oci/document.ts';
-import { asObject, memberName, parseJson } from '../../oci/json.ts';
-import { parseManifest } from '../../oci/manifest.ts';
-import { isAttestation } from '../../oci/platform.ts';
+import type { Documents, MadeOf } from '../../images/index.ts';
+import {
+  asObject,
+  type Descriptor,
+  type Document,
+  memberName,
+  parseJson,
+  parseManifest,
+} from '../../oci/index.ts';
+import { isAttestation } from '../../oci/naming.ts';
 import type { PlatformLayers, RecordedLayer } from './build-step.ts';
 
 type Made = Pick<MadeOf, 'image' | 'source'>;

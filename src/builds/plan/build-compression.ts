@@ -1,4 +1,4 @@
-import { type Compression, compressionLevels } from '../../images/sif/squashfs/compression.ts';
+import { type Compression, compressionLevels } from '../../images/sif/definition/index.ts';
 import { refuse } from '../recipe/text/refuse.ts';
 import { type BuildPlan, type LayerCompression, recipeIn } from './build-plan.ts';
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
 import { type ConfigTable, rowsOf } from '../../images/augment/container-config.ts';
-import type { ImageChange, InjectedLayer } from '../../images/augment/image-change.ts';
-import { parseReference } from '../../oci/reference.ts';
+import type { ImageChange, InjectedLayer } from '../../images/augment/index.ts';
+import { parseReference } from '../../oci/naming.ts';
 import type { Recipe } from '../recipe/recipe-kind.ts';
 import { type BuildSource, sourceKindOf } from '../recipe/recipe-kinds.ts';
 import {

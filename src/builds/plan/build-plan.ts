@@ -1,7 +1,9 @@
-import type { ImageChange } from '../../images/augment/image-change.ts';
-import type { ShelllessBuild } from '../../images/sif/definition/definition.ts';
-import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
-import type { Compression } from '../../images/sif/squashfs/compression.ts';
+import type { ImageChange } from '../../images/augment/index.ts';
+import type {
+  Compression,
+  DefinitionRuntime,
+  ShelllessBuild,
+} from '../../images/sif/definition/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { CondaSource } from '../recipe/conda/conda-source.ts';
 import type { RecipeKindName } from '../recipe/recipe-kinds.ts';

@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { formatPlatform, type Platform, parsePlatform } from '../../oci/platform.ts';
+import { formatPlatform, type Platform, parsePlatform } from '../../oci/naming.ts';
 import { inField } from './field.ts';
 
 /** Throws {@link Fault} (400) for several platforms. */

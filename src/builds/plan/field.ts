@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import { OciSyntaxError } from '../../oci/naming.ts';
 
 /** Reads the value of one field. Reports an invalid value as a bad request that names the field. */
 export function inField<T>(field: string, read: () => T): T {

@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { formatReference, parseReference } from '../../oci/reference.ts';
+import { formatReference, parseReference } from '../../oci/naming.ts';
 import type { BaseImage } from '../recipe/dockerfile/base-images.ts';
 
 // The images in which Docker publishes the frontend that reads Dockerfiles.

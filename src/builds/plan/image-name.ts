@@ -1,4 +1,4 @@
-import { formatReference, parseReference } from '../../oci/reference.ts';
+import { formatReference, parseReference } from '../../oci/naming.ts';
 import type { Tool } from '../recipe/recipe-kind.ts';
 import { type BuildSource, sourceKindOf } from '../recipe/recipe-kinds.ts';
 

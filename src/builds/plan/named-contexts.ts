@@ -1,4 +1,4 @@
-import { formatReference, parseReference } from '../../oci/reference.ts';
+import { formatReference, parseReference } from '../../oci/naming.ts';
 import { contextName } from '../recipe/dockerfile/context-name.ts';
 import { refuse, shown } from '../recipe/text/refuse.ts';
 import { inField } from './field.ts';

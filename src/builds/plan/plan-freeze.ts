@@ -1,8 +1,7 @@
-import type { ImageChange } from '../../images/augment/image-change.ts';
-import { imageDefinition } from '../../images/sif/definition/definition-runtime.ts';
-import type { Document } from '../../oci/document.ts';
-import { manifestType } from '../../oci/manifest.ts';
-import { formatReference, type Reference } from '../../oci/reference.ts';
+import type { ImageChange } from '../../images/augment/index.ts';
+import { imageDefinition } from '../../images/sif/definition/index.ts';
+import { type Document, manifestType } from '../../oci/index.ts';
+import { formatReference, type Reference } from '../../oci/naming.ts';
 import { compressionOption, readSifCompression } from './build-compression.ts';
 import { buildKey } from './build-key.ts';
 import type { BuildPlan } from './build-plan.ts';

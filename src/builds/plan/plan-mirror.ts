@@ -1,7 +1,6 @@
 import { splitDigest } from '../../oci/digest.ts';
-import type { Document } from '../../oci/document.ts';
-import { manifestType } from '../../oci/manifest.ts';
-import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
+import { type Document, manifestType } from '../../oci/index.ts';
+import { formatReference, parseReference, type Reference } from '../../oci/naming.ts';
 import { buildKey } from './build-key.ts';
 import type { BuildPlan } from './build-plan.ts';
 

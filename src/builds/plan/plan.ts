@@ -1,11 +1,14 @@
 import { maskAddresses } from '../../buildkit/index.ts';
-import type { BuilderChannels } from '../../conda/channels/builder-channels.ts';
-import type { ImageChange } from '../../images/augment/image-change.ts';
-import { changeDefinition } from '../../images/sif/definition/definition-change.ts';
-import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
+import type { BuilderChannels } from '../../conda/index.ts';
+import type { ImageChange } from '../../images/augment/index.ts';
+import { changeDefinition, type DefinitionRuntime } from '../../images/sif/definition/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { defaultPlatformName, formatPlatform } from '../../oci/platform.ts';
-import { formatReference, parseReference } from '../../oci/reference.ts';
+import {
+  defaultPlatformName,
+  formatPlatform,
+  formatReference,
+  parseReference,
+} from '../../oci/naming.ts';
 import { domainLabel } from '../domain.ts';
 import { type CondaMaker, type CondaSource, packageUrlsIn } from '../recipe/conda/conda-source.ts';
 import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';

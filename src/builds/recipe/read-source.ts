@@ -1,4 +1,4 @@
-import { defaultPlatform } from '../../oci/platform.ts';
+import { defaultPlatform } from '../../oci/naming.ts';
 import type { RecipeRequest } from './recipe-kind.ts';
 import { type RecipeSource, recipeKinds } from './recipe-kinds.ts';
 import { spackRetired } from './submitted.ts';

@@ -1,7 +1,6 @@
-import type { BuilderChannels } from '../../conda/channels/builder-channels.ts';
-import type { ShelllessBuild } from '../../images/sif/definition/definition.ts';
-import type { DefinitionRuntime } from '../../images/sif/definition/definition-runtime.ts';
-import type { Platform } from '../../oci/platform.ts';
+import type { BuilderChannels } from '../../conda/index.ts';
+import type { DefinitionRuntime, ShelllessBuild } from '../../images/sif/definition/index.ts';
+import type { Platform } from '../../oci/naming.ts';
 import type { CondaMaker, CondaSource } from './conda/conda-source.ts';
 import type { SubmittedBuild } from './submitted.ts';
 import type { CanonicalField } from './text/canonical-document.ts';

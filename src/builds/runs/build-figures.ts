@@ -1,7 +1,6 @@
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
-import type { Tally } from '../../foundation/telemetry/tally.ts';
-import { bucketOf } from '../../foundation/telemetry/time-buckets.ts';
-import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
+import { bucketOf, type Tally } from '../../foundation/telemetry/counted.ts';
+import type { BuildRow } from '../../storage/rows/index.ts';
 import { BuilderLost } from '../builder/builder-refusals.ts';
 import { BuildCancelled } from '../limits/refusals.ts';
 import { BuildTooLong } from '../limits/time-limit.ts';

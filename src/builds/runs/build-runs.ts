@@ -1,10 +1,10 @@
 import { maskAddresses } from '../../buildkit/index.ts';
 import { Fault, isStorageLost } from '../../foundation/fault.ts';
 import type { Permit } from '../../foundation/semaphore.ts';
-import type { Tally } from '../../foundation/telemetry/tally.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
-import type { SealedGrant } from '../../platform/identities.ts';
-import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/images/build-rows.ts';
+import type { Tally } from '../../foundation/telemetry/counted.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import type { SealedGrant } from '../../platform/index.ts';
+import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/index.ts';
 import { traced } from '../../tracing/traces.ts';
 import type { Asker, Requester, Undo } from '../asker.ts';
 import type { Builders } from '../builder/builders.ts';

@@ -1,5 +1,5 @@
 import { Fault, isDiskFull, isStorageLost } from '../../foundation/fault.ts';
-import type { BuildOutcome, BuildRow } from '../../storage/rows/images/build-rows.ts';
+import type { BuildOutcome, BuildRow } from '../../storage/rows/index.ts';
 import { BuilderLost } from '../builder/builder-refusals.ts';
 
 const maxStarts = 3;

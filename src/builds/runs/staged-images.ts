@@ -1,9 +1,7 @@
-import type { Logger } from '../../foundation/telemetry.ts';
-import type { HostedManifests } from '../../hosted/manifests.ts';
-import type { Reference } from '../../oci/reference.ts';
-import type { HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
-import type { BuildStore } from '../../storage/rows/images/build-rows.ts';
-import { eachRow } from '../../storage/rows/small-steps.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import type { HostedManifests } from '../../hosted/index.ts';
+import type { Reference } from '../../oci/naming.ts';
+import { type BuildStore, eachRow, type HostedStore } from '../../storage/rows/index.ts';
 
 /** Provides a hosted repository for the intermediate images of each build. */
 export interface Staging {

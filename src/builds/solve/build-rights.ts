@@ -1,11 +1,9 @@
 import type { TokenSource } from '../../buildkit/index.ts';
-import { tokenName } from '../../hosted/keeper.ts';
-import type { RegistryTokens } from '../../hosted/registry-tokens.ts';
-import { parseReference } from '../../oci/reference.ts';
-import type { SealedGrant } from '../../platform/identities.ts';
-import { type Access, accessTo } from '../../upstream/access.ts';
-import type { CredentialSource, Credentials } from '../../upstream/auth/credentials.ts';
-import type { FetchToken } from '../../upstream/auth/fetch-token.ts';
+import { type RegistryTokens, tokenName } from '../../hosted/index.ts';
+import { parseReference } from '../../oci/naming.ts';
+import type { SealedGrant } from '../../platform/index.ts';
+import type { CredentialSource, Credentials } from '../../upstream/auth/index.ts';
+import { type Access, accessTo, type FetchToken } from '../../upstream/index.ts';
 import { builderTokens } from '../builder/builder-tokens.ts';
 
 /** The rights that a build has to pull and push images. */

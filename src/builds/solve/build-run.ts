@@ -1,5 +1,5 @@
-import type { SealedGrant } from '../../platform/identities.ts';
-import type { BuildOutcome } from '../../storage/rows/images/build-rows.ts';
+import type { SealedGrant } from '../../platform/index.ts';
+import type { BuildOutcome } from '../../storage/rows/index.ts';
 import type { Secrets } from '../asker.ts';
 import type { LogWriter } from '../logs/build-logs.ts';
 import type { BuildPlan } from '../plan/build-plan.ts';

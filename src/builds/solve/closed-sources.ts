@@ -1,5 +1,5 @@
 import type { SourceRule } from '../../buildkit/index.ts';
-import { closedNetworks } from '../../upstream/transport/address-guard.ts';
+import { closedNetworks } from '../../upstream/transport/index.ts';
 
 /**
  * Returns the rules for what ADD fetches over HTTP and from git. They reject closed addresses and registries that may

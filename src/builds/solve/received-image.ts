@@ -4,11 +4,9 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import type { BlobSink, BlobWriter } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
 import { type Digest, isDigest } from '../../oci/digest.ts';
-import type { Document } from '../../oci/document.ts';
-import { parseManifest } from '../../oci/manifest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
+import { type Descriptor, type Document, parseManifest } from '../../oci/index.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
 
 /** A blob that the builder has sent. */
 export interface ReceivedBlob {

@@ -16,7 +16,7 @@ import {
 } from '../../buildkit/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
 import type { Secrets } from '../asker.ts';
 import { domainHosts, numberedBuild } from '../builder/build-host.ts';
 import type { Builders } from '../builder/builders.ts';

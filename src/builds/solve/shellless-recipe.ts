@@ -1,7 +1,7 @@
 import { memoryTree } from '../../buildkit/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { ShelllessBuild } from '../../images/sif/definition/definition.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { ShelllessBuild } from '../../images/sif/definition/index.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
 import { entryAt } from './context/entry-at.ts';
 import { followedLinks } from './context/followed-links.ts';

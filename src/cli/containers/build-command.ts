@@ -1,4 +1,4 @@
-import type { Submission } from '../../request/submission.ts';
+import type { Submission } from '../../request/index.ts';
 import type { Command, Values } from '../command/command.ts';
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';

@@ -4,14 +4,12 @@ import {
   localFrozenPaths,
   planBuild,
   type SentContext,
-} from '../../builds/plan/plan.ts';
+} from '../../builds/plan/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { containerRequestSchema } from '../../http/api/container/container-schema.ts';
-import { parseBody } from '../../http/route/parse-input.ts';
-import { OciSyntaxError } from '../../oci/syntax-error.ts';
-import { checkRules } from '../../request/rules.ts';
-import type { SubmittedLayer } from '../../request/submission.ts';
-import { changeOf } from '../../request/wanted-change.ts';
+import { containerRequestSchema, parseBody } from '../../http/route/index.ts';
+import { OciSyntaxError } from '../../oci/naming.ts';
+import type { SubmittedLayer } from '../../request/index.ts';
+import { changeOf, checkRules } from '../../request/without-server.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { serverAddress } from '../server/server-client.ts';

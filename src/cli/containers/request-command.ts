@@ -4,7 +4,7 @@ import {
   type ContainerConfig,
   givenFields,
 } from '../../images/augment/container-config.ts';
-import { supportedPlatforms } from '../../oci/architecture.ts';
+import { supportedPlatforms } from '../../oci/index.ts';
 import {
   type Command,
   CommandError,

@@ -1,4 +1,4 @@
-import type { Submission } from '../../request/submission.ts';
+import type { Submission } from '../../request/index.ts';
 import type { Values } from '../command/command.ts';
 import { post, RefusedError } from '../server/server-client.ts';
 import type { ImageAnswer } from './image-answer.ts';

@@ -1,15 +1,17 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Fault } from '../../foundation/fault.ts';
-import { ConfigError } from '../../server/config/config-error.ts';
-import { type LoadedConfig, loadConfig } from '../../server/config/load.ts';
-import { keyDirectory } from '../../server/config/read/replica-settings.ts';
-import type { Config } from '../../server/config/settings-schema.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { ServerUse } from '../../storage/rows/database.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
-import { openSiteContent } from '../../storage/site-content.ts';
-import { isSqlite, openSiteRows, type RowsPlace } from '../../storage/site-rows.ts';
+import {
+  type Config,
+  ConfigError,
+  keyDirectory,
+  type LoadedConfig,
+  loadConfig,
+} from '../../server/config/index.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import { isSqlite, openSiteContent, openSiteRows, type RowsPlace } from '../../storage/index.ts';
+import type { ServerUse } from '../../storage/rows/file/index.ts';
+import type { Rows } from '../../storage/rows/index.ts';
 import { requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { environmentWith } from '../command/common-options.ts';

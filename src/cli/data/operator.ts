@@ -1,5 +1,5 @@
 import { userInfo } from 'node:os';
-import type { Rows } from '../../storage/rows/rows.ts';
+import type { Rows } from '../../storage/rows/index.ts';
 
 /** Returns the name of the command line's user in the audit log. */
 export function commandLine(): string {

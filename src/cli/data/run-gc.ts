@@ -1,8 +1,7 @@
-import { clocksOf, createSteadyClock } from '../../server/upkeep/steady-clock.ts';
-import { sweep } from '../../server/upkeep/sweep/sweep.ts';
-import { lockData } from '../../storage/directory/data-lock.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
-import { isSqlite } from '../../storage/site-rows.ts';
+import { clocksOf, createSteadyClock, sweep } from '../../server/upkeep/sweep/index.ts';
+import { lockData } from '../../storage/directory/index.ts';
+import { isSqlite } from '../../storage/index.ts';
+import type { Rows } from '../../storage/rows/index.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { createListing } from '../command/print-list.ts';
 import { withLocalData } from './data.ts';

@@ -1,13 +1,13 @@
 import { sealAgain } from '../../platform/seal-again.ts';
-import { keyDirectory } from '../../server/config/read/replica-settings.ts';
-import { lockData } from '../../storage/directory/data-lock.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
+import { keyDirectory } from '../../server/config/index.ts';
+import { lockData } from '../../storage/directory/index.ts';
 import {
   hasPreviousKey,
   openSecretBox,
+  type Rows,
   removePreviousKey,
   renewKey,
-} from '../../storage/rows/secrets/secret-keys.ts';
+} from '../../storage/rows/index.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { withLocalData } from './data.ts';

@@ -1,5 +1,5 @@
 import type { Digest } from '../../oci/digest.ts';
-import { verify } from '../../server/upkeep/verify.ts';
+import { verify } from '../../server/upkeep/copies.ts';
 import type { Values } from '../command/command.ts';
 import { withLocalData } from './data.ts';
 import { noteLocally } from './operator.ts';

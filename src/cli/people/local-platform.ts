@@ -1,11 +1,10 @@
 import { Fault } from '../../foundation/fault.ts';
 import { readVersion } from '../../foundation/version.ts';
-import { administratorRoles } from '../../hosted/accounts/administrator-roles.ts';
+import { administratorRoles } from '../../hosted/accounts/index.ts';
 import { createPlatformApi } from '../../http/platform/platform-api.ts';
-import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
-import { keyDirectory } from '../../server/config/read/replica-settings.ts';
-import type { AuditKind } from '../../storage/rows/people/audit-log.ts';
-import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
+import { createBuiltInPlatform } from '../../platform/built-in/index.ts';
+import { keyDirectory } from '../../server/config/index.ts';
+import { type AuditKind, openSecretBox } from '../../storage/rows/index.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { withLocalData } from '../data/data.ts';
 import { commandLine } from '../data/operator.ts';

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { BringBuilder } from '../../builds/builder/find-builders.ts';
+import type { BringBuilder } from '../../builds/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 
 const install = fileURLToPath(new URL('../../../scripts/buildkit.ts', import.meta.url));

@@ -1,6 +1,10 @@
-import { ConfigError } from '../../server/config/config-error.ts';
-import { effectiveSettings } from '../../server/config/effective.ts';
-import { type LoadedConfig, loadConfig, type Origin } from '../../server/config/load.ts';
+import {
+  ConfigError,
+  type LoadedConfig,
+  loadConfig,
+  type Origin,
+} from '../../server/config/index.ts';
+import { effectiveSettings } from '../../server/config/read/index.ts';
 import { checkConfigFile } from '../../server/life/check-config.ts';
 import { CommandError, text, type Values } from '../command/command.ts';
 import { environmentWith } from '../command/common-options.ts';

@@ -1,4 +1,4 @@
-import { TarError } from '../../archives/tar-entry.ts';
+import { TarError } from '../../archives/index.ts';
 
 /** A damaged or harmful archive of a package. The message completes a sentence that names the archive. */
 export class ArchiveProblem extends Error {}

@@ -1,8 +1,7 @@
 import { createHash, hash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
-import type { TarEntry } from '../../archives/tar-entry.ts';
-import { TarReader } from '../../archives/tar-reader.ts';
+import { type TarEntry, TarReader } from '../../archives/index.ts';
 import { type ArchiveLimits, maxWindowLog, usualEntries } from './archive-limits.ts';
 import { checkedPath, checkTarget, textOf } from './archive-path.ts';
 import { ArchiveProblem, LargeArchive, showPath } from './archive-problem.ts';

@@ -3,18 +3,17 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
-import { TarError } from '../../archives/tar-entry.ts';
-import { TarReader } from '../../archives/tar-reader.ts';
+import { TarError, TarReader } from '../../archives/index.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
-import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { LayerSource } from '../../images/sif/layers/source.ts';
+import { unlessAborted } from '../../foundation/work.ts';
+import type { LayerSource } from '../../images/sif/index.ts';
 import { ZstdFrames } from '../../images/sif/layers/zstd-frames.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
 import { splitDigest } from '../../oci/digest.ts';
+import type { Descriptor } from '../../oci/index.ts';
 import { type ByteSource, copiesOf, drain } from '../../storage/content/byte-source.ts';
-import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
+import { createFlowHash } from '../../storage/hashing/index.ts';
 import { type Libc, LibcSearch } from './libc-search.ts';
 
 /** An image to build on, for one platform. */

@@ -1,6 +1,5 @@
-import type { TarEntry } from '../../archives/tar-entry.ts';
-import type { TarVisitor } from '../../archives/tar-reader.ts';
-import { namedArchitectures } from '../../oci/architecture.ts';
+import type { TarEntry, TarVisitor } from '../../archives/index.ts';
+import { namedArchitectures } from '../../oci/index.ts';
 
 /** The C library of an image. */
 export type Libc =

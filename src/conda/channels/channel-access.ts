@@ -1,4 +1,4 @@
-import type { Answer } from '../../upstream/exchange/answer.ts';
+import type { Answer } from '../../upstream/index.ts';
 import type { NamedChannel } from './channel-lookup.ts';
 
 /** Fetches files of channels with the mirrors, credentials and rules of their configuration. */

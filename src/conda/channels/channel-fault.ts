@@ -1,6 +1,6 @@
 import { Fault, type FaultOptions } from '../../foundation/fault.ts';
-import { faultOfError } from '../../upstream/exchange/failure.ts';
-import { closedAddressIn } from '../../upstream/transport/address-guard.ts';
+import { faultOfError } from '../../upstream/index.ts';
+import { closedAddressIn } from '../../upstream/transport/index.ts';
 
 /** A file of a channel that could not be fetched. */
 export class ChannelFault extends Fault {

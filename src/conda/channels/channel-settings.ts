@@ -2,7 +2,7 @@ import {
   defaultRegistrySettings,
   type Registries,
   type RegistrySettings,
-} from '../../upstream/registry-settings.ts';
+} from '../../upstream/index.ts';
 
 /** The operator's settings for one channel. */
 export interface ChannelSettings {

@@ -1,7 +1,10 @@
-import type { Answer } from '../../upstream/exchange/answer.ts';
-import { nextHop, redirected } from '../../upstream/transport/redirect.ts';
-import { type RetryPolicy, withRetries } from '../../upstream/transport/retry.ts';
-import type { Hop, Transport } from '../../upstream/transport/transport.ts';
+import type { Answer, Hop, Transport } from '../../upstream/index.ts';
+import {
+  nextHop,
+  type RetryPolicy,
+  redirected,
+  withRetries,
+} from '../../upstream/transport/index.ts';
 import type { ChannelAccess, OpenOptions } from './channel-access.ts';
 import { plainBase, restBelow } from './channel-address.ts';
 import { ChannelFault, silenceFault, statusFault } from './channel-fault.ts';

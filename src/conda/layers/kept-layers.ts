@@ -1,11 +1,11 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
 import type {
+  CachedBlobStore,
   PackageLayerRow,
   PackageLayerStore,
-} from '../../storage/rows/images/package-layer-rows.ts';
+} from '../../storage/rows/index.ts';
 import type { LayerOrder, MadeLayer } from './making/layer-orders.ts';
 import type { LayerThreads } from './making/layer-threads.ts';
 

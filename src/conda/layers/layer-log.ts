@@ -1,4 +1,4 @@
-import type { PackageLayerRow } from '../../storage/rows/images/package-layer-rows.ts';
+import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { PackageLayer } from './making/package-maker.ts';
 import type { PackageProgress } from './making/package-progress.ts';

@@ -1,4 +1,4 @@
-import type { InjectedLayer } from '../../images/augment/image-change.ts';
+import type { InjectedLayer } from '../../images/augment/index.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { InstalledPackage } from '../installing/installed-package.ts';
 

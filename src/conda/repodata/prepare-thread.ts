@@ -1,4 +1,4 @@
-import { endThread, startThread } from '../../foundation/threads.ts';
+import { endThread, startThread } from '../../foundation/work.ts';
 import { makeRoom } from '../threads/idle-threads.ts';
 import { inRoom, threadNeeds } from '../threads/thread-room.ts';
 import type { PrepareAnswer, PrepareOrder } from './prepare-worker.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { access, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { syncDirectory } from '../../storage/directory/sync-directory.ts';
+import { syncDirectory } from '../../storage/directory/index.ts';
 
 /** Kept repository data of one subdirectory of a channel. */
 export interface RepodataEntry {

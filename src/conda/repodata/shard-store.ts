@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import { dirname, join } from 'node:path';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import { readAll } from '../../upstream/exchange/answer.ts';
+import { readAll } from '../../upstream/index.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { plainBase } from '../channels/channel-address.ts';
 import { ChannelFault } from '../channels/channel-fault.ts';

@@ -6,7 +6,7 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { copiesOf } from '../../storage/content/byte-source.ts';
-import type { Answer } from '../../upstream/exchange/answer.ts';
+import type { Answer } from '../../upstream/index.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { JsonRecords, type RecordReceiver } from '../repodata/shards/json-records.ts';
 

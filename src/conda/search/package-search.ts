@@ -1,10 +1,10 @@
 import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
-import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import { namedArchitectures } from '../../oci/architecture.ts';
+import { unlessAborted } from '../../foundation/work.ts';
+import { namedArchitectures } from '../../oci/index.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';

@@ -1,6 +1,6 @@
-import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
+import { unlessAborted } from '../../foundation/work.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { ChannelFault } from '../channels/channel-fault.ts';
 import type { CondaPackage } from '../conda-package.ts';

@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads';
-import { endThread, startThread } from '../../foundation/threads.ts';
+import { endThread, startThread } from '../../foundation/work.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type {
   ShardAnswer,

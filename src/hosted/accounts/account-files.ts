@@ -1,7 +1,7 @@
 import { type BigIntStats, readFileSync, statSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
-import type { Logger } from '../../foundation/telemetry.ts';
-import { whyUnreadable } from '../../foundation/unreadable.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import { whyUnreadable } from '../../foundation/text/index.ts';
 import { type AccountFile, mostFileBytes, parseAccountFile } from './account-file.ts';
 import type { Account, Accounts } from './accounts.ts';
 

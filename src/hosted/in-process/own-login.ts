@@ -1,4 +1,4 @@
-import type { CheckLogin } from '../../upstream/auth/login.ts';
+import type { CheckLogin } from '../../upstream/index.ts';
 import type { Keeper } from '../keeper.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { Fault } from '../../foundation/fault.ts';
 import { isDigest, splitDigest } from '../../oci/digest.ts';
 import { type ByteSource, copiesOf } from '../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { PushAccess, PushClient, PushedBlob } from '../../upstream/push-client.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import type { PushAccess, PushClient, PushedBlob } from '../../upstream/index.ts';
 import type { HostedBlobs } from '../blobs.ts';
 import type { Keeper } from '../keeper.ts';
 import type { HostedManifests } from '../manifests.ts';

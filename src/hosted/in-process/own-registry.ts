@@ -1,8 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import { type Digest, parseDigest } from '../../oci/digest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { Access } from '../../upstream/access.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import type { Access, RegistryClient } from '../../upstream/index.ts';
 import type { HostedBlobs } from '../blobs.ts';
 import type { Keeper } from '../keeper.ts';
 import type { HostedListings, Listing } from '../listings/listings.ts';

@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import type { HostedManifest, HostedStore } from '../../storage/rows/hosted/hosted-store.ts';
+import type { HostedManifest, HostedStore } from '../../storage/rows/index.ts';
 import type { Rights } from '../rights.ts';
 import { pageSize } from './page-size.ts';
 

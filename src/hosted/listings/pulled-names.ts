@@ -1,5 +1,5 @@
 import { type Digest, isDigest } from '../../oci/digest.ts';
-import type { PullStore, PullSubject } from '../../storage/rows/figures/pull-rows.ts';
+import type { PullStore, PullSubject } from '../../storage/rows/index.ts';
 
 /** Returns the subject of all pulls from a hosted repository. */
 export function repositorySubject(repository: string): PullSubject {

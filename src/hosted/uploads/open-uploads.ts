@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
 import type { Digest, DigestAlgorithm } from '../../oci/digest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { Ingest, KeptDraft } from '../../storage/content/ingest.ts';
-import type { UploadRow, UploadStore } from '../../storage/rows/hosted/upload-rows.ts';
+import type { ContentStore, Ingest, KeptDraft } from '../../storage/content/index.ts';
+import type { UploadRow, UploadStore } from '../../storage/rows/index.ts';
 import { createReservations, type Reservation } from './reservations.ts';
 import type { Upload, UploadBody } from './upload.ts';
 

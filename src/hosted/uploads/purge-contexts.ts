@@ -1,5 +1,4 @@
-import type { ContextRow, ContextStore } from '../../storage/rows/hosted/context-rows.ts';
-import { eachRow } from '../../storage/rows/small-steps.ts';
+import { type ContextRow, type ContextStore, eachRow } from '../../storage/rows/index.ts';
 import { contextPrefix } from './context-repository.ts';
 
 /**

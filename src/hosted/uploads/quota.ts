@@ -1,9 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type {
-  HostedLimit,
-  HostedLimits,
-  HostedSums,
-} from '../../storage/rows/hosted/hosted-store.ts';
+import type { HostedLimit, HostedLimits, HostedSums } from '../../storage/rows/index.ts';
 import { anonymousContexts, contextPrefix, isAnonymousContext } from './context-repository.ts';
 import type { Reserved } from './reservations.ts';
 

@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 import { type Digest, type DigestAlgorithm, splitDigest } from '../../oci/digest.ts';
-import type { Ingest } from '../../storage/content/ingest.ts';
+import type { Ingest } from '../../storage/content/index.ts';
 import type { HostedBlobs } from '../blobs.ts';
 import { createBatches } from './batches.ts';
 import { createOpenUploads, type OpenUpload, type OpenUploadsDeps } from './open-uploads.ts';

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
-import type { Claim } from '../../platform/identities.ts';
-import type { Caller } from '../../request/container-request.ts';
+import type { Claim } from '../../platform/index.ts';
+import type { Caller } from '../../request/index.ts';
 import { readRequest } from '../bodies/read-request.ts';
 import type { RequireAdministrator } from '../callers/basic-auth.ts';
 import { callerAddress, networkOf } from '../callers/client-address.ts';

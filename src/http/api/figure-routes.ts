@@ -1,7 +1,6 @@
 import { z } from 'zod';
-import { tallyKinds } from '../../foundation/telemetry/tally.ts';
-import { dayOf } from '../../foundation/telemetry/utc-day.ts';
-import { type DayCountStore, mostNames } from '../../storage/rows/figures/day-count-rows.ts';
+import { dayOf, tallyKinds } from '../../foundation/telemetry/counted.ts';
+import { type DayCountStore, mostNames } from '../../storage/rows/index.ts';
 import { ok } from '../route/declaration.ts';
 import { apiRoute } from './api-route.ts';
 

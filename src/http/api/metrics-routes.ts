@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { namedArchitectures } from '../../oci/architecture.ts';
-import { goArchitecture } from '../../oci/platform.ts';
-import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
+import { namedArchitectures } from '../../oci/index.ts';
+import { goArchitecture } from '../../oci/naming.ts';
+import type { Metric, UsageStore } from '../../storage/rows/index.ts';
 import { ok } from '../route/declaration.ts';
 import { mountedAlias } from './aliases.ts';
 import { apiRoute } from './api-route.ts';

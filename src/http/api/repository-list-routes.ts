@@ -5,9 +5,9 @@ import {
   recentDays,
   type ShownManifest,
   viewRepository,
-} from '../../hosted/listings/repository-view.ts';
-import { maxNameLength, repositoryPattern } from '../../oci/reference.ts';
-import type { RecentPulls } from '../../storage/rows/figures/pull-rows.ts';
+} from '../../hosted/index.ts';
+import { maxNameLength, repositoryPattern } from '../../oci/naming.ts';
+import type { RecentPulls } from '../../storage/rows/index.ts';
 import {
   type ListedRepositories,
   listRights,

@@ -2,7 +2,7 @@ import type { Registry } from 'prom-client';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
-import type { Readiness } from '../../server/upkeep/readiness.ts';
+import type { Readiness } from '../../server/upkeep/index.ts';
 import { isHandedOn } from '../callers/handed-on.ts';
 import { ok } from '../route/declaration.ts';
 import type { OpenApi } from '../route/describe-api.ts';

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
-import { registryHost } from '../../oci/registry-name.ts';
-import type { CheckLogin } from '../../upstream/auth/login.ts';
-import { faultOfError } from '../../upstream/exchange/failure.ts';
+import { registryHost } from '../../oci/naming.ts';
+import { type CheckLogin, faultOfError } from '../../upstream/index.ts';
 import type { LoginLimit } from '../limits/login-limit.ts';
 import { ok } from '../route/declaration.ts';
 import { apiRoute } from './api-route.ts';

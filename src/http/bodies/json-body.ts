@@ -3,11 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createGunzip } from 'node:zlib';
 import { Fault } from '../../foundation/fault.ts';
-import {
-  type JsonShape,
-  JsonShapeCheck,
-  JsonShapeError,
-} from '../../foundation/text/json-shape.ts';
+import { type JsonShape, JsonShapeCheck, JsonShapeError } from '../../foundation/text/index.ts';
 import { type BodyShare, bodyTermsOf } from './body-memory.ts';
 import { readBody } from './read-body.ts';
 

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { formatReference } from '../../oci/reference.ts';
-import type { ContainerRequest } from '../../request/container-request.ts';
-import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
+import { formatReference } from '../../oci/naming.ts';
+import type { ContainerRequest } from '../../request/index.ts';
+import type { AuditLog } from '../../storage/rows/index.ts';
 import type { Callers } from './callers.ts';
 import { callerAddress } from './client-address.ts';
 

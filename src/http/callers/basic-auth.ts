@@ -1,8 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../foundation/fault.ts';
-import type { AccountCheck } from '../../hosted/accounts/account-check.ts';
-import { type Account, type Accounts, rolesOf } from '../../hosted/accounts/accounts.ts';
-import type { AdministratorRole } from '../../hosted/accounts/administrator-roles.ts';
+import {
+  type Account,
+  type Accounts,
+  type AdministratorRole,
+  rolesOf,
+} from '../../hosted/accounts/index.ts';
+import type { AccountCheck } from '../../hosted/index.ts';
 import type { LoginLimit } from '../limits/login-limit.ts';
 import type { Callers } from './callers.ts';
 

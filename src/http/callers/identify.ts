@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
-import type { Claim, Identities, Identity } from '../../platform/identities.ts';
+import type { Claim, Identities, Identity } from '../../platform/index.ts';
 import { isFailedLogin, type LoginLimit } from '../limits/login-limit.ts';
 import { type CheckAccount, readBasic } from './basic-auth.ts';
 import type { Callers } from './callers.ts';

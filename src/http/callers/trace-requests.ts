@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa';
-import { withoutToken } from '../../foundation/telemetry.ts';
+import { withoutToken } from '../../foundation/telemetry/index.ts';
 import { traced, traceHeaders } from '../../tracing/traces.ts';
 import { routeOf } from '../errors/error-answers.ts';
 import type { RequestState } from '../request-state.ts';

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { endWith, rawAnswer } from '../../foundation/raw-answer.ts';
+import { endWith, rawAnswer } from '../../foundation/answers.ts';
 import type { Connections } from '../limits/connections.ts';
 
 const answers: Readonly<Record<string, readonly [number, string]>> = {

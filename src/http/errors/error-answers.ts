@@ -6,10 +6,10 @@ import {
 } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import type { Middleware } from 'koa';
+import { securityHeaders, securityHeadersOverTls } from '../../foundation/answers.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { securityHeaders, securityHeadersOverTls } from '../../foundation/security-headers.ts';
-import type { Tally } from '../../foundation/telemetry/tally.ts';
-import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry.ts';
+import type { Tally } from '../../foundation/telemetry/counted.ts';
+import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry/index.ts';
 import { inAliases } from '../api/aliases.ts';
 import { dropBody } from '../bodies/read-body.ts';
 import type { Callers } from '../callers/callers.ts';

@@ -1,5 +1,5 @@
 import { databaseLocked, Fault, isDatabaseBusy, isDiskFull } from '../../foundation/fault.ts';
-import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import { OciSyntaxError } from '../../oci/naming.ts';
 import { RelayError } from '../registry/blobs/relay.ts';
 
 /** Returns the fault that reports an error. An unexpected error becomes an internal fault, without its details. */

@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Identity } from '../../platform/identities.ts';
-import { requireScope } from '../../platform/token-rights.ts';
+import { requireScope } from '../../platform/built-in/index.ts';
+import type { Identity } from '../../platform/index.ts';
 import { type AccessRules, type Openness, pullsAreOff } from './access-rules.ts';
 
 type GatedCaller = Pick<Partial<Identity>, 'user' | 'rights'>;

@@ -1,4 +1,4 @@
-import type { Caller } from '../../request/container-request.ts';
+import type { Caller } from '../../request/index.ts';
 import { networkOf } from '../callers/client-address.ts';
 import type { Rate } from './limiter.ts';
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { endWith, rawAnswer } from '../../foundation/raw-answer.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
+import { endWith, rawAnswer } from '../../foundation/answers.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 import { networkOf } from '../callers/client-address.ts';
 
 export interface ConnectionLimits {

@@ -1,5 +1,5 @@
 import type { Fault } from '../../foundation/fault.ts';
-import type { Tally } from '../../foundation/telemetry/tally.ts';
+import type { Tally } from '../../foundation/telemetry/counted.ts';
 import type { Who } from '../callers/callers.ts';
 import { networkOf } from '../callers/client-address.ts';
 

@@ -1,11 +1,15 @@
 import type { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
-import type { AdministratorRole } from '../../hosted/accounts/administrator-roles.ts';
-import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
-import type { User } from '../../platform/built-in/users.ts';
-import { requireScope, type TokenRights, type TokenScope } from '../../platform/token-rights.ts';
-import type { AuditKind, AuditLog } from '../../storage/rows/people/audit-log.ts';
+import type { AdministratorRole } from '../../hosted/accounts/index.ts';
+import {
+  type BuiltInPlatform,
+  requireScope,
+  type TokenRights,
+  type TokenScope,
+  type User,
+} from '../../platform/built-in/index.ts';
+import type { AuditKind, AuditLog } from '../../storage/rows/index.ts';
 import { requireRole } from '../callers/basic-auth.ts';
 import type { Declaration, ParamSchemas, ParamsOf } from '../route/declaration.ts';
 import { parseBody, parseParams, parseQuery } from '../route/parse-input.ts';

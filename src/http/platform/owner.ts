@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { CredentialOwner } from '../../storage/rows/people/credential-rows.ts';
+import type { CredentialOwner } from '../../storage/rows/index.ts';
 import type { Actor, Backend } from './entry-point.ts';
 
 /**

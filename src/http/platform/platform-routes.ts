@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
-import type { DiskSpace } from '../../storage/directory/disk-space.ts';
+import type { DiskSpace } from '../../storage/directory/index.ts';
 import { readJsonBody } from '../bodies/json-body.ts';
 import { type RequireAdministrator, readBasic } from '../callers/basic-auth.ts';
 import type { Callers } from '../callers/callers.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { tokenScopes } from '../../platform/token-rights.ts';
-import { auditKinds } from '../../storage/rows/people/audit-log.ts';
+import { tokenScopes } from '../../platform/built-in/index.ts';
+import { auditKinds } from '../../storage/rows/index.ts';
 import { queryNumber } from '../route/declaration.ts';
 
 // Some clients send null for a member that is not set.

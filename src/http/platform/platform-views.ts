@@ -1,10 +1,11 @@
-import type { AccessToken } from '../../platform/built-in/access-tokens.ts';
-import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
-import type { KeptCredentials } from '../../platform/built-in/vault.ts';
-import type { Workspace } from '../../platform/built-in/workspaces.ts';
-import { tokenScopes } from '../../platform/token-rights.ts';
-import type { AuditEntry } from '../../storage/rows/people/audit-log.ts';
-import type { UserRow } from '../../storage/rows/people/user-rows.ts';
+import {
+  type AccessToken,
+  type BuiltInPlatform,
+  type KeptCredentials,
+  tokenScopes,
+  type Workspace,
+} from '../../platform/built-in/index.ts';
+import type { AuditEntry, UserRow } from '../../storage/rows/index.ts';
 
 /** Returns a user as answers show it. */
 export function userView({ id, email, createdAt }: UserRow) {

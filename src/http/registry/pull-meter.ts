@@ -1,7 +1,7 @@
-import { dayOf } from '../../foundation/telemetry/utc-day.ts';
-import type { PullCounter } from '../../pull/pull-counter.ts';
-import { type ContainerRequest, countedArchitecture } from '../../request/container-request.ts';
-import type { UsageStore } from '../../storage/rows/images/usage-rows.ts';
+import { dayOf } from '../../foundation/telemetry/counted.ts';
+import type { PullCounter } from '../../pull/index.ts';
+import { type ContainerRequest, countedArchitecture } from '../../request/index.ts';
+import type { UsageStore } from '../../storage/rows/index.ts';
 import { type CallerRates, rateFor } from '../limits/caller-rates.ts';
 import { type Limiter, limitHeaders } from '../limits/limiter.ts';
 

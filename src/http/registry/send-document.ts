@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Document } from '../../oci/document.ts';
-import { manifestType } from '../../oci/manifest.ts';
+import { type Document, manifestType } from '../../oci/index.ts';
 import { isManifestLikeType, mediaTypes } from '../../oci/media-type.ts';
 import { contentHeaders, isUnmodified, sendUnmodified } from './registry-headers.ts';
 

@@ -1,19 +1,21 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
-import type { NoteBlob } from '../../foundation/telemetry/blob-metrics.ts';
+import type { NoteBlob } from '../../foundation/telemetry/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { RangeOf } from '../../pull/blobs/found-blob.ts';
-import type { BlobFinder } from '../../pull/blobs/pulled-blob.ts';
-import type { ImageFinder } from '../../pull/image-finder.ts';
-import { type PullPath, parsePullPath } from '../../pull/pull-path.ts';
-import type { PulledImage } from '../../pull/pulled-image.ts';
-import { listingOf } from '../../pull/pulled-listing.ts';
-import type { ManifestFinder } from '../../pull/pulled-manifest.ts';
-import type { ContainerRequest } from '../../request/container-request.ts';
-import type { ContainerToken } from '../../request/tokens/container-token.ts';
-import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
+import {
+  type BlobFinder,
+  type ImageFinder,
+  listingOf,
+  type ManifestFinder,
+  type PulledImage,
+  type PullPath,
+  parsePullPath,
+  type RangeOf,
+} from '../../pull/index.ts';
+import type { ContainerRequest } from '../../request/index.ts';
+import type { ContainerToken, TokenRegistry } from '../../request/tokens/index.ts';
+import type { RegistryClient } from '../../upstream/index.ts';
 import type { NotePull } from '../callers/audit-notes.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { looksAgain, takesOrders } from '../callers/handed-on.ts';

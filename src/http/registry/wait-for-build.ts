@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { StillBuilding } from '../../pull/built.ts';
+import { StillBuilding } from '../../pull/index.ts';
 import { apiVersionHeader } from './registry-headers.ts';
 
 // Go's clients follow ten redirects.

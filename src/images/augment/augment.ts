@@ -1,10 +1,16 @@
-import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { type Document, documentOf } from '../../oci/document.ts';
-import { parseLossless, writeJson } from '../../oci/json.ts';
-import { isImage, manifestType, parseManifest } from '../../oci/manifest.ts';
-import { mayBeImage } from '../../oci/manifest-parts.ts';
-import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import {
+  type Descriptor,
+  type Document,
+  documentOf,
+  isImage,
+  manifestType,
+  mayBeImage,
+  parseLossless,
+  parseManifest,
+  writeJson,
+} from '../../oci/index.ts';
+import { OciSyntaxError } from '../../oci/naming.ts';
 import { changesIn, type ImageChange, isUnchanged } from './image-change.ts';
 import { changeImage } from './image-manifest.ts';
 import { staysForWindows } from './windows-images.ts';

@@ -5,9 +5,8 @@ import {
   parseJson,
   parseLossless,
   writeJson,
-} from '../../oci/json.ts';
-import { goArchitecture } from '../../oci/platform.ts';
-import { OciSyntaxError } from '../../oci/syntax-error.ts';
+} from '../../oci/index.ts';
+import { goArchitecture, OciSyntaxError } from '../../oci/naming.ts';
 import {
   type ConfigTable,
   type ContainerConfig,

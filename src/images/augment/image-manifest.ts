@@ -1,6 +1,13 @@
-import { type Document, documentOf } from '../../oci/document.ts';
-import { asObject, parseLossless, writeJson } from '../../oci/json.ts';
-import { familyOf, type ImageManifest, manifestType } from '../../oci/manifest.ts';
+import {
+  asObject,
+  type Document,
+  documentOf,
+  familyOf,
+  type ImageManifest,
+  manifestType,
+  parseLossless,
+  writeJson,
+} from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { type ImageChange, isUnchanged } from './image-change.ts';
 import { architectureOf, changeConfig } from './image-config.ts';

@@ -1,6 +1,4 @@
-import type { Descriptor } from '../../oci/descriptor.ts';
-import type { Document } from '../../oci/document.ts';
-import { parseManifest } from '../../oci/manifest.ts';
+import { type Descriptor, type Document, parseManifest } from '../../oci/index.ts';
 import { type ImageChange, layersIn } from './image-change.ts';
 
 /**

@@ -1,5 +1,4 @@
-import type { Document } from '../../oci/document.ts';
-import { asObject, type JsonObject } from '../../oci/json.ts';
+import { asObject, type Document, type JsonObject } from '../../oci/index.ts';
 
 /**
  * Returns the descriptor, pointed to a changed document. Members keep their order. Updates `data`, which contains

@@ -1,22 +1,20 @@
 import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { Document } from '../../oci/document.ts';
-import { type ImageIndex, parseManifest } from '../../oci/manifest.ts';
+import { type Descriptor, type Document, type ImageIndex, parseManifest } from '../../oci/index.ts';
 import { isSchema1Type } from '../../oci/media-type.ts';
 import {
   formatPlatform,
+  formatReference,
   isNestedIndex,
   listPlatforms,
   matchesPlatform,
   type Platform,
+  type Reference,
   selectPlatform,
-} from '../../oci/platform.ts';
-import { formatReference, type Reference } from '../../oci/reference.ts';
-import type { Access } from '../../upstream/access.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
-import { architectureOf } from '../augment/image-config.ts';
+} from '../../oci/naming.ts';
+import type { Access, RegistryClient } from '../../upstream/index.ts';
+import { architectureOf } from '../augment/index.ts';
 import { imageConfig } from '../collect.ts';
 import type { Documents } from '../documents.ts';
 

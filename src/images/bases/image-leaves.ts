@@ -1,15 +1,20 @@
 import { Fault } from '../../foundation/fault.ts';
-import { namesOf } from '../../oci/architecture.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
-import type { Document } from '../../oci/document.ts';
-import { asObject, parseJson } from '../../oci/json.ts';
-import { type ImageManifest, type Manifest, parseManifest } from '../../oci/manifest.ts';
-import { mayBeImage } from '../../oci/manifest-parts.ts';
-import { goArchitecture, isAttestation, type Platform } from '../../oci/platform.ts';
-import type { Access } from '../../upstream/access.ts';
+import {
+  asObject,
+  type Descriptor,
+  type Document,
+  type ImageManifest,
+  type Manifest,
+  mayBeImage,
+  namesOf,
+  parseJson,
+  parseManifest,
+} from '../../oci/index.ts';
+import { goArchitecture, isAttestation, type Platform } from '../../oci/naming.ts';
+import type { Access } from '../../upstream/index.ts';
 import { imageConfig } from '../collect.ts';
 import type { Documents } from '../documents.ts';
-import { sifLayerType } from '../sif/format/oras.ts';
+import { sifLayerType } from '../sif/index.ts';
 
 /** An image that a builder may choose in an index, or the image itself. */
 export interface ImageLeaf {

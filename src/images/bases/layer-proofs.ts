@@ -1,13 +1,12 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
 import type { Digest } from '../../oci/digest.ts';
+import type { Descriptor } from '../../oci/index.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
-import type { VerifiedLayerStore } from '../../storage/rows/images/verified-layer-rows.ts';
-import type { Access } from '../../upstream/access.ts';
-import { credentialKey } from '../../upstream/auth/credentials.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { VerifiedLayerStore } from '../../storage/rows/index.ts';
+import { credentialKey } from '../../upstream/auth/index.ts';
+import type { Access, RegistryClient } from '../../upstream/index.ts';
 import { unpackedDigest } from './unpacked-digest.ts';
 
 /** A layer of an image in a repository. */

@@ -1,13 +1,12 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { Fault } from '../../foundation/fault.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
+import type { Descriptor } from '../../oci/index.ts';
 import { bareMediaType } from '../../oci/media-type.ts';
 import { type ByteSource, copiesOf } from '../../storage/content/byte-source.ts';
-import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
-import type { FlowHash } from '../../storage/hashing/flow-hash.ts';
-import { type Compression, compressionIn, isDamage } from '../sif/layers/unpack.ts';
+import { createFlowHash, type FlowHash } from '../../storage/hashing/index.ts';
+import { type Compression, compressionIn, isDamage } from '../sif/layers/index.ts';
 import { ZstdFrames } from '../sif/layers/zstd-frames.ts';
 
 const pieceBytes = 128 * 1024;

@@ -1,11 +1,17 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
 import { type Digest, isDigest } from '../../oci/digest.ts';
-import { type Document, documentOf } from '../../oci/document.ts';
-import { asObject, parseJson, writeJson } from '../../oci/json.ts';
-import { manifestType, parseManifest } from '../../oci/manifest.ts';
+import {
+  asObject,
+  type Descriptor,
+  type Document,
+  documentOf,
+  manifestType,
+  parseJson,
+  parseManifest,
+  writeJson,
+} from '../../oci/index.ts';
 import { bareMediaType, isElsewhere, isLayerType } from '../../oci/media-type.ts';
-import { formatPlatform, listPlatforms, type Platform } from '../../oci/platform.ts';
+import { formatPlatform, listPlatforms, type Platform } from '../../oci/naming.ts';
 import { type ImageLeaf, imageLeaves, type LeafSource } from './image-leaves.ts';
 import type { LayerProofs } from './layer-proofs.ts';
 

@@ -5,7 +5,7 @@ import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
+import type { Descriptor } from '../../oci/index.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import { type ImageWaste, imageWasteSchema } from './comparing/image-waste.ts';
 import type { ListingFiles } from './listing-files.ts';

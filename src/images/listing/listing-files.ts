@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { DiskSpace } from '../../storage/directory/disk-space.ts';
+import type { DiskSpace } from '../../storage/directory/index.ts';
 
 /** Files of listings, by name, in their own directory. They can be made again at any time. */
 export interface ListingFiles {

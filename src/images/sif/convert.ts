@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { bytesOf } from '../../archives/tar-entry.ts';
-import type { Architecture } from '../../oci/architecture.ts';
+import { bytesOf } from '../../archives/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { asObject, type JsonObject, memberName } from '../../oci/json.ts';
+import { type Architecture, asObject, type JsonObject, memberName } from '../../oci/index.ts';
 import { drain } from '../../storage/content/byte-source.ts';
-import { fileSource } from '../../storage/content/file-source.ts';
-import { type SpacePromise, unlimitedSpace } from '../../storage/directory/disk-space.ts';
+import { fileSource } from '../../storage/content/index.ts';
+import { type SpacePromise, unlimitedSpace } from '../../storage/directory/index.ts';
 import type { DefinitionRuntime } from './definition/definition-runtime.ts';
 import { type SifContents, sifHead, signedObjects, squashfsOffset } from './format/sif-file.ts';
 import { gatherLayers } from './layers/gather.ts';

@@ -1,4 +1,4 @@
-import type { SpacePromise } from '../../storage/directory/disk-space.ts';
+import type { SpacePromise } from '../../storage/directory/index.ts';
 import { type ConvertLimits, imageTooLarge } from './limits.ts';
 
 /** Tracks the disk space that one conversion uses. */

@@ -1,16 +1,16 @@
 import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
-import { dayMs } from '../../foundation/telemetry/utc-day.ts';
-import type { Accounts } from '../../hosted/accounts/accounts.ts';
-import { isAccepted, type ValidateDeps } from '../../http/api/validate-credentials.ts';
-import type { NoteDeed } from '../../http/callers/audit-notes.ts';
-import { readBasic } from '../../http/callers/basic-auth.ts';
-import { describeCredentials, describeToken } from '../../http/platform/platform-views.ts';
-import { pathNumber } from '../../http/route/declaration.ts';
-import type { BuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
-import { unknownCredentials } from '../../platform/built-in/vault.ts';
-import { hasScope } from '../../platform/token-rights.ts';
-import type { CredentialOwner } from '../../storage/rows/people/credential-rows.ts';
+import { dayMs } from '../../foundation/telemetry/counted.ts';
+import type { Accounts } from '../../hosted/accounts/index.ts';
+import { isAccepted, type ValidateDeps } from '../../http/api/index.ts';
+import { describeCredentials, describeToken, type NoteDeed, readBasic } from '../../http/index.ts';
+import { pathNumber } from '../../http/route/index.ts';
+import {
+  type BuiltInPlatform,
+  hasScope,
+  unknownCredentials,
+} from '../../platform/built-in/index.ts';
+import type { CredentialOwner } from '../../storage/rows/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type PageAnswer, pageRoute, type Viewer } from '../frame/page-route.ts';
 import { type AccountView, accountPage } from './account-template.ts';

@@ -1,14 +1,14 @@
-import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
-import { type Account, rolesOf } from '../../hosted/accounts/accounts.ts';
-import type { KeptCredentials } from '../../platform/built-in/vault.ts';
-import type { Workspace } from '../../platform/built-in/workspaces.ts';
+import { dayMs, dayOf } from '../../foundation/telemetry/counted.ts';
+import { type Account, rolesOf } from '../../hosted/accounts/index.ts';
 import {
   hasScope,
+  type KeptCredentials,
   type TokenRights,
   type TokenScope,
   tokenScopes,
-} from '../../platform/token-rights.ts';
-import type { Listed } from '../../storage/rows/people/page.ts';
+  type Workspace,
+} from '../../platform/built-in/index.ts';
+import type { Listed } from '../../storage/rows/index.ts';
 import { dayElement, timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';

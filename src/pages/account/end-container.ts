@@ -1,4 +1,4 @@
-import { type EndRequestDeps, endRequest } from '../../http/api/container/end-request.ts';
+import { type EndRequestDeps, endRequest } from '../../http/api/index.ts';
 import { pageRoute } from '../frame/page-route.ts';
 
 /** The form that ends a container request, with the right that the API requires. */

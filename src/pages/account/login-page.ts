@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
-import { faultHeaders } from '../../http/errors/fault-of.ts';
+import { faultHeaders } from '../../http/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';

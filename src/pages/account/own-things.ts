@@ -1,11 +1,15 @@
 import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
-import { readBearer } from '../../http/callers/identify.ts';
-import type { AccessToken } from '../../platform/built-in/access-tokens.ts';
-import type { BuiltInPlatform, TokenHolder } from '../../platform/built-in/built-in-platform.ts';
-import type { KeptCredentials } from '../../platform/built-in/vault.ts';
-import type { Workspace } from '../../platform/built-in/workspaces.ts';
-import { requireScope, type TokenRights } from '../../platform/token-rights.ts';
+import { readBearer } from '../../http/index.ts';
+import {
+  type AccessToken,
+  type BuiltInPlatform,
+  type KeptCredentials,
+  requireScope,
+  type TokenHolder,
+  type TokenRights,
+  type Workspace,
+} from '../../platform/built-in/index.ts';
 
 /** What the built-in platform keeps for one of its users. */
 export interface OwnThings {

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
-import type { SessionLimits, SessionStore } from '../../storage/rows/people/session-rows.ts';
+import type { SessionLimits, SessionStore } from '../../storage/rows/index.ts';
 
 /** What a browser would send with each request if it knew only the API. */
 export interface BrowserLogin {

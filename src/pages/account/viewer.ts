@@ -1,7 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
-import { type ApiBasis, callerOf } from '../../http/api/api-route.ts';
-import { readBasic } from '../../http/callers/basic-auth.ts';
-import type { Callers } from '../../http/callers/callers.ts';
+import { type ApiBasis, callerOf } from '../../http/api/index.ts';
+import { type Callers, readBasic } from '../../http/index.ts';
 import type { Viewer, ViewerOf } from '../frame/page-route.ts';
 import type { SessionCookie } from './session-cookie.ts';
 import type { Sessions } from './sessions.ts';

@@ -1,10 +1,9 @@
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
-import { pathNumber } from '../../http/route/declaration.ts';
-import type { Workspace } from '../../platform/built-in/workspaces.ts';
-import type { Listed } from '../../storage/rows/people/page.ts';
-import type { UserRow } from '../../storage/rows/people/user-rows.ts';
+import { pathNumber } from '../../http/route/index.ts';
+import type { Workspace } from '../../platform/built-in/index.ts';
+import type { Listed, UserRow } from '../../storage/rows/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { countText } from '../frame/formats.ts';
 import { html } from '../frame/html.ts';

@@ -1,21 +1,24 @@
 import type { ParameterizedContext } from 'koa';
-import { orderedChannels, readChannel } from '../../builds/recipe/conda/conda-channel.ts';
-import type { PackageSearch } from '../../conda/search/package-search.ts';
+import { orderedChannels, readChannel } from '../../builds/plan/index.ts';
+import type { PackageSearch } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { ApiBasis } from '../../http/api/api-route.ts';
-import { type AcceptRequestDeps, acceptRequest } from '../../http/api/container/accept-request.ts';
-import { containerRequestSchema } from '../../http/api/container/container-schema.ts';
-import { clientSignal } from '../../http/callers/client-signal.ts';
-import { faultOf } from '../../http/errors/fault-of.ts';
-import { rateFor } from '../../http/limits/caller-rates.ts';
-import { limited } from '../../http/limits/limited.ts';
-import type { Limiter } from '../../http/limits/limiter.ts';
-import type { RequestState } from '../../http/request-state.ts';
-import { parseBody } from '../../http/route/parse-input.ts';
-import type { Accepted } from '../../request/accept.ts';
-import type { Caller } from '../../request/container-request.ts';
-import type { DryRun } from '../../request/dry-run.ts';
-import { isToBeMade, type Submission } from '../../request/submission.ts';
+import { type AcceptRequestDeps, type ApiBasis, acceptRequest } from '../../http/api/index.ts';
+import {
+  clientSignal,
+  faultOf,
+  type Limiter,
+  limited,
+  type RequestState,
+  rateFor,
+} from '../../http/index.ts';
+import { containerRequestSchema, parseBody } from '../../http/route/index.ts';
+import {
+  type Accepted,
+  type Caller,
+  type DryRun,
+  isToBeMade,
+  type Submission,
+} from '../../request/index.ts';
 import { type AskForm, channelsIn, isEmptyForm } from './ask-form.ts';
 import { type FormProblem, problemOf } from './form-problem.ts';
 import type { Found } from './package-template.ts';

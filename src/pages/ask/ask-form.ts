@@ -1,4 +1,4 @@
-import { supportedPlatforms } from '../../oci/architecture.ts';
+import { supportedPlatforms } from '../../oci/index.ts';
 /** The ways to ask for a container. */
 export const ways = ['packages', 'image', 'dockerfile'] as const;
 export type Way = (typeof ways)[number];

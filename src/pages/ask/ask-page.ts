@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { queryOf } from '../../http/request-target.ts';
+import { queryOf } from '../../http/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type PageAnswer, pageRoute } from '../frame/page-route.ts';
 import {

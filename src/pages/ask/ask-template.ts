@@ -1,4 +1,4 @@
-import { supportedPlatforms } from '../../oci/architecture.ts';
+import { supportedPlatforms } from '../../oci/index.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { type AskForm, addressOf, isEmptyForm, type Way, ways } from './ask-form.ts';

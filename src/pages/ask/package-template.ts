@@ -1,10 +1,10 @@
-import { mostCounted } from '../../conda/search/name-search.ts';
-import type {
-  SearchFailures,
-  SearchResult,
-  VersionsResult,
-} from '../../conda/search/package-search.ts';
-import { namedArchitectures } from '../../oci/architecture.ts';
+import {
+  mostCounted,
+  type SearchFailures,
+  type SearchResult,
+  type VersionsResult,
+} from '../../conda/index.ts';
+import { namedArchitectures } from '../../oci/index.ts';
 import { byteText, countText } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import { shownText } from '../frame/shown-text.ts';

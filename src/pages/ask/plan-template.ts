@@ -1,4 +1,4 @@
-import type { Forecast } from '../../request/dry-run.ts';
+import type { Forecast } from '../../request/index.ts';
 import { byteText, countText, shortDigest } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { FormProblem } from './form-problem.ts';

@@ -1,11 +1,13 @@
-import type { Builds } from '../../builds/builds.ts';
-import type { BuildLogs } from '../../builds/logs/build-logs.ts';
-import type { PlatformLayers } from '../../builds/logs/build-step.ts';
-import type { LogLines } from '../../builds/logs/log-lines.ts';
+import {
+  type BuildLogs,
+  type Builds,
+  type LogLines,
+  lastLinesFollow,
+  type PlatformLayers,
+} from '../../builds/index.ts';
 import { type BuildPlan, pullName } from '../../builds/plan/build-plan.ts';
-import { lastLinesFollow } from '../../builds/solve/failures/build-fault.ts';
-import type { DocumentName } from '../../conda/bills/document-form.ts';
-import type { BuildRow } from '../../storage/rows/images/build-rows.ts';
+import type { DocumentName } from '../../conda/index.ts';
+import type { BuildRow } from '../../storage/rows/index.ts';
 import { type UsedImage, type UsedImageDeps, usedImage } from '../ask/use-commands.ts';
 import { type ShownRecipe, shownRecipe } from './recipe/shown-recipe.ts';
 import { loggedSteps, recordedSteps, type ShownStep } from './shown-step.ts';

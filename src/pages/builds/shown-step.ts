@@ -1,5 +1,4 @@
-import type { BuildStep, StepState } from '../../builds/logs/build-step.ts';
-import type { LoggedStep } from '../../builds/logs/log-lines.ts';
+import type { BuildStep, LoggedStep, StepState } from '../../builds/index.ts';
 
 /** A step as pages show it. */
 export interface ShownStep {

@@ -1,5 +1,5 @@
-import { envName } from '../../images/augment/env.ts';
-import { asObject, type JsonObject, memberName } from '../../oci/json.ts';
+import { envName } from '../../images/augment/index.ts';
+import { asObject, type JsonObject, memberName } from '../../oci/index.ts';
 
 /** A line of the configuration of an image, before and after a change. */
 export interface ConfigRow {

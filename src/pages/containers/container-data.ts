@@ -1,17 +1,21 @@
-import type { Builds } from '../../builds/builds.ts';
+import type { Builds } from '../../builds/index.ts';
 import { type BuildPlan, isNative } from '../../builds/plan/build-plan.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { layersIn } from '../../images/augment/image-change.ts';
-import { supportedPlatforms } from '../../oci/architecture.ts';
+import { layersIn } from '../../images/augment/index.ts';
+import { supportedPlatforms } from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import { formatReference, parseReference } from '../../oci/reference.ts';
-import { mayPullServed } from '../../platform/token-rights.ts';
-import { orasScheme } from '../../request/asked-image.ts';
-import type { ContainerRequest, ManifestName } from '../../request/container-request.ts';
-import type { InspectedImage, OpenRequest } from '../../request/inspect/inspect-served.ts';
-import type { TokenRegistry } from '../../request/tokens/token-registry.ts';
-import type { PullStore } from '../../storage/rows/figures/pull-rows.ts';
+import { formatReference, parseReference } from '../../oci/naming.ts';
+import { mayPullServed } from '../../platform/built-in/index.ts';
+import {
+  type ContainerRequest,
+  type InspectedImage,
+  type ManifestName,
+  type OpenRequest,
+  orasScheme,
+} from '../../request/index.ts';
+import type { TokenRegistry } from '../../request/tokens/index.ts';
+import type { PullStore } from '../../storage/rows/index.ts';
 import { type UsedImage, usedImage } from '../ask/use-commands.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from '../builds/build-view.ts';
 import type { Viewer } from '../frame/page-route.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { isOwner } from '../../http/api/container/end-request.ts';
-import { hasScope } from '../../platform/token-rights.ts';
+import { isOwner } from '../../http/api/index.ts';
+import { hasScope } from '../../platform/built-in/index.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type ContainerPageDeps, containerData } from './container-data.ts';
 import { containerPage } from './container-template.ts';

@@ -1,6 +1,6 @@
-import { containerSubject } from '../../pull/pull-subject.ts';
-import type { ContainerToken } from '../../request/tokens/container-token.ts';
-import type { PullStore } from '../../storage/rows/figures/pull-rows.ts';
+import { containerSubject } from '../../pull/index.ts';
+import type { ContainerToken } from '../../request/tokens/index.ts';
+import type { PullStore } from '../../storage/rows/index.ts';
 import { countText, timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import { dayChart } from '../usage/charts/day-chart.ts';

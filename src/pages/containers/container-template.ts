@@ -1,7 +1,6 @@
 import { type BuildPlan, recipeIn } from '../../builds/plan/build-plan.ts';
-import { changesIn, type ImageChange } from '../../images/augment/image-change.ts';
-import type { ContainerRequest } from '../../request/container-request.ts';
-import { layerName } from '../../request/inspect/layer-names.ts';
+import { changesIn, type ImageChange } from '../../images/augment/index.ts';
+import { type ContainerRequest, layerName } from '../../request/index.ts';
 import { shortName, useCommands } from '../ask/use-commands.ts';
 import { statePart as buildStatePart, failureBox } from '../builds/build-state.ts';
 import { failureOf } from '../builds/build-view.ts';

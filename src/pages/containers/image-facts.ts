@@ -1,10 +1,15 @@
-import { imageConfig } from '../../images/collect.ts';
+import { imageConfig } from '../../images/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { Document } from '../../oci/document.ts';
-import { asObject, type JsonObject, memberName, parseLossless } from '../../oci/json.ts';
-import { parseManifest } from '../../oci/manifest.ts';
-import { isAttestation } from '../../oci/platform.ts';
-import type { InspectedImage } from '../../request/inspect/inspect-served.ts';
+import {
+  asObject,
+  type Document,
+  type JsonObject,
+  memberName,
+  parseLossless,
+  parseManifest,
+} from '../../oci/index.ts';
+import { isAttestation } from '../../oci/naming.ts';
+import type { InspectedImage } from '../../request/index.ts';
 
 /** A layer of an image, with the line of the history that belongs to it. */
 export interface LayerFacts {

@@ -1,4 +1,4 @@
-import type { OpenApi } from '../../http/route/describe-api.ts';
+import type { OpenApi } from '../../http/route/index.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import type { DocsAssets } from './docs-assets.ts';

@@ -1,7 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
 import { describePlatformApi } from '../../http/platform/platform-api.ts';
-import type { OpenApi } from '../../http/route/describe-api.ts';
+import type { OpenApi } from '../../http/route/index.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type DocsAssets, readDocsAssets } from './docs-assets.ts';
 import { docsAssetsPath, docsPage } from './docs-page.ts';

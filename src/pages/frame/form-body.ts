@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../foundation/fault.ts';
-import { readBody } from '../../http/bodies/read-body.ts';
+import { readBody } from '../../http/index.ts';
 
 const [ampersand, percent] = [38, 37];
 const formType = /^application\/x-www-form-urlencoded\s*(?:;|$)/i;

@@ -1,14 +1,15 @@
 import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
-import type { AdministratorRole } from '../../hosted/accounts/administrator-roles.ts';
-import type { ApiBasis } from '../../http/api/api-route.ts';
-import { rateFor } from '../../http/limits/caller-rates.ts';
-import { limited } from '../../http/limits/limited.ts';
-import type { RequestState } from '../../http/request-state.ts';
-import { queryOf } from '../../http/request-target.ts';
-import type { ParamSchemas, ParamsOf } from '../../http/route/declaration.ts';
-import { parseParams, parseQuery } from '../../http/route/parse-input.ts';
-import type { Caller } from '../../request/container-request.ts';
+import type { AdministratorRole } from '../../hosted/accounts/index.ts';
+import type { ApiBasis } from '../../http/api/index.ts';
+import { limited, queryOf, type RequestState, rateFor } from '../../http/index.ts';
+import {
+  type ParamSchemas,
+  type ParamsOf,
+  parseParams,
+  parseQuery,
+} from '../../http/route/index.ts';
+import type { Caller } from '../../request/index.ts';
 import type { Html } from './html.ts';
 import type { Page } from './page-layout.ts';
 

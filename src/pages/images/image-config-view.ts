@@ -1,4 +1,4 @@
-import { asObject, type JsonObject } from '../../oci/json.ts';
+import { asObject, type JsonObject } from '../../oci/index.ts';
 
 /** The configuration of an image, as far as it was set. */
 export interface ConfigView {

@@ -1,13 +1,10 @@
 import { unlessMissing } from '../../foundation/fault.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
 import { type Digest, referrersTag } from '../../oci/digest.ts';
-import { documentOf } from '../../oci/document.ts';
-import { parseManifest } from '../../oci/manifest.ts';
+import { type Descriptor, documentOf, parseManifest } from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import { isAttestation } from '../../oci/platform.ts';
-import type { ChosenImage } from '../../request/inspect/choose-image.ts';
-import type { Access } from '../../upstream/access.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
+import { isAttestation } from '../../oci/naming.ts';
+import type { ChosenImage } from '../../request/index.ts';
+import type { Access, RegistryClient } from '../../upstream/index.ts';
 
 /** Something that refers to an image: a signature, a bill of materials, provenance. */
 export interface ReferrerView {

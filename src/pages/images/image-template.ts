@@ -1,4 +1,4 @@
-import { layerName } from '../../request/inspect/layer-names.ts';
+import { layerName } from '../../request/index.ts';
 import { byteText, countText, shortDigest, timeElement } from '../frame/formats.ts';
 import { type Html, html, safeAddress } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';

@@ -1,9 +1,8 @@
-import { imageConfig } from '../../images/collect.ts';
+import { imageConfig } from '../../images/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { parseJson } from '../../oci/json.ts';
-import { manifestType } from '../../oci/manifest.ts';
+import { manifestType, parseJson } from '../../oci/index.ts';
 import { bareMediaType } from '../../oci/media-type.ts';
-import type { ChosenImage, OfferedPlatform } from '../../request/inspect/choose-image.ts';
+import type { ChosenImage, OfferedPlatform } from '../../request/index.ts';
 import {
   type ConfigView,
   configView,

@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import type { Identities } from '../../platform/identities.ts';
-import { chooseImage } from '../../request/inspect/choose-image.ts';
-import type { OpenInspected } from '../../request/inspect/open-inspected.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { Identities } from '../../platform/index.ts';
+import { chooseImage, type OpenInspected } from '../../request/index.ts';
+import type { RegistryClient } from '../../upstream/index.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { findReferrers } from './image-referrers.ts';
 import { askForImage, imagePage, inspectPath } from './image-template.ts';

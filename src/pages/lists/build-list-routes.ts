@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { requesterOf } from '../../http/api/builds/cancel-build.ts';
-import type { RequireAdministrator } from '../../http/callers/basic-auth.ts';
-import { requireScope } from '../../platform/token-rights.ts';
+import { requesterOf } from '../../http/api/index.ts';
+import type { RequireAdministrator } from '../../http/index.ts';
+import { requireScope } from '../../platform/built-in/index.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type BuildListSources, buildStates, listBuilds, listedKinds } from './build-list.ts';
 import { buildListPage, buildTable, noBuildsPage } from './build-list-page.ts';

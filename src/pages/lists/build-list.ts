@@ -1,8 +1,6 @@
-import type { Requester } from '../../builds/asker.ts';
-import type { Builds } from '../../builds/builds.ts';
-import type { BuildLogs } from '../../builds/logs/build-logs.ts';
+import type { BuildLogs, Builds, Requester } from '../../builds/index.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import type { BuildListStore, ListedBuild } from '../../storage/rows/images/build-list-rows.ts';
+import type { BuildListStore, ListedBuild } from '../../storage/rows/index.ts';
 
 export const buildStates = ['queued', 'running', 'succeeded', 'failed'] as const;
 export type BuildState = (typeof buildStates)[number];

@@ -1,9 +1,5 @@
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import {
-  type RepositorySources,
-  type ShownManifest,
-  viewManifest,
-} from '../../hosted/listings/repository-view.ts';
+import { type RepositorySources, type ShownManifest, viewManifest } from '../../hosted/index.ts';
 import { isDigest } from '../../oci/digest.ts';
 
 /** What a deletion would do. */

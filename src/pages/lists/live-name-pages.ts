@@ -7,8 +7,8 @@ import {
   nameImage,
   namePlace,
   placeText,
-} from '../../http/api/container/live-name-routes.ts';
-import type { LiveName, NameList } from '../../request/tokens/live-names.ts';
+} from '../../http/api/index.ts';
+import type { LiveName, NameList } from '../../request/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { shortDigest, timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';

@@ -7,8 +7,8 @@ import {
   type ShownTag,
   type UntaggedImage,
   type UntaggedPage,
-} from '../../hosted/listings/repository-view.ts';
-import type { RecentPulls } from '../../storage/rows/figures/pull-rows.ts';
+} from '../../hosted/index.ts';
+import type { RecentPulls } from '../../storage/rows/index.ts';
 import { byteText, countText, shortDigest, timeElement, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';

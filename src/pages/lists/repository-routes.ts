@@ -1,19 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
-import {
-  listRepositories,
-  listUntagged,
-  viewRepository,
-} from '../../hosted/listings/repository-view.ts';
-import type { NoteDeed } from '../../http/callers/audit-notes.ts';
+import { listRepositories, listUntagged, viewRepository } from '../../hosted/index.ts';
+import type { NoteDeed } from '../../http/index.ts';
 import {
   type ListedRepositories,
   listRights,
   mayNotDelete,
   pullRights,
-} from '../../http/registry/hosted/list-rights.ts';
+} from '../../http/registry/index.ts';
 import { isDigest } from '../../oci/digest.ts';
-import { isRepository, isTag } from '../../oci/reference.ts';
+import { isRepository, isTag } from '../../oci/naming.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { viewDeletion } from './deletion.ts';
 import { optional } from './optional-field.ts';

@@ -1,6 +1,6 @@
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import type { TallyKind } from '../../foundation/telemetry/tally.ts';
-import type { DayCountStore } from '../../storage/rows/figures/day-count-rows.ts';
+import type { TallyKind } from '../../foundation/telemetry/counted.ts';
+import type { DayCountStore } from '../../storage/rows/index.ts';
 import type { Series } from './charts/stacked-chart.ts';
 import { type DayRange, daysOf } from './usage-data.ts';
 

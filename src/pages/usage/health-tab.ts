@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { RemoteKind, RemoteState } from '../../foundation/telemetry/remote-health.ts';
+import type { RemoteKind, RemoteState } from '../../foundation/telemetry/index.ts';
 import { html } from '../frame/html.ts';
 import { visibleText } from '../frame/shown-text.ts';
 import type { Cell, Column } from './tables/figure-table.ts';

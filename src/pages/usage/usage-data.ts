@@ -1,14 +1,11 @@
 import type { Registry } from 'prom-client';
-import type { BuildService } from '../../builds/build-service.ts';
-import type { Builds } from '../../builds/builds.ts';
+import type { BuildService, Builds } from '../../builds/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import type { DiskUse } from '../../foundation/telemetry/disk-figures.ts';
-import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
-import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
-import { type DiskState, diskState } from '../../storage/directory/disk-space.ts';
-import type { Metric, UsageStore } from '../../storage/rows/images/usage-rows.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
+import { dayMs, dayOf } from '../../foundation/telemetry/counted.ts';
+import type { DiskUse, RemoteHealth } from '../../foundation/telemetry/index.ts';
+import { type DiskState, diskState } from '../../storage/directory/index.ts';
+import type { Metric, Rows, UsageStore } from '../../storage/rows/index.ts';
 
 /** The metrics that the page shows. */
 export const shownMetrics = ['pulls', 'builds'] as const satisfies readonly Metric[];

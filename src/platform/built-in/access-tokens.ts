@@ -4,8 +4,10 @@ import type {
   AccessTokenRow,
   AccessTokenStore,
   HeldTokenRow,
-} from '../../storage/rows/people/access-token-rows.ts';
-import type { Listed, NotAdded, Page } from '../../storage/rows/people/page.ts';
+  Listed,
+  NotAdded,
+  Page,
+} from '../../storage/rows/index.ts';
 import { newTokenRights, type TokenRights } from '../token-rights.ts';
 import { checkName } from './entry-name.ts';
 import { noteUse } from './use-day.ts';

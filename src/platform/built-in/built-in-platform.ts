@@ -1,7 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { CredentialOwner } from '../../storage/rows/people/credential-rows.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
-import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
+import type { CredentialOwner, Rows, SecretBox } from '../../storage/rows/index.ts';
 import type { CredentialEntry, CredentialKeys, Platform } from '../workflow-platform.ts';
 import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import { createUsers, type User, type Users, userOf } from './users.ts';

@@ -1,7 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 import { withoutSlashes } from '../../foundation/text/trim.ts';
-import { parseReference } from '../../oci/reference.ts';
-import { registryHost, withoutApi } from '../../oci/registry-name.ts';
+import { parseReference, registryHost, withoutApi } from '../../oci/naming.ts';
 
 // The grammar needs this much to distinguish a host from a path.
 const inside = '/x/x';

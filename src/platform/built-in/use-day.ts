@@ -1,4 +1,4 @@
-import { dayOf } from '../../foundation/telemetry/utc-day.ts';
+import { dayOf } from '../../foundation/telemetry/counted.ts';
 
 /**
  * Records the day of a use (`yyyy-mm-dd`, UTC), and so writes at most once a day.

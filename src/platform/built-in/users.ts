@@ -1,6 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Listed, Page } from '../../storage/rows/people/page.ts';
-import type { UserRow, UserStore } from '../../storage/rows/people/user-rows.ts';
+import type { Listed, Page, UserRow, UserStore } from '../../storage/rows/index.ts';
 
 export interface User extends UserRow {
   /** The part of the address before the @. */

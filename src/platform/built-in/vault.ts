@@ -4,10 +4,12 @@ import type {
   CredentialOwner,
   CredentialRow,
   CredentialStore,
+  Listed,
   ListedCredentialRow,
-} from '../../storage/rows/people/credential-rows.ts';
-import type { Listed, NotAdded, Page } from '../../storage/rows/people/page.ts';
-import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
+  NotAdded,
+  Page,
+  SecretBox,
+} from '../../storage/rows/index.ts';
 import { keysDocument, readKeys } from '../credentials/keys-document.ts';
 import { credentialsPlace } from '../sealed-places.ts';
 import type { CredentialKeys } from '../workflow-platform.ts';

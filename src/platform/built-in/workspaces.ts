@@ -1,7 +1,11 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Listed, Page } from '../../storage/rows/people/page.ts';
-import type { UserRow } from '../../storage/rows/people/user-rows.ts';
-import type { WorkspaceRow, WorkspaceStore } from '../../storage/rows/people/workspace-rows.ts';
+import type {
+  Listed,
+  Page,
+  UserRow,
+  WorkspaceRow,
+  WorkspaceStore,
+} from '../../storage/rows/index.ts';
 
 export type Workspace = WorkspaceRow;
 

@@ -1,5 +1,5 @@
 import { Fault, type FaultOptions } from '../../foundation/fault.ts';
-import { closedAddressIn } from '../../upstream/transport/address-guard.ts';
+import { closedAddressIn } from '../../upstream/transport/index.ts';
 
 const phase = 'credentials';
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
-import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { unlessAborted } from '../../foundation/work.ts';
 
 /** A limit: at most `count` calls within any `ms` milliseconds. */
 export interface Window {

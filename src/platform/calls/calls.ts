@@ -1,12 +1,11 @@
-import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
-import { type JsonShape, parseShaped } from '../../foundation/text/json-shape.ts';
-import { type Answer, readAll } from '../../upstream/exchange/answer.ts';
+import type { RemoteHealth } from '../../foundation/telemetry/index.ts';
+import { type JsonShape, parseShaped } from '../../foundation/text/index.ts';
+import { type Answer, type Hop, readAll } from '../../upstream/index.ts';
 import {
   type RetryPolicy,
   retryAfterSeconds,
   withRetries,
-} from '../../upstream/transport/retry.ts';
-import type { Hop } from '../../upstream/transport/transport.ts';
+} from '../../upstream/transport/index.ts';
 import type { Endpoint } from '../endpoint.ts';
 import { tokenKey } from '../grants/grant-key.ts';
 import { faultOfFailedCall, faultOfReply } from './call-failure.ts';

@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream';
 import type { ECRClientConfig } from '@aws-sdk/client-ecr';
-import { readAll } from '../../upstream/exchange/answer.ts';
-import type { Transport } from '../../upstream/transport/transport.ts';
+import { readAll, type Transport } from '../../upstream/index.ts';
 
 /** The parts of the SDK's request that are used here. */
 interface AwsRequest {

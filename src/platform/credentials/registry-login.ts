@@ -1,4 +1,4 @@
-import type { Credentials } from '../../upstream/auth/credentials.ts';
+import type { Credentials } from '../../upstream/auth/index.ts';
 import type { CredentialKeys } from '../workflow-platform.ts';
 import { ecrRegistry } from './ecr-registry.ts';
 import { isAzureRegistry, isGoogleRegistry } from './registry-match.ts';

@@ -1,5 +1,4 @@
-import { canonicalRegistry } from '../../oci/reference.ts';
-import { registryHost, withoutApi } from '../../oci/registry-name.ts';
+import { canonicalRegistry, registryHost, withoutApi } from '../../oci/naming.ts';
 import type { CredentialEntry } from '../workflow-platform.ts';
 import { ecrRegistry } from './ecr-registry.ts';
 

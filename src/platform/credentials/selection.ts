@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
-import { canonicalRegistry } from '../../oci/reference.ts';
-import type { CredentialSource, Credentials } from '../../upstream/auth/credentials.ts';
+import { canonicalRegistry } from '../../oci/naming.ts';
+import type { CredentialSource, Credentials } from '../../upstream/auth/index.ts';
 import type { CredentialKeys, Grant, Platform } from '../workflow-platform.ts';
 import type { EcrLogin } from './ecr.ts';
 import { ecrRegistry } from './ecr-registry.ts';

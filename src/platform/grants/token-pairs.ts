@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault, isUnwritable } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { TokenPairStore } from '../../storage/rows/people/token-pair-rows.ts';
-import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
+import type { SecretBox, TokenPairStore } from '../../storage/rows/index.ts';
 import { tokensPlace } from '../sealed-places.ts';
 import type { Grant } from '../workflow-platform.ts';
 

@@ -1,8 +1,7 @@
 import { createPrivateKey, generateKeyPair, randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { PairingRow, PairingStore } from '../../storage/rows/people/pairing-rows.ts';
-import type { SecretBox } from '../../storage/rows/secrets/secret-box.ts';
+import type { PairingRow, PairingStore, SecretBox } from '../../storage/rows/index.ts';
 import { openPacket } from '../credentials/packet.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { PairingKey } from '../remote-platform.ts';

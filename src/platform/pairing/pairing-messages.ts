@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type JsonShape, parseShaped } from '../../foundation/text/json-shape.ts';
+import { type JsonShape, parseShaped } from '../../foundation/text/index.ts';
 
 // Source: reference service, section 1.9.
 

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { WebSocket } from 'ws';
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 import { sourceOfBytes } from '../../storage/content/byte-source.ts';
-import type { Answer } from '../../upstream/exchange/answer.ts';
-import type { Hop } from '../../upstream/transport/transport.ts';
+import type { Answer, Hop } from '../../upstream/index.ts';
 import { type ReceivedMessage, readMessage, type SentMessage } from './pairing-messages.ts';
 
 /** One socket of a paired platform: requests go to the platform over the socket that it opened. */

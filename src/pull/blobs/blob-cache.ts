@@ -1,7 +1,7 @@
 import type { Digest } from '../../oci/digest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import type { Access } from '../../upstream/access.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import type { CachedBlobStore } from '../../storage/rows/index.ts';
+import type { Access } from '../../upstream/index.ts';
 import type { TransferReader } from './transfer.ts';
 import type { OpenWhole, Transfers } from './transfers.ts';
 

@@ -1,5 +1,5 @@
 import type { Digest } from '../../oci/digest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
 import type { Redirects, RelayedBlob } from './relayed-blobs.ts';
 
 /** A blob that another server of the site sends to a client, in place of this one. */

@@ -1,5 +1,5 @@
-import { unlessAborted } from '../../foundation/bounded-wait.ts';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
+import { unlessAborted } from '../../foundation/work.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { FoundBlob } from './found-blob.ts';
 import type { Transfers, WantedBlob } from './transfers.ts';

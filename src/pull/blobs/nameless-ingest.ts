@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Logger } from '../../foundation/telemetry.ts';
-import type { SlabPool } from '../../storage/content/buffers.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import { startIngest } from '../../storage/content/ingest.ts';
-import { createDiskSpace } from '../../storage/directory/disk-space.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import { type ContentStore, type SlabPool, startIngest } from '../../storage/content/index.ts';
+import { createDiskSpace } from '../../storage/directory/index.ts';
 
 /**
  * Takes in bytes that are read while they arrive, and never become content. Their file has no name, so that nothing of it

@@ -1,11 +1,9 @@
 import { Fault, isUnwritable } from '../../foundation/fault.ts';
-import type { Tally } from '../../foundation/telemetry/tally.ts';
+import type { Tally } from '../../foundation/telemetry/counted.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { begun } from '../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { Access } from '../../upstream/access.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
-import type { BlobMode } from '../../upstream/registry-settings.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import type { Access, BlobMode, RegistryClient } from '../../upstream/index.ts';
 import type { PulledImage } from '../pulled-image.ts';
 import type { BlobCache } from './blob-cache.ts';
 import { type BlobOrder, orderStored } from './blob-order.ts';

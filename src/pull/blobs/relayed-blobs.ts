@@ -1,10 +1,13 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { Access } from '../../upstream/access.ts';
-import { credentialKey } from '../../upstream/auth/credentials.ts';
-import { checkNotEmpty } from '../../upstream/content/blob-answer.ts';
-import { resumingSource } from '../../upstream/content/resuming-source.ts';
-import type { OpenedBlob, RegistryClient } from '../../upstream/registry-client.ts';
+import { credentialKey } from '../../upstream/auth/index.ts';
+import {
+  type Access,
+  checkNotEmpty,
+  type OpenedBlob,
+  type RegistryClient,
+  resumingSource,
+} from '../../upstream/index.ts';
 import type { BlobRelays } from './blob-relays.ts';
 import type { ByteRange, FoundBlob, RangeOf } from './found-blob.ts';
 import type { OpenWhole } from './transfers.ts';

@@ -1,7 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { Digest } from '../../oci/digest.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
-import type { Ingest, IngestReader } from '../../storage/content/ingest.ts';
+import type { Ingest, IngestReader } from '../../storage/content/index.ts';
 
 /** A reader of a transfer. */
 export interface TransferReader {

@@ -1,7 +1,7 @@
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
 import { Transfer, type TransferReader } from './transfer.ts';
 
 /** Opens the whole upstream blob; the source resumes interrupted transfers. */

@@ -1,14 +1,17 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
-import type { Document } from '../../oci/document.ts';
-import { type ImageManifest, parseManifest } from '../../oci/manifest.ts';
+import {
+  type Descriptor,
+  type Document,
+  type ImageManifest,
+  parseManifest,
+} from '../../oci/index.ts';
 import {
   defaultPlatformName,
   formatPlatform,
   isAttestation,
   isNestedIndex,
-} from '../../oci/platform.ts';
-import type { CredentialSource } from '../../upstream/auth/credentials.ts';
+} from '../../oci/naming.ts';
+import type { CredentialSource } from '../../upstream/auth/index.ts';
 import type { OpenedImage, OpenInspected } from './open-inspected.ts';
 
 /** An image that a caller may pull, for one platform. */

@@ -1,8 +1,8 @@
-import type { Documents } from '../../images/documents.ts';
+import type { Documents } from '../../images/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { Document } from '../../oci/document.ts';
-import type { Reference } from '../../oci/reference.ts';
-import type { Access } from '../../upstream/access.ts';
+import type { Document } from '../../oci/index.ts';
+import type { Reference } from '../../oci/naming.ts';
+import type { Access } from '../../upstream/index.ts';
 import type { ContainerRequest } from '../container-request.ts';
 import type { FindServed } from '../served-name.ts';
 

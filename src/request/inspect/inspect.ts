@@ -1,19 +1,19 @@
 import { Fault } from '../../foundation/fault.ts';
-import { selectImage } from '../../images/bases/base-image.ts';
-import { imageConfig } from '../../images/collect.ts';
-import { sifLayerType } from '../../images/sif/format/oras.ts';
-import { readSif } from '../../images/sif/format/read-sif.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
-import type { Document } from '../../oci/document.ts';
-import { asObject, type JsonObject, parseLossless } from '../../oci/json.ts';
-import { manifestType, parseManifest } from '../../oci/manifest.ts';
+import { imageConfig, selectImage } from '../../images/index.ts';
+import { readSif, sifLayerType } from '../../images/sif/index.ts';
+import {
+  asObject,
+  type Descriptor,
+  type Document,
+  type JsonObject,
+  manifestType,
+  parseLossless,
+  parseManifest,
+} from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import type { Platform } from '../../oci/platform.ts';
-import type { Reference } from '../../oci/reference.ts';
-import type { Access } from '../../upstream/access.ts';
-import type { CredentialSource } from '../../upstream/auth/credentials.ts';
-import { readPart } from '../../upstream/exchange/answer.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { Platform, Reference } from '../../oci/naming.ts';
+import type { CredentialSource } from '../../upstream/auth/index.ts';
+import { type Access, type RegistryClient, readPart } from '../../upstream/index.ts';
 import type { InspectedImage } from './inspect-served.ts';
 import type { OpenInspected } from './open-inspected.ts';
 

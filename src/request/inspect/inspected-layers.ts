@@ -1,14 +1,12 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { ReadableLayer } from '../../images/listing/layer-listings.ts';
-import { sifLayerType } from '../../images/sif/format/oras.ts';
-import { checkLayerType } from '../../images/sif/layers/type.ts';
-import type { Descriptor } from '../../oci/descriptor.ts';
+import type { ReadableLayer } from '../../images/listing/index.ts';
+import { checkLayerType, sifLayerType } from '../../images/sif/index.ts';
+import type { Descriptor } from '../../oci/index.ts';
 import { bareMediaType, isElsewhere } from '../../oci/media-type.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import { credentialKey } from '../../upstream/auth/credentials.ts';
-import { openWhole } from '../../upstream/content/open-whole.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import { credentialKey } from '../../upstream/auth/index.ts';
+import { openWhole, type RegistryClient } from '../../upstream/index.ts';
 import type { InspectedImage } from './inspect-served.ts';
 
 /**

@@ -1,16 +1,19 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { ImageWaste } from '../../images/listing/comparing/image-waste.ts';
-import { type LayerChange, layerChanges } from '../../images/listing/comparing/layer-change.ts';
-import type {
-  LayerListings,
-  LayerLook,
-  ListingProgress,
-  ListingQuestion,
-} from '../../images/listing/layer-listings.ts';
-import { DamagedListing } from '../../images/listing/records/byte-codec.ts';
-import type { OpenedTree, TreeSort } from '../../images/listing/records/opened-tree.ts';
-import type { StoredNode, TreeIndex } from '../../images/listing/records/tree-file.ts';
-import { type CredentialSource, credentialKey } from '../../upstream/auth/credentials.ts';
+import {
+  DamagedListing,
+  type ImageWaste,
+  type LayerChange,
+  type LayerListings,
+  type LayerLook,
+  type ListingProgress,
+  type ListingQuestion,
+  layerChanges,
+  type OpenedTree,
+  type StoredNode,
+  type TreeIndex,
+  type TreeSort,
+} from '../../images/listing/index.ts';
+import { type CredentialSource, credentialKey } from '../../upstream/auth/index.ts';
 import { type ChosenImage, chooseImage } from './choose-image.ts';
 import type { OpenLayers } from './inspected-layers.ts';
 import { addressText, layerAt, namesIn } from './layer-names.ts';

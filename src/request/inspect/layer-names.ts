@@ -1,4 +1,4 @@
-import { keySeparator } from '../../images/listing/records/listed-entry.ts';
+import { keySeparator } from '../../images/listing/index.ts';
 
 /** Returns a path for an address. Bytes that are not UTF-8, and percent signs, are written as `%ff`. */
 export function addressText(names: readonly string[]): string {

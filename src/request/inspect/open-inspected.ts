@@ -1,8 +1,7 @@
-import type { BaseResolver } from '../../images/bases/base-image.ts';
-import type { Documents } from '../../images/documents.ts';
-import { parseReference, type Reference } from '../../oci/reference.ts';
-import { accessTo } from '../../upstream/access.ts';
-import type { CredentialSource } from '../../upstream/auth/credentials.ts';
+import type { BaseResolver, Documents } from '../../images/index.ts';
+import { parseReference, type Reference } from '../../oci/naming.ts';
+import type { CredentialSource } from '../../upstream/auth/index.ts';
+import { accessTo } from '../../upstream/index.ts';
 import { orasScheme } from '../asked-image.ts';
 import type { InspectedImage, OpenServed } from './inspect-served.ts';
 

@@ -1,6 +1,6 @@
-import type { RegistryTokens } from '../../hosted/registry-tokens.ts';
-import { contextRepository } from '../../hosted/uploads/context-repository.ts';
-import type { AnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
+import type { RegistryTokens } from '../../hosted/index.ts';
+import { contextRepository } from '../../hosted/uploads/index.ts';
+import type { AnonymousShare } from '../../storage/rows/index.ts';
 import type { Caller } from '../container-request.ts';
 
 /** The right to upload build contexts into a hosted repository. */

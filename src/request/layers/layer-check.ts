@@ -1,13 +1,11 @@
 import { Transform, type TransformCallback } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
-import { tarBlockSize } from '../../archives/tar-entry.ts';
-import { isTarStart } from '../../archives/tar-header.ts';
+import { isTarStart, tarBlockSize } from '../../archives/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { Permit } from '../../foundation/semaphore.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
-import type { FlowHash } from '../../storage/hashing/flow-hash.ts';
+import { createFlowHash, type FlowHash } from '../../storage/hashing/index.ts';
 
 const lateBytes = 512 * 1024;
 

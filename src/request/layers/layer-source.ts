@@ -1,11 +1,9 @@
 import { type Digest, isDigest } from '../../oci/digest.ts';
-import { canonicalRegistry, isRepository } from '../../oci/reference.ts';
-import type { SealedGrant } from '../../platform/identities.ts';
+import { canonicalRegistry, isRepository } from '../../oci/naming.ts';
+import type { SealedGrant } from '../../platform/index.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
-import { accessTo } from '../../upstream/access.ts';
-import type { CredentialSource } from '../../upstream/auth/credentials.ts';
-import type { RegistryClient } from '../../upstream/registry-client.ts';
-import type { Registries } from '../../upstream/registry-settings.ts';
+import type { CredentialSource } from '../../upstream/auth/index.ts';
+import { accessTo, type Registries, type RegistryClient } from '../../upstream/index.ts';
 
 /** Bytes of a layer file, and their number if the server reports it. */
 export interface LayerBytes {

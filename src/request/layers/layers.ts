@@ -1,16 +1,17 @@
 import { createHash } from 'node:crypto';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { InjectedLayer } from '../../images/augment/image-change.ts';
-import { namedArchitectures } from '../../oci/architecture.ts';
+import type { InjectedLayer } from '../../images/augment/index.ts';
 import type { Digest } from '../../oci/digest.ts';
+import { namedArchitectures } from '../../oci/index.ts';
 import { type ByteSource, drain, sourceOfBytes } from '../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { AnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
-import type { CachedBlobStore } from '../../storage/rows/images/cached-blob-rows.ts';
-import type { FetchedLayerStore } from '../../storage/rows/images/fetched-layer-rows.ts';
-import { closedAddressIn } from '../../upstream/transport/address-guard.ts';
-import { WireError } from '../../upstream/wire/wire-error.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import type {
+  AnonymousShare,
+  CachedBlobStore,
+  FetchedLayerStore,
+} from '../../storage/rows/index.ts';
+import { closedAddressIn, WireError } from '../../upstream/transport/index.ts';
 import type { Caller } from '../container-request.ts';
 import type { SubmittedLayer } from '../submission.ts';
 import { digestTar, type UnpackLimits } from './layer-check.ts';

@@ -1,4 +1,4 @@
-import type { SentContext } from '../../builds/plan/plan.ts';
+import type { SentContext } from '../../builds/plan/index.ts';
 import type { SubmittedLayer } from '../submission.ts';
 import type { LayerCaller, LayerIntake } from './layers.ts';
 import { type UploadedContexts, uploadedScheme } from './uploaded-contexts.ts';

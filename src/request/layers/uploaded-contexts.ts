@@ -1,18 +1,14 @@
-import {
-  type ContextContent,
-  openUploadedContext,
-} from '../../builds/solve/context/uploaded-context.ts';
+import { type ContextContent, openUploadedContext } from '../../builds/index.ts';
 import { hashTar } from '../../contexts/hash-tar.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
-import type { HostedBlobs } from '../../hosted/blobs.ts';
-import type { HostedManifests } from '../../hosted/manifests.ts';
-import { contextRepository } from '../../hosted/uploads/context-repository.ts';
+import type { HostedBlobs, HostedManifests } from '../../hosted/index.ts';
+import { contextRepository } from '../../hosted/uploads/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { parseReference } from '../../oci/reference.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import { createFlowHash } from '../../storage/hashing/create-flow-hash.ts';
+import { parseReference } from '../../oci/naming.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import { createFlowHash } from '../../storage/hashing/index.ts';
 import type { Caller } from '../container-request.ts';
 import type { SubmittedLayer } from '../submission.ts';
 

@@ -1,7 +1,6 @@
 import { type Digest, isDigest } from '../../oci/digest.ts';
-import { formatReference, parseReference, type Reference } from '../../oci/reference.ts';
-import type { RequestPlace, RequestStore } from '../../storage/rows/images/request-rows.ts';
-import { eachRow } from '../../storage/rows/small-steps.ts';
+import { formatReference, parseReference, type Reference } from '../../oci/naming.ts';
+import { eachRow, type RequestPlace, type RequestStore } from '../../storage/rows/index.ts';
 import type { ContainerRequest } from '../container-request.ts';
 import { type NameId, nameIdOf } from './container-token.ts';
 import { readStoredRequest } from './token-registry.ts';

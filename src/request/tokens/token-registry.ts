@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { AnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
-import type { RequestStore } from '../../storage/rows/images/request-rows.ts';
+import type { AnonymousShare, RequestStore } from '../../storage/rows/index.ts';
 import type { ContainerRequest } from '../container-request.ts';
 import {
   type ContainerToken,

@@ -1,9 +1,9 @@
-import type { BringBuilder } from '../../builds/builder/find-builders.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { BringBuilder } from '../../builds/index.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 import type { Version } from '../../foundation/version.ts';
-import type { ServerLock } from '../../storage/rows/postgres/server-lock.ts';
-import type { ProxyFor } from '../../upstream/transport/proxy.ts';
-import type { Config } from '../config/settings-schema.ts';
+import type { ServerLock } from '../../storage/rows/postgres/index.ts';
+import type { ProxyFor } from '../../upstream/auth/index.ts';
+import type { Config } from '../config/index.ts';
 
 /** Dependencies of the parts of the server. */
 export interface AppDeps {

@@ -1,8 +1,8 @@
 import { totalmem } from 'node:os';
-import type { ContainmentOptions } from '../../builds/builder/contained/containment.ts';
-import { parseReference } from '../../oci/reference.ts';
-import type { Registries } from '../../upstream/registry-settings.ts';
-import type { Config } from '../config/settings-schema.ts';
+import type { ContainmentOptions } from '../../builds/index.ts';
+import { parseReference } from '../../oci/naming.ts';
+import type { Registries } from '../../upstream/index.ts';
+import type { Config } from '../config/index.ts';
 
 const mostBuildMemory = 8 * 2 ** 30;
 // Memory that all builds together leave for the server and the rest of the machine.

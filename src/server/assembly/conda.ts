@@ -1,20 +1,21 @@
-import { createBaseLibc } from '../../conda/base/base-libc.ts';
-import { createBuilderChannels } from '../../conda/channels/builder-channels.ts';
-import { hostsOfChannels } from '../../conda/channels/channel-settings.ts';
-import { createChannelAccess } from '../../conda/channels/create-channel-access.ts';
-import { createPackageLayers } from '../../conda/layers/create-package-layers.ts';
-import { createArchiveFetch } from '../../conda/layers/fetching/archive-fetch.ts';
-import { createKeptLayers } from '../../conda/layers/kept-layers.ts';
-import { createLayerThreads } from '../../conda/layers/making/layer-threads.ts';
-import { readLock } from '../../conda/locks/read-lock.ts';
-import { createRepodataStore } from '../../conda/repodata/repodata-store.ts';
-import { createShardStore } from '../../conda/repodata/shard-store.ts';
-import { createChannelSummaries } from '../../conda/search/channel-summaries.ts';
-import { createPackageSearch } from '../../conda/search/package-search.ts';
-import { createCondaSolver } from '../../conda/solving/create-conda-solver.ts';
-import { withoutReach } from '../../upstream/registry-settings.ts';
-import { createTransport } from '../../upstream/transport/transport.ts';
-import { configuredChannels } from '../config/read/conda-channels.ts';
+import {
+  createArchiveFetch,
+  createBaseLibc,
+  createBuilderChannels,
+  createChannelAccess,
+  createChannelSummaries,
+  createCondaSolver,
+  createKeptLayers,
+  createLayerThreads,
+  createPackageLayers,
+  createPackageSearch,
+  createRepodataStore,
+  createShardStore,
+  hostsOfChannels,
+  readLock,
+} from '../../conda/index.ts';
+import { createTransport, withoutReach } from '../../upstream/index.ts';
+import { configuredChannels } from '../config/read/index.ts';
 import type { AppDeps } from './app-deps.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';

@@ -1,45 +1,57 @@
 import { fileURLToPath } from 'node:url';
-import { createBuildService } from '../../builds/build-service.ts';
-import { findBuilders } from '../../builds/builder/find-builders.ts';
-import type { BuildPlaces } from '../../builds/plan/plan.ts';
-import type { FindServedBase } from '../../builds/solve/bases/base-check.ts';
-import { accessInOwnRight } from '../../builds/solve/build-rights.ts';
-import { closedSourceRules } from '../../builds/solve/closed-sources.ts';
-import { createBaseResolver } from '../../images/bases/base-image.ts';
-import { createDocuments } from '../../images/documents.ts';
-import { createImageMaker } from '../../images/image-maker.ts';
-import { createLayerListings } from '../../images/listing/layer-listings.ts';
-import { createRightWatch } from '../../images/right-watch.ts';
-import type { SealedGrant } from '../../platform/identities.ts';
-import { createAwaitBuild, createBuiltBy } from '../../pull/built.ts';
-import { createImageFinder } from '../../pull/image-finder.ts';
-import { createLookAtRight } from '../../pull/pull-right.ts';
-import { createFindServedBase, createServedBases } from '../../pull/served-bases.ts';
-import { createAccept } from '../../request/accept.ts';
-import { createBaseFinder } from '../../request/asked-image.ts';
-import { createBuildIntake } from '../../request/built-image.ts';
-import { createDryRun } from '../../request/dry-run.ts';
-import { createInspect } from '../../request/inspect/inspect.ts';
-import { createOpenRequest, createOpenServed } from '../../request/inspect/inspect-served.ts';
-import { createOpenLayers } from '../../request/inspect/inspected-layers.ts';
-import { createOpenInspected } from '../../request/inspect/open-inspected.ts';
-import { createGrantContexts } from '../../request/layers/context-grant.ts';
-import { createLayerSource } from '../../request/layers/layer-source.ts';
-import { createLayerIntake } from '../../request/layers/layers.ts';
-import { createTakeContext } from '../../request/layers/take-context.ts';
-import { createUploadedContexts } from '../../request/layers/uploaded-contexts.ts';
-import { createFindServed } from '../../request/served-name.ts';
-import { createTokenRegistry } from '../../request/tokens/token-registry.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import { createAnonymousShare } from '../../storage/rows/images/anonymous-share.ts';
-import type { Access } from '../../upstream/access.ts';
-import { credentialKey } from '../../upstream/auth/credentials.ts';
-import { fetchUrl } from '../../upstream/fetch-url.ts';
-import { accessRules } from '../config/read/access-in-force.ts';
-import { configuredBuilderShares } from '../config/read/builder-shares.ts';
-import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
-import { configuredShares } from '../config/read/caller-shares.ts';
-import { configuredSifSigner } from '../config/read/sif-signer.ts';
+import {
+  accessInOwnRight,
+  closedSourceRules,
+  createBuildService,
+  type FindServedBase,
+  findBuilders,
+} from '../../builds/index.ts';
+import type { BuildPlaces } from '../../builds/plan/index.ts';
+import {
+  createBaseResolver,
+  createDocuments,
+  createImageMaker,
+  createRightWatch,
+} from '../../images/index.ts';
+import { createLayerListings } from '../../images/listing/index.ts';
+import type { SealedGrant } from '../../platform/index.ts';
+import {
+  createAwaitBuild,
+  createBuiltBy,
+  createFindServedBase,
+  createImageFinder,
+  createLookAtRight,
+  createServedBases,
+} from '../../pull/index.ts';
+import {
+  createAccept,
+  createBaseFinder,
+  createBuildIntake,
+  createDryRun,
+  createFindServed,
+  createGrantContexts,
+  createInspect,
+  createLayerSource,
+  createOpenInspected,
+  createOpenLayers,
+  createOpenRequest,
+  createOpenServed,
+  createTakeContext,
+  createUploadedContexts,
+} from '../../request/index.ts';
+import { createTokenRegistry } from '../../request/tokens/index.ts';
+import { createLayerIntake } from '../../request/without-server.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import { createAnonymousShare } from '../../storage/rows/index.ts';
+import { credentialKey } from '../../upstream/auth/index.ts';
+import { type Access, fetchUrl } from '../../upstream/index.ts';
+import {
+  accessRules,
+  configuredBuilderShares,
+  configuredBuilderTls,
+  configuredShares,
+  configuredSifSigner,
+} from '../config/read/index.ts';
 import type { AppDeps } from './app-deps.ts';
 import { containmentOf, privateRegistries, strangersReach } from './builder-containment.ts';
 import type { Conda } from './conda.ts';

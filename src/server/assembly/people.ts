@@ -1,8 +1,7 @@
-import { type BuildPlaces, frozenPlaces } from '../../builds/plan/plan.ts';
-import { dayMs } from '../../foundation/telemetry/utc-day.ts';
-import { createBuiltInPlatform } from '../../platform/built-in/built-in-platform.ts';
-import { createIdentities } from '../../platform/identities.ts';
-import { createPlatformClient } from '../../platform/platforms.ts';
+import { type BuildPlaces, frozenPlaces } from '../../builds/plan/index.ts';
+import { dayMs } from '../../foundation/telemetry/counted.ts';
+import { createBuiltInPlatform } from '../../platform/built-in/index.ts';
+import { createIdentities, createPlatformClient } from '../../platform/index.ts';
 import type { AppDeps } from './app-deps.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { State } from './server-state.ts';

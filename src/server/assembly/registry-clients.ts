@@ -1,13 +1,18 @@
-import { createAccountCheck } from '../../hosted/accounts/account-check.ts';
-import { createHosted } from '../../hosted/hosted-repositories.ts';
-import { withOwnLogin } from '../../hosted/in-process/own-login.ts';
-import { withOwnPusher } from '../../hosted/in-process/own-pusher.ts';
-import { withOwnRegistry } from '../../hosted/in-process/own-registry.ts';
-import { createFetchToken } from '../../upstream/auth/fetch-token.ts';
-import { createCheckLogin } from '../../upstream/auth/login.ts';
-import { createPushClient } from '../../upstream/push-client.ts';
-import { endpointOf, withoutReach } from '../../upstream/registry-settings.ts';
-import { createTransport } from '../../upstream/transport/transport.ts';
+import {
+  createAccountCheck,
+  createHosted,
+  withOwnLogin,
+  withOwnPusher,
+  withOwnRegistry,
+} from '../../hosted/index.ts';
+import {
+  createCheckLogin,
+  createFetchToken,
+  createPushClient,
+  createTransport,
+  endpointOf,
+  withoutReach,
+} from '../../upstream/index.ts';
 import type { AppDeps } from './app-deps.ts';
 import type { State } from './server-state.ts';
 import { createUpstream } from './upstream-clients.ts';

@@ -1,32 +1,38 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { removeSifLeftovers } from '../../builds/solve/sif/sif-leftovers.ts';
-import { closeInTurn } from '../../foundation/closing.ts';
+import { removeSifLeftovers } from '../../builds/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { addDatabaseMetrics } from '../../foundation/telemetry/database-metrics.ts';
-import { addDiskMetrics } from '../../foundation/telemetry/disk-figures.ts';
-import { createRemoteHealth } from '../../foundation/telemetry/remote-health.ts';
-import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
-import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
-import { mostOpen } from '../../hosted/uploads/open-uploads.ts';
-import { openListingFiles } from '../../images/listing/listing-files.ts';
-import { canonicalRegistry } from '../../oci/reference.ts';
-import { SlabPool } from '../../storage/content/buffers.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import { lockData } from '../../storage/directory/data-lock.ts';
-import { createDiskSpace } from '../../storage/directory/disk-space.ts';
-import { readKeyFile } from '../../storage/directory/key-file.ts';
-import { makePrivate } from '../../storage/directory/private-modes.ts';
-import type { AuditKind } from '../../storage/rows/people/audit-log.ts';
-import { openSecretBox } from '../../storage/rows/secrets/secret-keys.ts';
-import { isDirectory, openNamedObjects, openSiteContent } from '../../storage/site-content.ts';
-import { isSqlite, openSiteRows } from '../../storage/site-rows.ts';
+import {
+  addDatabaseMetrics,
+  addDiskMetrics,
+  type createMetricsRegistry,
+  createRemoteHealth,
+  withMetrics,
+} from '../../foundation/telemetry/index.ts';
+import { closeInTurn } from '../../foundation/work.ts';
+import { mostOpen } from '../../hosted/uploads/index.ts';
+import { openListingFiles } from '../../images/listing/index.ts';
+import { canonicalRegistry } from '../../oci/naming.ts';
+import { type ContentStore, SlabPool } from '../../storage/content/index.ts';
+import {
+  createDiskSpace,
+  lockData,
+  makePrivate,
+  readKeyFile,
+} from '../../storage/directory/index.ts';
+import {
+  isDirectory,
+  isSqlite,
+  openNamedObjects,
+  openSiteContent,
+  openSiteRows,
+} from '../../storage/index.ts';
+import { type AuditKind, openSecretBox } from '../../storage/rows/index.ts';
 import { requireSecretsKey } from '../../storage/whole-data.ts';
-import { keyDirectory } from '../config/read/replica-settings.ts';
-import type { Config } from '../config/settings-schema.ts';
-import { createDiskUseWatch } from '../upkeep/disk/disk-use.ts';
-import { clocksOf, createSteadyClock } from '../upkeep/steady-clock.ts';
+import { type Config, keyDirectory } from '../config/index.ts';
+import { createDiskUseWatch } from '../upkeep/index.ts';
+import { clocksOf, createSteadyClock } from '../upkeep/sweep/index.ts';
 import type { AppDeps } from './app-deps.ts';
 
 const listingsKeptMs = 30 * 24 * 3_600_000;

@@ -1,16 +1,18 @@
-import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
-import type { SlabPool } from '../../storage/content/buffers.ts';
-import { createAuthorizer } from '../../upstream/auth/authorizer.ts';
-import { createExchange } from '../../upstream/exchange/exchange.ts';
-import { createRegistryClient } from '../../upstream/registry-client.ts';
-import { settingsOf } from '../../upstream/registry-settings.ts';
-import { createTransport } from '../../upstream/transport/transport.ts';
+import type { RemoteHealth } from '../../foundation/telemetry/index.ts';
+import type { SlabPool } from '../../storage/content/index.ts';
+import {
+  createAuthorizer,
+  createExchange,
+  createRegistryClient,
+  createTransport,
+  settingsOf,
+} from '../../upstream/index.ts';
 import {
   anonymousCredentials,
   configuredCredentials,
   configuredRegistries,
   uselessMirrorCredentials,
-} from '../config/read/registries.ts';
+} from '../config/read/index.ts';
 import type { AppDeps } from './app-deps.ts';
 
 export type UpstreamDeps = Pick<

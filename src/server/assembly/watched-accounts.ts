@@ -1,12 +1,11 @@
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 import {
   type AccountChange,
   type AccountFiles,
   openAccountFiles,
-} from '../../hosted/accounts/account-files.ts';
-import type { AuditLog } from '../../storage/rows/people/audit-log.ts';
-import { ConfigError } from '../config/config-error.ts';
-import type { Config } from '../config/settings-schema.ts';
+} from '../../hosted/accounts/index.ts';
+import type { AuditLog } from '../../storage/rows/index.ts';
+import { type Config, ConfigError } from '../config/index.ts';
 
 const mostNoted = 100;
 

@@ -10,7 +10,7 @@ import {
   parseDocument,
   type YAMLError,
 } from 'yaml';
-import { whyUnreadable } from '../../foundation/unreadable.ts';
+import { whyUnreadable } from '../../foundation/text/index.ts';
 import { ConfigError } from './config-error.ts';
 
 /** The settings in a configuration file. */

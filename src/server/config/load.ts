@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { type ProxyFor, readProxies } from '../../upstream/transport/proxy.ts';
+import { type ProxyFor, readProxies } from '../../upstream/auth/index.ts';
 import { ConfigError } from './config-error.ts';
 import { type ConfigFile, readConfigFile } from './config-file.ts';
 import { settings } from './settings.ts';

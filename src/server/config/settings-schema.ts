@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseAddress } from '../../buildkit/index.ts';
 import { parseBuilderName } from '../../builds/builder/named-builders.ts';
-import { parseReference } from '../../oci/reference.ts';
+import { parseReference } from '../../oci/naming.ts';
 import { access, audit } from './sections/access-schema.ts';
 import { accountFiles, accounts } from './sections/accounts-schema.ts';
 import { anonymous } from './sections/anonymous-schema.ts';

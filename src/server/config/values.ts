@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { parseReference } from '../../oci/reference.ts';
-import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import { OciSyntaxError, parseReference } from '../../oci/naming.ts';
 
 /** `true` or `false`, also as text. */
 export const flag = z.preprocess(

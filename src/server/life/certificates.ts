@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
-import type { TlsSettings } from '../config/read/tls.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import type { TlsSettings } from '../config/read/index.ts';
 
 /** The content of the TLS files at one time. */
 export interface Certificates {

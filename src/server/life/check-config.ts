@@ -1,17 +1,25 @@
-import { createLogger } from '../../foundation/telemetry.ts';
+import { createLogger } from '../../foundation/telemetry/index.ts';
 import { createEndpoints } from '../../platform/endpoint.ts';
 import { openAccounts } from '../assembly/watched-accounts.ts';
-import { ConfigError } from '../config/config-error.ts';
-import { type ConfigFile, readConfigFile } from '../config/config-file.ts';
-import { type ConfigFault, faultsIn } from '../config/load.ts';
-import { configuredBuilderTls } from '../config/read/builder-tls-files.ts';
-import { configuredChannels } from '../config/read/conda-channels.ts';
-import { publicUrlOf } from '../config/read/public-url.ts';
-import { configuredCredentials, configuredRegistries } from '../config/read/registries.ts';
-import { replicaSettings } from '../config/read/replica-settings.ts';
-import { configuredSifSigner } from '../config/read/sif-signer.ts';
-import { tlsSettings } from '../config/read/tls.ts';
-import { type Config, configSchema } from '../config/settings-schema.ts';
+import {
+  type Config,
+  ConfigError,
+  type ConfigFault,
+  type ConfigFile,
+  configSchema,
+  faultsIn,
+  readConfigFile,
+  replicaSettings,
+} from '../config/index.ts';
+import {
+  configuredBuilderTls,
+  configuredChannels,
+  configuredCredentials,
+  configuredRegistries,
+  configuredSifSigner,
+  publicUrlOf,
+  tlsSettings,
+} from '../config/read/index.ts';
 import { readCertificates } from './certificates.ts';
 
 /**

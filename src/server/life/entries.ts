@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { endWith, rawAnswer } from '../../foundation/raw-answer.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
-import { pathOfTarget } from '../../http/request-target.ts';
+import { endWith, rawAnswer } from '../../foundation/answers.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import { pathOfTarget } from '../../http/index.ts';
 
 /** What answers the requests that enter the server. */
 export interface Entry {

@@ -1,4 +1,4 @@
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 
 const pauseMs = 1000;
 

@@ -2,21 +2,19 @@ import { once } from 'node:events';
 import { createServer, type Server, type ServerOptions } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Fault } from '../../foundation/fault.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
-import { answerBrokenRequests } from '../../http/errors/broken-requests.ts';
-import { mayUpgrade } from '../../http/gates/foreign-page.ts';
-import { createHostCheck } from '../../http/gates/own-host.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 import {
+  answerBrokenRequests,
   type ConnectionLimits,
   createConnections,
+  createHostCheck,
+  endSlowPeers,
+  mayUpgrade,
   type RefusedListener,
-} from '../../http/limits/connections.ts';
-import { serveHalfClosed } from '../../http/limits/half-closed.ts';
-import { endSlowPeers } from '../../http/limits/slow-peers.ts';
-import { ownHosts } from '../config/read/own-hosts.ts';
-import { isBehindOthers } from '../config/read/replica-settings.ts';
-import { tlsSettings } from '../config/read/tls.ts';
-import type { Config } from '../config/settings-schema.ts';
+  serveHalfClosed,
+} from '../../http/index.ts';
+import { type Config, isBehindOthers } from '../config/index.ts';
+import { ownHosts, tlsSettings } from '../config/read/index.ts';
 import { connectionsOfDescriptors } from './descriptor-limit.ts';
 import { createTlsServer } from './tls-server.ts';
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { closeInTurn } from '../../foundation/closing.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
-import type { Config } from '../config/settings-schema.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import { closeInTurn } from '../../foundation/work.ts';
+import type { Config } from '../config/index.ts';
 import type { Listeners } from './listeners.ts';
 
 const signals = ['SIGTERM', 'SIGHUP', 'SIGINT'] as const;

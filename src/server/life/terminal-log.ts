@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import type { LogDestination } from '../../foundation/telemetry/log-destination.ts';
+import type { LogDestination } from '../../foundation/telemetry/index.ts';
 import { terminalLine } from '../../foundation/text/terminal-text.ts';
 import { readVersion } from '../../foundation/version.ts';
 

@@ -1,9 +1,9 @@
 import type { Server, ServerOptions } from 'node:http';
 import { createServer } from 'node:https';
 import type { TLSSocket } from 'node:tls';
-import type { Logger } from '../../foundation/telemetry.ts';
-import { ConfigError } from '../config/config-error.ts';
-import type { TlsSettings } from '../config/read/tls.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import { ConfigError } from '../config/index.ts';
+import type { TlsSettings } from '../config/read/index.ts';
 import { type Certificates, readCertificates, watchCertificates } from './certificates.ts';
 
 /**

@@ -1,22 +1,29 @@
 import type { IncomingMessage } from 'node:http';
 import Koa from 'koa';
 import { Fault } from '../../foundation/fault.ts';
-import { addLeadMetric } from '../../foundation/telemetry/lead-metric.ts';
-import { noTally } from '../../foundation/telemetry/tally.ts';
-import { withMetrics } from '../../foundation/telemetry/tally-metrics.ts';
-import { createMetricsRegistry } from '../../foundation/telemetry.ts';
-import { createCallers } from '../../http/callers/callers.ts';
-import { admitHandedOn, handedOnHeaders } from '../../http/callers/handed-on.ts';
-import { traceRequests } from '../../http/callers/trace-requests.ts';
-import { outermost } from '../../http/errors/error-answers.ts';
-import { keepBuildersToImages } from '../../http/gates/builder-paths.ts';
-import { type Check, gate } from '../../http/gates/gate.ts';
-import { createHostCheck, requireOwnHost } from '../../http/gates/own-host.ts';
-import { limitRequestsAtOnce } from '../../http/limits/requests-at-once.ts';
-import { createObserver } from '../../http/observe.ts';
-import type { RequestState } from '../../http/request-state.ts';
+import { noTally } from '../../foundation/telemetry/counted.ts';
+import {
+  addLeadMetric,
+  createMetricsRegistry,
+  withMetrics,
+} from '../../foundation/telemetry/index.ts';
+import {
+  admitHandedOn,
+  type Check,
+  createCallers,
+  createHostCheck,
+  createObserver,
+  gate,
+  handedOnHeaders,
+  keepBuildersToImages,
+  limitRequestsAtOnce,
+  outermost,
+  type RequestState,
+  requireOwnHost,
+  traceRequests,
+} from '../../http/index.ts';
 import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
-import { ownHosts } from '../config/read/own-hosts.ts';
+import { ownHosts } from '../config/read/index.ts';
 import type { Entry } from '../life/entries.ts';
 import { type CurrentLeader, usualPatienceMs } from './current-leader.ts';
 import { createHandOn, type HandOn, type WholeAnswer } from './hand-on.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { endWith, rawAnswer } from '../../foundation/raw-answer.ts';
+import { endWith, rawAnswer } from '../../foundation/answers.ts';
 import type { CurrentLeader } from './current-leader.ts';
 import type { HandOn } from './hand-on.ts';
 

@@ -1,21 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
-import { createBlobMetrics } from '../../foundation/telemetry/blob-metrics.ts';
-import { noRemoteHealth } from '../../foundation/telemetry/remote-health.ts';
-import type { createMetricsRegistry } from '../../foundation/telemetry.ts';
-import { type BlobAnswer, sendBlob } from '../../http/registry/blobs/send-blob.ts';
-import { watchRight } from '../../http/registry/watch-right.ts';
+import {
+  createBlobMetrics,
+  type createMetricsRegistry,
+  noRemoteHealth,
+} from '../../foundation/telemetry/index.ts';
+import { type BlobAnswer, sendBlob, watchRight } from '../../http/registry/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import type { BlobOrder } from '../../pull/blobs/blob-order.ts';
-import { createBlobRelays } from '../../pull/blobs/blob-relays.ts';
-import { createNamelessIngest } from '../../pull/blobs/nameless-ingest.ts';
-import { createRelayedBlobs } from '../../pull/blobs/relayed-blobs.ts';
-import { createTransfers } from '../../pull/blobs/transfers.ts';
-import { SlabPool } from '../../storage/content/buffers.ts';
+import {
+  type BlobOrder,
+  createBlobRelays,
+  createNamelessIngest,
+  createRelayedBlobs,
+  createTransfers,
+} from '../../pull/index.ts';
 import { type ByteSource, begun } from '../../storage/content/byte-source.ts';
-import type { ContentReader } from '../../storage/objects/object-reads.ts';
-import { openContentReader } from '../../storage/site-content.ts';
+import { SlabPool } from '../../storage/content/index.ts';
+import { openContentReader } from '../../storage/index.ts';
+import type { ContentReader } from '../../storage/objects/index.ts';
 import { createUpstream, type UpstreamDeps } from '../assembly/upstream-clients.ts';
 
 /** Sends blobs to clients, in place of the leader, which has checked their right. */

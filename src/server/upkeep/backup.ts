@@ -3,11 +3,10 @@ import { chmod, copyFile, mkdir, open, readdir, rm, stat } from 'node:fs/promise
 import { join } from 'node:path';
 import { workOnEach } from '../../foundation/semaphore.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
-import type { ContentStore, KeptContent } from '../../storage/content/content-store.ts';
-import { lockData } from '../../storage/directory/data-lock.ts';
-import { syncDirectory } from '../../storage/directory/sync-directory.ts';
-import { syncFile } from '../../storage/rows/file/copy-rows.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
+import type { ContentStore, KeptContent } from '../../storage/content/index.ts';
+import { lockData, syncDirectory } from '../../storage/directory/index.ts';
+import { syncFile } from '../../storage/rows/file/index.ts';
+import type { Rows } from '../../storage/rows/index.ts';
 import { examined, isUnreadable } from './verify.ts';
 
 /** The parts of a data directory that a copy needs. */

@@ -1,6 +1,5 @@
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { NoteWork } from '../../foundation/telemetry/work-metrics.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { Logger, NoteWork } from '../../foundation/telemetry/index.ts';
 
 /** A piece of regular work. */
 export interface Chore {

@@ -1,6 +1,5 @@
-import { tallyKinds } from '../../foundation/telemetry/tally.ts';
-import { dayMs, dayOf } from '../../foundation/telemetry/utc-day.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
+import { dayMs, dayOf, tallyKinds } from '../../foundation/telemetry/counted.ts';
+import type { Rows } from '../../storage/rows/index.ts';
 
 type FigureRows = Pick<Rows, 'dayCounts' | 'queue' | 'pulls'>;
 

@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
-import type { OpenedContent } from '../../storage/site-content.ts';
+import type { OpenedContent } from '../../storage/index.ts';
+import type { Rows } from '../../storage/rows/index.ts';
 import { type CopyReport, copyContent } from './backup.ts';
 
 export interface MovedContent extends CopyReport {

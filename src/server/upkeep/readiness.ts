@@ -3,9 +3,9 @@ import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import { digestOf } from '../../oci/digest.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
-import type { DiskSpace } from '../../storage/directory/disk-space.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
+import type { DiskSpace } from '../../storage/directory/index.ts';
+import type { Rows } from '../../storage/rows/index.ts';
 
 /** Checks that the server can do its work now. */
 export interface Readiness {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '../../foundation/telemetry.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import type { ContentStore } from '../../storage/content/index.ts';
 
 export interface ScrubOptions {
   /** Bytes of content to read per second. */

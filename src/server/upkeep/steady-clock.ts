@@ -1,8 +1,8 @@
 import { uptime } from 'node:os';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
-import type { ClockReading, ClockReadingStore } from '../../storage/rows/file/clock-readings.ts';
-import type { Rows } from '../../storage/rows/rows.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
+import type { ClockReading, ClockReadingStore } from '../../storage/rows/file/index.ts';
+import type { Rows } from '../../storage/rows/index.ts';
 
 /** Reports whether the wall clock is reliable. Callers ask before they delete something because of its age. */
 export interface SteadyClock {

@@ -1,14 +1,13 @@
 import type { Digest } from '../../oci/digest.ts';
-import type { Proof } from '../../storage/content/checks.ts';
-import type { ContentStore } from '../../storage/content/content-store.ts';
+import type { ContentStore, Proof } from '../../storage/content/index.ts';
 import {
+  eachRow,
   firstPlace,
   type HostedContent,
   type HostedPlace,
   type HostedRow,
   type HostedStore,
-} from '../../storage/rows/hosted/hosted-store.ts';
-import { eachRow } from '../../storage/rows/small-steps.ts';
+} from '../../storage/rows/index.ts';
 
 export interface VerifyReport {
   /** Number of contents read, and their bytes. */

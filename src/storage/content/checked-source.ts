@@ -1,6 +1,5 @@
 import type { DigestAlgorithm } from '../../oci/digest.ts';
-import { createFlowHash } from '../hashing/create-flow-hash.ts';
-import type { FlowHash } from '../hashing/flow-hash.ts';
+import { createFlowHash, type FlowHash } from '../hashing/index.ts';
 import type { ByteSource, Chunk } from './byte-source.ts';
 
 export interface CheckedSourceOptions {

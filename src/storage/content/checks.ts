@@ -1,7 +1,7 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
-import { createFlowHash } from '../hashing/create-flow-hash.ts';
+import { createFlowHash } from '../hashing/index.ts';
 import type { ByteSource } from './byte-source.ts';
 import { checkedSource, DamagedContent } from './checked-source.ts';
 

@@ -3,10 +3,15 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, unlink, utimes } from
 import { basename, dirname, join } from 'node:path';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import { dayMs } from '../../foundation/telemetry/utc-day.ts';
+import { dayMs } from '../../foundation/telemetry/counted.ts';
 import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
-import { type DiskSpace, type SpacePromise, unlimitedSpace } from '../directory/disk-space.ts';
-import { createDiskSync, type DiskSync } from '../directory/disk-sync.ts';
+import {
+  createDiskSync,
+  type DiskSpace,
+  type DiskSync,
+  type SpacePromise,
+  unlimitedSpace,
+} from '../directory/index.ts';
 import { SlabPool } from './buffers.ts';
 import { createChecks } from './checks.ts';
 import { createContentPresence, removedMeanwhile } from './content-presence.ts';

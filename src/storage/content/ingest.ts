@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { Digest, DigestAlgorithm } from '../../oci/digest.ts';
-import type { SpacePromise } from '../directory/disk-space.ts';
+import type { SpacePromise } from '../directory/index.ts';
 import type { SlabPool } from './buffers.ts';
 import { type ByteSource, drain } from './byte-source.ts';
 import { removedMeanwhile } from './content-presence.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type Digest, digestOf, isDigest, splitDigest } from '../../oci/digest.ts';
-import { syncDirectory } from '../directory/sync-directory.ts';
+import { syncDirectory } from '../directory/index.ts';
 
 /**
  * Keeps small documents safe until their own files are on the disk. Separate files would need four disk flushes a

@@ -1,5 +1,5 @@
 import { unlink } from 'node:fs/promises';
-import type { SpacePromise } from '../directory/disk-space.ts';
+import type { SpacePromise } from '../directory/index.ts';
 import { type Draft, writeFully } from './ingest.ts';
 
 /** A file on this machine that a program can read. It stays in place until it is disposed of. */

@@ -1,7 +1,7 @@
 import { stat, statfs } from 'node:fs/promises';
 import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { Logger } from '../../foundation/telemetry.ts';
+import type { Logger } from '../../foundation/telemetry/index.ts';
 
 /** The space on the disk of the data directory. A reserve of it is kept free. */
 export interface DiskSpace {

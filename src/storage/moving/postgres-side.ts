@@ -2,10 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Fault } from '../../foundation/fault.ts';
-import { claimLock, tryServerLock } from '../rows/postgres/lock-statements.ts';
-import { connectionOf } from '../rows/postgres/postgres-connection.ts';
-import { startFaultOf } from '../rows/postgres/postgres-errors.ts';
-import { migratePostgres } from '../rows/postgres/postgres-migrations.ts';
+import {
+  claimLock,
+  connectionOf,
+  migratePostgres,
+  startFaultOf,
+  tryServerLock,
+} from '../rows/postgres/index.ts';
 import { isFull, mostRows, type RowsSide } from './rows-side.ts';
 import { columnList, type TableDescription } from './table-descriptions.ts';
 import type { TableRow } from './table-rows.ts';

@@ -1,10 +1,8 @@
 import { existsSync, statSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { lockData } from '../directory/data-lock.ts';
-import { syncDirectory } from '../directory/sync-directory.ts';
-import { openDatabase } from '../rows/database.ts';
-import { removeDatabase, syncFile } from '../rows/file/copy-rows.ts';
+import { lockData, syncDirectory } from '../directory/index.ts';
+import { openDatabase, removeDatabase, syncFile } from '../rows/file/index.ts';
 import { isFull, type RowsSide } from './rows-side.ts';
 import { columnList } from './table-descriptions.ts';
 import { bytesOf, storableRow, type TableRow } from './table-rows.ts';

@@ -1,4 +1,4 @@
-import { openDatabase } from '../rows/database.ts';
+import { openDatabase } from '../rows/file/index.ts';
 
 export type CellKind = 'INTEGER' | 'TEXT' | 'BLOB';
 

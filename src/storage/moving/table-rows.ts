@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
-import { storable } from '../rows/postgres/postgres-statements.ts';
+import { storable } from '../rows/postgres/index.ts';
 import type { TableDescription } from './table-descriptions.ts';
 
 /** A value as both databases hold it: integers are exact also above 2^53. */

@@ -4,12 +4,19 @@ import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type Digest, type DigestAlgorithm, digestOf, splitDigest } from '../../oci/digest.ts';
 import { type ByteSource, drain } from '../content/byte-source.ts';
-import { chosenLater, createChecks } from '../content/checks.ts';
-import { createContentPresence, removedMeanwhile } from '../content/content-presence.ts';
-import type { ContentStore } from '../content/content-store.ts';
-import { type ContentUses, longestRemovalMs, withoutRows } from '../content/content-uses.ts';
-import type { Ingest, KeptDraft } from '../content/ingest.ts';
-import type { LocalFile } from '../content/scratch-file.ts';
+import {
+  type ContentStore,
+  type ContentUses,
+  chosenLater,
+  createChecks,
+  createContentPresence,
+  type Ingest,
+  type KeptDraft,
+  type LocalFile,
+  longestRemovalMs,
+  removedMeanwhile,
+  withoutRows,
+} from '../content/index.ts';
 import { createBlobLinks } from './blob-links.ts';
 import type { Bucket } from './bucket/bucket.ts';
 import { isAbsent } from './bucket/store-faults.ts';

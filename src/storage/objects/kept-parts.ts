@@ -1,6 +1,6 @@
 import { workOnEach } from '../../foundation/semaphore.ts';
 import type { ByteSource } from '../content/byte-source.ts';
-import type { KeptDraft } from '../content/ingest.ts';
+import type { KeptDraft } from '../content/index.ts';
 import type { Bucket } from './bucket/bucket.ts';
 
 /** The bytes of unfinished content that another server can continue: small objects, in folders by draft. */

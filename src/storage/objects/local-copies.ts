@@ -1,6 +1,6 @@
 import type { Digest } from '../../oci/digest.ts';
 import type { ByteSource } from '../content/byte-source.ts';
-import type { ContentStore } from '../content/content-store.ts';
+import type { ContentStore } from '../content/index.ts';
 
 /** Copies of content on this machine, for programs that need a file. The least recently used go first. */
 export interface LocalCopies {

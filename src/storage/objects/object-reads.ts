@@ -1,6 +1,6 @@
 import type { Digest } from '../../oci/digest.ts';
 import type { ByteSource } from '../content/byte-source.ts';
-import { type Checks, type ChecksOptions, createChecks } from '../content/checks.ts';
+import { type Checks, type ChecksOptions, createChecks } from '../content/index.ts';
 import type { Bucket } from './bucket/bucket.ts';
 import { isAbsent } from './bucket/store-faults.ts';
 import { keyOf } from './content-keys.ts';

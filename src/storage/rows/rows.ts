@@ -1,4 +1,4 @@
-import type { ConnectionCounts } from '../../foundation/telemetry/database-metrics.ts';
+import type { ConnectionCounts } from '../../foundation/telemetry/index.ts';
 import { type Database, openDatabase, type ServerUse } from './database.ts';
 import type { RowDatabase } from './driver/row-database.ts';
 import { type ContentUseStore, createContentUseStore } from './figures/content-use-rows.ts';

@@ -1,7 +1,7 @@
 import { getDomain } from 'tldts';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
-import { type JsonShape, parseShaped } from '../../foundation/text/json-shape.ts';
+import { type JsonShape, parseShaped } from '../../foundation/text/index.ts';
 import { type Answer, readAll } from '../exchange/answer.ts';
 import { causeOf, quoted, readErrorWords } from '../exchange/error-words.ts';
 import { faultOfError } from '../exchange/failure.ts';

@@ -1,4 +1,4 @@
-import { takePatterns } from '../../foundation/text/take-pattern.ts';
+import { takePatterns } from '../../foundation/text/index.ts';
 
 /** One way to authenticate that a server offers. Source: RFC 9110, section 11.6.1. */
 export interface Challenge {

@@ -1,8 +1,7 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { canonicalRegistry } from '../../oci/reference.ts';
-import { withoutApi } from '../../oci/registry-name.ts';
+import { canonicalRegistry, withoutApi } from '../../oci/naming.ts';
 import type { CredentialSource, Credentials } from './credentials.ts';
 
 const run = promisify(execFile);

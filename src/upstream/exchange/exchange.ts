@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { RemoteHealth } from '../../foundation/telemetry/remote-health.ts';
+import type { RemoteHealth } from '../../foundation/telemetry/index.ts';
 import type { Access } from '../access.ts';
 import type { Authorizer } from '../auth/authorizer.ts';
 import { type Challenge, parseChallenges } from '../auth/challenge.ts';

@@ -1,5 +1,5 @@
 import { Fault, type FaultOptions } from '../../foundation/fault.ts';
-import { OciSyntaxError } from '../../oci/syntax-error.ts';
+import { OciSyntaxError } from '../../oci/naming.ts';
 import type { Access } from '../access.ts';
 import { RedirectFailure } from '../transport/redirect.ts';
 import { retryAfterSeconds } from '../transport/retry.ts';

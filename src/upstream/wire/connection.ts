@@ -6,7 +6,7 @@ import {
   type TcpNetConnectOpts,
 } from 'node:net';
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
-import type { SlabPool } from '../../storage/content/buffers.ts';
+import type { SlabPool } from '../../storage/content/index.ts';
 import type { Way } from '../transport/way.ts';
 import { bodyDecoder } from './body.ts';
 import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './head.ts';

@@ -2,7 +2,7 @@ import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
-import { SlabPool } from '../../storage/content/buffers.ts';
+import { SlabPool } from '../../storage/content/index.ts';
 import { wayKey } from '../transport/way.ts';
 import { type DialOptions, dial, type WireConnection } from './connection.ts';
 import { dialThrough } from './proxied.ts';

@@ -1,5 +1,5 @@
-import type { Slab, SlabPool } from '../../storage/content/buffers.ts';
 import type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
+import type { Slab, SlabPool } from '../../storage/content/index.ts';
 import type { BodyDecoder } from './body.ts';
 import { WireError } from './wire-error.ts';
 

@@ -1,4 +1,4 @@
-/**
+/** /**
  * Private keys for SSH agents. A public interface without the client: the command line checks keys before it sends them,
  * and is installed without gRPC.
  */

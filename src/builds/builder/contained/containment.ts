@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '../../../foundation/telemetry.ts';
+import type { Logger } from '../../../foundation/telemetry/index.ts';
 import { buildHost } from '../build-host.ts';
 import { memoryOfDaemon } from '../own/builder-process.ts';
 import { findProgram } from '../own/find-program.ts';

@@ -1,6 +1,6 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Logger } from '../../../foundation/telemetry.ts';
+import type { Logger } from '../../../foundation/telemetry/index.ts';
 import { removeControlGroup } from './control-group.ts';
 
 /** What a killed server leaves of a builder. Its processes, mounts and networks end by themselves. */

@@ -1,4 +1,4 @@
-import { closedNetworks } from '../../../upstream/transport/address-guard.ts';
+import { closedNetworks } from '../../../upstream/transport/index.ts';
 
 /** An address that is open within a closed network; without a port, all its ports are open. */
 export interface OpenAddress {

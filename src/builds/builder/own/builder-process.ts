@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '../../../foundation/telemetry.ts';
+import type { Logger } from '../../../foundation/telemetry/index.ts';
 import { socketError } from '../builder-trouble.ts';
 import { socketName, traceSocketName } from './builder-configuration.ts';
 

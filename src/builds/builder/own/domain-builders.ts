@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Logger } from '../../../foundation/telemetry.ts';
+import type { Logger } from '../../../foundation/telemetry/index.ts';
 import { type Customer, domainLabel, type TrustDomain } from '../../domain.ts';
 import { nameControlGroup } from '../contained/control-group.ts';
 import { noteLeftovers, removeNoted } from '../contained/leftovers.ts';

@@ -1,6 +1,6 @@
 import { readdir, realpath, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Logger } from '../../../foundation/telemetry.ts';
+import type { Logger } from '../../../foundation/telemetry/index.ts';
 import { clearLeftovers } from '../contained/leftovers.ts';
 import type { OwnBuilder } from './builder-process.ts';
 import { releaseMounts } from './stale-mounts.ts';

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseAddress } from '../../../buildkit/index.ts';
-import { unlessAborted } from '../../../foundation/bounded-wait.ts';
+import { unlessAborted } from '../../../foundation/work.ts';
 import {
   type AskPods,
   findPodAccount,

@@ -1,5 +1,4 @@
-import { formatReference, parseReference } from '../../../oci/reference.ts';
-import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import { formatReference, OciSyntaxError, parseReference } from '../../../oci/naming.ts';
 import type { SubmittedCondaOptions } from '../submitted.ts';
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';

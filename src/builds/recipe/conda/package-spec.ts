@@ -1,4 +1,4 @@
-import { splitChannel } from '../../../conda/solving/wanted/pinned-channels.ts';
+import { splitChannel } from '../../../conda/locks/index.ts';
 import { oneLine } from '../text/one-line.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { isUrl, refusePathToken, tokenFreeUrl } from '../text/web-address.ts';

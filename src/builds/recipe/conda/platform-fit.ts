@@ -1,5 +1,5 @@
-import { namedArchitectures } from '../../../oci/architecture.ts';
-import { formatPlatform, type Platform } from '../../../oci/platform.ts';
+import { namedArchitectures } from '../../../oci/index.ts';
+import { formatPlatform, type Platform } from '../../../oci/naming.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { type CondaSource, packageUrlsIn } from './conda-source.ts';
 

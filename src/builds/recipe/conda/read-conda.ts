@@ -1,4 +1,4 @@
-import { isLockText } from '../../../conda/locks/read-lock-text.ts';
+import { isLockText } from '../../../conda/locks/index.ts';
 import type { RecipeRequest } from '../recipe-kind.ts';
 import { type SubmittedPackages, spackRetired } from '../submitted.ts';
 import { base64Text } from '../text/base64-text.ts';

@@ -1,5 +1,5 @@
-import { isDefinition, translateDefinition } from '../../../images/sif/definition/definition.ts';
-import { formatReference, parseReference } from '../../../oci/reference.ts';
+import { isDefinition, translateDefinition } from '../../../images/sif/definition/index.ts';
+import { formatReference, parseReference } from '../../../oci/naming.ts';
 import { inField } from '../../plan/field.ts';
 import type { FailedPart, RecipeKind } from '../recipe-kind.ts';
 import { base64Text } from '../text/base64-text.ts';

@@ -1,5 +1,4 @@
-import { formatReference, parseReference } from '../../../oci/reference.ts';
-import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import { formatReference, OciSyntaxError, parseReference } from '../../../oci/naming.ts';
 import { contextName } from './context-name.ts';
 import { frontendImage } from './frontend-image.ts';
 import { malformed } from './malformed.ts';

@@ -1,4 +1,4 @@
-import type { Platform } from '../../../oci/platform.ts';
+import type { Platform } from '../../../oci/naming.ts';
 
 /** Options that decide the values of variables in FROM, and which stages are required. */
 export interface StageOptions {

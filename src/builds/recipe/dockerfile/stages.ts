@@ -1,4 +1,4 @@
-import { defaultPlatform, formatPlatform, type Platform } from '../../../oci/platform.ts';
+import { defaultPlatform, formatPlatform, type Platform } from '../../../oci/naming.ts';
 import { valuesOf } from './flags.ts';
 import { frontendImage } from './frontend-image.ts';
 import {

@@ -1,4 +1,4 @@
-import { hasPathToken } from '../../../conda/channels/path-token.ts';
+import { hasPathToken } from '../../../conda/channels/index.ts';
 import { oneLine } from './one-line.ts';
 import { refuse, shown } from './refuse.ts';
 

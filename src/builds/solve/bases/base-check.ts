@@ -1,14 +1,15 @@
 import { Fault } from '../../../foundation/fault.ts';
-import type { LeafSource } from '../../../images/bases/image-leaves.ts';
-import type { Descriptor } from '../../../oci/descriptor.ts';
+import type { LeafSource } from '../../../images/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { Document } from '../../../oci/document.ts';
-import { parseReference, type Reference } from '../../../oci/reference.ts';
-import { OciSyntaxError } from '../../../oci/syntax-error.ts';
-import { type Access, accessTo } from '../../../upstream/access.ts';
-import type { CredentialSource } from '../../../upstream/auth/credentials.ts';
-import { findManifest } from '../../../upstream/content/find-manifest.ts';
-import type { RegistryClient } from '../../../upstream/registry-client.ts';
+import type { Descriptor, Document } from '../../../oci/index.ts';
+import { OciSyntaxError, parseReference, type Reference } from '../../../oci/naming.ts';
+import type { CredentialSource } from '../../../upstream/auth/index.ts';
+import {
+  type Access,
+  accessTo,
+  findManifest,
+  type RegistryClient,
+} from '../../../upstream/index.ts';
 
 /** A base image that its registry has shown to the caller. */
 export interface ShownBase extends Pick<Descriptor, 'digest' | 'mediaType'> {

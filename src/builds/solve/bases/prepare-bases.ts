@@ -1,14 +1,18 @@
 import type { ReplacedImage } from '../../../buildkit/index.ts';
 import type {
+  Documents,
   ImageToVerify,
   VerifiedImage,
   VerifyImage,
-} from '../../../images/bases/verified-image.ts';
-import type { Documents } from '../../../images/documents.ts';
+} from '../../../images/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { type Platform, parsePlatform } from '../../../oci/platform.ts';
-import { formatReference, parseReference } from '../../../oci/reference.ts';
-import type { Access } from '../../../upstream/access.ts';
+import {
+  formatReference,
+  type Platform,
+  parsePlatform,
+  parseReference,
+} from '../../../oci/naming.ts';
+import type { Access } from '../../../upstream/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import { stagePlatforms } from '../../recipe/dockerfile/base-images.ts';
 import { frontendImage } from '../../recipe/dockerfile/frontend-image.ts';

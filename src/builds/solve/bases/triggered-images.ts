@@ -1,8 +1,7 @@
-import { triggersIn } from '../../../images/augment/image-config.ts';
-import { imageLeaves } from '../../../images/bases/image-leaves.ts';
-import type { Documents } from '../../../images/documents.ts';
-import { parsePlatform } from '../../../oci/platform.ts';
-import type { CredentialSource } from '../../../upstream/auth/credentials.ts';
+import { triggersIn } from '../../../images/augment/index.ts';
+import { type Documents, imageLeaves } from '../../../images/index.ts';
+import { parsePlatform } from '../../../oci/naming.ts';
+import type { CredentialSource } from '../../../upstream/auth/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import { maxImages, triggeredImages } from '../../recipe/dockerfile/base-images.ts';
 import { malformed } from '../../recipe/dockerfile/malformed.ts';

@@ -1,5 +1,4 @@
-import type { BuilderChannels } from '../../../conda/channels/builder-channels.ts';
-import type { CondaPackage } from '../../../conda/conda-package.ts';
+import type { BuilderChannels, CondaPackage } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { CondaMaker, CondaSource } from '../../recipe/conda/conda-source.ts';
 import { requireReachable } from '../../recipe/conda/install/builder-source.ts';

@@ -1,15 +1,15 @@
-import { linkOrder } from '../../../conda/bills/link-order.ts';
-import type { ChannelAccess } from '../../../conda/channels/channel-access.ts';
-import type { CondaPackage } from '../../../conda/conda-package.ts';
-import type { ReadLock } from '../../../conda/locks/read-lock.ts';
-import { maxLockLength } from '../../../conda/locks/read-lock-text.ts';
-import type {
-  CondaSolver,
-  SolveOptions,
-  VirtualPackage,
-} from '../../../conda/solving/conda-solver.ts';
-import { isUnsolvedFor } from '../../../conda/solving/explanation.ts';
-import { readAll } from '../../../upstream/exchange/answer.ts';
+import {
+  type ChannelAccess,
+  type CondaPackage,
+  type CondaSolver,
+  isUnsolvedFor,
+  linkOrder,
+  type ReadLock,
+  type SolveOptions,
+  type VirtualPackage,
+} from '../../../conda/index.ts';
+import { maxLockLength } from '../../../conda/locks/index.ts';
+import { readAll } from '../../../upstream/index.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { anyCuda } from '../../recipe/conda/install/cuda.ts';
 import { isPackageUrl, parsePackage } from '../../recipe/conda/package-spec.ts';

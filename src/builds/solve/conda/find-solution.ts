@@ -1,11 +1,17 @@
-import { ChannelFault } from '../../../conda/channels/channel-fault.ts';
-import type { CondaPackage } from '../../../conda/conda-package.ts';
-import type { PackageLayers } from '../../../conda/layers/package-layers.ts';
-import type { ReportRepodata } from '../../../conda/repodata/repodata-progress.ts';
+import {
+  ChannelFault,
+  type CondaPackage,
+  type PackageLayers,
+  type ReportRepodata,
+} from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { formatPlatform, type Platform, parsePlatform } from '../../../oci/platform.ts';
-import { parseReference } from '../../../oci/reference.ts';
-import type { Access } from '../../../upstream/access.ts';
+import {
+  formatPlatform,
+  type Platform,
+  parsePlatform,
+  parseReference,
+} from '../../../oci/naming.ts';
+import type { Access } from '../../../upstream/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { pretendedCuda } from '../../recipe/conda/install/cuda.ts';

@@ -1,6 +1,5 @@
-import { linkOrder } from '../../../conda/bills/link-order.ts';
-import type { CondaPackage } from '../../../conda/conda-package.ts';
-import { explicitLine } from '../../../conda/locks/lock-entries.ts';
+import { type CondaPackage, linkOrder } from '../../../conda/index.ts';
+import { explicitLine } from '../../../conda/locks/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { CondaSource, PlatformLock } from '../../recipe/conda/conda-source.ts';
 import { condaRecipe } from '../../recipe/conda/install/conda-recipe.ts';

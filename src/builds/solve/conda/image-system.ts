@@ -1,13 +1,12 @@
-import type { BaseLibc } from '../../../conda/base/base-libc.ts';
-import { environmentPrefix } from '../../../conda/layers/package-layers.ts';
-import type { VirtualPackage } from '../../../conda/solving/conda-solver.ts';
-import { virtualPackages } from '../../../conda/solving/virtual-packages.ts';
-import type { Document } from '../../../oci/document.ts';
-import { parseManifest } from '../../../oci/manifest.ts';
-import { formatPlatform, type Platform } from '../../../oci/platform.ts';
-import type { Access } from '../../../upstream/access.ts';
-import { openWhole } from '../../../upstream/content/open-whole.ts';
-import type { RegistryClient } from '../../../upstream/registry-client.ts';
+import {
+  type BaseLibc,
+  environmentPrefix,
+  type VirtualPackage,
+  virtualPackages,
+} from '../../../conda/index.ts';
+import { type Document, parseManifest } from '../../../oci/index.ts';
+import { formatPlatform, type Platform } from '../../../oci/naming.ts';
+import { type Access, openWhole, type RegistryClient } from '../../../upstream/index.ts';
 import { subdirOf } from '../../recipe/conda/platform-fit.ts';
 
 /** The base image of one platform. */

@@ -1,7 +1,6 @@
-import { type DocumentName, documentForms } from '../../../conda/bills/document-form.ts';
-import { writeDocument } from '../../../conda/bills/write-documents.ts';
+import { type DocumentName, documentForms, writeDocument } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { BuildRow, BuildStore } from '../../../storage/rows/images/build-rows.ts';
+import type { BuildRow, BuildStore } from '../../../storage/rows/index.ts';
 
 type KeptBuilds = Pick<BuildStore, 'find' | 'solution'>;
 

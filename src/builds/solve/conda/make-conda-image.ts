@@ -1,24 +1,24 @@
 import { isDeepStrictEqual } from 'node:util';
 import { statusText } from '../../../buildkit/index.ts';
-import type {
-  DocumentedSolution,
-  PlatformSolution,
-} from '../../../conda/bills/documented-solution.ts';
-import type { ChannelAccess } from '../../../conda/channels/channel-access.ts';
 import {
+  type ChannelAccess,
+  type DocumentedSolution,
   environmentPrefix,
   type LayeredPackage,
   type LayerProgress,
   type PackageLayers,
   type PartProgress,
-} from '../../../conda/layers/package-layers.ts';
-import type { ImageChange, InjectedLayer } from '../../../images/augment/image-change.ts';
-import { environmentIn } from '../../../images/augment/image-config.ts';
-import type { Documents } from '../../../images/documents.ts';
-import type { Document } from '../../../oci/document.ts';
-import { parseManifest } from '../../../oci/manifest.ts';
-import { formatPlatform } from '../../../oci/platform.ts';
-import type { Access } from '../../../upstream/access.ts';
+  type PlatformSolution,
+} from '../../../conda/index.ts';
+import {
+  environmentIn,
+  type ImageChange,
+  type InjectedLayer,
+} from '../../../images/augment/index.ts';
+import type { Documents } from '../../../images/index.ts';
+import { type Document, parseManifest } from '../../../oci/index.ts';
+import { formatPlatform } from '../../../oci/naming.ts';
+import type { Access } from '../../../upstream/index.ts';
 import type { RunStep } from '../../logs/run-step.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';

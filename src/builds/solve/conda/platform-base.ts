@@ -1,11 +1,14 @@
-import type { BaseResolver } from '../../../images/bases/base-image.ts';
-import type { Documents } from '../../../images/documents.ts';
-import { type Document, documentOf } from '../../../oci/document.ts';
-import { parseLossless, writeJson } from '../../../oci/json.ts';
-import { manifestType, parseManifest } from '../../../oci/manifest.ts';
-import type { Platform } from '../../../oci/platform.ts';
-import type { Reference } from '../../../oci/reference.ts';
-import type { Access } from '../../../upstream/access.ts';
+import type { BaseResolver, Documents } from '../../../images/index.ts';
+import {
+  type Document,
+  documentOf,
+  manifestType,
+  parseLossless,
+  parseManifest,
+  writeJson,
+} from '../../../oci/index.ts';
+import type { Platform, Reference } from '../../../oci/naming.ts';
+import type { Access } from '../../../upstream/index.ts';
 
 /** A base image for some platforms. */
 export interface PlatformBase {

@@ -1,7 +1,6 @@
-import type { CondaPackage } from '../../../conda/conda-package.ts';
-import type { PackageLayers } from '../../../conda/layers/package-layers.ts';
-import { formatPlatform } from '../../../oci/platform.ts';
-import type { SealedGrant } from '../../../platform/identities.ts';
+import type { CondaPackage, PackageLayers } from '../../../conda/index.ts';
+import { formatPlatform } from '../../../oci/naming.ts';
+import type { SealedGrant } from '../../../platform/index.ts';
 import { type BuildPlan, recipeIn } from '../../plan/build-plan.ts';
 import type { RightsOf } from '../build-rights.ts';
 import { BuilderRequired, type BuilderRules, refuseBuilder, sentence } from './builder-required.ts';

@@ -3,14 +3,12 @@ import { stat } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
-import { TarError, textOfBytes } from '../../../archives/tar-entry.ts';
-import { sparseError, TarReader } from '../../../archives/tar-reader.ts';
+import { sparseError, TarError, TarReader, textOfBytes } from '../../../archives/index.ts';
 import type { FileTree } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { type ByteSource, copiesOf } from '../../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
-import type { ScratchFile } from '../../../storage/content/scratch-file.ts';
+import type { ContentStore, ScratchFile } from '../../../storage/content/index.ts';
 import { readAhead } from './read-ahead.ts';
 import { TarIndex } from './tar-index.ts';
 

@@ -1,4 +1,4 @@
-import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import { type BuildContext, openBuildContext } from './build-context.ts';
 import { openUploadedContext } from './uploaded-context.ts';

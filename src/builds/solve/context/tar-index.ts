@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import type { TarEntry } from '../../../archives/tar-entry.ts';
+import type { TarEntry } from '../../../archives/index.ts';
 import { maxContextEntries, maxPathBytes } from '../../../archives/tar-limits.ts';
 import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';

@@ -1,14 +1,12 @@
 import type { FileTree } from '../../../buildkit/index.ts';
-import { type ContextEntry, contextTypes } from '../../../contexts/context-entry.ts';
-import { readEntries } from '../../../contexts/entry-list.ts';
+import { type ContextEntry, contextTypes, readEntries } from '../../../contexts/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import type { Descriptor } from '../../../oci/descriptor.ts';
 import { type Digest, isDigest } from '../../../oci/digest.ts';
-import { type ImageManifest, parseManifest } from '../../../oci/manifest.ts';
+import { type Descriptor, type ImageManifest, parseManifest } from '../../../oci/index.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import { copiesOf } from '../../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
 import { readAhead } from './read-ahead.ts';
 import { TarIndex } from './tar-index.ts';
 

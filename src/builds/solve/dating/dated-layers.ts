@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
-import type { InjectedLayer } from '../../../images/augment/image-change.ts';
-import type { PushedLayers } from '../../../images/made-blobs.ts';
+import type { InjectedLayer } from '../../../images/augment/index.ts';
+import type { PushedLayers } from '../../../images/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
 import type { TrustDomain } from '../../domain.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
 import { formOf } from './redate-layer.ts';

@@ -1,4 +1,4 @@
-import type { PieceRing } from '../../../conda/layers/making/piece-ring.ts';
+import type { PieceRing } from '../../../conda/layers/gzip/index.ts';
 import type { LayerForm, PackedLayer } from './redate-layer.ts';
 
 /** Work for a thread that dates the layers of one image: calls of a `LayerDater`, one at a time. */

@@ -1,9 +1,8 @@
 import { buffer } from 'node:stream/consumers';
 import type { Worker } from 'node:worker_threads';
-import { TarError } from '../../../archives/tar-entry.ts';
-import { openRing, takePieces } from '../../../conda/layers/making/piece-ring.ts';
-import { inRoom, threadNeeds } from '../../../conda/threads/thread-room.ts';
-import { endThread, startThread } from '../../../foundation/threads.ts';
+import { TarError } from '../../../archives/index.ts';
+import { inRoom, openRing, takePieces, threadNeeds } from '../../../conda/layers/gzip/index.ts';
+import { endThread, startThread } from '../../../foundation/work.ts';
 import type { DatingAnswer, DatingOrder, SentLayer } from './dating-orders.ts';
 import type { LayerDater, PackedLayer } from './redate-layer.ts';
 

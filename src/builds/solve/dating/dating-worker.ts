@@ -2,8 +2,8 @@ import '../../../foundation/gated-zlib.ts';
 import { createReadStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { parentPort } from 'node:worker_threads';
-import { TarError } from '../../../archives/tar-entry.ts';
-import { sendPieces } from '../../../conda/layers/making/piece-ring.ts';
+import { TarError } from '../../../archives/index.ts';
+import { sendPieces } from '../../../conda/layers/gzip/index.ts';
 import type { DatingAnswer, DatingOrder, SentLayer } from './dating-orders.ts';
 import { createLayerDater, type PackedLayer } from './redate-layer.ts';
 

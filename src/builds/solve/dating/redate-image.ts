@@ -1,26 +1,28 @@
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
-import { TarError } from '../../../archives/tar-entry.ts';
+import { TarError } from '../../../archives/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { InjectedLayer } from '../../../images/augment/image-change.ts';
-import { pointTo } from '../../../images/augment/written-descriptor.ts';
-import { blobsOf, type MadeBlobs } from '../../../images/made-blobs.ts';
-import type { Descriptor } from '../../../oci/descriptor.ts';
+import { type InjectedLayer, pointTo } from '../../../images/augment/index.ts';
+import { blobsOf, type MadeBlobs } from '../../../images/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { type Document, documentOf } from '../../../oci/document.ts';
-import { asObject, parseJson, parseLossless, writeJson } from '../../../oci/json.ts';
 import {
+  asObject,
+  type Descriptor,
+  type Document,
+  documentOf,
   type ImageManifest,
   manifestType,
+  mayBeImage,
   mayBeRunnable,
+  parseJson,
+  parseLossless,
   parseManifest,
-} from '../../../oci/manifest.ts';
-import { mayBeImage, partsOf } from '../../../oci/manifest-parts.ts';
+  partsOf,
+  writeJson,
+} from '../../../oci/index.ts';
 import { drain } from '../../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
-import type { LocalFile } from '../../../storage/content/scratch-file.ts';
-import type { Access } from '../../../upstream/access.ts';
-import type { RegistryClient } from '../../../upstream/registry-client.ts';
+import type { ContentStore, LocalFile } from '../../../storage/content/index.ts';
+import type { Access, RegistryClient } from '../../../upstream/index.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
 import { type ReceivedBlob, type ReceivedImage, receivedDocuments } from '../received-image.ts';
 import { buildTime } from './build-time.ts';

@@ -1,6 +1,11 @@
-import { type TarEntry, tarBlockSize } from '../../../archives/tar-entry.ts';
-import { setTime } from '../../../archives/tar-header.ts';
-import { type StoredEntry, TarReader, type TarVisitor } from '../../../archives/tar-reader.ts';
+import {
+  type StoredEntry,
+  setTime,
+  type TarEntry,
+  TarReader,
+  type TarVisitor,
+  tarBlockSize,
+} from '../../../archives/index.ts';
 import { buildTime } from './build-time.ts';
 
 /** Sources beyond this number are not recorded: Python compiles them again. */

@@ -1,8 +1,8 @@
 import { open } from 'node:fs/promises';
 import type { FileTree, TreeEntry } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { shownText } from '../../../images/sif/definition/definition-error.ts';
-import type { ScratchSpace } from '../../../images/sif/scratch-space.ts';
+import { shownText } from '../../../images/sif/definition/index.ts';
+import type { ScratchSpace } from '../../../images/sif/making.ts';
 import { entryAt } from '../context/entry-at.ts';
 
 /**

@@ -1,31 +1,34 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Fault } from '../../../foundation/fault.ts';
-import { architectureOf } from '../../../images/augment/image-config.ts';
-import { imageConfig } from '../../../images/collect.ts';
-import type { Documents } from '../../../images/documents.ts';
-import { blobsOf, type MadeOf } from '../../../images/made-blobs.ts';
-import { type ConvertedSif, convertToSif } from '../../../images/sif/convert.ts';
-import { sifConfig, sifManifest } from '../../../images/sif/format/oras.ts';
-import type { ConvertLimits } from '../../../images/sif/limits.ts';
-import type { SifSigner } from '../../../images/sif/signing/signer.ts';
-import { type Architecture, architectures, knownArchitecture } from '../../../oci/architecture.ts';
+import { architectureOf } from '../../../images/augment/index.ts';
+import { blobsOf, type Documents, imageConfig, type MadeOf } from '../../../images/index.ts';
+import type { SifSigner } from '../../../images/sif/definition/index.ts';
+import { type ConvertLimits, sifConfig, sifManifest } from '../../../images/sif/index.ts';
+import { type ConvertedSif, convertToSif } from '../../../images/sif/making.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { Document } from '../../../oci/document.ts';
-import { parseLossless } from '../../../oci/json.ts';
-import { parseManifest } from '../../../oci/manifest.ts';
-import type { Reference } from '../../../oci/reference.ts';
+import {
+  type Architecture,
+  architectures,
+  type Document,
+  knownArchitecture,
+  parseLossless,
+  parseManifest,
+} from '../../../oci/index.ts';
+import type { Reference } from '../../../oci/naming.ts';
 import { sourceOfBytes } from '../../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
-import { wholeFile } from '../../../storage/content/file-source.ts';
+import { type ContentStore, wholeFile } from '../../../storage/content/index.ts';
 import {
   type DiskSpace,
   type SpacePromise,
   unlimitedSpace,
-} from '../../../storage/directory/disk-space.ts';
-import type { Access } from '../../../upstream/access.ts';
-import { type PushClient, pushingTo } from '../../../upstream/push-client.ts';
-import type { RegistryClient } from '../../../upstream/registry-client.ts';
+} from '../../../storage/directory/index.ts';
+import {
+  type Access,
+  type PushClient,
+  pushingTo,
+  type RegistryClient,
+} from '../../../upstream/index.ts';
 import type { RunStep, StepOutput } from '../../logs/run-step.ts';
 import type { SifPlan } from '../../plan/build-plan.ts';
 import type { BuildRun } from '../build-run.ts';

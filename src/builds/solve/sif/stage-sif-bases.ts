@@ -2,29 +2,23 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type FileTree, memoryTree } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { imageConfig } from '../../../images/collect.ts';
-import type { Documents } from '../../../images/documents.ts';
-import { blobsOf } from '../../../images/made-blobs.ts';
-import type { Publish } from '../../../images/publish.ts';
-import { baseOfSif } from '../../../images/sif/base/base-of-sif.ts';
-import { sifLayerType } from '../../../images/sif/format/oras.ts';
-import { fetchLayer } from '../../../images/sif/layers/fetch.ts';
-import type { ConvertLimits } from '../../../images/sif/limits.ts';
-import { createScratchSpace } from '../../../images/sif/scratch-space.ts';
-import type { Descriptor } from '../../../oci/descriptor.ts';
-import type { Document } from '../../../oci/document.ts';
-import { parseManifest } from '../../../oci/manifest.ts';
-import { parsePlatform } from '../../../oci/platform.ts';
-import { formatReference, parseReference, type Reference } from '../../../oci/reference.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
+import { blobsOf, type Documents, imageConfig, type Publish } from '../../../images/index.ts';
+import { type ConvertLimits, sifLayerType } from '../../../images/sif/index.ts';
+import { baseOfSif, createScratchSpace, fetchLayer } from '../../../images/sif/making.ts';
+import { type Descriptor, type Document, parseManifest } from '../../../oci/index.ts';
+import {
+  formatReference,
+  parsePlatform,
+  parseReference,
+  type Reference,
+} from '../../../oci/naming.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
 import {
   type DiskSpace,
   type SpacePromise,
   unlimitedSpace,
-} from '../../../storage/directory/disk-space.ts';
-import type { Access } from '../../../upstream/access.ts';
-import { findManifest } from '../../../upstream/content/find-manifest.ts';
-import type { RegistryClient } from '../../../upstream/registry-client.ts';
+} from '../../../storage/directory/index.ts';
+import { type Access, findManifest, type RegistryClient } from '../../../upstream/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { SentContext } from '../../../builds/plan/plan.ts';
+import type { SentContext } from '../../../builds/plan/index.ts';
 import { hashTar } from '../../../contexts/hash-tar.ts';
 import type { Digest } from '../../../oci/index.ts';
 import type { ContextDirectory } from './packed-context.ts';

@@ -1,8 +1,8 @@
 import { gunzipSync } from 'node:zlib';
-import type { InjectedLayer } from '../../../images/augment/image-change.ts';
+import type { InjectedLayer } from '../../../images/augment/index.ts';
 import { digestOf } from '../../../oci/digest.ts';
-import { architectureIn } from '../../../request/layers/layers.ts';
-import type { SubmittedLayer } from '../../../request/submission.ts';
+import type { SubmittedLayer } from '../../../request/index.ts';
+import { architectureIn } from '../../../request/without-server.ts';
 import { CommandError } from '../../command/command.ts';
 import { useProxies } from '../../server/use-proxies.ts';
 

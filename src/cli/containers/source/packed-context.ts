@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { directoryTree, type Found, walkTree } from '../../../buildkit/files/index.ts';
-import { type ContextEntry, tarEntryOf } from '../../../contexts/context-entry.ts';
+import { type ContextEntry, tarEntryOf } from '../../../contexts/index.ts';
 import { CommandError } from '../../command/command.ts';
 import { type PackedLayer, pack } from './pack.ts';
 

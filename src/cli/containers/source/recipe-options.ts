@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { readSshKey, SshKeyError } from '../../../buildkit/session/ssh/index.ts';
-import type { Submission } from '../../../request/submission.ts';
+import type { Submission } from '../../../request/index.ts';
 import { CommandError, type Option, text, texts, type Values } from '../../command/command.ts';
 
 /** The options that specify how an image is built. */

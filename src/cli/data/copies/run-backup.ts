@@ -1,8 +1,7 @@
 import { join, resolve } from 'node:path';
-import { backup } from '../../../server/upkeep/backup.ts';
-import { openContentDirectory } from '../../../storage/content/content-directory.ts';
-import { isDirectory } from '../../../storage/site-content.ts';
-import { isSqlite } from '../../../storage/site-rows.ts';
+import { backup } from '../../../server/upkeep/copies.ts';
+import { openContentDirectory } from '../../../storage/content/index.ts';
+import { isDirectory, isSqlite } from '../../../storage/index.ts';
 import { CommandError, type Values } from '../../command/command.ts';
 import { print } from '../../command/output.ts';
 import { withLocalData } from '../data.ts';

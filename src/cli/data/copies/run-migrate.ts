@@ -1,11 +1,14 @@
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Fault } from '../../../foundation/fault.ts';
-import { type MoveReport, moveRows } from '../../../storage/moving/move-rows.ts';
-import { openPostgresSide } from '../../../storage/moving/postgres-side.ts';
-import type { RowsSide } from '../../../storage/moving/rows-side.ts';
-import { openSqliteSide } from '../../../storage/moving/sqlite-side.ts';
-import { describeTables } from '../../../storage/moving/table-descriptions.ts';
+import {
+  describeTables,
+  type MoveReport,
+  moveRows,
+  openPostgresSide,
+  openSqliteSide,
+  type RowsSide,
+} from '../../../storage/moving/index.ts';
 import { requireContentOf, requireRestored } from '../../../storage/whole-data.ts';
 import { CommandError, UsageError, type Values } from '../../command/command.ts';
 import { print, table } from '../../command/output.ts';

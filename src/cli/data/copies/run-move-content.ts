@@ -1,8 +1,7 @@
-import { content as contentSetting } from '../../../server/config/sections/site-schema.ts';
-import { moveContent } from '../../../server/upkeep/move-content.ts';
-import { lockData } from '../../../storage/directory/data-lock.ts';
-import { openForMove } from '../../../storage/site-content.ts';
-import { openSiteRows } from '../../../storage/site-rows.ts';
+import { content as contentSetting } from '../../../server/config/index.ts';
+import { moveContent } from '../../../server/upkeep/copies.ts';
+import { lockData } from '../../../storage/directory/index.ts';
+import { openForMove, openSiteRows } from '../../../storage/index.ts';
 import { UsageError, type Values } from '../../command/command.ts';
 import { print } from '../../command/output.ts';
 import { requireData, withoutData } from '../data.ts';

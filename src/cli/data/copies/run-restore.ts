@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { restore } from '../../../server/upkeep/restore.ts';
-import { openContentDirectory } from '../../../storage/content/content-directory.ts';
-import { isDirectory } from '../../../storage/site-content.ts';
-import { isSqlite } from '../../../storage/site-rows.ts';
+import { restore } from '../../../server/upkeep/copies.ts';
+import { openContentDirectory } from '../../../storage/content/index.ts';
+import { isDirectory, isSqlite } from '../../../storage/index.ts';
 import { CommandError, type Values } from '../../command/command.ts';
 import { print } from '../../command/output.ts';
 import { withoutData } from '../data.ts';

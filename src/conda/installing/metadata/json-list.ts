@@ -1,4 +1,4 @@
-import { type JsonShape, parseShaped } from '../../../foundation/text/json-shape.ts';
+import { type JsonShape, parseShaped } from '../../../foundation/text/index.ts';
 
 /** A JSON document that is not what it should be. */
 export class JsonListError extends Error {}

@@ -1,4 +1,4 @@
-import { parseShaped } from '../../../foundation/text/json-shape.ts';
+import { parseShaped } from '../../../foundation/text/index.ts';
 import type { ArchiveLimits } from '../../archives/archive-limits.ts';
 import { ArchiveProblem } from '../../archives/archive-problem.ts';
 import type { UnpackedContent } from '../../archives/entries/entry-table.ts';

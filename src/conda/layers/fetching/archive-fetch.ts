@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto';
 import { Fault, isDiskFull } from '../../../foundation/fault.ts';
 import { drain } from '../../../storage/content/byte-source.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
-import type { ScratchFile } from '../../../storage/content/scratch-file.ts';
-import { type PlacedSource, resumingSource } from '../../../upstream/content/resuming-source.ts';
-import type { Answer } from '../../../upstream/exchange/answer.ts';
-import { WireError } from '../../../upstream/wire/wire-error.ts';
+import type { ContentStore, ScratchFile } from '../../../storage/content/index.ts';
+import { type Answer, type PlacedSource, resumingSource } from '../../../upstream/index.ts';
+import { WireError } from '../../../upstream/transport/index.ts';
 import type { ChannelAccess } from '../../channels/channel-access.ts';
 import type { CondaPackage } from '../../conda-package.ts';
 

@@ -1,7 +1,7 @@
 import { Fault } from '../../../foundation/fault.ts';
 import { SingleFlight } from '../../../foundation/single-flight.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
-import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
+import type { PackageLayerRow } from '../../../storage/rows/index.ts';
 import type { KeptLayers } from '../kept-layers.ts';
 import { sharedLayerKey } from '../layer-key.ts';
 

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import type { Worker } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { Semaphore } from '../../../foundation/semaphore.ts';
-import { endThread, startThread } from '../../../foundation/threads.ts';
+import { endThread, startThread } from '../../../foundation/work.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { endIdleThreads, makeRoom, noteIdle } from '../../threads/idle-threads.ts';
 import { inRoom, threadNeeds } from '../../threads/thread-room.ts';

@@ -1,7 +1,7 @@
 import { Semaphore } from '../../../foundation/semaphore.ts';
 import { SingleFlight } from '../../../foundation/single-flight.ts';
-import type { Tally } from '../../../foundation/telemetry/tally.ts';
-import type { PackageLayerRow } from '../../../storage/rows/images/package-layer-rows.ts';
+import type { Tally } from '../../../foundation/telemetry/counted.ts';
+import type { PackageLayerRow } from '../../../storage/rows/index.ts';
 import { mayDependOnPython } from '../../conda-package.ts';
 import type { FetchArchive } from '../fetching/archive-fetch.ts';
 import type { KeptLayers } from '../kept-layers.ts';

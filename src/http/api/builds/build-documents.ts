@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Builds } from '../../../builds/builds.ts';
-import { type DocumentName, documentForms } from '../../../conda/bills/document-form.ts';
+import type { Builds } from '../../../builds/index.ts';
+import { type DocumentName, documentForms } from '../../../conda/index.ts';
 import { apiRoute } from '../api-route.ts';
 
 interface BuildDocumentsDeps {

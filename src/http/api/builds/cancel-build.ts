@@ -1,9 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import type { Requester } from '../../../builds/asker.ts';
-import type { Builds, Cancellation } from '../../../builds/builds.ts';
+import type { Builds, Cancellation, Requester } from '../../../builds/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { limitsIn, requireScope } from '../../../platform/token-rights.ts';
-import type { Caller } from '../../../request/container-request.ts';
+import { limitsIn, requireScope } from '../../../platform/built-in/index.ts';
+import type { Caller } from '../../../request/index.ts';
 import type { NoteDeed } from '../../callers/audit-notes.ts';
 import type { RequireAdministrator } from '../../callers/basic-auth.ts';
 import { networkOf } from '../../callers/client-address.ts';

@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import type { Builds } from '../../../builds/builds.ts';
-import type { BuildLogs } from '../../../builds/logs/build-logs.ts';
+import type { BuildLogs, Builds } from '../../../builds/index.ts';
 import type { BuildPlan } from '../../../builds/plan/build-plan.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { BuildRow } from '../../../storage/rows/images/build-rows.ts';
+import type { BuildRow } from '../../../storage/rows/index.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { mirrorDetailsSchema } from '../container/answer-schema.ts';

@@ -1,10 +1,15 @@
 import type { ParameterizedContext } from 'koa';
-import { dayOf } from '../../../foundation/telemetry/utc-day.ts';
-import type { Accept, Accepted } from '../../../request/accept.ts';
-import { type Caller, countedArchitecture } from '../../../request/container-request.ts';
-import type { ApiVersion, Submission } from '../../../request/submission.ts';
-import type { DiskSpace } from '../../../storage/directory/disk-space.ts';
-import type { UsageStore } from '../../../storage/rows/images/usage-rows.ts';
+import { dayOf } from '../../../foundation/telemetry/counted.ts';
+import {
+  type Accept,
+  type Accepted,
+  type ApiVersion,
+  type Caller,
+  countedArchitecture,
+  type Submission,
+} from '../../../request/index.ts';
+import type { DiskSpace } from '../../../storage/directory/index.ts';
+import type { UsageStore } from '../../../storage/rows/index.ts';
 import type { NoteBuild } from '../../callers/audit-notes.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import { type CallerRates, rateFor } from '../../limits/caller-rates.ts';

@@ -1,15 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { maskAddresses } from '../../../buildkit/index.ts';
-import type { BuildTicket } from '../../../builds/build-ticket.ts';
+import type { BuildTicket, Solution } from '../../../builds/index.ts';
 import { type BuildPlan, recipeIn } from '../../../builds/plan/build-plan.ts';
-import type { Solution } from '../../../builds/solve/conda/solution-of.ts';
-import { formatReference, parseReference } from '../../../oci/reference.ts';
-import type { Accepted, FrozenAnswer, ServedAnswer } from '../../../request/accept.ts';
-import { orasScheme } from '../../../request/asked-image.ts';
-import type { ContainerRequest } from '../../../request/container-request.ts';
-import type { Forecast } from '../../../request/dry-run.ts';
-import type { ApiVersion, Submission } from '../../../request/submission.ts';
-import type { BuildRow } from '../../../storage/rows/images/build-rows.ts';
+import { formatReference, parseReference } from '../../../oci/naming.ts';
+import {
+  type Accepted,
+  type ApiVersion,
+  type ContainerRequest,
+  type Forecast,
+  type FrozenAnswer,
+  orasScheme,
+  type ServedAnswer,
+  type Submission,
+} from '../../../request/index.ts';
+import type { BuildRow } from '../../../storage/rows/index.ts';
 import { withServedAliases } from '../aliases.ts';
 
 /** Returns the answer to a container request. Source: container service specification, section 2.4. */

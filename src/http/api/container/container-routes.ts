@@ -1,10 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
-import type { Builds } from '../../../builds/builds.ts';
+import type { Builds } from '../../../builds/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { Caller, ContainerRequest } from '../../../request/container-request.ts';
-import type { DryRun } from '../../../request/dry-run.ts';
-import { type ApiVersion, isToBeMade } from '../../../request/submission.ts';
+import {
+  type ApiVersion,
+  type Caller,
+  type ContainerRequest,
+  type DryRun,
+  isToBeMade,
+} from '../../../request/index.ts';
 import { isSiteAdministrator } from '../../callers/basic-auth.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import type { Gate } from '../../gates/access-gate.ts';

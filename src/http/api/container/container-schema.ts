@@ -1,10 +1,13 @@
 import { z } from 'zod';
-import type { SubmittedCompression } from '../../../builds/plan/build-compression.ts';
-import type { SubmittedCondaOptions, SubmittedPackages } from '../../../builds/recipe/submitted.ts';
-import { maxRecipeBase64 } from '../../../builds/recipe/text/base64-text.ts';
-import type { LayeredConfig } from '../../../images/augment/image-change.ts';
-import { supportedPlatforms } from '../../../oci/architecture.ts';
-import type { Submission, SubmittedLayer } from '../../../request/submission.ts';
+import {
+  maxRecipeBase64,
+  type SubmittedCompression,
+  type SubmittedCondaOptions,
+  type SubmittedPackages,
+} from '../../../builds/plan/index.ts';
+import type { LayeredConfig } from '../../../images/augment/index.ts';
+import { supportedPlatforms } from '../../../oci/index.ts';
+import type { Submission, SubmittedLayer } from '../../../request/index.ts';
 import { mayBeEmpty } from '../../route/json-schema.ts';
 
 /** A schema for every field of a type: the compiler reports a field without a schema, and a schema without a field. */

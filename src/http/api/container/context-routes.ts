@@ -1,4 +1,4 @@
-import type { GrantContexts } from '../../../request/layers/context-grant.ts';
+import type { GrantContexts } from '../../../request/index.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { contextGrantRequestSchema, contextGrantSchema } from './context-schema.ts';

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
-import { formatReference } from '../../../oci/reference.ts';
-import { requireScope } from '../../../platform/token-rights.ts';
-import type { Caller, ContainerRequest } from '../../../request/container-request.ts';
-import type { TokenRegistry } from '../../../request/tokens/token-registry.ts';
+import { formatReference } from '../../../oci/naming.ts';
+import { requireScope } from '../../../platform/built-in/index.ts';
+import type { Caller, ContainerRequest } from '../../../request/index.ts';
+import type { TokenRegistry } from '../../../request/tokens/index.ts';
 import type { NoteDeed } from '../../callers/audit-notes.ts';
 import type { RequireAdministrator } from '../../callers/basic-auth.ts';
 

@@ -1,18 +1,18 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
-import { inField } from '../../../builds/plan/field.ts';
+import { inField } from '../../../builds/plan/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { requireScope } from '../../../platform/token-rights.ts';
-import type { Caller } from '../../../request/container-request.ts';
-import { isNameId, type NameId } from '../../../request/tokens/container-token.ts';
+import { requireScope } from '../../../platform/built-in/index.ts';
 import {
+  type Caller,
   imageFilter,
   type LiveName,
   listLiveNames,
   type NameList,
   ownerOfName,
-} from '../../../request/tokens/live-names.ts';
-import type { RequestPlace, RequestStore } from '../../../storage/rows/images/request-rows.ts';
+} from '../../../request/index.ts';
+import { isNameId, type NameId } from '../../../request/tokens/index.ts';
+import type { RequestPlace, RequestStore } from '../../../storage/rows/index.ts';
 import { isSiteAdministrator, type RequireAdministrator } from '../../callers/basic-auth.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';

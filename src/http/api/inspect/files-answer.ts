@@ -1,9 +1,17 @@
 import { z } from 'zod';
-import type { ImageWaste, WastedPath } from '../../../images/listing/comparing/image-waste.ts';
-import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
-import type { StoredNode } from '../../../images/listing/records/tree-file.ts';
-import type { LayerContents, LayerFiles, LayerRow } from '../../../request/inspect/layer-files.ts';
-import { belowAddress, keyAddress } from '../../../request/inspect/layer-names.ts';
+import {
+  type ImageWaste,
+  layerChanges,
+  type StoredNode,
+  type WastedPath,
+} from '../../../images/listing/index.ts';
+import {
+  belowAddress,
+  keyAddress,
+  type LayerContents,
+  type LayerFiles,
+  type LayerRow,
+} from '../../../request/index.ts';
 
 const bytes = z.number().int();
 const path = z

@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
-import { defaultPlatformName, parsePlatform } from '../../../oci/platform.ts';
-import type { Identities } from '../../../platform/identities.ts';
-import type { Inspect } from '../../../request/inspect/inspect.ts';
-import { type LayerFilesDeps, layerFiles } from '../../../request/inspect/layer-files.ts';
+import { layerChanges } from '../../../images/listing/index.ts';
+import { defaultPlatformName, parsePlatform } from '../../../oci/naming.ts';
+import type { Identities } from '../../../platform/index.ts';
+import { type Inspect, type LayerFilesDeps, layerFiles } from '../../../request/index.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';

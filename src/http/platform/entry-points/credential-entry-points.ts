@@ -1,7 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { unknownCredentials } from '../../../platform/built-in/vault.ts';
-import { keysDocument, readKeys } from '../../../platform/credentials/keys-document.ts';
-import type { CredentialOwner } from '../../../storage/rows/people/credential-rows.ts';
+import { keysDocument, readKeys, unknownCredentials } from '../../../platform/built-in/index.ts';
+import type { CredentialOwner } from '../../../storage/rows/index.ts';
 import { noContent, ok } from '../../route/declaration.ts';
 import { type Actor, type Backend, entryPoint } from '../entry-point.ts';
 import { ownerOf } from '../owner.ts';

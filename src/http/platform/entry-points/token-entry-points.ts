@@ -1,5 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { type TokenScope, tokenScopes } from '../../../platform/token-rights.ts';
+import { type TokenScope, tokenScopes } from '../../../platform/built-in/index.ts';
 import { requireRole } from '../../callers/basic-auth.ts';
 import { noContent, ok, pathNumber } from '../../route/declaration.ts';
 import { type Actor, entryPoint, nameOf } from '../entry-point.ts';

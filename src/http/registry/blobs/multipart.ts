@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { mediaTypes } from '../../../oci/media-type.ts';
-import type { ByteRange } from '../../../pull/blobs/found-blob.ts';
+import type { ByteRange } from '../../../pull/index.ts';
 import type { ByteSource, Chunk } from '../../../storage/content/byte-source.ts';
 
 /** Several parts of a blob as one body. Source: RFC 9110, section 14.6. */

@@ -1,5 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
-import type { ByteRange } from '../../../pull/blobs/found-blob.ts';
+import type { ByteRange } from '../../../pull/index.ts';
 
 // Each range of a relayed blob is a request to its registry. podman asks for up to 1024 ranges at once; after a 400 it
 // asks for half as many, down to 64.

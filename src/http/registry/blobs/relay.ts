@@ -1,8 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ByteSource, Chunk } from '../../../storage/content/byte-source.ts';
-import { createFlowHash } from '../../../storage/hashing/create-flow-hash.ts';
-import type { FlowAlgorithm, FlowHash } from '../../../storage/hashing/flow-hash.ts';
+import {
+  createFlowHash,
+  type FlowAlgorithm,
+  type FlowHash,
+} from '../../../storage/hashing/index.ts';
 
 /**
  * Why the relay of a blob failed: `digest`: the bytes do not match the digest; `length`: the source sent

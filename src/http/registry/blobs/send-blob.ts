@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { NoteBlob } from '../../../foundation/telemetry/blob-metrics.ts';
+import type { NoteBlob } from '../../../foundation/telemetry/index.ts';
 import { type Digest, splitDigest } from '../../../oci/digest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
-import type { ByteRange, FoundBlob, RangeOf } from '../../../pull/blobs/found-blob.ts';
+import type { ByteRange, FoundBlob, RangeOf } from '../../../pull/index.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
 import {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { isDigest } from '../../../oci/digest.ts';
-import type { BlobOrder } from '../../../pull/blobs/blob-order.ts';
+import type { BlobOrder } from '../../../pull/index.ts';
 import { handedOnHeaders } from '../../callers/handed-on.ts';
 
 // A token of a registry has a few KiB.

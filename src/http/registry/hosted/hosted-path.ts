@@ -1,6 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { isRepository } from '../../../oci/reference.ts';
-import { checkReference, decodeSegment } from '../../../pull/pull-path.ts';
+import { isRepository } from '../../../oci/naming.ts';
+import { checkReference, decodeSegment } from '../../../pull/index.ts';
 
 /** The target of a request to a hosted repository. Source: OCI distribution specification 1.1, Endpoints. */
 export type HostedPath =

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import { type Digest, isDigest } from '../../../oci/digest.ts';
-import type { PullCounter } from '../../../pull/pull-counter.ts';
+import type { PullCounter } from '../../../pull/index.ts';
 import { callerAddress } from '../../callers/client-address.ts';
 
 /** A manifest request for a hosted image that was answered. */

@@ -1,20 +1,20 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
-import type { NoteBlob } from '../../../foundation/telemetry/blob-metrics.ts';
-import type { HostedBlobs } from '../../../hosted/blobs.ts';
-import { listingHeaders } from '../../../hosted/in-process/own-registry.ts';
-import type { HostedListings, Listing } from '../../../hosted/listings/listings.ts';
-import type { HostedManifests } from '../../../hosted/manifests.ts';
-import type { Action, Rights } from '../../../hosted/rights.ts';
-import type { Uploads } from '../../../hosted/uploads/uploads.ts';
+import type { NoteBlob } from '../../../foundation/telemetry/index.ts';
+import type { Action, Rights } from '../../../hosted/accounts/index.ts';
+import {
+  type HostedBlobs,
+  type HostedListings,
+  type HostedManifests,
+  type Listing,
+  listingHeaders,
+  type Uploads,
+} from '../../../hosted/index.ts';
 import { type Digest, isDigest } from '../../../oci/digest.ts';
-import type { Document } from '../../../oci/document.ts';
-import { isRepository, isTag } from '../../../oci/reference.ts';
-import { orderStored } from '../../../pull/blobs/blob-order.ts';
-import type { RangeOf } from '../../../pull/blobs/found-blob.ts';
-import { keptBlob } from '../../../pull/blobs/pulled-blob.ts';
-import type { AwaitBuild } from '../../../pull/built.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { Document } from '../../../oci/index.ts';
+import { isRepository, isTag } from '../../../oci/naming.ts';
+import { type AwaitBuild, keptBlob, orderStored, type RangeOf } from '../../../pull/index.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import type { NoteDeed, NotePull } from '../../callers/audit-notes.ts';
 import type { Callers } from '../../callers/callers.ts';

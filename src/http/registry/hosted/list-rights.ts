@@ -1,11 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
-import type { Keeper } from '../../../hosted/keeper.ts';
-import {
-  type RepositorySources,
-  unknownRepository,
-} from '../../../hosted/listings/repository-view.ts';
-import type { Rights } from '../../../hosted/rights.ts';
+import type { Rights } from '../../../hosted/accounts/index.ts';
+import { type Keeper, type RepositorySources, unknownRepository } from '../../../hosted/index.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
 import type { RegistryAuth } from '../login/registry-auth.ts';
 

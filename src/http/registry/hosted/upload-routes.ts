@@ -1,9 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
-import type { HostedBlobs } from '../../../hosted/blobs.ts';
-import type { Rights } from '../../../hosted/rights.ts';
-import type { ChunkRange, Upload, UploadBody } from '../../../hosted/uploads/upload.ts';
-import type { Uploads } from '../../../hosted/uploads/uploads.ts';
+import type { Rights } from '../../../hosted/accounts/index.ts';
+import type {
+  ChunkRange,
+  HostedBlobs,
+  Upload,
+  UploadBody,
+  Uploads,
+} from '../../../hosted/index.ts';
 import {
   type Digest,
   type DigestAlgorithm,

@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
-import { type Keeper, tokenName } from '../../../hosted/keeper.ts';
-import { allowsPull, type RegistryTokens } from '../../../hosted/registry-tokens.ts';
-import type { Action, Rights } from '../../../hosted/rights.ts';
+import type { Action, Rights } from '../../../hosted/accounts/index.ts';
+import { allowsPull, type Keeper, type RegistryTokens, tokenName } from '../../../hosted/index.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
 import type { Callers } from '../../callers/callers.ts';
 import { readBearer } from '../../callers/identify.ts';

@@ -1,10 +1,9 @@
 import type { IncomingMessage } from 'node:http';
-import { type Keeper, tokenName } from '../../../hosted/keeper.ts';
-import type { Rights } from '../../../hosted/rights.ts';
-import type { Identity } from '../../../platform/identities.ts';
-import { mayPullServed, mayUse, requireScope } from '../../../platform/token-rights.ts';
-import { homeRights } from '../../../platform/user-home.ts';
-import type { ContainerRequest } from '../../../request/container-request.ts';
+import type { Rights } from '../../../hosted/accounts/index.ts';
+import { type Keeper, tokenName } from '../../../hosted/index.ts';
+import { mayPullServed, mayUse, requireScope } from '../../../platform/built-in/index.ts';
+import { homeRights, type Identity } from '../../../platform/index.ts';
+import type { ContainerRequest } from '../../../request/index.ts';
 import type { Callers } from '../../callers/callers.ts';
 import type { Identify } from '../../callers/identify.ts';
 import { isFailedLogin, type LoginLimit } from '../../limits/login-limit.ts';

@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
-import { type Keeper, tokenName } from '../../../hosted/keeper.ts';
+import type { Action, Rights } from '../../../hosted/accounts/index.ts';
 import {
   allowsPull,
+  type Keeper,
   type RegistryTokens,
   type RepositoryAccess,
-} from '../../../hosted/registry-tokens.ts';
-import type { Action, Rights } from '../../../hosted/rights.ts';
+  tokenName,
+} from '../../../hosted/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
 import type { Callers } from '../../callers/callers.ts';

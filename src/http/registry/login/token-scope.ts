@@ -1,5 +1,5 @@
-import type { RepositoryAccess } from '../../../hosted/registry-tokens.ts';
-import type { Action } from '../../../hosted/rights.ts';
+import type { Action } from '../../../hosted/accounts/index.ts';
+import type { RepositoryAccess } from '../../../hosted/index.ts';
 
 const repositoryScope = /^repository(?:\([^)]*\))?:(.+):([a-z*,]+)$/;
 const catalogScope = /^registry(?:\([^)]*\))?:catalog:([a-z*,]+)$/;

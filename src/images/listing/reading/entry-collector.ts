@@ -1,9 +1,8 @@
 import { createHash, type Hash } from 'node:crypto';
-import type { TarEntry } from '../../../archives/tar-entry.ts';
+import type { TarEntry, TarVisitor } from '../../../archives/index.ts';
 import { maxPathBytes } from '../../../archives/tar-limits.ts';
-import type { TarVisitor } from '../../../archives/tar-reader.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import { partsOf } from '../../sif/layers/tree.ts';
+import { partsOf } from '../../sif/layers/index.ts';
 import type { ListingLimits } from '../listing-limits.ts';
 import { keySeparator, type ListedEntry } from '../records/listed-entry.ts';
 

@@ -1,5 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { endThread, startThread } from '../../../foundation/threads.ts';
+import { endThread, startThread } from '../../../foundation/work.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 import { DamagedListing } from '../records/byte-codec.ts';
 import {

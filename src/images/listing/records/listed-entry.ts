@@ -1,4 +1,4 @@
-import type { TarKind } from '../../../archives/tar-entry.ts';
+import type { TarKind } from '../../../archives/index.ts';
 import type { RecordReader, RecordWriter } from './byte-codec.ts';
 
 /** What a layer says about one path. */

@@ -1,4 +1,4 @@
-import { type Attributes, paddedSize, type TarEntry } from '../../../archives/tar-entry.ts';
+import { type Attributes, paddedSize, type TarEntry } from '../../../archives/index.ts';
 import { gnuHeader, tarEnd, tarPadding } from '../../../archives/tar-writer.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { type ConvertLimits, imageTooLarge } from '../limits.ts';

@@ -1,4 +1,4 @@
-import type { Architecture } from '../../../oci/architecture.ts';
+import type { Architecture } from '../../../oci/index.ts';
 
 /**
  * Layout of a SIF file: a header of 128 bytes, a table of descriptors, then the objects. Numbers are

@@ -1,5 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
-import { type Document, documentOf } from '../../../oci/document.ts';
+import { type Document, documentOf } from '../../../oci/index.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import { goJson } from './go-json.ts';
 

@@ -1,6 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { type JsonObject, parseJson } from '../../../oci/json.ts';
-import { OciSyntaxError } from '../../../oci/syntax-error.ts';
+import { type JsonObject, parseJson } from '../../../oci/index.ts';
+import { OciSyntaxError } from '../../../oci/naming.ts';
 import { architectureCodes, jsonNames, sifLayout, typeCodes } from './layout.ts';
 import { brokenSif, RecordReader } from './record.ts';
 

@@ -1,4 +1,4 @@
-import { type Attributes, showName, type TarEntry, TarError } from '../../../archives/tar-entry.ts';
+import { type Attributes, showName, type TarEntry, TarError } from '../../../archives/index.ts';
 import { directory, type ImageTree, type Inode, partsOf, type TreeNode, touch } from './tree.ts';
 
 const whiteout = '.wh.';

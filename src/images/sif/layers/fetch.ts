@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import type { Descriptor } from '../../../oci/descriptor.ts';
 import { splitDigest } from '../../../oci/digest.ts';
+import type { Descriptor } from '../../../oci/index.ts';
 import { type ByteSource, drain } from '../../../storage/content/byte-source.ts';
 import type { ScratchSpace } from '../scratch-space.ts';
 import { type LayerFile, layerFault } from './file.ts';

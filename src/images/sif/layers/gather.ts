@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { TarEntry } from '../../../archives/tar-entry.ts';
-import type { Descriptor } from '../../../oci/descriptor.ts';
+import type { TarEntry } from '../../../archives/index.ts';
+import type { Descriptor } from '../../../oci/index.ts';
 import { type ConvertLimits, imageTooLarge } from '../limits.ts';
 import type { ScratchSpace } from '../scratch-space.ts';
 import { showBytes, showSince } from '../sizes.ts';

@@ -1,4 +1,4 @@
-import { bytesOf, type TarEntry } from '../../../archives/tar-entry.ts';
+import { bytesOf, type TarEntry } from '../../../archives/index.ts';
 import { type ImageTree, partsOf } from './tree.ts';
 
 /** Path, from the image root, of the script in which `%post` of a definition file sets variables. */

@@ -1,5 +1,4 @@
-import { TarError } from '../../../archives/tar-entry.ts';
-import { TarReader, type TarVisitor } from '../../../archives/tar-reader.ts';
+import { TarError, TarReader, type TarVisitor } from '../../../archives/index.ts';
 import { type LayerFile, layerFault } from './file.ts';
 import { unpackLayer } from './unpack.ts';
 

@@ -1,4 +1,4 @@
-import type { Descriptor } from '../../../oci/descriptor.ts';
+import type { Descriptor } from '../../../oci/index.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 
 /** Gives access to the layers of an image. */

@@ -1,4 +1,4 @@
-import { type Attributes, showName, TarError, type TarKind } from '../../../archives/tar-entry.ts';
+import { type Attributes, showName, TarError, type TarKind } from '../../../archives/index.ts';
 import { maxNameBytes, maxPathBytes } from '../../../archives/tar-limits.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { imageTooLarge } from '../limits.ts';

@@ -1,5 +1,4 @@
-import type { Architecture } from '../../../oci/architecture.ts';
-import { asObject, type JsonObject, memberName } from '../../../oci/json.ts';
+import { type Architecture, asObject, type JsonObject, memberName } from '../../../oci/index.ts';
 import type { AppRuntime, DefinitionRuntime } from '../definition/definition-runtime.ts';
 import { type KeptScripts, postEnvironmentPath } from '../layers/kept-scripts.ts';
 import { environmentScript } from './environment.ts';

@@ -1,6 +1,6 @@
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { paddedSize, tarBlockSize } from '../../../archives/tar-entry.ts';
+import { paddedSize, tarBlockSize } from '../../../archives/index.ts';
 import type { LayerFile } from '../layers/file.ts';
 import type { GatheredImage } from '../layers/gather.ts';
 import { allNodes, type ImageTree } from '../layers/tree.ts';

@@ -1,4 +1,4 @@
-import { paddedSize, type TarEntry } from '../../../archives/tar-entry.ts';
+import { paddedSize, type TarEntry } from '../../../archives/index.ts';
 import { gnuHeader, tarEnd, tarPadding } from '../../../archives/tar-writer.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { type LayerFile, layerFault } from '../layers/file.ts';

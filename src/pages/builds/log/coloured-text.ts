@@ -1,5 +1,5 @@
 import Anser from 'anser';
-import type { LogLine } from '../../../builds/logs/log-lines.ts';
+import type { LogLine } from '../../../builds/index.ts';
 import { withoutHidden } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 

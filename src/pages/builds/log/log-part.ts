@@ -1,4 +1,4 @@
-import type { LogLine } from '../../../builds/logs/log-lines.ts';
+import type { LogLine } from '../../../builds/index.ts';
 import { countText, withoutHidden } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import type { BuildView } from '../build-view.ts';

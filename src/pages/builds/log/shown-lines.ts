@@ -1,4 +1,4 @@
-import type { LogLine } from '../../../builds/logs/log-lines.ts';
+import type { LogLine } from '../../../builds/index.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { colouredText, type LineLimits } from './coloured-text.ts';
 

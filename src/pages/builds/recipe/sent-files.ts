@@ -1,8 +1,8 @@
+import { listUploadedContext } from '../../../builds/index.ts';
 import { type BuildPlan, recipeIn } from '../../../builds/plan/build-plan.ts';
-import { listUploadedContext } from '../../../builds/solve/context/uploaded-context.ts';
-import type { ContextEntry } from '../../../contexts/context-entry.ts';
+import type { ContextEntry } from '../../../contexts/index.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
 import { byteText, countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import type { Page } from '../../frame/page-layout.ts';

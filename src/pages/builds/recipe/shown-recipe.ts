@@ -1,14 +1,14 @@
 import { maskAddresses } from '../../../buildkit/index.ts';
-import type { PlatformLayers } from '../../../builds/logs/build-step.ts';
+import type { PlatformLayers } from '../../../builds/index.ts';
 import { type BuildPlan, type RecipeOrigin, recipeIn } from '../../../builds/plan/build-plan.ts';
-import { packageUrlsIn } from '../../../builds/recipe/conda/conda-source.ts';
 import {
   type Instruction,
+  packageUrlsIn,
   parseDockerfile,
   plainWords,
-} from '../../../builds/recipe/dockerfile/instructions.ts';
-import { recipeKindNamed } from '../../../builds/recipe/recipe-kinds.ts';
-import { sectionAt, splitStages } from '../../../images/sif/definition/parser.ts';
+  recipeKindNamed,
+} from '../../../builds/plan/index.ts';
+import { sectionAt, splitStages } from '../../../images/sif/definition/index.ts';
 import type { ShownStep } from '../shown-step.ts';
 import type { RecipeLine } from './recipe-line.ts';
 

@@ -1,11 +1,12 @@
-import type { LayerChange } from '../../../images/listing/comparing/layer-change.ts';
-import { type StoredNode, sizeToSort } from '../../../images/listing/records/tree-file.ts';
-import type {
-  LayerContents,
-  LayerRow,
-  RowDirectory,
-} from '../../../request/inspect/layer-files.ts';
-import { addressText, belowAddress, nameText } from '../../../request/inspect/layer-names.ts';
+import { type LayerChange, type StoredNode, sizeToSort } from '../../../images/listing/index.ts';
+import {
+  addressText,
+  belowAddress,
+  type LayerContents,
+  type LayerRow,
+  nameText,
+  type RowDirectory,
+} from '../../../request/index.ts';
 import { byteText, countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { shownText } from '../../frame/shown-text.ts';

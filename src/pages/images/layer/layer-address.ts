@@ -1,4 +1,4 @@
-import type { LayerFilesQuestion } from '../../../request/inspect/layer-files.ts';
+import type { LayerFilesQuestion } from '../../../request/index.ts';
 
 export const layerPath = '/view/inspect/layer';
 

@@ -1,11 +1,10 @@
-import type { ImageWaste } from '../../../images/listing/comparing/image-waste.ts';
-import type { ListingProgress } from '../../../images/listing/layer-listings.ts';
+import type { ImageWaste, ListingProgress } from '../../../images/listing/index.ts';
 import {
   type LayerContents,
   type LayerFilesCaller,
   type LayerFilesDeps,
   layerFiles,
-} from '../../../request/inspect/layer-files.ts';
+} from '../../../request/index.ts';
 import { type LayerView, viewImage } from '../image-view.ts';
 import type { LayerAddress } from './layer-address.ts';
 

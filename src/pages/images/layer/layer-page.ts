@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { clientSignal } from '../../../http/callers/client-signal.ts';
-import { layerChanges } from '../../../images/listing/comparing/layer-change.ts';
-import type { Identities } from '../../../platform/identities.ts';
-import type { LayerFilesDeps } from '../../../request/inspect/layer-files.ts';
+import { clientSignal } from '../../../http/index.ts';
+import { layerChanges } from '../../../images/listing/index.ts';
+import type { Identities } from '../../../platform/index.ts';
+import type { LayerFilesDeps } from '../../../request/index.ts';
 import { pageRoute } from '../../frame/page-route.ts';
 import { inspectPath } from '../image-template.ts';
 import { layerPath } from './layer-address.ts';

@@ -1,10 +1,5 @@
-import type {
-  ImageWaste,
-  LayerWaste,
-  WastedPath,
-} from '../../../images/listing/comparing/image-waste.ts';
-import type { LayerContents } from '../../../request/inspect/layer-files.ts';
-import { directoryOfKey, keyText, layerName } from '../../../request/inspect/layer-names.ts';
+import type { ImageWaste, LayerWaste, WastedPath } from '../../../images/listing/index.ts';
+import { directoryOfKey, keyText, type LayerContents, layerName } from '../../../request/index.ts';
 import { byteText, countText, shortDigest } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import type { Page } from '../../frame/page-layout.ts';

@@ -1,5 +1,5 @@
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import { quantile } from '../../../foundation/telemetry/time-buckets.ts';
+import { quantile } from '../../../foundation/telemetry/counted.ts';
 import { durationText, shortDurationText } from '../../frame/formats.ts';
 import { html } from '../../frame/html.ts';
 import { stackedChart } from '../charts/stacked-chart.ts';

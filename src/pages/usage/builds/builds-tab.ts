@@ -1,7 +1,7 @@
-import { buildResults } from '../../../builds/runs/build-figures.ts';
+import { buildResults } from '../../../builds/index.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import { dayMs, dayOf } from '../../../foundation/telemetry/utc-day.ts';
-import type { QueueHour, QueueStore } from '../../../storage/rows/figures/queue-rows.ts';
+import { dayMs, dayOf } from '../../../foundation/telemetry/counted.ts';
+import type { QueueHour, QueueStore } from '../../../storage/rows/index.ts';
 import { countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { stackedChart } from '../charts/stacked-chart.ts';

@@ -1,5 +1,5 @@
-import type { DiskContent, DiskUse } from '../../../foundation/telemetry/disk-figures.ts';
-import { type DiskState, diskState } from '../../../storage/directory/disk-space.ts';
+import type { DiskContent, DiskUse } from '../../../foundation/telemetry/index.ts';
+import { type DiskState, diskState } from '../../../storage/directory/index.ts';
 import { byteText, durationText, timeElement } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import type { Cell } from '../tables/figure-table.ts';

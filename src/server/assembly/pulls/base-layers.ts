@@ -1,11 +1,12 @@
 import { isUnwritable } from '../../../foundation/fault.ts';
-import { createLayerProofs, type ProvedLayer } from '../../../images/bases/layer-proofs.ts';
-import { createVerifyImage } from '../../../images/bases/verified-image.ts';
-import { createBlobCache } from '../../../pull/blobs/blob-cache.ts';
-import { createBlobRelays } from '../../../pull/blobs/blob-relays.ts';
-import { createRelayedBlobs } from '../../../pull/blobs/relayed-blobs.ts';
-import { createTransfers } from '../../../pull/blobs/transfers.ts';
-import { openWhole } from '../../../upstream/content/open-whole.ts';
+import { createLayerProofs, createVerifyImage, type ProvedLayer } from '../../../images/index.ts';
+import {
+  createBlobCache,
+  createBlobRelays,
+  createRelayedBlobs,
+  createTransfers,
+} from '../../../pull/index.ts';
+import { openWhole } from '../../../upstream/index.ts';
 import type { AppDeps } from '../app-deps.ts';
 import type { RegistryAccess } from '../registry-clients.ts';
 import type { State } from '../server-state.ts';

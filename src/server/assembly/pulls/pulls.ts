@@ -1,15 +1,18 @@
-import { hostedSubjects, referenceSubject } from '../../../hosted/listings/pulled-names.ts';
-import { createLimiter } from '../../../http/limits/limiter.ts';
+import { hostedSubjects, referenceSubject } from '../../../hosted/uploads/index.ts';
+import { createLimiter } from '../../../http/index.ts';
 import {
   type CountHostedPull,
   countHostedPulls,
-} from '../../../http/registry/hosted/hosted-pulls.ts';
-import { createPullMeter } from '../../../http/registry/pull-meter.ts';
-import type { ServedDeps } from '../../../http/registry/served-routes.ts';
-import { createBlobFinder } from '../../../pull/blobs/pulled-blob.ts';
-import { createPullCounter } from '../../../pull/pull-counter.ts';
-import { imageName, servedSubjects } from '../../../pull/pull-subject.ts';
-import { createManifestFinder } from '../../../pull/pulled-manifest.ts';
+  createPullMeter,
+  type ServedDeps,
+} from '../../../http/registry/index.ts';
+import {
+  createBlobFinder,
+  createManifestFinder,
+  createPullCounter,
+  imageName,
+  servedSubjects,
+} from '../../../pull/index.ts';
 import type { AppDeps } from '../app-deps.ts';
 import type { Containers } from '../containers.ts';
 import type { RegistryAccess } from '../registry-clients.ts';

@@ -1,5 +1,5 @@
 import { isIPv4 } from 'node:net';
-import type { AccessRules } from '../../../http/gates/access-rules.ts';
+import type { AccessRules } from '../../../http/index.ts';
 import type { Config } from '../settings-schema.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { whyUnreadable } from '../../../foundation/unreadable.ts';
+import { whyUnreadable } from '../../../foundation/text/index.ts';
 import { ConfigError } from '../config-error.ts';
 
 /** Returns the PEM text of a setting that holds it, or the name of its file. Throws {@link ConfigError}. */

@@ -1,4 +1,4 @@
-import type { BuilderShare } from '../../../builds/builder/found-builder.ts';
+import type { BuilderShare } from '../../../builds/index.ts';
 import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 

@@ -1,4 +1,4 @@
-import type { Shares } from '../../../builds/limits/shares.ts';
+import type { Shares } from '../../../builds/index.ts';
 import type { Config } from '../settings-schema.ts';
 import { accessRules } from './access-in-force.ts';
 

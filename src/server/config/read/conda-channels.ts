@@ -1,9 +1,5 @@
-import { channelKey, plainBase, publicBase } from '../../../conda/channels/channel-address.ts';
-import type {
-  ChannelCredentials,
-  ChannelSettings,
-} from '../../../conda/channels/channel-settings.ts';
-import { pathTokenIn } from '../../../conda/channels/path-token.ts';
+import { channelKey, pathTokenIn, plainBase, publicBase } from '../../../conda/channels/index.ts';
+import type { ChannelCredentials, ChannelSettings } from '../../../conda/index.ts';
 import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 import { readAuthority } from './authority-file.ts';

@@ -1,4 +1,4 @@
-import type { OwnHosts } from '../../../http/gates/own-host.ts';
+import type { OwnHosts } from '../../../http/index.ts';
 import type { Config } from '../settings-schema.ts';
 
 const everyAddress = new Set(['0.0.0.0', '::']);

@@ -1,5 +1,5 @@
-import { type BuildPlaces, localFrozenPaths } from '../../../builds/plan/plan.ts';
-import { pullRights } from '../../../hosted/rights.ts';
+import { type BuildPlaces, localFrozenPaths } from '../../../builds/plan/index.ts';
+import { pullRights } from '../../../hosted/accounts/index.ts';
 import type { Config } from '../settings-schema.ts';
 import { isLocal } from './access-in-force.ts';
 

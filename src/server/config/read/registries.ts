@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs';
-import { whyUnreadable } from '../../../foundation/unreadable.ts';
-import { canonicalRegistry } from '../../../oci/reference.ts';
-import { type CredentialSource, firstOf } from '../../../upstream/auth/credentials.ts';
-import { dockerConfigCredentials } from '../../../upstream/auth/docker-config.ts';
-import type { Registries, RegistrySettings } from '../../../upstream/registry-settings.ts';
+import { whyUnreadable } from '../../../foundation/text/index.ts';
+import { canonicalRegistry } from '../../../oci/naming.ts';
+import {
+  type CredentialSource,
+  dockerConfigCredentials,
+  firstOf,
+} from '../../../upstream/auth/index.ts';
+import type { Registries, RegistrySettings } from '../../../upstream/index.ts';
 import { ConfigError } from '../config-error.ts';
 import type { Config } from '../settings-schema.ts';
 import { readAuthority } from './authority-file.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { whyUnreadable } from '../../../foundation/unreadable.ts';
-import { createSifSigner, type SifSigner } from '../../../images/sif/signing/signer.ts';
+import { whyUnreadable } from '../../../foundation/text/index.ts';
+import { createSifSigner, type SifSigner } from '../../../images/sif/definition/index.ts';
 import { ConfigError } from '../config-error.ts';
 
 /** Returns the signer of Singularity images; undefined when none is configured. Throws {@link ConfigError}. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { administratorRoles } from '../../../hosted/accounts/administrator-roles.ts';
+import { administratorRoles } from '../../../hosted/accounts/index.ts';
 import { passwordForm } from '../../../hosted/accounts/password-hash.ts';
 import { splitList } from '../units.ts';
 

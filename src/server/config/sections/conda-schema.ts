@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { channelKey } from '../../../conda/channels/channel-address.ts';
-import { hasPathToken } from '../../../conda/channels/path-token.ts';
+import { channelKey, hasPathToken } from '../../../conda/channels/index.ts';
 import { duration, list, size, timer } from '../units.ts';
 import { count, flag } from '../values.ts';
 

@@ -6,12 +6,10 @@ import {
   type DiskFigure,
   type DiskUse,
   diskContents,
-} from '../../../foundation/telemetry/disk-figures.ts';
-import { contextPrefix } from '../../../hosted/uploads/context-repository.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
-import type { UsedContent } from '../../../storage/rows/figures/content-use-rows.ts';
-import type { Rows } from '../../../storage/rows/rows.ts';
-import { eachRow } from '../../../storage/rows/small-steps.ts';
+} from '../../../foundation/telemetry/index.ts';
+import { contextPrefix } from '../../../hosted/uploads/index.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
+import { eachRow, type Rows, type UsedContent } from '../../../storage/rows/index.ts';
 import { createDigestFilter } from '../sweep/digest-filter.ts';
 import { markBuilds, markRequests } from '../sweep/marks.ts';
 

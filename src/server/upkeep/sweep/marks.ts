@@ -1,20 +1,21 @@
 import { type BuildPlan, recipeIn } from '../../../builds/plan/build-plan.ts';
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
-import { layersIn } from '../../../images/augment/image-change.ts';
+import { layersIn } from '../../../images/augment/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { partsOf } from '../../../oci/manifest-parts.ts';
+import { partsOf } from '../../../oci/index.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
-import { OciSyntaxError } from '../../../oci/syntax-error.ts';
-import { readStoredRequest } from '../../../request/tokens/token-registry.ts';
-import type { ContentStore } from '../../../storage/content/content-store.ts';
-import type { BuildStore, UnfinishedBuild } from '../../../storage/rows/images/build-rows.ts';
-import type { PackageLayerStore } from '../../../storage/rows/images/package-layer-rows.ts';
-import type {
-  EndingRequest,
-  RequestPlace,
-  RequestStore,
-} from '../../../storage/rows/images/request-rows.ts';
-import { eachRow } from '../../../storage/rows/small-steps.ts';
+import { OciSyntaxError } from '../../../oci/naming.ts';
+import { readStoredRequest } from '../../../request/tokens/index.ts';
+import type { ContentStore } from '../../../storage/content/index.ts';
+import {
+  type BuildStore,
+  type EndingRequest,
+  eachRow,
+  type PackageLayerStore,
+  type RequestPlace,
+  type RequestStore,
+  type UnfinishedBuild,
+} from '../../../storage/rows/index.ts';
 import type { DigestFilter } from './digest-filter.ts';
 
 // Requests for one image are close together, so its manifests are usually read once for all of them.

@@ -1,23 +1,23 @@
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import { removePulls } from '../../../hosted/listings/pulled-names.ts';
-import { mostOpen } from '../../../hosted/uploads/open-uploads.ts';
+import { mostOpen, removePulls } from '../../../hosted/uploads/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { ContentStore, KeptContent } from '../../../storage/content/content-store.ts';
-import type { PullStore } from '../../../storage/rows/figures/pull-rows.ts';
+import type { ContentStore, KeptContent } from '../../../storage/content/index.ts';
 import {
+  type AnonymousUseStore,
+  type BuildStore,
+  type ContentRow,
+  type ContentRowStore,
+  eachRow,
   firstPlace,
   type HostedContent,
   type HostedPlace,
   type HostedRow,
   type HostedStore,
-} from '../../../storage/rows/hosted/hosted-store.ts';
-import type { UploadStore } from '../../../storage/rows/hosted/upload-rows.ts';
-import type { AnonymousUseStore } from '../../../storage/rows/images/anonymous-use.ts';
-import type { BuildStore } from '../../../storage/rows/images/build-rows.ts';
-import type { ContentRow, ContentRowStore } from '../../../storage/rows/images/content-rows.ts';
-import type { PackageLayerStore } from '../../../storage/rows/images/package-layer-rows.ts';
-import type { RequestStore } from '../../../storage/rows/images/request-rows.ts';
-import { eachRow } from '../../../storage/rows/small-steps.ts';
+  type PackageLayerStore,
+  type PullStore,
+  type RequestStore,
+  type UploadStore,
+} from '../../../storage/rows/index.ts';
 import { createDigestFilter } from './digest-filter.ts';
 import { markBuilds, markPackageLayers, markRequests } from './marks.ts';
 

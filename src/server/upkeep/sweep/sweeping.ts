@@ -1,6 +1,5 @@
 import { SingleFlight } from '../../../foundation/single-flight.ts';
-import type { createWorkMetrics } from '../../../foundation/telemetry/work-metrics.ts';
-import type { Logger } from '../../../foundation/telemetry.ts';
+import type { createWorkMetrics, Logger } from '../../../foundation/telemetry/index.ts';
 import type { SweepReport } from './sweep.ts';
 
 const name = 'remove unreferenced content';

@@ -1,5 +1,4 @@
-import type { Tally, TallyKind } from '../../../foundation/telemetry/tally.ts';
-import { dayOf } from '../../../foundation/telemetry/utc-day.ts';
+import { dayOf, type Tally, type TallyKind } from '../../../foundation/telemetry/counted.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 import { gatherCounts } from './gathered-counts.ts';

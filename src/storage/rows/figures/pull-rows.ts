@@ -1,4 +1,4 @@
-import { dayMs, dayOf } from '../../../foundation/telemetry/utc-day.ts';
+import { dayMs, dayOf } from '../../../foundation/telemetry/counted.ts';
 import { compareTexts } from '../../../foundation/text/text-order.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 import { removeInOrder } from '../small-steps.ts';

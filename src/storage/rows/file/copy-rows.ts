@@ -1,8 +1,7 @@
 import { open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault } from '../../../foundation/fault.ts';
-import { makePrivateFile } from '../../directory/private-modes.ts';
-import { syncDirectory } from '../../directory/sync-directory.ts';
+import { makePrivateFile, syncDirectory } from '../../directory/index.ts';
 import type { Database } from '../database.ts';
 
 // Pages copied between two looks at the clock.

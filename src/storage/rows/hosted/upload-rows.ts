@@ -1,4 +1,4 @@
-import type { KeptDraft } from '../../content/ingest.ts';
+import type { KeptDraft } from '../../content/index.ts';
 import type { RowDatabase } from '../driver/row-database.ts';
 
 /** An upload that a client can continue after the end of the server. */

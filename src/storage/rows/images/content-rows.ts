@@ -4,7 +4,7 @@ import {
   abandonedRemovalMs,
   type ContentState,
   type ContentUses,
-} from '../../content/content-uses.ts';
+} from '../../content/index.ts';
 import { isThere } from '../driver/is-there.ts';
 import type { RowDatabase, RowsWork } from '../driver/row-database.ts';
 import { together } from '../driver/together.ts';

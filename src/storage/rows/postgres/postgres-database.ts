@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import type { ConnectionCounts } from '../../../foundation/telemetry/database-metrics.ts';
+import type { ConnectionCounts } from '../../../foundation/telemetry/index.ts';
 import { traced } from '../../../tracing/traces.ts';
 import { createPassage } from '../driver/passage.ts';
 import type {

@@ -1,9 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { readKeyFile } from '../../directory/key-file.ts';
-import { syncDirectoriesNow } from '../../directory/sync-directory.ts';
-import { writeOnce } from '../../directory/write-once.ts';
+import { readKeyFile, syncDirectoriesNow, writeOnce } from '../../directory/index.ts';
 import { createSecretBox, type SecretBox } from './secret-box.ts';
 
 const keyBytes = 32;

@@ -1,5 +1,5 @@
-import type { BuilderChannels } from '../../../../conda/channels/builder-channels.ts';
-import { splitChannel } from '../../../../conda/solving/wanted/pinned-channels.ts';
+import type { BuilderChannels } from '../../../../conda/index.ts';
+import { splitChannel } from '../../../../conda/locks/index.ts';
 import { refuse, shown } from '../../text/refuse.ts';
 import type { CondaSource } from '../conda-source.ts';
 import { isPackageUrl } from '../package-spec.ts';

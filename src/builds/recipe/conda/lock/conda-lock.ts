@@ -1,6 +1,10 @@
-import { hasParts, isExplicitLock } from '../../../../conda/locks/explicit-entries.ts';
-import type { LockedArchive } from '../../../../conda/locks/lock-entries.ts';
-import { checkDigest, readLockEntries } from '../../../../conda/locks/read-lock-text.ts';
+import {
+  checkDigest,
+  hasParts,
+  isExplicitLock,
+  type LockedArchive,
+  readLockEntries,
+} from '../../../../conda/locks/index.ts';
 import { refuse, shown } from '../../text/refuse.ts';
 import { isUrl, tokenFreeUrl } from '../../text/web-address.ts';
 import type {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import type { ContextEntry } from '../../../../contexts/context-entry.ts';
+import type { ContextEntry } from '../../../../contexts/index.ts';
 import { CommandError } from '../../../command/command.ts';
 
 const mebibyte = 1024 * 1024;

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { contextTypes } from '../../../../contexts/context-entry.ts';
-import { writeEntries } from '../../../../contexts/entry-list.ts';
+import { contextTypes, writeEntries } from '../../../../contexts/index.ts';
 import { SingleFlight } from '../../../../foundation/single-flight.ts';
 import { mediaTypes } from '../../../../oci/media-type.ts';
 import { CommandError, type Values } from '../../../command/command.ts';

@@ -1,5 +1,4 @@
-import { parseReference } from '../../../../oci/reference.ts';
-import { OciSyntaxError } from '../../../../oci/syntax-error.ts';
+import { OciSyntaxError, parseReference } from '../../../../oci/naming.ts';
 import { refuseLine, shownText } from '../definition-error.ts';
 import type { DefinitionStage, Header } from '../parser.ts';
 

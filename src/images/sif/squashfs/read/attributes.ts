@@ -1,4 +1,4 @@
-import type { Attributes } from '../../../../archives/tar-entry.ts';
+import type { Attributes } from '../../../../archives/index.ts';
 import { brokenSif } from '../../format/record.ts';
 import { type Metadata, recordAt } from './metadata.ts';
 

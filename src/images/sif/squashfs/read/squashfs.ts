@@ -1,4 +1,4 @@
-import type { Attributes } from '../../../../archives/tar-entry.ts';
+import type { Attributes } from '../../../../archives/index.ts';
 import { maxPathBytes } from '../../../../archives/tar-limits.ts';
 import { cacheOfBytes } from '../../../../foundation/bounded-cache.ts';
 import type { RangeReader } from '../../format/read-sif.ts';

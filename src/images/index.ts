@@ -1,0 +1,19 @@
+/** Images in memory, on the disk and at their registries: resolved, verified, made, published. */
+
+export { type Attach, createAttach, createNoteByTag } from './attach.ts';
+export { type BaseResolver, createBaseResolver, selectImage } from './bases/base-image.ts';
+export { imageLeaves, type LeafSource } from './bases/image-leaves.ts';
+export { createLayerProofs, type ProvedLayer } from './bases/layer-proofs.ts';
+export {
+  createVerifyImage,
+  type ImageToVerify,
+  type VerifiedImage,
+  type VerifyImage,
+} from './bases/verified-image.ts';
+export { deepestIndex, imageConfig, mostBytes, mostManifests } from './collect.ts';
+export { createDocuments, type Documents } from './documents.ts';
+export { createImageMaker, type ImageMaker, type MadeImage } from './image-maker.ts';
+export { blobsOf, type MadeBlobs, type MadeOf, type PushedLayers } from './made-blobs.ts';
+export { createMirror, type Mirror } from './mirror.ts';
+export { createPublish, type Publish } from './publish.ts';
+export { createRightWatch, type RightWatch } from './right-watch.ts';

@@ -1,0 +1,17 @@
+/** What is in layers: their listings, and comparisons of them. */
+
+export type { ImageWaste, LayerWaste, WastedPath } from './comparing/image-waste.ts';
+export { type LayerChange, layerChanges } from './comparing/layer-change.ts';
+export {
+  createLayerListings,
+  type LayerListings,
+  type LayerLook,
+  type ListingProgress,
+  type ListingQuestion,
+  type ReadableLayer,
+} from './layer-listings.ts';
+export { openListingFiles } from './listing-files.ts';
+export { DamagedListing } from './records/byte-codec.ts';
+export { keySeparator } from './records/listed-entry.ts';
+export type { OpenedTree, TreeSort } from './records/opened-tree.ts';
+export { type StoredNode, sizeToSort, type TreeIndex } from './records/tree-file.ts';

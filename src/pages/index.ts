@@ -1,0 +1,6 @@
+/** Pages for people, loaded after the start, and their sessions. */
+
+export { createSessionCookie } from './account/session-cookie.ts';
+export { createSessions, sessionIdleMs } from './account/sessions.ts';
+export { createViewerOf } from './account/viewer.ts';
+export { createLatePages } from './late-pages.ts';

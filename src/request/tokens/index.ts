@@ -1,0 +1,11 @@
+/** Tokens of container requests, and the requests that they stand for. */
+
+export {
+  type ContainerToken,
+  createToken,
+  hashToken,
+  isNameId,
+  type NameId,
+  tokenLabel,
+} from './container-token.ts';
+export { createTokenRegistry, readStoredRequest, type TokenRegistry } from './token-registry.ts';

@@ -1,0 +1,5 @@
+/** Rules and changes of a submission, as `sluice name` applies them too. */
+
+export { architectureIn, createLayerIntake } from './layers/layers.ts';
+export { checkRules } from './rules.ts';
+export { changeOf } from './wanted-change.ts';

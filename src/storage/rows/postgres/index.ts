@@ -1,0 +1,8 @@
+/** PostgreSQL, as a move of rows and a site of several servers use it. */
+
+export { claimLock, type Leader, tryServerLock } from './lock-statements.ts';
+export { connectionOf } from './postgres-connection.ts';
+export { startFaultOf } from './postgres-errors.ts';
+export { migratePostgres } from './postgres-migrations.ts';
+export { storable } from './postgres-statements.ts';
+export { awaitLead, type ServerLock } from './server-lock.ts';

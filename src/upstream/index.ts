@@ -1,0 +1,38 @@
+/** The clients of other registries. */
+
+export { type Access, accessTo } from './access.ts';
+export { createAuthorizer } from './auth/authorizer.ts';
+export { createFetchToken, type FetchToken } from './auth/fetch-token.ts';
+export { type CheckLogin, createCheckLogin } from './auth/login.ts';
+export { checkNotEmpty } from './content/blob-answer.ts';
+export { findManifest } from './content/find-manifest.ts';
+export { openWhole } from './content/open-whole.ts';
+export { type PlacedSource, resumingSource } from './content/resuming-source.ts';
+export { type Answer, readAll, readPart } from './exchange/answer.ts';
+export { createExchange } from './exchange/exchange.ts';
+export { faultOfError } from './exchange/failure.ts';
+export { fetchUrl } from './fetch-url.ts';
+export {
+  createPushClient,
+  type ManifestPush,
+  type PushAccess,
+  type PushClient,
+  type PushedBlob,
+  pushingTo,
+} from './push-client.ts';
+export { createRegistryClient, type OpenedBlob, type RegistryClient } from './registry-client.ts';
+export {
+  type BlobMode,
+  defaultRegistrySettings,
+  endpointOf,
+  type Registries,
+  type RegistrySettings,
+  settingsOf,
+  withoutReach,
+} from './registry-settings.ts';
+export {
+  createTransport,
+  type Hop,
+  type Transport,
+  type TransportLimits,
+} from './transport/transport.ts';

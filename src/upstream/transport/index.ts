@@ -1,0 +1,6 @@
+/** What a connection to another host needs: guarded addresses, redirects, retries, turns. */
+
+export { WireError } from '../wire/wire-error.ts';
+export { closedAddressIn, closedNetworks } from './address-guard.ts';
+export { nextHop, redirected } from './redirect.ts';
+export { type RetryPolicy, retryAfterSeconds, withRetries } from './retry.ts';
