@@ -185,22 +185,26 @@ async function libraryFiles(): Promise<Entry[]> {
   return entries;
 }
 
-interface Answer {
+interface BuildResponse {
   readonly buildId: string;
   readonly succeeded?: boolean;
 }
 
-async function ask(sluice: Sluice, dockerfile: string, buildRepository: string): Promise<Answer> {
+async function ask(
+  sluice: Sluice,
+  dockerfile: string,
+  buildRepository: string,
+): Promise<BuildResponse> {
   const containerFile = Buffer.from(dockerfile).toString('base64');
-  return (await sluice.request({ containerFile, buildRepository })) as unknown as Answer;
+  return (await sluice.request({ containerFile, buildRepository })) as unknown as BuildResponse;
 }
 
 /** Waits by following the log, as buildctl does: the polls of fifty clients would distort the measurement. */
 async function buildThrough(sluice: Sluice, dockerfile: string, repository: string): Promise<void> {
   const { buildId } = await ask(sluice, dockerfile, repository);
   await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
-  const answer = await sluice.fetch(`/v1alpha1/builds/${buildId}/status`);
-  const { status, succeeded } = (await answer.json()) as { status: string; succeeded?: boolean };
+  const response = await sluice.fetch(`/v1alpha1/builds/${buildId}/status`);
+  const { status, succeeded } = (await response.json()) as { status: string; succeeded?: boolean };
   if (status !== 'COMPLETED' || !succeeded) throw new Error(`the build ${buildId} failed`);
 }
 

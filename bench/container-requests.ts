@@ -9,7 +9,7 @@ import { interleave, median, ratio } from './stats.ts';
 
 const rounds = 7;
 
-/** (c) Container requests per second, each checked with the registry and on disk before the answer. */
+/** (c) Container requests per second, each checked with the registry and on disk before the response. */
 export async function containerRequests(): Promise<Part[]> {
   await using directory = await makeTempDir('bench');
   await using registry = await startRegistry();

@@ -1,8 +1,9 @@
 /**
- * Pulls an image with many clients: `node bench/crowd.ts CLIENTS AT_ONCE REPOSITORY TAG URL...`. Each client has its own
- * connection to one of the servers, fetches manifest, config and layers over it, follows redirects, and checks all digests.
- * Prints `{"seconds":..., "failures":[...], "servers":[{"requests":..., "bytes":...}]}`, with the bytes of answers that came
- * from the servers themselves. It runs in its own process, so that the load is outside the measured one.
+ * Pulls an image with many clients: `node bench/crowd.ts CLIENTS AT_ONCE REPOSITORY TAG URL...`. Each client has its
+ * own connection to one of the servers, fetches manifest, config and layers over it, follows redirects, and checks all
+ * digests. Prints `{"seconds":..., "failures":[...], "servers":[{"requests":..., "bytes":...}]}`, with the bytes of
+ * responses that came from the servers themselves. It runs in its own process, so that the load is outside the measured
+ * one.
  */
 import { createHash } from 'node:crypto';
 import { Agent, get, type IncomingMessage } from 'node:http';
@@ -29,24 +30,24 @@ function ask(url: string | URL, agent: Agent): Promise<IncomingMessage> {
   });
 }
 
-/** Reads an answer whole and checks its digest. Returns its bytes only if they are wanted. */
+/** Reads a response whole and checks its digest. Returns its bytes only if they are wanted. */
 async function read(
-  answer: IncomingMessage,
+  response: IncomingMessage,
   digest: string,
   isKept: boolean,
   note: (bytes: number) => void,
 ): Promise<Buffer> {
   const hash = createHash('sha256');
   const kept: Buffer[] = [];
-  answer.on('data', (bytes: Buffer) => {
+  response.on('data', (bytes: Buffer) => {
     hash.update(bytes);
     note(bytes.length);
     if (isKept) kept.push(bytes);
   });
-  await finished(answer);
+  await finished(response);
   const found = `sha256:${hash.digest('hex')}`;
-  if (answer.statusCode !== 200 || found !== digest) {
-    throw new Error(`${answer.statusCode}: ${found} in place of ${digest}`);
+  if (response.statusCode !== 200 || found !== digest) {
+    throw new Error(`${response.statusCode}: ${found} in place of ${digest}`);
   }
   return Buffer.concat(kept);
 }
@@ -58,18 +59,18 @@ async function pull(server: Server): Promise<void> {
     server.bytes += bytes;
   };
   const fetchBlob = async (digest: string) => {
-    const answer = await ask(`${server.url}/v2/${repository}/blobs/${digest}`, agent);
+    const response = await ask(`${server.url}/v2/${repository}/blobs/${digest}`, agent);
     server.requests += 1;
-    const { location } = answer.headers;
-    if (location === undefined) return read(answer, digest, false, note);
-    answer.resume();
+    const { location } = response.headers;
+    if (location === undefined) return read(response, digest, false, note);
+    response.resume();
     return read(await ask(new URL(location), storeAgent), digest, false, () => {});
   };
   try {
-    const answer = await ask(`${server.url}/v2/${repository}/manifests/${tag}`, agent);
+    const response = await ask(`${server.url}/v2/${repository}/manifests/${tag}`, agent);
     server.requests += 1;
-    const digest = String(answer.headers['docker-content-digest']);
-    const manifest = JSON.parse(String(await read(answer, digest, true, note))) as Manifest;
+    const digest = String(response.headers['docker-content-digest']);
+    const manifest = JSON.parse(String(await read(response, digest, true, note))) as Manifest;
     for (const part of [manifest.config, ...manifest.layers]) await fetchBlob(part.digest);
   } finally {
     agent.destroy();

@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 
 const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
 
-/** Resolves with the bytes of the body. Rejects unless the answer is a complete 200. */
+/** Resolves with the bytes of the body. Rejects unless the response is a complete 200. */
 function fetchOnce(url: URL): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   let head = '';

@@ -43,7 +43,7 @@ const seconds = 3;
 // Enough that neither side waits for the next request.
 const connections = 64;
 
-/** Returns the answered requests per second of wrk. Throws when an answer is not 2xx or 3xx. */
+/** Returns the answered requests per second of wrk. Throws when a response is not 2xx or 3xx. */
 export async function requestsPerSecond(
   url: string,
   options: RequestOptions = {},

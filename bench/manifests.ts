@@ -26,10 +26,10 @@ export async function manifests(): Promise<Part[]> {
     containerConfig: { env: ['A=1'] },
   });
   const served = sluice.at(targetImage, 'manifests/full');
-  const answer = await fetch(served);
-  const mediaType = answer.headers.get('content-type') ?? '';
+  const response = await fetch(served);
+  const mediaType = response.headers.get('content-type') ?? '';
   const file = directory.join('manifest.json');
-  await writeFile(file, Buffer.from(await answer.arrayBuffer()));
+  await writeFile(file, Buffer.from(await response.arrayBuffer()));
   const script = new URL('peers/bare-koa.ts', import.meta.url).pathname;
   await using koa = startDaemon(process.execPath, [script, file, mediaType, digest]);
   const [, koaUrl = ''] = await waitForLine(koa, /listening on (\S+)/);

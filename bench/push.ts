@@ -20,13 +20,13 @@ await send('PUT', sent, 201);
 const seconds = (performance.now() - began) / 1000;
 console.log(JSON.stringify({ bytes: size, seconds }));
 
-/** Sends a request, with the file if a length is given. Returns the `Location` of the answer. */
+/** Sends a request, with the file if a length is given. Returns the `Location` of the response. */
 async function send(method: string, url: URL, expected: number, length = 0): Promise<URL> {
   const message = request(url, { method, headers: { ...headers, 'content-length': length } });
-  const answered = once(message, 'response');
+  const responded = once(message, 'response');
   if (length > 0) createReadStream(file, { highWaterMark: 1024 * 1024 }).pipe(message);
   else message.end();
-  const [response] = await answered;
+  const [response] = await responded;
   response.resume();
   if (response.statusCode !== expected) throw new Error(`${method} ${url}: ${response.statusCode}`);
   await once(response, 'end');

@@ -98,26 +98,26 @@ async function convertBySluice(
   containerImage: string,
   { host }: Registry,
 ): Promise<string> {
-  const answer = (await sluice.request({
+  const response = (await sluice.request({
     containerImage,
     format: 'sif',
     freeze: true,
     buildRepository: `${host}/bench/${randomUUID()}`,
   })) as unknown as { buildId: string; targetImage: string };
   for (;;) {
-    const state = await sluice.fetch(`/v1alpha1/builds/${answer.buildId}/status`);
+    const state = await sluice.fetch(`/v1alpha1/builds/${response.buildId}/status`);
     const { status, succeeded } = (await state.json()) as { status: string; succeeded?: boolean };
-    if (status === 'COMPLETED' && succeeded) return answer.targetImage;
-    if (status === 'COMPLETED') throw new Error(`the conversion ${answer.buildId} failed`);
+    if (status === 'COMPLETED' && succeeded) return response.targetImage;
+    if (status === 'COMPLETED') throw new Error(`the conversion ${response.buildId} failed`);
     await sleep(pollMs);
   }
 }
 
 async function sizeOf({ url }: Registry, target: string): Promise<number> {
   const [, repository = '', tag = ''] = /^oras:\/\/[^/]+\/(.*):([^:]+)$/.exec(target) ?? [];
-  const answer = await fetch(`${url}/v2/${repository}/manifests/${tag}`, {
+  const response = await fetch(`${url}/v2/${repository}/manifests/${tag}`, {
     headers: { accept: 'application/vnd.oci.image.manifest.v1+json' },
   });
-  const { layers } = (await answer.json()) as { layers: { size: number }[] };
+  const { layers } = (await response.json()) as { layers: { size: number }[] };
   return layers[0]?.size ?? Number.NaN;
 }

@@ -10,7 +10,7 @@ import { interleave, median, ratio } from './stats.ts';
 const rounds = 9;
 const pollMs = 5;
 
-/** (e) Milliseconds from the start of the process to the first successful answer of `/readyz`. */
+/** (e) Milliseconds from the start of the process to the first successful response of `/readyz`. */
 export async function start(): Promise<Part[]> {
   const { ours, bare } = await interleave({ ours: startServer, bare: startNothing }, rounds);
   return [

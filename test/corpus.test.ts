@@ -51,20 +51,24 @@ test('a registry returns the pushed bytes, and lacks removed content', async () 
     const isGone = (content: Content) =>
       image.gone?.some(({ digest }) => digest === content.digest) === true;
     for (const child of image.children.filter(isNew(repository))) {
-      const answer = await fetchContent(repository, 'manifests', child.digest, child.mediaType);
+      const response = await fetchContent(repository, 'manifests', child.digest, child.mediaType);
       assert.equal(
-        answer.status,
+        response.status,
         isGone(child) ? 404 : 200,
         `${repository}:${tag} ${child.digest}`,
       );
       if (!isGone(child))
-        assert.equal(sha256(Buffer.from(await answer.arrayBuffer())), child.digest);
+        assert.equal(sha256(Buffer.from(await response.arrayBuffer())), child.digest);
     }
     for (const blob of image.blobs.filter(isNew(repository))) {
       const url = `${registry.url}/v2/${repository}/blobs/${blob.digest}`;
-      const answer = await fetch(url, { method: 'HEAD' });
-      assert.equal(answer.status, isGone(blob) ? 404 : 200, `${repository}:${tag} ${blob.digest}`);
-      if (!isGone(blob)) assert.equal(answer.headers.get('content-length'), String(blob.size));
+      const response = await fetch(url, { method: 'HEAD' });
+      assert.equal(
+        response.status,
+        isGone(blob) ? 404 : 200,
+        `${repository}:${tag} ${blob.digest}`,
+      );
+      if (!isGone(blob)) assert.equal(response.headers.get('content-length'), String(blob.size));
     }
   }
 });
@@ -82,10 +86,10 @@ test('the referrer of the subject is found under the fallback tag', async () => 
   const pushed = await pushCorpus(registry, ['artifact:subject', 'artifact:referrer']);
   const subject = pushed.get('artifact:subject')?.digest ?? '';
   const tag = subject.replace(':', '-');
-  const answer = await fetch(`${registry.url}/v2/corpus/artifact/manifests/${tag}`, {
+  const response = await fetch(`${registry.url}/v2/corpus/artifact/manifests/${tag}`, {
     headers: { accept: 'application/vnd.oci.image.index.v1+json' },
   });
-  const index = (await answer.json()) as { manifests: { digest: string }[] };
+  const index = (await response.json()) as { manifests: { digest: string }[] };
   const referrers = index.manifests.map(({ digest }) => digest);
   assert.deepEqual(referrers, [pushed.get('artifact:referrer')?.digest]);
 });

@@ -254,7 +254,7 @@ suite('anew', () => {
             running.set(key, 0);
             return began;
           };
-          const answers = keys.map((key, at) =>
+          const responses = keys.map((key, at) =>
             scheduler.schedule(Promise.resolve(), `call ${at}`).then(async () => {
               clock += 1;
               const asked = clock;
@@ -262,7 +262,7 @@ suite('anew', () => {
               assert.ok(began > asked, 'the value was read after the call');
             }),
           );
-          await scheduler.waitFor(Promise.all(answers));
+          await scheduler.waitFor(Promise.all(responses));
         },
       ),
     );

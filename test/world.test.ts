@@ -26,9 +26,9 @@ suite('registry', () => {
   for (const auth of ['none', 'basic', 'bearer'] as const) {
     test(`requires ${auth} authentication, and accepts the account's`, async () => {
       await using registry = await startRegistry({ auth });
-      const answer = await fetch(`${registry.url}/v2/`);
-      const challenge = answer.headers.get('www-authenticate');
-      assert.equal(answer.status, auth === 'none' ? 200 : 401);
+      const response = await fetch(`${registry.url}/v2/`);
+      const challenge = response.headers.get('www-authenticate');
+      assert.equal(response.status, auth === 'none' ? 200 : 401);
       if (auth === 'none') assert.equal(challenge, null);
       else assert.match(challenge ?? '', challenges[auth]);
       const pushed = await pushCorpus(registry, ['cfg:full']);
@@ -48,8 +48,8 @@ suite('registry', () => {
     const wrong = { username, password: `${password}!` };
     const refused = await pull(root, 'skopeo', `${registry.host}/${image}`, { account: wrong });
     assert.notEqual(refused.code, 0);
-    const questions = registry.tokenService?.questions ?? [];
-    const pulls = questions.filter(({ scopes }) => !scopes.join().includes('push'));
+    const requests = registry.tokenService?.requests ?? [];
+    const pulls = requests.filter(({ scopes }) => !scopes.join().includes('push'));
     assert.deepEqual(
       pulls.map(({ username, status }) => [username, status]),
       [
@@ -63,8 +63,8 @@ suite('registry', () => {
     await using origin = await startRegistry();
     await pushCorpus(origin, ['cfg:full']);
     await using mirror = await startRegistry({ mirrorOf: origin.url });
-    const answer = await fetch(`${mirror.url}/v2/corpus/cfg/tags/list`);
-    assert.deepEqual(await answer.json(), { name: 'corpus/cfg', tags: ['full'] });
+    const response = await fetch(`${mirror.url}/v2/corpus/cfg/tags/list`);
+    assert.deepEqual(await response.json(), { name: 'corpus/cfg', tags: ['full'] });
   });
 });
 

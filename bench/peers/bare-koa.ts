@@ -1,6 +1,6 @@
 /**
- * A Koa application with one answer: `node bench/peers/bare-koa.ts FILE MEDIA_TYPE DIGEST`. It sends the file as Sluice
- * sends a manifest, and so shows the cost of Koa and Node without Sluice. Prints its URL.
+ * A Koa application with one response: `node bench/peers/bare-koa.ts FILE MEDIA_TYPE DIGEST`. It sends the file as
+ * Sluice sends a manifest, and so shows the cost of Koa and Node without Sluice. Prints its URL.
  */
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';

@@ -57,7 +57,7 @@ export const heldModules: readonly HeldModule[] = [
     file: 'src/request/tokens/token-registry.ts',
     tests: ['test/request/token-registry.test.ts'],
     equal: [
-      ['answerMs', 'how long a pull waits is tuned'],
+      ['responseMs', 'how long a pull waits is tuned'],
       ['cachedBytes', 'the size of a cache'],
       ['mostUnclear', 'the size of a cache'],
       ['1000 + row.body.length: 1000 -> 1001', 'an estimate'],
@@ -83,7 +83,7 @@ export const heldModules: readonly HeldModule[] = [
     file: 'src/pull/pull-right.ts',
     tests: ['test/pull/pull-right.test.ts'],
     equal: [
-      ['keptQuestions', 'the size of a cache'],
+      ['keptChecks', 'the size of a cache'],
       ["image.digest ?? image.tag ?? 'latest': 'latest' -> ''", 'a name has a tag or a digest'],
       ['error.status >= 500: 500 -> 499', 'no fault has the status 499'],
     ],
@@ -124,10 +124,10 @@ export const heldModules: readonly HeldModule[] = [
       ],
     ],
   },
-  { file: 'src/hosted/keeper.ts', tests: ['test/hosted/keeper.test.ts'] },
+  { file: 'src/hosted/authenticator.ts', tests: ['test/hosted/authenticator.test.ts'] },
   {
     file: 'src/hosted/registry-tokens.ts',
-    tests: ['test/hosted/registry-tokens.test.ts', 'test/hosted/keeper.test.ts'],
+    tests: ['test/hosted/registry-tokens.test.ts', 'test/hosted/authenticator.test.ts'],
     equal: [
       ['boundedCache<string, IssuedToken>(1000): 1000 -> 1001', 'the size of a cache'],
       ['boundedCache<string, IssuedToken>(1000): 1000 -> 999', 'the size of a cache'],

@@ -55,6 +55,6 @@ export type { LogText, Progress, Status, Vertex, Warning } from './progress/prog
 export { SecretMask } from './progress/secret-mask.ts';
 export type { BlobSink, BlobWriter } from './session/blob-send.ts';
 export type { OpenSink } from './session/file-send.ts';
-export type { Credentials, CredentialsOf } from './session/login-question.ts';
+export type { Credentials, CredentialsOf } from './session/login-request.ts';
 export { readSshKey, type SshKey, SshKeyError } from './session/ssh/index.ts';
-export type { TokenQuestion, TokenSource } from './session/token-source.ts';
+export type { TokenRequest, TokenSource } from './session/token-source.ts';

@@ -2,7 +2,7 @@ import type { FileTree } from './files/file-tree.ts';
 import type { Progress } from './progress/progress.ts';
 import type { BlobSink } from './session/blob-send.ts';
 import type { OpenSink } from './session/file-send.ts';
-import type { CredentialsOf } from './session/login-question.ts';
+import type { CredentialsOf } from './session/login-request.ts';
 import type { SshKey } from './session/ssh/ssh-key.ts';
 import type { TokenSource } from './session/token-source.ts';
 

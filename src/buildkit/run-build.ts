@@ -25,7 +25,7 @@ import { Journal } from './progress/step-journal.ts';
 import { type BlobSink, blobSendHandler } from './session/blob-send.ts';
 import { fileSendHandler, type OpenSink } from './session/file-send.ts';
 import { fileSyncHandler } from './session/file-sync.ts';
-import { type CredentialsOf, credentialsHandler } from './session/login-question.ts';
+import { type CredentialsOf, credentialsHandler } from './session/login-request.ts';
 import { keyAgent } from './session/ssh/key-agent.ts';
 import { socketAgent } from './session/ssh/socket-agent.ts';
 import type { SshAgent } from './session/ssh/ssh-agent.ts';
@@ -75,10 +75,10 @@ export async function runBuild(
     }
   });
   try {
-    const question = { ...request, Session: session.id };
-    const answer = await callUnary(builds, Control.method.solve, question, stop.signal);
+    const solveRequest = { ...request, Session: session.id };
+    const response = await callUnary(builds, Control.method.solve, solveRequest, stop.signal);
     await watch.drained();
-    return resultOf(answer.ExporterResponse, journal);
+    return resultOf(response.ExporterResponse, journal);
   } catch (error) {
     await watch.drained();
     if (!isServiceError(error)) throw error;

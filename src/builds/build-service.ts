@@ -110,7 +110,7 @@ export interface BuildServiceDeps {
     readonly timeLimit: number;
     /** Time limit for trusted callers (ms). */
     readonly trustedTimeLimit: number;
-    /** How long a failure is the answer to the same request (ms). */
+    /** How long a failure is the response to the same request (ms). */
     readonly retryAfter: number;
     /** How long finished builds are kept (ms). */
     readonly keep: number;
@@ -150,7 +150,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     : ownLogs;
   const tlsOf = createBuilderTls(deps.builderTls, log);
   const pods = found.isConfigured ? findWorkerPods() : undefined;
-  const keepsForUsers = limits.concurrent.ofStrangers < limits.concurrent.inAll;
+  const keepsForUsers = limits.concurrent.ofAnonymous < limits.concurrent.inAll;
   const builders = createBuilders({
     source: found,
     log,
@@ -234,13 +234,13 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     }),
     limitsOf: deps.limitsOf,
     find: targets.find,
-    async admit(plan, asker) {
-      const { grant } = asker;
+    async admit(plan, caller) {
+      const { grant } = caller;
       if (grant === undefined) await targets.requireAnonymousRoom(plan.target);
       if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
       if (needsBuilder(plan)) {
         const isAlone = mustBeAlone(recipeIn(plan) ?? {});
-        await builders.require({ ...domainOfCaller(asker), isAlone }).catch(error => {
+        await builders.require({ ...domainOfCaller(caller), isAlone }).catch(error => {
           throw withReasons(error, recipeIn(plan)?.builderReasons);
         });
       }
@@ -289,4 +289,4 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
 }
 
 const tokenMarginMs = 60_000;
-const anyUser: TrustDomain = { name: '', customer: 'known', isAlone: false };
+const anyUser: TrustDomain = { name: '', callerKind: 'known', isAlone: false };

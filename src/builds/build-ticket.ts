@@ -1,7 +1,7 @@
 import type { Descriptor } from '../oci/index.ts';
 import type { BuildRow } from '../storage/rows/index.ts';
 
-/** The answer to a request for a build. */
+/** The response to a request for a build. */
 export interface BuildTicket {
   /** Undefined for an image that exists without a build of this service. */
   readonly id: string | undefined;

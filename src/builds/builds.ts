@@ -14,7 +14,7 @@ import {
   eachRow,
   isNews,
 } from '../storage/rows/index.ts';
-import { type Asker, isSame, type Requester, type Undo } from './asker.ts';
+import { type BuildCaller, isSame, type Requester, type Undo } from './build-caller.ts';
 import { type BuildTicket, ticketOf } from './build-ticket.ts';
 import { requireRoom } from './limits/queue-room.ts';
 import { BuildCancelled, stopping } from './limits/refusals.ts';
@@ -41,14 +41,14 @@ export interface Builds {
    * Looks for the image of a plan. The caller may see the result only after the checks of its other rights, which can run
    * meanwhile. Rejects with a {@link Fault}.
    */
-  seek(plan: BuildPlan, asker: Pick<Asker, 'owner' | 'scope' | 'grant'>): Promise<Sought>;
+  seek(plan: BuildPlan, caller: Pick<BuildCaller, 'owner' | 'scope' | 'grant'>): Promise<Sought>;
   /**
    * Returns the build of a plan: a finished one, a running one, or a new one. Throws {@link Fault}, and the exceptions
-   * of the asker's `onBegin`.
+   * of the caller's `onBegin`.
    *
    * @param sought the result of {@link seek}
    */
-  request(plan: BuildPlan, asker: Asker, sought?: Promise<Sought>): Promise<BuildTicket>;
+  request(plan: BuildPlan, caller: BuildCaller, sought?: Promise<Sought>): Promise<BuildTicket>;
   /** Returns the build with this id. Throws {@link Fault} (404). */
   get(id: string): Promise<BuildRow>;
   /** Returns a document about the packages of an image. Throws {@link Fault} (404) for a build that has none. */
@@ -73,14 +73,14 @@ export interface Builds {
   /** Returns the build when the packages of its image are known, when it has finished, or after the given time. */
   solved(id: string, ms: number): Promise<BuildRow>;
   /**
-   * Cancels a queued or running build; returns `over` for a finished one. A build with several askers continues while
+   * Cancels a queued or running build; returns `over` for a finished one. A build with several callers continues while
    * at least one of them waits for it.
    *
-   * @param caller the asker; undefined for an administrator, who ends it for all
+   * @param caller undefined for an administrator, who ends the build for all
    */
   cancel(id: string, caller?: Requester): Promise<Cancellation>;
   /** True for the caller who began the build, and for callers who have requested it since the server started. */
-  isAsker(id: string, caller: Requester): Promise<boolean>;
+  isCaller(id: string, caller: Requester): Promise<boolean>;
   /** True for a build that the caller has begun. A token that is limited to repositories has only builds of such tokens. */
   isOf(build: Pick<BuildRow, 'owner' | 'grant'>, caller: Requester): boolean;
   /**
@@ -104,14 +104,14 @@ export interface Builds {
 export interface BuildsDeps extends BuildRunsDeps {
   readonly store: BuildStore;
   readonly logs: BuildLogs;
-  /** Returns the image that a name refers to, as the asker sees it; undefined for a name that does not exist. */
+  /** Returns the image that a name refers to, as the caller sees it; undefined for a name that does not exist. */
   readonly find: (target: string, grant: SealedGrant | undefined) => Promise<Sought['found']>;
   /** Throws a {@link Fault} for a build that cannot succeed: no builder, or no right to push. */
   readonly admit: (
     plan: BuildPlan,
-    asker: Pick<Asker, 'grant' | 'isTrusted' | 'owner'>,
+    caller: Pick<BuildCaller, 'grant' | 'isTrusted' | 'owner'>,
   ) => Promise<void>;
-  /** How long a failure is the answer to the same request (ms). */
+  /** How long a failure is the response to the same request (ms). */
   readonly retryAfterMs: number;
   /** Removes an expired build, and the content that no other build needs. Returns false for a build that stays. */
   readonly remove: (build: ExpiredBuild, at: number) => Promise<boolean>;
@@ -133,10 +133,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const seeking = new SingleFlight<Sought>();
   // Among concurrent callers of a target, one enters its build at a time.
   const entries = new Semaphore({ perKey: 1 });
-  /** Askers whose builds are being inserted. */
-  const entering = new Set<Asker>();
+  /** Callers whose builds are being inserted. */
+  const entering = new Set<BuildCaller>();
 
-  const requesterOf = ({ owner, grant }: Pick<Asker, 'owner' | 'grant'>): Requester => ({
+  const requesterOf = ({ owner, grant }: Pick<BuildCaller, 'owner' | 'grant'>): Requester => ({
     owner,
     limits: limitsOf(grant),
   });
@@ -146,9 +146,12 @@ export function createBuilds(deps: BuildsDeps): Builds {
     (caller.limits === '' ||
       isSame(caller, requesterOf({ owner, grant: (grant ?? undefined) as SealedGrant })));
 
-  const underWay = async (target: string, asker: Asker): Promise<BuildTicket | undefined> => {
+  const joinRunning = async (
+    target: string,
+    caller: BuildCaller,
+  ): Promise<BuildTicket | undefined> => {
     const running = [...active.values()].find(({ row }) => row.target === target);
-    running?.join(asker);
+    running?.join(caller);
     return running && ticketOf(await get(running.row.id));
   };
 
@@ -169,26 +172,26 @@ export function createBuilds(deps: BuildsDeps): Builds {
   const ticketFor = async (
     target: string,
     found: Sought['found'],
-    asker: Asker,
+    caller: BuildCaller,
   ): Promise<BuildTicket | undefined> => {
     if (found) {
       const id = await makerOf(target, found.digest);
-      if (id) active.get(id)?.join(asker);
+      if (id) active.get(id)?.join(caller);
       return { id, isCached: true, succeeded: true, image: found };
     }
     const last = await store.latest(target);
-    if (last?.succeeded !== false || !isOf(last, requesterOf(asker))) return undefined;
+    if (last?.succeeded !== false || !isOf(last, requesterOf(caller))) return undefined;
     const age = now() - (last.finishedAt ?? 0);
     // A wrong clock dated a failure in the future: a new build does not wait until then.
     return age >= 0 && age < deps.retryAfterMs ? ticketOf(last) : undefined;
   };
 
-  const lookUp = async (plan: BuildPlan, grant: Asker['grant']): Promise<Sought> => {
+  const lookUp = async (plan: BuildPlan, grant: BuildCaller['grant']): Promise<Sought> => {
     const seen = await store.latest(plan.target);
     return { seen, found: mustRun(plan) ? undefined : await deps.find(plan.target, grant) };
   };
 
-  /** Shares one lookup between concurrent requests of an asker. */
+  /** Shares one lookup between concurrent requests of a caller. */
   const seek: Builds['seek'] = (plan, { owner, scope, grant }) => {
     const key = `${plan.target} ${owner} ${scope} ${mustRun(plan)}`;
     const sought = seeking.run(() => lookUp(plan, grant), { key });
@@ -223,12 +226,12 @@ export function createBuilds(deps: BuildsDeps): Builds {
   };
 
   /** Begins a build that is not running in this process: a new one, or one that another process left unfinished. */
-  const takeUp = (row: BuildRow, asker: Asker, undo?: Undo): void => {
+  const takeUp = (row: BuildRow, caller: BuildCaller, undo?: Undo): void => {
     if (row.finishedAt !== null || active.has(row.id)) return;
-    const { secrets, shown } = asker;
+    const { secrets, shown } = caller;
     // A build that exists may have another owner, whose rights decide what it uses.
     runs.begin(row, { secrets, ...(undo ? { undo, shown } : {}) });
-    active.get(row.id)?.join(asker);
+    active.get(row.id)?.join(caller);
   };
 
   /**
@@ -237,54 +240,54 @@ export function createBuilds(deps: BuildsDeps): Builds {
    */
   const enter = async (
     plan: BuildPlan,
-    asker: Asker,
+    caller: BuildCaller,
     seen: BuildRow | undefined,
   ): Promise<BuildTicket> => {
-    const { owner, isTrusted, grant = null } = asker;
+    const { owner, isTrusted, grant = null } = caller;
     const { key, target } = plan;
-    const running = await underWay(target, asker);
+    const running = await joinRunning(target, caller);
     if (running) return running;
     const last = await store.latest(target);
     if (last && last.finishedAt !== null && isNews(last, seen)) return ticketOf(last);
     if (runs.isClosing) throw stopping();
     const present = [...[...active.values()].map(({ row }) => row), ...entering];
-    requireRoom(deps.waiting, present, asker);
-    const undo = asker.onBegin();
-    entering.add(asker);
+    requireRoom(deps.waiting, present, caller);
+    const undo = caller.onBegin();
+    entering.add(caller);
     try {
       const build = { key, target, plan: JSON.stringify(plan), owner, isTrusted, grant };
       const { row, isNew } = await store.insert(build, seen, now());
       if (!isNew) undo();
-      takeUp(row, asker, isNew ? undo : undefined);
+      takeUp(row, caller, isNew ? undo : undefined);
       return ticketOf(row);
     } catch (error) {
       undo();
       throw error;
     } finally {
-      entering.delete(asker);
+      entering.delete(caller);
     }
   };
 
   const requested = async (
     plan: BuildPlan,
-    asker: Asker,
-    sought = seek(plan, asker),
+    caller: BuildCaller,
+    sought = seek(plan, caller),
   ): Promise<BuildTicket> => {
     const { target } = plan;
     // What its steps print depends on the secrets: only those who may push the image see a build of it.
     const isAdmitted = needsSecrets(plan);
-    if (isAdmitted) await deps.admit(plan, asker);
+    if (isAdmitted) await deps.admit(plan, caller);
     // The lookup comes first: a caller without access to the image must not see a build of it.
     const { seen, found } = await sought;
-    const ticket = mustRun(plan) ? undefined : await ticketFor(target, found, asker);
+    const ticket = mustRun(plan) ? undefined : await ticketFor(target, found, caller);
     const there = isResultOf(plan, ticket) ? ticket : undefined;
-    const known = there ?? (await underWay(target, asker));
+    const known = there ?? (await joinRunning(target, caller));
     if (known) {
       tally.add('build requests', known.isCached ? 'existing image' : 'running build');
       return known;
     }
-    if (!isAdmitted) await deps.admit(plan, asker);
-    const begun = await entries.run(() => enter(plan, asker, seen), { key: target });
+    if (!isAdmitted) await deps.admit(plan, caller);
+    const begun = await entries.run(() => enter(plan, caller, seen), { key: target });
     tally.add('build requests', 'new build');
     return begun;
   };
@@ -292,8 +295,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
   return {
     seek,
 
-    async request(plan, asker, sought) {
-      const ticket = await requested(plan, asker, sought);
+    async request(plan, caller, sought) {
+      const ticket = await requested(plan, caller, sought);
       if (plan.mirror && ticket.id !== undefined && !ticket.isCached) {
         const { key } = await get(ticket.id);
         if (key !== plan.key) throw otherCopy(plan.target);
@@ -344,10 +347,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
       return get(id);
     },
 
-    async isAsker(id, caller) {
+    async isCaller(id, caller) {
       const running = active.get(id);
       if (!running) return isOf(await get(id), caller);
-      return [...running.askers.values()].some(asker => isSame(caller, asker));
+      return [...running.callers.values()].some(other => isSame(caller, other));
     },
 
     isOf,
@@ -357,10 +360,10 @@ export function createBuilds(deps: BuildsDeps): Builds {
       const running = active.get(id);
       if (!running || finishedAt !== null) return 'over';
       if (caller !== undefined) {
-        for (const asker of [...running.askers.values()]) {
-          if (isSame(caller, asker)) running.leave(asker);
+        for (const other of [...running.callers.values()]) {
+          if (isSame(caller, other)) running.leave(other);
         }
-        if (running.askers.size > 0) return 'others-wait';
+        if (running.callers.size > 0) return 'others-wait';
       }
       running.stop(new BuildCancelled());
       return 'cancelled';

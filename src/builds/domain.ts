@@ -1,8 +1,8 @@
 import { createHash, createHmac, hkdfSync } from 'node:crypto';
 import type { RecipeOrigin } from './plan/build-plan.ts';
 
-/** Kind of caller. Builds of strangers run only on builders that cannot connect to closed addresses. */
-export type Customer = 'known' | 'stranger';
+/** Kind of caller. Builds of anonymous callers run only on builders that cannot connect to closed addresses. */
+export type CallerKind = 'known' | 'anonymous';
 
 /**
  * The builds that share the state of a builder: its layers, its cache and its mounts. All their callers may see
@@ -12,13 +12,17 @@ export type Customer = 'known' | 'stranger';
 export interface TrustDomain {
   /** Equal names mean the same domain. */
   readonly name: string;
-  readonly customer: Customer;
+  readonly callerKind: CallerKind;
   /** True for the domain of one build, whose state is removed when the build has ended. */
   readonly isAlone: boolean;
 }
 
 /** The domain of all callers without a login. */
-export const strangers: TrustDomain = { name: 'strangers', customer: 'stranger', isAlone: false };
+export const anonymousDomain: TrustDomain = {
+  name: 'strangers',
+  callerKind: 'anonymous',
+  isAlone: false,
+};
 
 /** The part of a build that decides its domain. */
 export interface DomainMember {
@@ -37,8 +41,8 @@ export function domainOfCaller({
   isTrusted,
   limits = '',
 }: Omit<DomainMember, 'id'>): TrustDomain {
-  if (!isTrusted) return strangers;
-  return { name: `user ${owner}${limits}`, customer: 'known', isAlone: false };
+  if (!isTrusted) return anonymousDomain;
+  return { name: `user ${owner}${limits}`, callerKind: 'known', isAlone: false };
 }
 
 /** Returns the domain of a build on a builder. */

@@ -1,6 +1,6 @@
 /** The life of builds: builders, runs, logs, rights. */
 
-export type { Asker, OnBegin, Requester, Secrets } from './asker.ts';
+export type { BuildCaller, OnBegin, Requester, Secrets } from './build-caller.ts';
 export { type BuildService, createBuildService } from './build-service.ts';
 export { type BuildTicket, ticketOf } from './build-ticket.ts';
 export type { ContainmentOptions } from './builder/contained/containment.ts';

@@ -78,7 +78,7 @@ export class Fault extends Error {
   readonly phase: Phase | undefined;
   readonly retryAfterSeconds: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** The message in one line, for clients that show only the reason phrase of an answer. */
+  /** The message in one line, for clients that show only the reason phrase of a response. */
   readonly headline: string;
   readonly limit: string | undefined;
 
@@ -121,10 +121,10 @@ export class Fault extends Error {
   }
 }
 
-/** Returns undefined for an answer that fails with 404. */
-export async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
+/** Returns undefined for a response that fails with 404. */
+export async function unlessMissing<T>(response: Promise<T>): Promise<T | undefined> {
   try {
-    return await answer;
+    return await response;
   } catch (error) {
     if (error instanceof Fault && error.status === 404) return undefined;
     throw error;

@@ -4,8 +4,8 @@ const nothing = "default-src 'none'; frame-ancestors 'none'; sandbox";
 const policyHeader = 'content-security-policy';
 
 /**
- * Headers of every answer, whatever its type. The origin of this server also serves content of registries and users, so
- * a browser must neither guess another type for it nor run anything in it.
+ * Headers of every response, whatever its type. The origin of this server also serves content of registries and users,
+ * so a browser must neither guess another type for it nor run anything in it.
  */
 export const securityHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
@@ -13,8 +13,8 @@ export const securityHeaders: Readonly<Record<string, string>> = {
 };
 
 /**
- * The same for an answer over TLS: browsers then use only https for this host. Only this host, because others of its domain may have no
- * certificate.
+ * The same for a response over TLS: browsers then use only https for this host. Only this host, because others of its
+ * domain may have no certificate.
  */
 export const securityHeadersOverTls: Readonly<Record<string, string>> = {
   ...securityHeaders,

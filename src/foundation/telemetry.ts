@@ -72,7 +72,7 @@ const idBytes = 6;
 // Ids are drawn in bulk: one system call for each would cost a tenth of a manifest's time.
 const drawnIds = 512;
 
-/** Makes ids of 12 hex digits that tie an answer to its log line. */
+/** Makes ids of 12 hex digits that tie a response to its log line. */
 export function createRequestIds(): () => string {
   let drawn = Buffer.alloc(0);
   let used = 0;

@@ -9,10 +9,10 @@ import type {
 import type { PushClient, RegistryClient } from '../upstream/index.ts';
 import type { AccountCheck } from './accounts/account-check.ts';
 import type { Accounts } from './accounts/accounts.ts';
+import { type Authenticator, createAuthenticator } from './authenticator.ts';
 import { createHostedBlobs, type HostedBlobs } from './blobs.ts';
 import { createOwnPusher } from './in-process/own-pusher.ts';
 import { createOwnRegistry } from './in-process/own-registry.ts';
-import { createKeeper, type Keeper } from './keeper.ts';
 import { createHostedListings, type HostedListings } from './listings/listings.ts';
 import { createHostedManifests, type HostedManifests } from './manifests.ts';
 import { createRegistryTokens, type RegistryTokens } from './registry-tokens.ts';
@@ -21,7 +21,7 @@ import { createUploads, type Uploads } from './uploads/uploads.ts';
 
 /** The repositories that this service hosts itself. */
 export interface Hosted {
-  readonly keeper: Keeper;
+  readonly authenticator: Authenticator;
   readonly tokens: RegistryTokens;
   readonly manifests: HostedManifests;
   readonly blobs: HostedBlobs;
@@ -59,7 +59,7 @@ export function createHosted(options: HostedOptions): Hosted {
   const { content, store, pulls } = options;
   const quota = createQuota(store, options.limits, options.contexts);
   const tokens = createRegistryTokens(options.signingKey, options.host);
-  const keeper = createKeeper({ ...options, tokens });
+  const authenticator = createAuthenticator({ ...options, tokens });
   const manifests = createHostedManifests({ content, store, pulls, quota });
   const blobs = createHostedBlobs({ content, store, quota });
   const listings = createHostedListings(store);
@@ -74,12 +74,12 @@ export function createHosted(options: HostedOptions): Hosted {
   const { servedPrefix } = options;
   const registry = createOwnRegistry({
     content,
-    keeper,
+    authenticator,
     manifests,
     blobs,
     listings,
     servedPrefix,
   });
-  const pusher = createOwnPusher({ content, keeper, manifests, blobs, quota });
-  return { keeper, tokens, manifests, blobs, listings, uploads, registry, pusher };
+  const pusher = createOwnPusher({ content, authenticator, manifests, blobs, quota });
+  return { authenticator, tokens, manifests, blobs, listings, uploads, registry, pusher };
 }

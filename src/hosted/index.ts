@@ -1,12 +1,12 @@
 /** The built-in registry. */
 
 export { type AccountCheck, createAccountCheck } from './accounts/account-check.ts';
+export { type Authenticator, tokenName } from './authenticator.ts';
 export type { HostedBlobs } from './blobs.ts';
 export { createHosted } from './hosted-repositories.ts';
 export { withOwnLogin } from './in-process/own-login.ts';
 export { withOwnPusher } from './in-process/own-pusher.ts';
 export { listingHeaders, withOwnRegistry } from './in-process/own-registry.ts';
-export { type Keeper, tokenName } from './keeper.ts';
 export type { HostedListings, Listing } from './listings/listings.ts';
 export { pageSize } from './listings/page-size.ts';
 export {

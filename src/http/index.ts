@@ -4,9 +4,9 @@ export { createBodyMemory, lendMemory, usualBodyMemory } from './bodies/body-mem
 export { readBody } from './bodies/read-body.ts';
 export {
   createNoteBuild,
-  createNoteDeed,
   createNotePull,
-  type NoteDeed,
+  createRecordAudit,
+  type RecordAudit,
 } from './callers/audit-notes.ts';
 export {
   createAdministratorCheck,
@@ -19,8 +19,8 @@ export { clientSignal } from './callers/client-signal.ts';
 export { admitHandedOn, handedOnHeaders } from './callers/handed-on.ts';
 export { createIdentify, readBearer } from './callers/identify.ts';
 export { traceRequests } from './callers/trace-requests.ts';
-export { answerBrokenRequests } from './errors/broken-requests.ts';
-export { outermost } from './errors/error-answers.ts';
+export { respondToBrokenRequests } from './errors/broken-requests.ts';
+export { outermost } from './errors/error-responses.ts';
 export { faultHeaders, faultOf } from './errors/fault-of.ts';
 export { wrongMethod } from './errors/wrong-method.ts';
 export { createGate } from './gates/access-gate.ts';

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client';
-import type { Observe } from './errors/error-answers.ts';
+import type { Observe } from './errors/error-responses.ts';
 
 // From a manifest in memory to a large blob over a slow connection.
 const secondsBuckets = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300];

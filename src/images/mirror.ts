@@ -46,14 +46,14 @@ export function createMirror(deps: MirrorDeps): Mirror {
 
   /** Returns the first page of the referrers of a digest: by the API, or by the tag that stands in for it. */
   const referrersOf = async (source: Access, subject: Digest, signal: AbortSignal) => {
-    const answer = await unlessMissing(
+    const response = await unlessMissing(
       registry.getJson(source, `referrers/${subject}`, '', signal),
     );
     const entries =
-      answer?.status === 200
-        ? entriesIn({ bytes: answer.body, digest: subject, mediaType: mediaTypes.ociIndex })
+      response?.status === 200
+        ? entriesIn({ bytes: response.body, digest: subject, mediaType: mediaTypes.ociIndex })
         : undefined;
-    if (entries) return { entries, hasMore: answer?.headers.has('link') === true };
+    if (entries) return { entries, hasMore: response?.headers.has('link') === true };
     const index = await unlessMissing(registry.getManifest(source, referrersTag(subject), signal));
     return { entries: (index && entriesIn(index)) ?? [], hasMore: false };
   };

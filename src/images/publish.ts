@@ -39,7 +39,7 @@ export interface PublishDeps {
 }
 
 const blobsAtOnce = 3;
-/** Such a blob takes no longer to send than the question for it. */
+/** Such a blob takes no longer to send than a request that asks for it. */
 const smallBytes = 64 * 1024;
 
 export function createPublish(deps: PublishDeps): Publish {

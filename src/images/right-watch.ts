@@ -8,16 +8,16 @@ import { type Access, findManifest, type RegistryClient } from '../upstream/inde
 import { deepestIndex } from './collect.ts';
 
 /**
- * Checks whether registries still show images to the callers that get stored content of them. Asks the registry
- * with the current credentials of the caller. Identical requests share one answer for a while.
+ * Checks whether registries still show images to the callers that get stored content of them. Asks the registry with
+ * the current credentials of the caller. Identical requests share one response for a while.
  */
 export interface RightWatch {
   /** Notes that a registry has just shown an image. */
   note(access: Access, reference: string): void;
   /**
    * Returns the time (ms, of `performance.now`) until which the right to an image counts as valid. Throws a
-   * {@link Fault}: 403 if the registry no longer shows the image; the registry's failure if it does not answer and
-   * no earlier answer proves the right of the caller.
+   * {@link Fault}: 403 if the registry no longer shows the image; the registry's failure if it does not answer and no
+   * earlier response proves the right of the caller.
    *
    * @param isPublic the registry has shown the image without credentials before; this counts while it does not answer
    */
@@ -28,9 +28,9 @@ export interface RightWatchDeps {
   readonly registry: Pick<RegistryClient, 'headManifest' | 'getManifest' | 'getJson'>;
   /** The registry of the hosted repositories. What is deleted there is no longer shown to anybody. */
   readonly ownHost: string;
-  /** How long an answer is valid, ms. */
+  /** How long a response is valid, ms. */
   readonly lifeMs: number;
-  /** How long the last answer of a registry stays valid while the registry does not answer, ms. */
+  /** How long the last response of a registry stays valid while the registry does not answer, ms. */
   readonly graceMs: number;
   readonly now?: () => number;
 }
@@ -44,7 +44,7 @@ interface Known {
 }
 
 const keptRights = 50_000;
-// Clients give up after 30 s without an answer, and this check is only the first part of a request.
+// Clients give up after 30 s without a response, and this check is only the first part of a request.
 const longestAskMs = 10_000;
 const never = Number.NEGATIVE_INFINITY;
 
@@ -73,7 +73,7 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
         Object.assign(entry, { shownAt: asked, failedAt: never });
       } catch (error) {
         Object.assign(entry, { failedAt: now(), failure: error });
-        // Earlier answers are no longer valid.
+        // Earlier responses are no longer valid.
         if (isRefusal(error)) entry.shownAt = never;
       } finally {
         entry.asking = undefined;
@@ -92,7 +92,7 @@ export function createRightWatch(deps: RightWatchDeps): RightWatch {
       const isFresh = () => now() - entry.shownAt < lifeMs;
       const hasJustFailed = () => now() - entry.failedAt < lifeMs / 2;
       if (isFresh()) {
-        // Ask before the answer expires, so that nobody waits for an image that many callers pull.
+        // Ask before the response expires, so that nobody waits for an image that many callers pull.
         const isAging = now() - entry.shownAt > lifeMs / 2;
         if (isAging && !hasJustFailed()) void ask(entry, access, reference);
         return entry.shownAt + lifeMs;

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Middleware, ParameterizedContext } from 'koa';
-import { pageHeaders } from '../foundation/answers.ts';
 import { Fault } from '../foundation/fault.ts';
+import { pageHeaders } from '../foundation/responses.ts';
 import type { LiveNameDeps } from '../http/api/index.ts';
 import { type RequestState, refuseForeignForms, wrongMethod } from '../http/index.ts';
 import { createRouter, labelOf } from '../http/route/index.ts';
@@ -11,8 +11,8 @@ import { type AccountDeps, accountRoutes } from './account/account-page.ts';
 import { endRoutes } from './account/end-container.ts';
 import { type LoginDeps, loginRoutes } from './account/login-page.ts';
 import { workspaceRoutes } from './account/workspace-pages.ts';
-import type { AskDeps } from './ask/ask-answers.ts';
 import { askRoutes } from './ask/ask-page.ts';
+import type { AskDeps } from './ask/ask-responses.ts';
 import { type BuildPageDeps, buildPageRoutes } from './builds/build-page-routes.ts';
 import { type BuildWatchesDeps, createBuildWatches } from './builds/build-watches.ts';
 import type { ContainerPageDeps } from './containers/container-data.ts';
@@ -59,7 +59,7 @@ const assets = (): Assets => (read ??= readAssets());
 const assetRoute: PageRoute<object> = {
   method: 'get',
   path: `${assetsPath}/{digest}/{name}`,
-  async answer(ctx, { digest = '', name = '' }) {
+  async respond(ctx, { digest = '', name = '' }) {
     const asset = assets().find(digest, name);
     if (!asset) {
       throw new Fault('not-found', 'This page has no such file: reload the page', {
@@ -95,7 +95,7 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   assetRoute,
 ];
 
-const stranger = { name: undefined, isAdministrator: false };
+const anonymous = { name: undefined, isAdministrator: false };
 
 /** Answers requests for pages. Failures of browsers become pages too, also those of the JSON API. */
 export function pages(deps: PagesDeps): Middleware<RequestState> {
@@ -115,17 +115,21 @@ export function pages(deps: PagesDeps): Middleware<RequestState> {
     ctx.state.route = labelOf(route);
     if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
     refuseForeign(ctx);
-    const { answer, viewer = stranger } = await found.route.answer(ctx, found.params, routeDeps);
-    if (!answer) return;
-    if ('location' in answer) {
+    const { response, viewer = anonymous } = await found.route.respond(
+      ctx,
+      found.params,
+      routeDeps,
+    );
+    if (!response) return;
+    if ('location' in response) {
       ctx.status = 303;
-      ctx.set('location', answer.location);
+      ctx.set('location', response.location);
       ctx.body = '';
       return;
     }
     const nonce = randomBytes(16).toString('base64url');
-    if ('piece' in answer) await send(ctx, answer.piece, nonce);
-    else await send(ctx, documentOf(ctx, answer, viewer, nonce, deps), nonce, answer.status);
+    if ('piece' in response) await send(ctx, response.piece, nonce);
+    else await send(ctx, documentOf(ctx, response, viewer, nonce, deps), nonce, response.status);
   };
 }
 
@@ -177,7 +181,7 @@ function showFault(
     ctx,
     errorPage(fault, requestId, ctx.originalUrl),
     // Nobody is looked up here: that could fail as the page did.
-    ctx.state.person ?? { ...stranger, mayBeLoggedIn: deps.cookie.read(ctx.req) !== undefined },
+    ctx.state.person ?? { ...anonymous, mayBeLoggedIn: deps.cookie.read(ctx.req) !== undefined },
     nonce,
     deps,
   );

@@ -43,8 +43,8 @@ export interface PlatformClientDeps {
   readonly own: { readonly platform: Platform; readonly address: string };
   /** Provides the certificate authorities to trust for each host. */
   readonly registries: Registries;
-  /** How long a platform's answer is cached (ms). */
-  readonly answerLifeMs: number;
+  /** How long a platform's response is cached (ms). */
+  readonly responseLifeMs: number;
   readonly connectMs: number;
   readonly idleMs: number;
   readonly proxies?: Pick<TransportLimits, 'proxyFor' | 'proxyNames'>;
@@ -81,8 +81,8 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
   const keys = createPairingKeys({ store: deps.pairings, box });
   const token = settings.pairingToken;
   const pairing = createPairing({ endpoints, keys, token, timeoutMs, log });
-  const carrier: Carrier = (endpoint, hop) =>
-    pairing.isPaired(endpoint) ? pairing.send(endpoint, hop) : transport.send(hop);
+  const carrier: Carrier = (endpoint, request) =>
+    pairing.isPaired(endpoint) ? pairing.send(endpoint, request) : transport.send(request);
   const line = createCallLine({
     windows: [
       { count: settings.callsPerSecond, ms: 1000 },
@@ -97,7 +97,7 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
     pairs,
     cache: createGrantCache(),
     pairingKey: keys.of,
-    answerLifeMs: deps.answerLifeMs,
+    responseLifeMs: deps.responseLifeMs,
   });
 
   const at = ({ endpoint }: Grant) => (endpoints.resolve(endpoint).isOwn ? own.platform : remote);

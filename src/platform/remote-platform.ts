@@ -31,18 +31,18 @@ export interface RemotePlatformDeps {
   readonly cache: GrantCache;
   /** Returns the key of a platform that has paired. */
   readonly pairingKey: (endpoint: Endpoint) => Promise<PairingKey | undefined>;
-  /** How long an answer is cached (ms). A revoked token or removed credentials still work for this time. */
-  readonly answerLifeMs: number;
+  /** How long a response is cached (ms). A revoked token or removed credentials still work for this time. */
+  readonly responseLifeMs: number;
 }
 
-const userQuestion = 'user';
+const userRequest = 'user';
 const maxPages = 50;
 const idPattern = /^[A-Za-z0-9_-]{1,128}$/;
 // The characters allowed in a header (RFC 9110, section 5.5), at a length that servers accept.
 const longestToken = 8192;
 const tokenPattern = new RegExp(`^[\\x21-\\x7e]{1,${longestToken}}$`);
 
-interface Question {
+interface PlatformRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string | undefined>>;
   /** Description for messages. */
@@ -50,7 +50,7 @@ interface Question {
 }
 
 /** A grant and its platform. */
-interface Asker {
+interface PlatformCaller {
   readonly endpoint: Endpoint;
   readonly grant: Grant;
   readonly key: string;
@@ -59,14 +59,14 @@ interface Asker {
 /** The token is valid, but does not have this right. */
 class NoRight extends Fault {}
 
-/** The cached outcome of a question: its answer, or a missing right. */
+/** The cached outcome of a request: its response, or a missing right. */
 type Outcome<T> = { readonly value: T } | { readonly denied: NoRight };
 
 /** A platform that is called over HTTP. Source: platform specification; reference service, section 5. */
 export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
-  const { endpoints, calls, pairs, cache, pairingKey, answerLifeMs } = deps;
+  const { endpoints, calls, pairs, cache, pairingKey, responseLifeMs } = deps;
 
-  const askerOf = (grant: Grant): Asker => {
+  const callerOf = (grant: Grant): PlatformCaller => {
     const endpoint = endpoints.resolve(grant.endpoint);
     const { accessToken, refreshToken = '' } = grant;
     if (!tokenPattern.test(accessToken) || refreshToken.length > longestToken) {
@@ -75,78 +75,85 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
     return { endpoint, grant, key: grantKey(endpoint, grant) };
   };
 
-  const get = (endpoint: Endpoint, { path, query }: Question, token: string): Promise<Reply> =>
-    calls({ endpoint, method: 'GET', path, query, token, onBehalfOf: token });
+  const get = (
+    endpoint: Endpoint,
+    { path, query }: PlatformRequest,
+    token: string,
+  ): Promise<Reply> => calls({ endpoint, method: 'GET', path, query, token, onBehalfOf: token });
 
-  const askUser = async ({ endpoint, grant, key }: Asker): Promise<PlatformUser> => {
-    const question = { path: '/user-info', query: {}, what: 'the user of the token' };
+  const askUser = async ({ endpoint, grant, key }: PlatformCaller): Promise<PlatformUser> => {
+    const request = { path: '/user-info', query: {}, what: 'the user of the token' };
     const pair = await pairs.current(key, grant);
-    let reply = await get(endpoint, question, pair.accessToken);
+    let reply = await get(endpoint, request, pair.accessToken);
     if (isRefusal(reply)) {
       cache.forget(key);
       if (pair.refreshToken === undefined) throw tokenRefused(endpoint, reply.status);
       const renewed = await pairs.renew(key, grant, pair, token =>
         refreshTokens(calls, endpoint, token),
       );
-      reply = await get(endpoint, question, renewed.accessToken);
+      reply = await get(endpoint, request, renewed.accessToken);
       if (isRefusal(reply)) throw tokenRefused(endpoint, reply.status);
     }
     // Every platform knows its own user, so the address is wrong.
-    if (reply.status === 404) return malformed(endpoint, question);
-    return read(userReply, reply, endpoint, question);
+    if (reply.status === 404) return malformed(endpoint, request);
+    return read(userReply, reply, endpoint, request);
   };
 
-  const user = (asker: Asker): Promise<PlatformUser> =>
-    cache.get(asker.key, userQuestion, answerLifeMs, () => askUser(asker));
+  const user = (caller: PlatformCaller): Promise<PlatformUser> =>
+    cache.get(caller.key, userRequest, responseLifeMs, () => askUser(caller));
 
   /**
    * A rejection means an invalid token, or a valid one without this right. A request for the user's own data shows
    * which.
    */
-  const ask = async (asker: Asker, question: Question): Promise<Reply> => {
-    const { endpoint, grant, key } = asker;
+  const ask = async (caller: PlatformCaller, request: PlatformRequest): Promise<Reply> => {
+    const { endpoint, grant, key } = caller;
     const pair = await pairs.current(key, grant);
-    const reply = await get(endpoint, question, pair.accessToken);
+    const reply = await get(endpoint, request, pair.accessToken);
     if (!isRefusal(reply)) return reply;
-    cache.drop(key, userQuestion);
-    await user(asker);
+    cache.drop(key, userRequest);
+    await user(caller);
     const newest = await pairs.current(key, grant);
     if (newest.accessToken !== pair.accessToken) {
-      const again = await get(endpoint, question, newest.accessToken);
+      const again = await get(endpoint, request, newest.accessToken);
       if (!isRefusal(again)) return again;
     }
     throw new NoRight(
       'denied',
-      `The platform ${endpoint.host} does not let this token read ${question.what} (${reply.status})`,
+      `The platform ${endpoint.host} does not let this token read ${request.what} (${reply.status})`,
       { phase: 'credentials' },
     );
   };
 
-  const remembered = async <T>(asker: Asker, name: string, load: () => Promise<T>): Promise<T> => {
+  const remembered = async <T>(
+    caller: PlatformCaller,
+    name: string,
+    load: () => Promise<T>,
+  ): Promise<T> => {
     const outcome = await cache
-      .get<Outcome<T>>(asker.key, name, answerLifeMs, async () => ({ value: await load() }))
+      .get<Outcome<T>>(caller.key, name, responseLifeMs, async () => ({ value: await load() }))
       .catch((error: unknown): Outcome<T> => {
         if (!(error instanceof NoRight)) throw error;
         const denied: Outcome<T> = { denied: error };
-        cache.put(asker.key, name, answerLifeMs, denied);
+        cache.put(caller.key, name, responseLifeMs, denied);
         return denied;
       });
     if ('denied' in outcome) throw outcome.denied;
     return outcome.value;
   };
 
-  const loadCredentials = async (asker: Asker, workspaceId: string | undefined) => {
+  const loadCredentials = async (caller: PlatformCaller, workspaceId: string | undefined) => {
     const found = new Map<string, CredentialEntry>();
     let page: Readonly<Record<string, string>> = {};
     for (let pages = 0; pages < maxPages; pages += 1) {
-      const question = {
+      const request = {
         path: '/credentials',
         query: { workspaceId, ...page },
         what: workspaceId === undefined ? "the user's credentials" : `workspace ${workspaceId}`,
       };
-      const reply = await ask(asker, question);
+      const reply = await ask(caller, request);
       const before = found.size;
-      const { credentials, totalSize } = read(credentialsReply, reply, asker.endpoint, question);
+      const { credentials, totalSize } = read(credentialsReply, reply, caller.endpoint, request);
       for (const entry of credentials) found.set(entry.id, entry);
       // A platform without paging sends the same entries again.
       if (found.size >= (totalSize ?? 0) || found.size === before) break;
@@ -155,40 +162,40 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
     return [...found.values()];
   };
 
-  const loadKeys = async (asker: Asker, id: string, workspaceId: string | undefined) => {
-    const { endpoint } = asker;
+  const loadKeys = async (caller: PlatformCaller, id: string, workspaceId: string | undefined) => {
+    const { endpoint } = caller;
     const pairing = await pairingKey(endpoint);
-    const question = {
+    const request = {
       path: `/credentials/${id}/keys`,
       query: { workspaceId, pairingId: pairing?.id },
       what: `the keys of credentials ${id}`,
     };
-    const reply = await ask(asker, question);
-    const { keys } = read(keysReply, reply, endpoint, question);
+    const reply = await ask(caller, request);
+    const { keys } = read(keysReply, reply, endpoint, request);
     const document = typeof keys === 'string' ? decrypted(keys, pairing, endpoint) : keys;
-    return readKeys(document) ?? malformed(endpoint, question);
+    return readKeys(document) ?? malformed(endpoint, request);
   };
 
   return {
-    user: async grant => user(askerOf(grant)),
+    user: async grant => user(callerOf(grant)),
 
     async credentials(grant, workspaceId) {
-      const asker = askerOf(grant);
+      const caller = callerOf(grant);
       // Sluice shows credentials to no other server without this scope: images are then pulled without them.
-      if (!hasScope((await user(asker)).tokenRights, 'manage')) return [];
+      if (!hasScope((await user(caller)).tokenRights, 'manage')) return [];
       const name = `credentials ${workspaceId ?? ''}`;
-      return remembered(asker, name, () => loadCredentials(asker, workspaceId));
+      return remembered(caller, name, () => loadCredentials(caller, workspaceId));
     },
 
     async keys(grant, credentialsId, workspaceId): Promise<CredentialKeys> {
-      const asker = askerOf(grant);
+      const caller = callerOf(grant);
       if (!idPattern.test(credentialsId)) {
         throw new Fault('not-found', 'The credentials with this id do not exist', {
           phase: 'credentials',
         });
       }
       const name = `keys ${workspaceId ?? ''} ${credentialsId}`;
-      return remembered(asker, name, () => loadKeys(asker, credentialsId, workspaceId));
+      return remembered(caller, name, () => loadKeys(caller, credentialsId, workspaceId));
     },
   };
 }
@@ -201,15 +208,15 @@ function read<S extends z.ZodType>(
   schema: S,
   { status, document }: Reply,
   endpoint: Endpoint,
-  question: Question,
+  request: PlatformRequest,
 ): z.output<S> {
   if (status === 404) {
-    throw new Fault('not-found', `The platform ${endpoint.host} does not know ${question.what}`, {
+    throw new Fault('not-found', `The platform ${endpoint.host} does not know ${request.what}`, {
       phase: 'credentials',
     });
   }
   const result = schema.safeParse(document);
-  return result.success ? result.data : malformed(endpoint, question);
+  return result.success ? result.data : malformed(endpoint, request);
 }
 
 function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endpoint): unknown {
@@ -230,7 +237,7 @@ function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endp
   );
 }
 
-function malformed({ host }: Endpoint, { what }: Question): never {
+function malformed({ host }: Endpoint, { what }: PlatformRequest): never {
   throw new Fault(
     'upstream-unusable',
     `The answer of the platform ${host} does not contain ${what}: check that the address is that of its API`,

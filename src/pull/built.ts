@@ -14,7 +14,7 @@ export class StillBuilding extends Fault {
  * Returns the image that the build of a request has made. Waits for the build for a limited time: then throws {@link
  * StillBuilding}. Throws another {@link Fault} for a failed build.
  *
- * @param patienceMs below the 30 s after which containerd (from 2.3 on) gives up on an answer
+ * @param patienceMs below the 30 s after which containerd (from 2.3 on) gives up on a response
  * @param logUrlOf address of the log of a build
  */
 export function createBuiltBy(

@@ -29,19 +29,19 @@ export interface LookAtRightDeps {
   readonly watch: Pick<RightWatch, 'look'>;
   readonly findServed: FindServed;
   readonly ownHost: string;
-  /** How long an answer is used (ms). */
+  /** How long a response is used (ms). */
   readonly lifeMs: number;
-  /** How long the last answer of a platform counts while the platform does not answer (ms). */
+  /** How long the last response of a platform counts while the platform does not answer (ms). */
   readonly graceMs: number;
 }
 
-const keptQuestions = 2000;
+const keptChecks = 2000;
 /** Builds that begin with the served name of a build, one after another. */
 const mostServed = 8;
 
 export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
   const { identities, accessToBuilt, builds, watch, findServed, ownHost, lifeMs, graceMs } = deps;
-  const latest = boundedCache<string, Question & { readonly at: number }>(keptQuestions);
+  const latest = boundedCache<string, RightCheck & { readonly at: number }>(keptChecks);
 
   /** Returns the images that a built image is made of, and the image itself. */
   const partsOf = async (
@@ -55,7 +55,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     const partsOfBase = async (image: Reference): Promise<readonly Shown[]> => {
       // A served name gives the rights of its own container request, as long as that lives.
       const served = await findServed(image);
-      if (served) return (await questionOf(served, depth + 1)).parts;
+      if (served) return (await checkOf(served, depth + 1)).parts;
       const reference = image.digest ?? image.tag ?? 'latest';
       return [{ access: await accessTo(image, credentials), reference }];
     };
@@ -68,7 +68,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
   };
 
   /** Returns the images to check now, with the current credentials of the caller. */
-  const questionOf = async (request: ContainerRequest, depth = 0): Promise<Question> => {
+  const checkOf = async (request: ContainerRequest, depth = 0): Promise<RightCheck> => {
     if (depth > mostServed) throw tooDeep();
     const { image, isBuilt, fixed, caller } = request;
     const { grant } = caller;
@@ -85,14 +85,14 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     return { access, parts: references.map(reference => ({ access, reference })) };
   };
 
-  /** Like `questionOf`, but while a platform does not answer, its last answer counts for a time. */
-  const latestQuestionOf = async (request: ContainerRequest): Promise<Question> => {
+  /** Like `checkOf`, but while a platform does not answer, its last response counts for a time. */
+  const latestCheckOf = async (request: ContainerRequest): Promise<RightCheck> => {
     const at = performance.now();
     const last = latest.get(request.token);
     try {
-      const question = await questionOf(request);
-      latest.set(request.token, { ...question, at });
-      return question;
+      const check = await checkOf(request);
+      latest.set(request.token, { ...check, at });
+      return check;
     } catch (error) {
       const isUnavailable =
         error instanceof Fault && (error.status >= 500 || error.kind === 'too-many-requests');
@@ -103,7 +103,7 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
 
   return async request => {
     const began = performance.now();
-    const { access, parts } = await latestQuestionOf(request);
+    const { access, parts } = await latestCheckOf(request);
     const isPublic = request.isPublic ?? false;
     const untils = await Promise.all(
       parts.map(part => watch.look(part.access, part.reference, isPublic)),
@@ -121,7 +121,7 @@ function tooDeep(): Fault {
 }
 
 /** The access, and the images that registries must show with it. */
-interface Question {
+interface RightCheck {
   readonly access: Access;
   readonly parts: readonly Shown[];
 }

@@ -8,7 +8,7 @@ import type { ContainerRequest } from '../request/index.ts';
 import type { RegistryClient } from '../upstream/index.ts';
 import type { PulledImage } from './pulled-image.ts';
 
-/** A page of a listing: the answer of the registry, rewritten. */
+/** A page of a listing: the response of the registry, rewritten. */
 export interface PulledListing {
   readonly contentType: string;
   readonly body: object;
@@ -38,12 +38,12 @@ export async function listingOf(
   if (!isDigest(subject)) return only(referrersOf([]));
   const isClosed = image.access.isService || image.isForBuilder;
   if (isClosed && !(await image.member(subject))) return only(referrersOf([]));
-  const answer = await unlessMissing(registry.getJson(image.access, path, query));
-  if (!answer) return taggedReferrers(registry, image, subject, query);
+  const response = await unlessMissing(registry.getJson(image.access, path, query));
+  if (!response) return taggedReferrers(registry, image, subject, query);
   return {
-    ...readAs(image, path, () => referrersOf(referrersIn(answer.body))),
-    next: nextPage(answer.headers.get('link')),
-    isFiltered: answer.headers.get('oci-filters-applied')?.includes('artifactType') === true,
+    ...readAs(image, path, () => referrersOf(referrersIn(response.body))),
+    next: nextPage(response.headers.get('link')),
+    isFiltered: response.headers.get('oci-filters-applied')?.includes('artifactType') === true,
   };
 }
 

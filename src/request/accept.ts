@@ -60,10 +60,10 @@ export interface AcceptDeps {
   readonly mountedLayers: readonly string[];
 }
 
-export type Accepted = ServedAnswer | FrozenAnswer;
+export type Accepted = ServedResponse | FrozenResponse;
 
 /** An image that is served under a token. */
-export interface ServedAnswer {
+export interface ServedResponse {
   readonly kind: 'served';
   readonly request: ContainerRequest;
   /** Warnings about an accepted request. */
@@ -73,7 +73,7 @@ export interface ServedAnswer {
 }
 
 /** An image that is pushed to a repository of the caller: its name has no token and does not expire. */
-export interface FrozenAnswer {
+export interface FrozenResponse {
   readonly kind: 'frozen';
   readonly request: ContainerRequest;
   /** Warnings about an accepted request. */
@@ -110,7 +110,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     image: Reference,
     { access, document: base, root }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
-  ): Promise<ServedAnswer> => {
+  ): Promise<ServedResponse> => {
     deps.rights.note(access, base.digest);
     const change = ofBase(wanted, formatReference(image));
     const made = await deps.makeImage(access, base, change);
@@ -138,7 +138,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     { submission, caller, change: wanted, isMounted }: Intake,
     image: Reference,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
-  ): Promise<ServedAnswer> => {
+  ): Promise<ServedResponse> => {
     const request = await deps.tokens.issue(token => ({
       ...about,
       ...commonOf(submission, caller),
@@ -152,7 +152,7 @@ export function createAccept(deps: AcceptDeps): Accept {
   };
 
   /** Issues the container request of an image that was built, or is built now. */
-  const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedAnswer> => {
+  const build = async (intake: Intake, onBuild: OnBegin): Promise<ServedResponse> => {
     const { submission, caller, signal } = intake;
     // Changes are made when the image is served, so that many requests share one build.
     const { plan, ticket, isPublic } = await deps.build.make(
@@ -168,15 +168,15 @@ export function createAccept(deps: AcceptDeps): Accept {
       const base = found
         ? { document: await deps.manifest(access, found.digest, found.mediaType) }
         : await deps.baseOf(access, image, []);
-      const answer = await serve(intake, image, { access, ...base }, about);
+      const reply = await serve(intake, image, { access, ...base }, about);
       return {
-        ...answer,
-        warnings: [...planWarnings(submission, plan), ...answer.warnings],
+        ...reply,
+        warnings: [...planWarnings(submission, plan), ...reply.warnings],
         ticket,
       };
     }
-    const answer = await serveLater(intake, image, about);
-    return { ...answer, warnings: planWarnings(submission, plan), ticket };
+    const response = await serveLater(intake, image, about);
+    return { ...response, warnings: planWarnings(submission, plan), ticket };
   };
 
   /** Makes a complete image, or copies one, in the repository of the caller. */
@@ -185,7 +185,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     image: Reference | undefined,
     tag: string | undefined,
     onBuild: OnBegin,
-  ): Promise<FrozenAnswer> => {
+  ): Promise<FrozenResponse> => {
     const base = image && { ...(await baseFor(image, submission, caller)), tag };
     const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
     const request = await deps.tokens.issue(() => ({
@@ -239,10 +239,10 @@ export function createAccept(deps: AcceptDeps): Accept {
     if (!image || !pinned) return build(intake, onBuild);
     const base = await baseFor(pinned, submission, caller);
     const about = { isPublic: base.access.credentials === undefined };
-    const answer = await serve(intake, image, base, about);
+    const response = await serve(intake, image, base, about);
     return {
-      ...answer,
-      warnings: [...compressionWarnings(submission, undefined), ...answer.warnings],
+      ...response,
+      warnings: [...compressionWarnings(submission, undefined), ...response.warnings],
     };
   };
 }

@@ -1,6 +1,6 @@
 import {
-  type Asker,
   type BaseCheckDeps,
+  type BuildCaller,
   type Builds,
   type BuildTicket,
   checkRecipeImages,
@@ -62,7 +62,7 @@ export interface AskedBase {
 }
 
 /** The image to make. */
-export interface MakeWish {
+export interface MakeRequest {
   readonly submission: Submission;
   readonly caller: Caller;
   /** The image to start from; undefined for a recipe. */
@@ -75,9 +75,9 @@ export interface MakeWish {
 
 /** Plans and starts the builds that requests require. Both methods throw {@link Fault}. */
 export interface BuildIntake {
-  plan(wish: MakeWish): Promise<BuildPlan>;
+  plan(request: MakeRequest): Promise<BuildPlan>;
   /** Finds the image, or starts to make it. The caller must have a right to all its parts. */
-  make(wish: MakeWish, onBegin: OnBegin): Promise<MadeImage>;
+  make(request: MakeRequest, onBegin: OnBegin): Promise<MadeImage>;
 }
 
 export interface BuildIntakeDeps {
@@ -160,9 +160,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     else checkServedLength(deps.servedBase, parseReference(target).repository);
   };
 
-  const planOf = async (wish: MakeWish): Promise<BuildPlan> => {
-    const plan = await planFor(wish);
-    checkName(plan, wish.submission);
+  const planOf = async (request: MakeRequest): Promise<BuildPlan> => {
+    const plan = await planFor(request);
+    checkName(plan, request.submission);
     return plan;
   };
 
@@ -172,7 +172,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     base,
     change,
     signal,
-  }: MakeWish): Promise<BuildPlan> => {
+  }: MakeRequest): Promise<BuildPlan> => {
     if (base) {
       const { access, document, tag } = base;
       if (submission.mirror) {
@@ -196,7 +196,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     }
     const { buildContext } = submission;
     const context = buildContext && (await takeContext(buildContext, { ...caller, signal }));
-    const { owner, isTrusted } = askerOf(caller);
+    const { owner, isTrusted } = buildCallerOf(caller);
     const limits = deps.limitsOf(caller.grant);
     const mountsOf =
       places.sharesMounts && isTrusted
@@ -207,7 +207,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
 
   /** Checks the caller's right to the repositories that it names. */
   const requireOwnRights = async (
-    { submission, caller }: MakeWish,
+    { submission, caller }: MakeRequest,
     { target }: BuildPlan,
   ): Promise<void> => {
     // Its name may be longer than the requested one, and another right may apply to it.
@@ -219,9 +219,9 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
 
   /** Checks the caller's right to all images that the build pulls. Returns the plan with them. */
   const requireBases = async (
-    { submission, caller, base }: MakeWish,
+    { submission, caller, base }: MakeRequest,
     plan: BuildPlan,
-  ): Promise<Pick<MadeImage, 'plan' | 'isPublic'> & Pick<Asker, 'shown'>> => {
+  ): Promise<Pick<MadeImage, 'plan' | 'isPublic'> & Pick<BuildCaller, 'shown'>> => {
     const credentials = deps.credentialsOf(caller.grant);
     const recipe = recipeIn(plan);
     const at = performance.now();
@@ -244,8 +244,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   };
 
   /**
-   * Waits for the packages of an image that is made without a builder, so that the answer to the request says why they
-   * have no solution.
+   * Waits for the packages of an image that is made without a builder, so that the response to the request says why
+   * they have no solution.
    */
   const withSolution = async (plan: BuildPlan, ticket: BuildTicket): Promise<BuildTicket> => {
     if (!isNative(plan) || ticket.id === undefined || ticket.isCached) return ticket;
@@ -259,14 +259,18 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
   return {
     plan: planOf,
 
-    async make(wish, onBegin) {
-      const planned = await planOf(wish);
-      await requireOwnRights(wish, planned);
-      const asker = { ...askerOf(wish.caller), secrets: secretsOf(wish.submission), onBegin };
-      const sought = builds.seek(planned, asker);
-      const { plan, isPublic, shown } = await requireBases(wish, planned);
-      const requested = builds.request(plan, { ...asker, shown }, sought);
-      const isNamed = wish.submission.buildRepository !== undefined;
+    async make(request, onBegin) {
+      const planned = await planOf(request);
+      await requireOwnRights(request, planned);
+      const buildCaller = {
+        ...buildCallerOf(request.caller),
+        secrets: secretsOf(request.submission),
+        onBegin,
+      };
+      const sought = builds.seek(planned, buildCaller);
+      const { plan, isPublic, shown } = await requireBases(request, planned);
+      const requested = builds.request(plan, { ...buildCaller, shown }, sought);
+      const isNamed = request.submission.buildRepository !== undefined;
       const ticket = await (isNamed ? ofField('buildRepository', requested) : requested);
       return { plan, ticket: await withSolution(plan, ticket), isPublic };
     },
@@ -315,7 +319,7 @@ async function requireOpen(
   }
 }
 
-// Solving continues after the answer when it takes longer: clients give up after 30 seconds and more.
+// Solving continues after the response when it takes longer: clients give up after 30 seconds and more.
 const solveWaitMs = 20_000;
 
 // Phases that involve a registry.
@@ -331,13 +335,15 @@ async function ofField<T>(field: string, work: Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the asker. A caller with a login gets more time, and its own place in the queue from any address. */
-function askerOf({
+/**
+ * Returns the caller of a build. A caller with a login gets more time, and its own place in the queue from any address.
+ */
+function buildCallerOf({
   user,
   scope,
   grant,
   address,
   network = address,
-}: Caller): Omit<Asker, 'onBegin'> {
+}: Caller): Omit<BuildCaller, 'onBegin'> {
   return { owner: user ?? network, scope: scope ?? '', isTrusted: user !== undefined, grant };
 }

@@ -4,8 +4,8 @@ export {
   type Accept,
   type Accepted,
   createAccept,
-  type FrozenAnswer,
-  type ServedAnswer,
+  type FrozenResponse,
+  type ServedResponse,
 } from './accept.ts';
 export { createBaseFinder, orasScheme } from './asked-image.ts';
 export { createBuildIntake } from './built-image.ts';
@@ -31,7 +31,7 @@ export {
   type LayerFiles,
   type LayerFilesCaller,
   type LayerFilesDeps,
-  type LayerFilesQuestion,
+  type LayerFilesQuery,
   type LayerRow,
   layerFiles,
   type RowDirectory,

@@ -22,10 +22,10 @@ import {
   createLimiter,
   createLoginLimit,
   createNoteBuild,
-  createNoteDeed,
   createNotePull,
   createObserver,
   createPullGuard,
+  createRecordAudit,
   gate,
   keepBuildersToImages,
   lendMemory,
@@ -108,7 +108,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const rules = accessRules(config, publicUrl);
   const accessGate = createGate(rules);
   log.info({ access: rules }, 'access rules of this server');
-  const noteDeed = createNoteDeed(state.audit, callers, config.trustedProxies);
+  const recordAudit = createRecordAudit(state.audit, callers, config.trustedProxies);
   const auditOf = (kind: 'pulls' | 'builds') =>
     config.audit[kind] === 'on' ? state.audits[kind] : undefined;
   const notePull = createNotePull(auditOf('pulls'), callers, config.trustedProxies);
@@ -132,7 +132,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     remoteMetrics: createRemoteMetrics(state.remotes),
     dayCounts: state.rows.dayCounts,
     requests: state.rows.requests,
-    noteDeed,
+    recordAudit,
     noteBuild,
     usage,
     space,
@@ -154,7 +154,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   koa.use(outermost({ log, callers, trustedProxies, publicUrl, observe, tally: state.tally }));
   koa.use(gate(requireOwnHost(createHostCheck(ownHosts(config, publicUrl)))));
   const crossOrigin = createCrossOrigin(config.cors.origins);
-  if (config.cors.origins.length > 0) koa.use(crossOrigin.answer);
+  if (config.cors.origins.length > 0) koa.use(crossOrigin.respond);
   const { perAddress, requestTime } = config.limits.connections;
   const bodies = createBodyMemory(config.limits.bodyMemory ?? usualBodyMemory());
   koa.use(
@@ -166,17 +166,17 @@ export async function createApp(deps: AppDeps): Promise<App> {
     ),
   );
   const realm = new URL(tokenPath, publicUrl).href;
-  const { keeper, tokens } = hosted;
+  const { authenticator, tokens } = hosted;
   const pullsNeedLogin = rules.pulls === 'login';
   const logIn = createLogIn({
-    keeper,
+    authenticator,
     logins,
     identify,
     callers,
     host: tokens.service,
     servedRequest: name => containers.tokens.get(name.split('/')[1] ?? '').catch(() => undefined),
   });
-  const auth = createRegistryAuth({ keeper, tokens, realm, logIn, callers, pullsNeedLogin });
+  const auth = createRegistryAuth({ authenticator, tokens, realm, logIn, callers, pullsNeedLogin });
   koa.use(
     registryRoutes({
       prefix: config.prefix,
@@ -192,7 +192,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
         content,
         auth,
         callers,
-        noteDeed,
+        recordAudit,
         noteBlob,
         notePull,
         host: tokens.service,
@@ -200,7 +200,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
         countPull: createHostedPullCount(deps, state, registries),
       },
       token: {
-        keeper,
+        authenticator,
         tokens,
         logIn,
         callers,

@@ -1,7 +1,7 @@
 import { Fault } from '../foundation/fault.ts';
-import type { Answer } from './exchange/answer.ts';
-import { nextHop, redirected } from './transport/redirect.ts';
-import type { Hop, Transport } from './transport/transport.ts';
+import type { UpstreamResponse } from './exchange/upstream-response.ts';
+import { redirected, redirectedRequest } from './transport/redirect.ts';
+import type { HttpRequest, Transport } from './transport/transport.ts';
 
 const maxRedirects = 5;
 
@@ -10,24 +10,24 @@ export async function fetchUrl(
   transport: Transport,
   url: URL,
   signal?: AbortSignal,
-): Promise<Answer> {
-  let hop: Hop = { url, method: 'GET', headers: {}, signal };
+): Promise<UpstreamResponse> {
+  let request: HttpRequest = { url, method: 'GET', headers: {}, signal };
   for (let redirects = 0; redirects <= maxRedirects; redirects += 1) {
-    const answer = await transport.sendBlob(hop).catch(error => {
-      throw hop.url === url ? error : redirected(error, url, hop.url);
+    const response = await transport.sendBlob(request).catch(error => {
+      throw request.url === url ? error : redirected(error, url, request.url);
     });
-    const next = nextHop(hop, answer);
+    const next = redirectedRequest(request, response);
     if (!next) {
-      if (answer.status === 200) return answer;
-      answer.body.destroy();
+      if (response.status === 200) return response;
+      response.body.destroy();
       const remedy =
-        answer.status >= 500 ? 'try again later' : 'check that the address is right and public';
-      throw new Fault('bad-request', `${url.host} answered ${answer.status}: ${remedy}`, {
+        response.status >= 500 ? 'try again later' : 'check that the address is right and public';
+      throw new Fault('bad-request', `${url.host} answered ${response.status}: ${remedy}`, {
         phase: 'upstream',
       });
     }
-    answer.body.destroy();
-    hop = next;
+    response.body.destroy();
+    request = next;
   }
   throw new Fault(
     'bad-request',

@@ -4,13 +4,13 @@ export { type Access, accessTo } from './access.ts';
 export { createAuthorizer } from './auth/authorizer.ts';
 export { createFetchToken, type FetchToken } from './auth/fetch-token.ts';
 export { type CheckLogin, createCheckLogin } from './auth/login.ts';
-export { checkNotEmpty } from './content/blob-answer.ts';
+export { checkNotEmpty } from './content/blob-response.ts';
 export { findManifest } from './content/find-manifest.ts';
 export { openWhole } from './content/open-whole.ts';
 export { type PlacedSource, resumingSource } from './content/resuming-source.ts';
-export { type Answer, readAll, readPart } from './exchange/answer.ts';
 export { createExchange } from './exchange/exchange.ts';
 export { faultOfError } from './exchange/failure.ts';
+export { readAll, readPart, type UpstreamResponse } from './exchange/upstream-response.ts';
 export { fetchUrl } from './fetch-url.ts';
 export {
   createPushClient,
@@ -32,7 +32,7 @@ export {
 } from './registry-settings.ts';
 export {
   createTransport,
-  type Hop,
+  type HttpRequest,
   type Transport,
   type TransportLimits,
 } from './transport/transport.ts';

@@ -5,10 +5,10 @@ import type { Document } from '../oci/index.ts';
 import type { ByteSource } from '../storage/content/byte-source.ts';
 import type { Access, Pushes } from './access.ts';
 import { credentialKey } from './auth/credentials.ts';
-import type { Answer } from './exchange/answer.ts';
 import { causeOf, quoted, readErrorWords } from './exchange/error-words.ts';
 import type { Exchange } from './exchange/exchange.ts';
-import type { Question } from './exchange/question.ts';
+import type { UpstreamRequest } from './exchange/upstream-request.ts';
+import type { UpstreamResponse } from './exchange/upstream-response.ts';
 import { isBrokenConnection } from './transport/retry.ts';
 
 /** A repository, with the right to push to it. */
@@ -26,7 +26,7 @@ export interface PushedBlob {
    * is.
    */
   readonly isKept?: boolean;
-  /** True for a small blob that the repository most likely lacks: it is sent without a question first. */
+  /** True for a small blob that the repository most likely lacks: it is sent without a check first. */
   readonly isNew?: boolean;
   /** Opens the blob for each try; called only when the repository does not have it. */
   readonly open: () => Promise<ByteSource>;
@@ -84,11 +84,11 @@ export function createPushClient(
   spareMs = usualSpareMs,
 ): PushClient {
   /** Returns the address where the registry wants the bytes. */
-  const locationOf = (access: PushAccess, answer: Answer): URL => {
+  const locationOf = (access: PushAccess, response: UpstreamResponse): URL => {
     const asked = new URL(`/v2/${access.repository}/blobs/uploads/`, endpointOf(access.registry));
-    const location = answer.headers.get('location');
-    if (answer.status !== 202 || !location || !URL.canParse(location, asked.href)) {
-      throw odd(access, answer, 'to the start of an upload');
+    const location = response.headers.get('location');
+    if (response.status !== 202 || !location || !URL.canParse(location, asked.href)) {
+      throw odd(access, response, 'to the start of an upload');
     }
     const url = new URL(location, asked);
     if (url.protocol === 'https:' || url.protocol === asked.protocol) return url;
@@ -99,17 +99,17 @@ export function createPushClient(
     );
   };
 
-  const ask = async (access: PushAccess, question: Omit<Question, 'what'>) => {
-    const answer = await exchange(access, {
+  const ask = async (access: PushAccess, request: Omit<UpstreamRequest, 'what'>) => {
+    const response = await exchange(access, {
       what: `pushing to ${access.registry}/${access.repository}`,
-      ...question,
-      answers: [...(question.answers ?? []), ...refusals],
+      ...request,
+      acceptedStatuses: [...(request.acceptedStatuses ?? []), ...refusals],
     }).catch(error => {
       throw inPush(access, error);
     });
-    if (refusals.includes(answer.status)) throw await refused(access, answer);
-    answer.body.destroy();
-    return answer;
+    if (refusals.includes(response.status)) throw await refused(access, response);
+    response.body.destroy();
+    return response;
   };
 
   const begin = (access: PushAccess, query: string, signal?: AbortSignal) =>
@@ -122,9 +122,12 @@ export function createPushClient(
     });
 
   // By repository and credentials.
-  const spare = new Map<string, { readonly begun: Answer; readonly timer: NodeJS.Timeout }>();
+  const spare = new Map<
+    string,
+    { readonly begun: UpstreamResponse; readonly timer: NodeJS.Timeout }
+  >();
 
-  const keepSpare = (access: PushAccess, begun: Answer): void => {
+  const keepSpare = (access: PushAccess, begun: UpstreamResponse): void => {
     const key = placeKey(access);
     if (spare.has(key) || spare.size === mostSpare) {
       endUpload(access, begun);
@@ -137,7 +140,7 @@ export function createPushClient(
     spare.set(key, { begun, timer: setTimeout(expire, spareMs).unref() });
   };
 
-  const takeSpare = (access: PushAccess): Answer | undefined => {
+  const takeSpare = (access: PushAccess): UpstreamResponse | undefined => {
     const key = placeKey(access);
     const kept = spare.get(key);
     clearTimeout(kept?.timer);
@@ -148,12 +151,12 @@ export function createPushClient(
   const send = async (
     access: PushAccess,
     { digest, size, open }: PushedBlob,
-    begun: Answer,
+    begun: UpstreamResponse,
     signal?: AbortSignal,
   ) => {
     const url = locationOf(access, begun);
     url.searchParams.set('digest', digest);
-    const answer = await ask(access, {
+    const response = await ask(access, {
       method: 'PUT',
       missing: 'upload-unknown',
       path: url,
@@ -163,7 +166,7 @@ export function createPushClient(
       isOnce: true,
       signal,
     });
-    if (answer.status !== 201) throw odd(access, answer, 'to the bytes of a blob');
+    if (response.status !== 201) throw odd(access, response, 'to the bytes of a blob');
   };
 
   const put = async (
@@ -184,7 +187,7 @@ export function createPushClient(
   };
 
   /** Cancels an upload. Nobody waits: it also expires at the registry, and not every registry can cancel one. */
-  const endUpload = (access: PushAccess, begun: Answer): void => {
+  const endUpload = (access: PushAccess, begun: UpstreamResponse): void => {
     const path = locationOf(access, begun);
     ask(access, {
       method: 'DELETE',
@@ -213,15 +216,15 @@ export function createPushClient(
   };
 
   const hasBlob = async (access: PushAccess, digest: Digest, signal?: AbortSignal) => {
-    const answer = await ask(access, {
+    const response = await ask(access, {
       method: 'HEAD',
       missing: 'blob-unknown',
       path: `blobs/${digest}`,
       headers: {},
-      answers: [404],
+      acceptedStatuses: [404],
       signal,
     });
-    return answer.status === 200;
+    return response.status === 200;
   };
 
   return {
@@ -247,7 +250,7 @@ export function createPushClient(
     },
 
     async putManifest(access, reference, { bytes, mediaType }, signal) {
-      const answer = await ask(pushingTo(access), {
+      const response = await ask(pushingTo(access), {
         method: 'PUT',
         missing: 'manifest-blob-unknown',
         path: `manifests/${reference}`,
@@ -256,8 +259,8 @@ export function createPushClient(
         headersMs: commitMs,
         signal,
       });
-      if (answer.status >= 300) throw odd(access, answer, 'to a manifest');
-      return { isReferrer: answer.headers.has('oci-subject') };
+      if (response.status >= 300) throw odd(access, response, 'to a manifest');
+      return { isReferrer: response.headers.has('oci-subject') };
     },
   };
 }
@@ -266,7 +269,7 @@ function placeKey({ registry, repository, credentials, isService }: Access): str
   return `${registry} ${repository} ${isService === true} ${credentialKey(credentials)}`;
 }
 
-function odd({ registry }: Access, { status }: Answer, what: string): Fault {
+function odd({ registry }: Access, { status }: UpstreamResponse, what: string): Fault {
   return new Fault(
     status < 500 ? 'upstream-unusable' : 'upstream',
     `The registry ${registry} answered ${status} ${what}: it may not accept pushes`,
@@ -277,11 +280,14 @@ function odd({ registry }: Access, { status }: Answer, what: string): Fault {
 }
 
 /** Returns the fault for a rejected push: an immutable tag, a quota, a manifest of an unsupported type. */
-async function refused({ registry, credentials }: Access, answer: Answer): Promise<Fault> {
-  const words = await readErrorWords(answer, credentials);
+async function refused(
+  { registry, credentials }: Access,
+  response: UpstreamResponse,
+): Promise<Fault> {
+  const words = await readErrorWords(response, credentials);
   return new Fault(
     'bad-request',
-    `The registry ${registry} refuses the push (${answer.status})${quoted(words)}`,
+    `The registry ${registry} refuses the push (${response.status})${quoted(words)}`,
     { phase: 'push', ...causeOf(words) },
   );
 }

@@ -3,12 +3,12 @@ import { type Digest, digestOf, isDigest, splitDigest } from '../oci/digest.ts';
 import { type Descriptor, type Document, documentOf } from '../oci/index.ts';
 import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts';
 import type { Access } from './access.ts';
-import { partOfBlob } from './content/blob-answer.ts';
-import { type Answer, readAll } from './exchange/answer.ts';
+import { partOfBlob } from './content/blob-response.ts';
 import { titleOf } from './exchange/error-words.ts';
 import type { Exchange } from './exchange/exchange.ts';
 import { faultOfError } from './exchange/failure.ts';
-import type { Question } from './exchange/question.ts';
+import type { UpstreamRequest } from './exchange/upstream-request.ts';
+import { readAll, type UpstreamResponse } from './exchange/upstream-response.ts';
 import { isBrokenConnection } from './transport/retry.ts';
 
 /** The read operations of the distribution API of other registries. All methods throw {@link Fault}. */
@@ -29,7 +29,7 @@ export interface RegistryClient {
   /** Returns the size of a blob in bytes; undefined when the registry does not report it. */
   headBlob(access: Access, digest: Digest, signal?: AbortSignal): Promise<number | undefined>;
   /** Returns a JSON response: `tags/list`, `referrers/<digest>`. `query` begins with `?` or is empty. */
-  getJson(access: Access, path: string, query: string, signal?: AbortSignal): Promise<JsonAnswer>;
+  getJson(access: Access, path: string, query: string, signal?: AbortSignal): Promise<JsonResponse>;
 }
 
 export type Head = Pick<Descriptor, 'digest' | 'mediaType'>;
@@ -50,14 +50,14 @@ export type OpenedBlob =
   | { readonly kind: 'redirect'; readonly location: URL }
   | {
       readonly kind: 'bytes';
-      readonly answer: Answer;
+      readonly response: UpstreamResponse;
       /** Position in the blob of the body's first byte. */
       readonly offset: number;
       /** Bytes of the whole blob; undefined when the registry does not report them. */
       readonly total: number | undefined;
     };
 
-export interface JsonAnswer {
+export interface JsonResponse {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
   readonly body: Buffer;
@@ -72,38 +72,38 @@ const jsonLimit = 4 * 1024 * 1024;
 const documentTries = 3;
 
 export function createRegistryClient(exchange: Exchange): RegistryClient {
-  const read = async (access: Access, limit: number, question: Question) => {
+  const read = async (access: Access, limit: number, request: UpstreamRequest) => {
     for (let tried = 1; ; tried += 1) {
-      const answer = await exchange(access, question);
+      const response = await exchange(access, request);
       try {
-        return { answer, bytes: await readAll(answer.body, limit, question.what) };
+        return { response, bytes: await readAll(response.body, limit, request.what) };
       } catch (error) {
         if (tried < documentTries && isBrokenConnection(error)) continue;
-        throw faultOfError(error, access, question);
+        throw faultOfError(error, access, request);
       }
     }
   };
 
   return {
     async headManifest(access, reference, signal) {
-      const answer = await exchange(access, {
+      const response = await exchange(access, {
         method: 'HEAD',
         path: `manifests/${reference}`,
         headers: { accept: manifestAccept },
         what: nameOf(access, reference),
         missing: 'manifest-unknown',
-        answers: methodUnknown,
+        acceptedStatuses: methodUnknown,
         signal,
       });
-      answer.body.destroy();
-      const digest = answer.headers.get('docker-content-digest') ?? '';
-      const mediaType = bareMediaType(answer.headers.get('content-type')) ?? '';
+      response.body.destroy();
+      const digest = response.headers.get('docker-content-digest') ?? '';
+      const mediaType = bareMediaType(response.headers.get('content-type')) ?? '';
       return isDigest(digest) ? { digest, mediaType } : undefined;
     },
 
     async getManifest(access, reference, signal) {
       const name = nameOf(access, reference);
-      const { answer, bytes } = await read(access, manifestLimit, {
+      const { response, bytes } = await read(access, manifestLimit, {
         method: 'GET',
         path: `manifests/${reference}`,
         headers: { accept: manifestAccept },
@@ -111,7 +111,8 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         missing: 'manifest-unknown',
         signal,
       });
-      const mediaType = bareMediaType(answer.headers.get('content-type')) ?? mediaTypes.ociManifest;
+      const mediaType =
+        bareMediaType(response.headers.get('content-type')) ?? mediaTypes.ociManifest;
       requireManifest(bytes, access, name);
       return isDigest(reference)
         ? verified(bytes, mediaType, reference, name)
@@ -133,7 +134,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
 
     async openBlob(access, digest, { offset = 0, last, size, redirects, signal }) {
       const isPart = offset > 0 || last !== undefined;
-      const answer = await exchange(access, {
+      const response = await exchange(access, {
         method: 'GET',
         path: `blobs/${digest}`,
         headers: isPart ? { range: `bytes=${offset}-${last ?? ''}` } : {},
@@ -143,21 +144,25 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         isBlob: true,
         redirects,
       });
-      if (answer.redirect) {
-        answer.body.destroy();
-        return { kind: 'redirect', location: answer.redirect };
+      if (response.redirect) {
+        response.body.destroy();
+        return { kind: 'redirect', location: response.redirect };
       }
       try {
         const { registry } = access;
-        return { kind: 'bytes', answer, ...partOfBlob(answer, { registry, digest, offset, size }) };
+        return {
+          kind: 'bytes',
+          response,
+          ...partOfBlob(response, { registry, digest, offset, size }),
+        };
       } catch (error) {
-        answer.body.destroy();
+        response.body.destroy();
         throw error;
       }
     },
 
     async headBlob(access, digest, signal) {
-      const answer = await exchange(access, {
+      const response = await exchange(access, {
         method: 'HEAD',
         path: `blobs/${digest}`,
         headers: {},
@@ -165,12 +170,12 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         missing: 'blob-unknown',
         signal,
       });
-      answer.body.destroy();
-      return answer.contentLength;
+      response.body.destroy();
+      return response.contentLength;
     },
 
     async getJson(access, path, query, signal) {
-      const { answer, bytes } = await read(access, jsonLimit, {
+      const { response, bytes } = await read(access, jsonLimit, {
         method: 'GET',
         path: `${path}${query}`,
         headers: { accept: `${mediaTypes.ociIndex}, application/json` },
@@ -178,7 +183,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         missing: 'not-found',
         signal,
       });
-      return { status: answer.status, headers: answer.headers, body: bytes };
+      return { status: response.status, headers: response.headers, body: bytes };
     },
   };
 }

@@ -27,13 +27,16 @@ export interface Built {
   /** Of its image. */
   readonly digest: string | undefined;
   readonly buildId: string | undefined;
-  /** The answer to the request, log, reason of the failure, and names and texts of files: everything that the caller sees. */
+  /**
+   * The response to the request, log, reason of the failure, and names and texts of files: everything that the caller
+   * sees.
+   */
   readonly all: string;
 }
 
 export interface ApartWorld extends AsyncDisposable {
   readonly server: Sluice;
-  /** Access tokens of the platform; undefined for a stranger. */
+  /** Access tokens of the platform; undefined for an anonymous caller. */
   readonly tokens: Readonly<Record<Person, string | undefined>>;
   /** Everybody may pull from it and push to it. */
   readonly open: Registry;
@@ -93,13 +96,13 @@ export async function openApartWorld({ config = {} }: ApartOptions = {}): Promis
     stranger: undefined,
   };
   const asAda = async (path: string, body: object) => {
-    const answer = await server.fetch(`/platform${path}`, {
+    const response = await server.fetch(`/platform${path}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${known.ada}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    assert.equal(answer.status, 200);
-    return (await answer.json()) as { readonly accessKey: string };
+    assert.equal(response.status, 200);
+    return (await response.json()) as { readonly accessKey: string };
   };
   const { username, password, host } = closed;
   const keys = { registry: host, userName: username, password };
@@ -122,7 +125,7 @@ export async function openApartWorld({ config = {} }: ApartOptions = {}): Promis
   const ask = async (person: Person, dockerfile: string | readonly string[], fields: object) => {
     const text = typeof dockerfile === 'string' ? dockerfile : `${dockerfile.join('\n')}\n`;
     const token = tokens[person];
-    const answer = await server.fetch('/v1alpha2/container', {
+    const response = await server.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -133,7 +136,7 @@ export async function openApartWorld({ config = {} }: ApartOptions = {}): Promis
         ...fields,
       }),
     });
-    return { status: answer.status, text: await answer.text() };
+    return { status: response.status, text: await response.text() };
   };
   const finished = async (buildId: string): Promise<Built> => {
     const path = `/v1alpha1/builds/${buildId}`;
@@ -219,9 +222,9 @@ async function readImage(
   const url = `${registry.url}/v2/${repository}`;
   const login = Buffer.from(`${registry.username}:${registry.password}`).toString('base64');
   const headers = { accept: manifestAccept, authorization: `Basic ${login}` };
-  const answer = await fetch(`${url}/manifests/${digest}`, { headers });
-  assert.equal(answer.status, 200, `${url}/manifests/${digest}`);
-  const { layers = [], manifests = [] } = (await answer.json()) as Manifest;
+  const response = await fetch(`${url}/manifests/${digest}`, { headers });
+  assert.equal(response.status, 200, `${url}/manifests/${digest}`);
+  const { layers = [], manifests = [] } = (await response.json()) as Manifest;
   if (manifests[0]) return readImage(registry, repository, manifests[0].digest);
   const files = new Map<string, string>();
   for (const layer of layers) {

@@ -77,8 +77,8 @@ suite('steps with secrets', { concurrency: 1 }, () => {
   after(() => world?.[Symbol.asyncDispose]());
 
   /**
-   * Returns who sees the text in the log or the files of a build of the Dockerfile without secrets: users, strangers, and
-   * Ada in another build.
+   * Returns who sees the text in the log or the files of a build of the Dockerfile without secrets: users, anonymous
+   * callers, and Ada in another build.
    */
   const finders = async (secret: string, dockerfile: string, fields = {}) => {
     const found: string[] = [];

@@ -1,4 +1,4 @@
-/** Steps without anything secret in their text: each user has results of their own, and strangers theirs. */
+/** Steps without anything secret in their text: each user has results of their own, and anonymous callers theirs. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';

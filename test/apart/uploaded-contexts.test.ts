@@ -40,13 +40,13 @@ suite('uploaded build contexts of others', { concurrency: 1 }, () => {
 
   const repositoryOf = async (person: Person) => {
     const token = world.tokens[person];
-    const answer = await world.server.fetch('/v1alpha1/contexts', {
+    const response = await world.server.fetch('/v1alpha1/contexts', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(token === undefined ? {} : { towerAccessToken: token }),
     });
-    assert.equal(answer.status, 200);
-    const granted = (await answer.json()) as Record<'registry' | 'repository' | 'token', string>;
+    assert.equal(response.status, 200);
+    const granted = (await response.json()) as Record<'registry' | 'repository' | 'token', string>;
     const send = (method: string, path: string, body: Buffer | string, type: string) =>
       world.server.fetch(`/v2/${granted.repository}/${path}`, {
         method,

@@ -18,7 +18,7 @@ const begin = { action: STAT, ref: 'layer-a', expected: 'a', total: 4n };
 
 /** Sends messages to a sink; returns what both sides got. */
 async function send(messages: readonly Message[], sink: Partial<BlobSink> = {}) {
-  const answers: WriteContentResponse[] = [];
+  const responses: WriteContentResponse[] = [];
   const failures: unknown[] = [];
   let text = '';
   const calls: string[] = [];
@@ -51,14 +51,14 @@ async function send(messages: readonly Message[], sink: Partial<BlobSink> = {}) 
       header: () => [],
       messages: bytes(),
       signal: new AbortController().signal,
-      send: async answer => void answers.push(fromBinary(WriteContentResponseSchema, answer)),
+      send: async response => void responses.push(fromBinary(WriteContentResponseSchema, response)),
     })
     .then(
       () => status.OK,
       error => error.code,
     );
-  const offsets = answers.map(({ offset }) => Number(offset));
-  return { code, offsets, text, calls, failures, digest: answers.at(-1)?.digest };
+  const offsets = responses.map(({ offset }) => Number(offset));
+  return { code, offsets, text, calls, failures, digest: responses.at(-1)?.digest };
 }
 
 const data = (text: string, offset: bigint) => ({

@@ -65,10 +65,10 @@ export async function startBuildWorld(options: BuildkitdOptions = {}): Promise<B
       }
     },
     async manifest(repository, tag) {
-      const answer = await fetch(`${registry.url}/v2/${repository}/manifests/${tag}`, {
+      const response = await fetch(`${registry.url}/v2/${repository}/manifests/${tag}`, {
         headers: { accept: ['manifest', 'index'].map(kind => `${oci}.${kind}.v1+json`).join(', ') },
       });
-      return (await answer.json()) as Manifest;
+      return (await response.json()) as Manifest;
     },
     close,
     [Symbol.asyncDispose]: close,

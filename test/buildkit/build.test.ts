@@ -34,7 +34,7 @@ suite('build', { concurrency: 2 }, () => {
     assert.equal(manifest.mediaType, result.descriptor?.mediaType);
     const config = await fetch(
       `${world.registry.url}/v2/plain/blobs/${manifest.config.digest}`,
-    ).then(answer => answer.json());
+    ).then(response => response.json());
     assert.equal(
       (config as { config: { Labels: Record<string, string> } }).config.Labels.purpose,
       'test',

@@ -89,7 +89,7 @@ suite('kinds of failures', () => {
     for (const code of [status.UNAVAILABLE, status.CANCELLED]) {
       assert.equal(explain(serviceError('Connection dropped', { code })).kind, 'unavailable');
     }
-    // The form in which grpc-js reports a connection that ended during an answer.
+    // The form in which grpc-js reports a connection that ended during a response.
     const cut = 'Received RST_STREAM with code 0 (Call ended without gRPC status)';
     const internal = { code: status.INTERNAL };
     assert.equal(explain(serviceError(cut, internal)).kind, 'unavailable');

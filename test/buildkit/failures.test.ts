@@ -85,7 +85,7 @@ suite('failures', { concurrency: 2 }, () => {
     });
     const manifest = await fetch(`${registry.url}/v2/broken/manifests/1`, {
       headers: { accept: 'application/vnd.oci.image.manifest.v1+json' },
-    }).then(answer => answer.json() as Promise<{ layers: { digest: string }[] }>);
+    }).then(response => response.json() as Promise<{ layers: { digest: string }[] }>);
     for (const { digest } of manifest.layers) {
       const blob = `${registry.url}/v2/broken/blobs/${digest}`;
       assert.equal((await fetch(blob, { method: 'DELETE' })).status, 202);

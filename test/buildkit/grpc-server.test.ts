@@ -13,14 +13,14 @@ import {
 } from '../../src/buildkit/grpc/grpc-server.ts';
 import { eventually } from '../world/eventually.ts';
 
-interface Answer {
+interface GrpcResponse {
   readonly messages: string[];
   readonly code: number;
   readonly message: string;
 }
 
 interface Peer extends Disposable {
-  call(path: string, headers: http2.OutgoingHttpHeaders, messages: string[]): Promise<Answer>;
+  call(path: string, headers: http2.OutgoingHttpHeaders, messages: string[]): Promise<GrpcResponse>;
   readonly client: http2.ClientHttp2Session;
   isClosed(): boolean;
 }
@@ -43,11 +43,11 @@ function startPeer(...handlers: Handler[]): Peer {
       });
       for (const message of messages) stream.write(frameOf(Buffer.from(message)));
       stream.end();
-      const answers: string[] = [];
-      for await (const bytes of messagesIn(stream, 1e6)) answers.push(bytes.toString());
+      const responses: string[] = [];
+      for await (const bytes of messagesIn(stream, 1e6)) responses.push(bytes.toString());
       const { 'grpc-status': code, 'grpc-message': message = '' } = trailers;
       return {
-        messages: answers,
+        messages: responses,
         code: Number(code),
         message: decodeURIComponent(String(message)),
       };
@@ -75,15 +75,15 @@ suite('a session server', () => {
   test('echoes messages of any size', async () => {
     using peer = startPeer(echo);
     const messages = ['', 'a', 'b'.repeat(300_000), 'ü'];
-    const answer = await peer.call('/echo', {}, messages);
-    assert.deepEqual(answer, { messages, code: status.OK, message: '' });
+    const response = await peer.call('/echo', {}, messages);
+    assert.deepEqual(response, { messages, code: status.OK, message: '' });
   });
 
   test('returns the values of a header one by one, whatever their number and content', async () => {
     using peer = startPeer(headersOf);
     const names = ['a, b', 'ends, ', ' begins', '%20', ...Array.from({ length: 2000 }, String)];
-    const answer = await peer.call('/headers', { 'x-name': names, 'x-names': 'other' }, []);
-    assert.deepEqual(JSON.parse(answer.messages[0] ?? ''), names);
+    const response = await peer.call('/headers', { 'x-name': names, 'x-names': 'other' }, []);
+    assert.deepEqual(JSON.parse(response.messages[0] ?? ''), names);
   });
 
   test('answers unknown methods', async () => {
@@ -93,8 +93,8 @@ suite('a session server', () => {
 
   test('reports errors with their codes', async () => {
     using known = startPeer(failing(new GrpcError(status.NOT_FOUND, 'no "ü" 100%\nhere')));
-    const answer = await known.call('/fail', {}, ['not read'.repeat(10_000)]);
-    assert.deepEqual([answer.code, answer.message], [status.NOT_FOUND, 'no "ü" 100%\nhere']);
+    const response = await known.call('/fail', {}, ['not read'.repeat(10_000)]);
+    assert.deepEqual([response.code, response.message], [status.NOT_FOUND, 'no "ü" 100%\nhere']);
     using unknown = startPeer(failing(new Error('broken')));
     assert.equal((await unknown.call('/fail', {}, [])).code, status.INTERNAL);
   });

@@ -4,7 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import {
   type Credentials,
   memoryTree,
-  type TokenQuestion,
+  type TokenRequest,
   type TokenSource,
 } from '../../src/buildkit/index.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
@@ -84,16 +84,16 @@ suite('registries', () => {
   }
 
   /** Requests tokens in place of the builder, from the token service in the challenge. */
-  const tokensOf = (registry: Registry, asked: TokenQuestion[] = []): TokenSource => ({
+  const tokensOf = (registry: Registry, asked: TokenRequest[] = []): TokenSource => ({
     covers: async host => host === registry.host,
-    async fetch(question) {
-      asked.push(question);
-      const url = new URL(question.realm);
-      url.searchParams.set('service', question.service);
-      for (const scope of question.scopes) url.searchParams.append('scope', scope);
+    async fetch(request) {
+      asked.push(request);
+      const url = new URL(request.realm);
+      url.searchParams.set('service', request.service);
+      for (const scope of request.scopes) url.searchParams.append('scope', scope);
       const authorization = `Basic ${btoa(`${registry.username}:${registry.password}`)}`;
-      const answer = await fetch(url, { headers: { authorization } });
-      const { token } = (await answer.json()) as { token: string };
+      const response = await fetch(url, { headers: { authorization } });
+      const { token } = (await response.json()) as { token: string };
       return { token, lifeSeconds: 60 };
     },
   });
@@ -108,7 +108,7 @@ suite('registries', () => {
   test('tokens that are fetched for the builder: pull, push, and cache, without a password', async () => {
     const { basic } = registries;
     await using bearer = await startBearer();
-    const asked: TokenQuestion[] = [];
+    const asked: TokenRequest[] = [];
     const hosts: string[] = [];
     const ref = `${bearer.host}/cache/tokens:1`;
     await world.build({
@@ -128,7 +128,7 @@ suite('registries', () => {
       'the password of the other one is not requested',
     );
     assert.deepEqual(new Set(asked.map(({ host }) => host)), new Set([bearer.host]));
-    const scopes = asked.flatMap(question => question.scopes);
+    const scopes = asked.flatMap(request => request.scopes);
     assert.ok(scopes.includes('repository:corpus/busybox:pull'));
     assert.ok(scopes.includes('repository:out/tokens:pull,push'));
   });

@@ -7,7 +7,7 @@ import {
   CredentialsResponseSchema,
 } from '../../src/buildkit/gen/moby/filesync/v1/auth_pb.js';
 import { type Credentials, memoryTree, parseAddress } from '../../src/buildkit/index.ts';
-import { credentialsHandler } from '../../src/buildkit/session/login-question.ts';
+import { credentialsHandler } from '../../src/buildkit/session/login-request.ts';
 import { solveInput } from '../../src/buildkit/solve-request.ts';
 
 suite('the solve request', () => {
@@ -150,7 +150,7 @@ suite('credentials', () => {
   });
 
   test('an identity token needs no user name', async () => {
-    const answer = await ask('a', { a: { identityToken: 'token' } });
-    assert.deepEqual(answer, { Username: '', Secret: 'token', secrets: ['token'] });
+    const response = await ask('a', { a: { identityToken: 'token' } });
+    assert.deepEqual(response, { Username: '', Secret: 'token', secrets: ['token'] });
   });
 });

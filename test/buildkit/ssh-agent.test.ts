@@ -25,7 +25,7 @@ async function serve(agent: SshAgent, path: string): Promise<AsyncDisposable> {
     socket.on('error', () => {});
     using connection = await agent.connect(new AbortController().signal);
     for await (const message of agentMessagesIn(socket)) {
-      socket.write(wireStrings(await connection.answer(message)));
+      socket.write(wireStrings(await connection.respond(message)));
     }
     socket.end();
   });
@@ -132,10 +132,14 @@ suite('an agent with keys', () => {
       sign(wireStrings('ssh-ed25519', 'data'), wireUint32(0)),
     ];
     for (const message of messages) {
-      assert.deepEqual(await connection.answer(message), Buffer.from([5]), message.toString('hex'));
+      assert.deepEqual(
+        await connection.respond(message),
+        Buffer.from([5]),
+        message.toString('hex'),
+      );
     }
     const whole = sign(wireStrings(key.publicKey, 'data'), wireUint32(0));
-    assert.equal((await connection.answer(whole))[0], 14);
+    assert.equal((await connection.respond(whole))[0], 14);
   });
 });
 
@@ -201,16 +205,16 @@ suite('connections of a build to its agents', () => {
   ) => {
     const forward = handlers.find(({ path }) => path.endsWith('/ForwardAgent'));
     assert.ok(forward);
-    let answers = 0;
+    let responses = 0;
     await forward.handle({
       header: name => (name === 'buildkit.ssh.id' ? [id] : []),
       messages,
       send: async () => {
-        answers += 1;
+        responses += 1;
       },
       signal: new AbortController().signal,
     });
-    return answers;
+    return responses;
   };
   const bytesMessage = (data: Buffer) =>
     Buffer.from(toBinary(BytesMessageSchema, create(BytesMessageSchema, { data })));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { OnBegin } from '../../src/builds/asker.ts';
+import type { OnBegin } from '../../src/builds/build-caller.ts';
 import type { BuildTicket } from '../../src/builds/build-ticket.ts';
 import { type Builds, type BuildsDeps, createBuilds } from '../../src/builds/builds.ts';
 import type { Shares } from '../../src/builds/limits/shares.ts';
@@ -53,8 +53,8 @@ export async function startBench(deps: Partial<BuildsDeps> = {}): Promise<Bench>
 }
 
 /** Lets every caller use everything, unless the shares are given. */
-export const shared = (inAll: number, { ofOne = inAll, ofStrangers = inAll } = {}): Shares => ({
-  ...{ inAll, ofOne, ofStrangers },
+export const shared = (inAll: number, { ofOne = inAll, ofAnonymous = inAll } = {}): Shares => ({
+  ...{ inAll, ofOne, ofAnonymous },
 });
 
 function bench(directory: TempDir, database: Database, deps: Partial<BuildsDeps>): Bench {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
-import { type BuildWish, planBuild } from '../../src/builds/plan/plan.ts';
+import { type PlanRequest, planBuild } from '../../src/builds/plan/plan.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 const pemOf = (cipher: object = {}) =>
@@ -18,7 +18,7 @@ const keys = {
 };
 const dockerfile = base64('ARG BASE=alpine\nFROM $BASE AS first\nRUN a\nFROM debian\nRUN b\n');
 const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
-const plan = (more: BuildWish = {}) => {
+const plan = (more: PlanRequest = {}) => {
   const { key, origin } = planBuild({ containerFile: dockerfile, ...more }, places);
   assert.ok(origin.kind === 'recipe');
   return { key, origin, options: origin.options };
@@ -26,7 +26,7 @@ const plan = (more: BuildWish = {}) => {
 
 test('options that change the image change the key, other options do not', () => {
   const known = { buildRepository: 'registry.test/team/app' };
-  const wishes: readonly BuildWish[] = [
+  const requests: readonly PlanRequest[] = [
     {},
     { buildArgs: { BASE: 'debian' } },
     { buildArgs: { BASE: 'debian2' } },
@@ -41,7 +41,7 @@ test('options that change the image change the key, other options do not', () =>
     { ...known, ssh: { token: [keys.one] } },
     { ...known, ssh: { other: [keys.one] } },
   ];
-  assert.equal(new Set(wishes.map(wish => plan(wish).key)).size, wishes.length);
+  assert.equal(new Set(requests.map(request => plan(request).key)).size, requests.length);
   assert.equal(plan({ noCache: true }).key, plan().key);
   const secret = (value: string) => plan({ ...known, secrets: { token: base64(value) } });
   assert.equal(secret('one').key, secret('two').key);
@@ -61,7 +61,7 @@ test('a build pulls the images of its stage, with the arguments of the request',
 });
 
 const own = { buildRepository: 'registry.test/a' };
-const refusals: readonly (readonly [string, BuildWish, RegExp])[] = [
+const refusals: readonly (readonly [string, PlanRequest, RegExp])[] = [
   ['an argument of BuildKit', { buildArgs: { BUILDKIT_SYNTAX: 'evil' } }, /BUILDKIT_SYNTAX/],
   ['the date of the build', { buildArgs: { SOURCE_DATE_EPOCH: '1' } }, /SOURCE_DATE_EPOCH/],
   ['a stage that does not exist', { buildTarget: 'third' }, /the stage 'third' does not exist/],
@@ -113,6 +113,6 @@ const refusals: readonly (readonly [string, BuildWish, RegExp])[] = [
     /'ssh' requires a Dockerfile/,
   ],
 ];
-for (const [what, wish, message] of refusals) {
-  test(`refused: ${what}`, () => assert.throws(() => plan(wish), message));
+for (const [what, request, message] of refusals) {
+  test(`refused: ${what}`, () => assert.throws(() => plan(request), message));
 }

@@ -1,11 +1,11 @@
-/** The queue of builds with users and strangers: its room, its order, and builds that both want. */
+/** The queue of builds with users and anonymous callers: its room, its order, and builds that both want. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ask, type Bench, idOf, runningAre, shared, startBench } from './build-bench.ts';
 
 const askAsUser = (world: Bench, key: string, owner: string) =>
   ask(world, key, owner, undefined, true);
-const concurrent = shared(2, { ofStrangers: 1 });
+const concurrent = shared(2, { ofAnonymous: 1 });
 
 test('long builds of ten networks do not delay the build of a user', async () => {
   await using world = await startBench({ concurrent });
@@ -18,7 +18,7 @@ test('long builds of ten networks do not delay the build of a user', async () =>
 });
 
 test('strangers fill only their part of the queue, and the refusal says what to do', async () => {
-  await using world = await startBench({ waiting: shared(6, { ofOne: 4, ofStrangers: 3 }) });
+  await using world = await startBench({ waiting: shared(6, { ofOne: 4, ofAnonymous: 3 }) });
   const first = idOf(await ask(world, 'one', 'network of one'));
   for (const key of ['two', 'three']) await ask(world, key, `network of ${key}`);
   await assert.rejects(ask(world, 'four', 'another network'), {
@@ -37,7 +37,7 @@ test('strangers fill only their part of the queue, and the refusal says what to 
 });
 
 test('requests of strangers at the same instant do not exceed their part', async () => {
-  await using world = await startBench({ waiting: shared(100, { ofStrangers: 3 }) });
+  await using world = await startBench({ waiting: shared(100, { ofAnonymous: 3 }) });
   const asked = Array.from({ length: 10 }, (_, at) => ask(world, `key${at}`, `network${at}`));
   const settled = await Promise.allSettled(asked);
   assert.equal(settled.filter(({ status }) => status === 'fulfilled').length, 3);
@@ -47,9 +47,9 @@ test("a stranger's build that a user waits for takes the place of a user's", asy
   await using world = await startBench({ concurrent });
   for (const key of ['long', 'other', 'wanted']) await ask(world, key, `network of ${key}`);
   await runningAre(world, ['long']);
-  const stranger = idOf(await ask(world, 'wanted', 'network of wanted'));
-  assert.deepEqual(world.builds.queueAt(stranger), { before: 1, all: 2 });
-  assert.equal(idOf(await askAsUser(world, 'wanted', 'ada')), stranger);
+  const anonymous = idOf(await ask(world, 'wanted', 'network of wanted'));
+  assert.deepEqual(world.builds.queueAt(anonymous), { before: 1, all: 2 });
+  assert.equal(idOf(await askAsUser(world, 'wanted', 'ada')), anonymous);
   await runningAre(world, ['long', 'wanted']);
   // It is one of the builds of this user now.
   world.running[0]?.succeed();
@@ -59,9 +59,9 @@ test("a stranger's build that a user waits for takes the place of a user's", asy
 test('the place in the queue counts users first', async () => {
   await using world = await startBench({ concurrent: shared(1) });
   await ask(world, 'long', 'network');
-  const stranger = idOf(await ask(world, 'first', 'network'));
+  const anonymous = idOf(await ask(world, 'first', 'network'));
   const user = idOf(await askAsUser(world, 'second', 'ada'));
   const last = idOf(await askAsUser(world, 'third', 'ada'));
-  const places = [user, last, stranger].map(id => world.builds.queueAt(id).before);
+  const places = [user, last, anonymous].map(id => world.builds.queueAt(id).before);
   assert.deepEqual(places, [0, 1, 2]);
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recipeIn } from '../../src/builds/plan/build-plan.ts';
-import { type BuildWish, planBuild } from '../../src/builds/plan/plan.ts';
+import { type PlanRequest, planBuild } from '../../src/builds/plan/plan.ts';
 import type { CondaMaker } from '../../src/builds/recipe/conda/conda-source.ts';
 import { createBuilderChannels } from '../../src/conda/channels/builder-channels.ts';
 import { configuredChannels } from '../../src/server/config/read/conda-channels.ts';
@@ -15,12 +15,12 @@ const channelsOf = (channels: object) =>
   createBuilderChannels(configuredChannels(configSchema.parse({ channels })));
 
 /** Returns what the plan of a request writes for the package manager. */
-function written(channels: object, packages: object, more: BuildWish = {}, conda?: CondaMaker) {
-  const wish = { packages: { type: 'CONDA', ...packages }, ...more };
+function written(channels: object, packages: object, more: PlanRequest = {}, conda?: CondaMaker) {
+  const request = { packages: { type: 'CONDA', ...packages }, ...more };
   const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
   const setting = conda === undefined ? {} : { conda };
-  const known = planBuild(wish, { ...places, ...setting, condaChannels: channelsOf(channels) });
-  const { key } = planBuild(wish, { ...places, ...setting });
+  const known = planBuild(request, { ...places, ...setting, condaChannels: channelsOf(channels) });
+  const { key } = planBuild(request, { ...places, ...setting });
   assert.equal(known.key, key, 'the configuration is not in the key');
   const { files = {}, dockerfile = '' } = recipeIn(known) ?? {};
   const yaml = (files['conda.yml'] ?? '').split('\n');
@@ -96,7 +96,7 @@ test('`defaults` is written as its channels where one of them is listed', () => 
 
 test('a channel with credentials is refused where a builder is required, with the reason', () => {
   const channels = { team: { url, token }, 'conda-forge': { username: 'ann', password: 'pw' } };
-  const fails = (packages: object, more: BuildWish = {}, conda?: CondaMaker) => {
+  const fails = (packages: object, more: PlanRequest = {}, conda?: CondaMaker) => {
     let message = '';
     assert.throws(
       () => written(channels, packages, more, conda),

@@ -17,14 +17,14 @@ function make() {
   const tokens = builderTokens(
     ['registry.test/team/made:1', 'registry.test/nobody/app', 'open.test/x'].map(parseReference),
     credentials,
-    async question => {
-      asked.push(question);
+    async request => {
+      asked.push(request);
       return { token: 'token', expiresAt: performance.now() + 59_500 };
     },
   );
   const fetch = async (...scopes: string[]) => {
-    const answer = await tokens.fetch({ host: 'registry.test', realm, service: 'r', scopes });
-    assert.deepEqual(answer, { token: 'token', lifeSeconds: 59 });
+    const response = await tokens.fetch({ host: 'registry.test', realm, service: 'r', scopes });
+    assert.deepEqual(response, { token: 'token', lifeSeconds: 59 });
     const { repository, credentials: used, scopes: allowed, challenge } = asked.at(-1) ?? {};
     assert.deepEqual(challenge, { scheme: 'bearer', parameters: { realm, service: 'r' } });
     return { repository, user: used && 'username' in used ? used.username : undefined, allowed };

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Requester } from '../../src/builds/asker.ts';
+import type { Requester } from '../../src/builds/build-caller.ts';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { SealedGrant } from '../../src/platform/identities.ts';
@@ -89,7 +89,7 @@ suite('requests at the same instant', () => {
     world.images.add(plan('one').target);
     const during = await ask(world, 'one', 'b');
     assert.deepEqual([during.isCached, during.id], [true, asked.id]);
-    assert.equal(await world.builds.isAsker(idOf(asked), { owner: 'b', limits: '' }), true);
+    assert.equal(await world.builds.isCaller(idOf(asked), { owner: 'b', limits: '' }), true);
 
     await using next = world.restart({ find: async () => made });
     assert.equal((await ask(next, 'one', 'b')).id, asked.id);
@@ -130,7 +130,7 @@ suite('requests at the same instant', () => {
     const id = idOf(await askAs('a'));
     await runningAre(world, ['one']);
     await assert.rejects(askAs('b'), /no right to push/);
-    assert.equal(await world.builds.isAsker(id, { owner: 'b', limits: '' }), false);
+    assert.equal(await world.builds.isCaller(id, { owner: 'b', limits: '' }), false);
     world.running[0]?.succeed();
     await world.builds.settled(id, patienceMs);
     await assert.rejects(askAs('b'), /no right to push/);
@@ -139,13 +139,13 @@ suite('requests at the same instant', () => {
 
   test('a build uses what was shown to its own caller only', async () => {
     const shown = { at: performance.now(), bases: [] };
-    const askerOf = (owner: string) => ({
+    const callerOf = (owner: string) => ({
       ...{ owner, scope: owner, grant: undefined, isTrusted: true, shown },
       onBegin: () => () => {},
     });
     const given: unknown[] = [];
     await using first = await startBench();
-    const restarted = await first.builds.request(plan('one'), askerOf('a'));
+    const restarted = await first.builds.request(plan('one'), callerOf('a'));
     await first.builds.close();
     await using second = first.restart({
       async solve(run) {
@@ -154,7 +154,7 @@ suite('requests at the same instant', () => {
       },
     });
     for (const key of ['one', 'two']) {
-      const ticket = await second.builds.request(plan(key), askerOf('b'));
+      const ticket = await second.builds.request(plan(key), callerOf('b'));
       if (key === 'one') assert.equal(ticket.id, restarted.id);
       await second.builds.settled(idOf(ticket), patienceMs);
     }
@@ -284,9 +284,9 @@ suite('the end of a build', () => {
       const row = await world.builds.get(id);
       return Promise.all(
         [whole, one, other].map(async caller => {
-          const isAsker = await world.builds.isAsker(id, caller);
-          assert.equal(world.builds.isOf(row, caller), isAsker);
-          return isAsker;
+          const isCaller = await world.builds.isCaller(id, caller);
+          assert.equal(world.builds.isOf(row, caller), isCaller);
+          return isCaller;
         }),
       );
     };

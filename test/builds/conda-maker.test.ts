@@ -2,24 +2,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isNative, needsBuilder, recipeIn } from '../../src/builds/plan/build-plan.ts';
-import { type BuildPlaces, type BuildWish, planBuild } from '../../src/builds/plan/plan.ts';
+import { type BuildPlaces, type PlanRequest, planBuild } from '../../src/builds/plan/plan.ts';
 import type { CondaMaker } from '../../src/builds/recipe/conda/conda-source.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 const repository = 'registry.example.com/builds';
 
-function plan(wish: BuildWish, conda?: CondaMaker) {
+function plan(request: PlanRequest, conda?: CondaMaker) {
   const places: BuildPlaces = { repository, cache: undefined, frozen: {} };
-  return planBuild(wish, conda === undefined ? places : { ...places, conda });
+  return planBuild(request, conda === undefined ? places : { ...places, conda });
 }
 
-function packages(more: object = {}): BuildWish {
+function packages(more: object = {}): PlanRequest {
   return { packages: { type: 'CONDA', entries: ['samtools=1.20'], ...more } };
 }
 
 test('a list of packages, an environment file and lock files are made without a builder', () => {
   const lock = '@EXPLICIT\nhttps://conda.example.com/c/linux-64/a-1-0.conda\n';
-  const wishes: readonly BuildWish[] = [
+  const requests: readonly PlanRequest[] = [
     packages(),
     packages({ entries: undefined, environment: base64('dependencies: [bwa]\n') }),
     packages({ entries: undefined, environment: base64(lock) }),
@@ -27,15 +27,15 @@ test('a list of packages, an environment file and lock files are made without a 
     { condaFile: base64('dependencies: [bwa]\n') },
     packages({ condaOpts: { mambaImage: 'mambaorg/micromamba:1.5.10-noble' } }),
   ];
-  for (const wish of wishes) {
-    const made = plan(wish);
+  for (const request of requests) {
+    const made = plan(request);
     assert.ok(isNative(made) && !needsBuilder(made));
     assert.deepEqual(recipeIn(made)?.baseImages, ['docker.io/library/ubuntu:24.04']);
   }
 });
 
 test('what only a builder can do is named, and has the key of the recipe for BuildKit', () => {
-  const cases: readonly (readonly [wish: BuildWish, reason: string])[] = [
+  const cases: readonly (readonly [request: PlanRequest, reason: string])[] = [
     [packages({ condaOpts: { commands: ['true'] } }), "'condaOpts.commands'"],
     [
       packages({ condaOpts: { mambaImage: 'mambaorg/micromamba:2' } }),
@@ -53,12 +53,12 @@ test('what only a builder can do is named, and has the key of the recipe for Bui
     [{ ...packages(), annotations: { a: 'b' } }, "'annotations'"],
     [{ ...packages(), created: '2026-01-31T12:00:00Z' }, "'created'"],
   ];
-  for (const [wish, reason] of cases) {
-    const made = plan(wish);
+  for (const [request, reason] of cases) {
+    const made = plan(request);
     assert.ok(needsBuilder(made));
     assert.deepEqual(recipeIn(made)?.builderReasons, [reason]);
-    assert.equal(made.key, plan(wish, 'buildkit').key);
-    assert.throws(() => plan(wish, 'native'), { kind: 'bad-request', message: /requires one/ });
+    assert.equal(made.key, plan(request, 'buildkit').key);
+    assert.throws(() => plan(request, 'native'), { kind: 'bad-request', message: /requires one/ });
   }
 });
 

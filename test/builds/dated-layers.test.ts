@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { strangers, type TrustDomain } from '../../src/builds/domain.ts';
+import { anonymousDomain, type TrustDomain } from '../../src/builds/domain.ts';
 import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
 import { createDatedLayers } from '../../src/builds/solve/dating/dated-layers.ts';
 import { createRedateImage, type RedateDeps } from '../../src/builds/solve/dating/redate-image.ts';
@@ -18,8 +18,8 @@ import { type TarPart, tarOf } from '../sif/tar-file.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const now = buildTime + 1_000_003;
-const ann: TrustDomain = { name: 'user ann', customer: 'known', isAlone: false };
-const alone: TrustDomain = { name: 'build 1', customer: 'known', isAlone: true };
+const ann: TrustDomain = { name: 'user ann', callerKind: 'known', isAlone: false };
+const alone: TrustDomain = { name: 'build 1', callerKind: 'known', isAlone: true };
 
 const file = (name: string, text = 'text\n', mtime = now): TarPart => ({
   ...{ name, mtime, content: Buffer.from(text) },
@@ -121,7 +121,7 @@ suite('dated layers', () => {
   test('other domains and builds that are alone do not have it', async () => {
     await using world = await startWorld();
     const { digests } = await world.image([plain]);
-    for (const domain of [strangers, alone, alone]) {
+    for (const domain of [anonymousDomain, alone, alone]) {
       const { opened, ...image } = await world.image([plain], domain);
       assert.deepEqual(opened, [0], domain.name);
       assert.deepEqual(image.digests, digests);

@@ -13,11 +13,11 @@ import {
   findBuilders,
 } from '../../src/builds/builder/find-builders.ts';
 import {
+  anonymousDomain,
   createLabelOf,
   domainLabel,
   domainOf,
   domainOfCaller,
-  strangers,
   type TrustDomain,
 } from '../../src/builds/domain.ts';
 import type { RecipeOrigin } from '../../src/builds/plan/build-plan.ts';
@@ -91,7 +91,7 @@ test('a build is alone if something decides its result that is not in the keys o
     ...{ lockStage: undefined, platforms: ['linux/amd64'], baseImages: [], cache: undefined },
   };
   assert.deepEqual(domainOf(member, recipe), user);
-  assert.deepEqual(domainOf({ ...member, isTrusted: false }, recipe), strangers);
+  assert.deepEqual(domainOf({ ...member, isTrusted: false }, recipe), anonymousDomain);
   const limited = domainOf({ ...member, limits: ' ["team/*"]' }, recipe);
   assert.notEqual(domainLabel(limited), domainLabel(user), 'a token for certain repositories');
   const names = ['HTTP_PROXY', 'http_proxy', 'Https_Proxy', 'FTP_PROXY', 'no_proxy', 'ALL_PROXY'];
@@ -126,13 +126,13 @@ suite('builders that the server starts', () => {
     await using directory = await makeTempDir('domains');
     await using own = ownBuilders(directory);
     const { builders } = own;
-    // A question starts none, and neither does a wait for an installation.
+    // The call starts none, and neither does a wait for an installation.
     await builders.require(alone('0'));
     await builders.untilThere(user, never);
     assert.equal(existsSync(directory.join('builders')), false);
     await runStep(builders, user, 'echo made');
     assert.match(await runStep(builders, user, 'echo made'), cached);
-    for (const domain of [other, strangers, alone('1'), alone('2')]) {
+    for (const domain of [other, anonymousDomain, alone('1'), alone('2')]) {
       assert.doesNotMatch(await runStep(builders, domain, 'echo made'), cached);
     }
     const states = () => readdirSync(directory.join('builders')).filter(name => /-/.test(name));
@@ -141,7 +141,7 @@ suite('builders that the server starts', () => {
     );
     assert.equal(states().length, 3);
     assert.equal(builders.states().length, 1);
-    // Neither does a question later.
+    // Neither does a later call.
     for (const domain of [alone('3'), domainOfCaller({ owner: 'third', isTrusted: true })]) {
       await builders.require(domain);
     }
@@ -171,14 +171,14 @@ suite('builders that the server starts', () => {
     const openHosts = { builder: [registry, server], steps: [] };
     await using found = stopped(
       findBuilders({
-        ...{ configured: [], usual: [], plainHttp: [], log, strangersReach: [server] },
+        ...{ configured: [], usual: [], plainHttp: [], log, anonymousReach: [server] },
         ...{ containment: { ...containment, openHosts }, folders: [buildkitDirectory()] },
         directory: directory.join('builders'),
       }),
     );
     for (const [domain, ports] of [
       [user, ['5000', '9090']],
-      [strangers, ['9090']],
+      [anonymousDomain, ['9090']],
     ] as const) {
       const [builder] = await found.find(domain);
       const folder = dirname(builder?.address.slice('unix://'.length) ?? '');
@@ -226,8 +226,8 @@ suite('builders that the server starts', () => {
     }
     // Without its builder, it is the first to go.
     await using own = ownBuilders(directory, { containment: less });
-    await runStep(own.builders, strangers, 'dd if=/dev/urandom of=/file bs=1M count=60');
-    await runStep(own.builders, strangers, 'true');
+    await runStep(own.builders, anonymousDomain, 'dd if=/dev/urandom of=/file bs=1M count=60');
+    await runStep(own.builders, anonymousDomain, 'true');
     assert.ok(state(user));
     assert.equal(state(other), false);
   });
@@ -261,7 +261,7 @@ suite('other builders', () => {
       /share this builder and its cache: .* hash of a git commit or file/,
     );
     assert.doesNotMatch(await runStep(builders, other, 'echo shared'), cached, 'steps are apart');
-    for (const domain of [strangers, alone('1')]) {
+    for (const domain of [anonymousDomain, alone('1')]) {
       await assert.rejects(builders.require(domain), /use the same builder/);
       await assert.rejects(runStep(builders, domain, 'true'), /use the same builder/);
     }
@@ -319,7 +319,7 @@ suite('other builders', () => {
       assert.notDeepEqual(await usage(client), []);
     });
     // Whatever address is the first one.
-    for (const domain of [other, user, strangers]) {
+    for (const domain of [other, user, anonymousDomain]) {
       addresses.reverse();
       assert.deepEqual(await use(domain, usage), [], domain.name);
       await runStep(builders, domain, 'echo made');
@@ -335,16 +335,16 @@ suite('other builders', () => {
       builders.use({ domain, platforms: [] }, never, work);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     const { promise: begun, resolve: begins } = Promise.withResolvers<void>();
-    const running = use(strangers, () => {
+    const running = use(anonymousDomain, () => {
       begins();
       return held;
     });
     await begun;
     let isOver = false;
-    const waiting = use({ ...strangers, name: 'build 1', isAlone: true }, async () => {
+    const waiting = use({ ...anonymousDomain, name: 'build 1', isAlone: true }, async () => {
       isOver = true;
     });
-    // Does not wait for strangers, whenever they came.
+    // Does not wait for anonymous callers, whenever they came.
     for (let count = 0; count < 3; count += 1) await use(user, async () => {});
     assert.equal(isOver, false);
     release();

@@ -12,9 +12,9 @@ import { connect } from '../../src/buildkit/index.ts';
 import { type Builders, createBuilders } from '../../src/builds/builder/builders.ts';
 import { type FindBuildersOptions, findBuilders } from '../../src/builds/builder/find-builders.ts';
 import {
+  anonymousDomain,
   domainLabel,
   domainOfCaller,
-  strangers,
   type TrustDomain,
 } from '../../src/builds/domain.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
@@ -129,7 +129,7 @@ test('callers without a login get a contained builder of Sluice, or none, even i
   );
   assert.equal(known, buildkitd.address);
   const own = await contained.builders.use(
-    { domain: strangers, platforms: [] },
+    { domain: anonymousDomain, platforms: [] },
     never,
     async ({ address }) => address,
   );
@@ -138,12 +138,16 @@ test('callers without a login get a contained builder of Sluice, or none, even i
   await using foreign = findAll(directory, more);
   assert.equal(await refusal(foreign.builders), 'none');
   const refused = { kind: 'unauthorized', message: /only for callers with a login/ };
-  await assert.rejects(foreign.builders.require(strangers), refused);
-  const use = foreign.builders.use({ domain: strangers, platforms: [] }, never, async () => {});
+  await assert.rejects(foreign.builders.require(anonymousDomain), refused);
+  const use = foreign.builders.use(
+    { domain: anonymousDomain, platforms: [] },
+    never,
+    async () => {},
+  );
   await assert.rejects(use, refused);
 
   await using listed = findAll(directory, { ...more, open: [buildkitd.address] });
-  await listed.builders.require(strangers);
+  await listed.builders.require(anonymousDomain);
 });
 
 test('a contained builder that failed to start, or lost its disk, is restarted', async () => {
@@ -160,11 +164,11 @@ test('a contained builder that failed to start, or lost its disk, is restarted',
   const addressFor = (domain: TrustDomain) =>
     builders.use({ domain, platforms: [] }, never, async ({ address }) => address);
   const standIn = await addressFor(user);
-  await assert.rejects(addressFor(strangers), { kind: 'unauthorized' });
+  await assert.rejects(addressFor(anonymousDomain), { kind: 'unauthorized' });
   await rm(broken);
   let contained = standIn;
   await eventually('the contained builder is there', async () => {
-    contained = await addressFor(strangers).catch(() => standIn);
+    contained = await addressFor(anonymousDomain).catch(() => standIn);
     return contained !== standIn;
   });
   assert.ok(!contained.startsWith(`unix://${tmpdir()}/`), 'where files of some age are removed');
@@ -174,7 +178,7 @@ test('a contained builder that failed to start, or lost its disk, is restarted',
 
   // What cleans old files up: the mount inside goes with its mount point.
   await rmdir(new URL(contained.replace('buildkitd.sock', 'state')).pathname);
-  assert.notEqual(await addressFor(strangers), contained);
+  assert.notEqual(await addressFor(anonymousDomain), contained);
   assert.equal(await addressFor(user), improved, 'the builder of another domain is not affected');
 });
 

@@ -4,9 +4,9 @@ import { planBuild } from '../../src/builds/plan/plan.ts';
 
 const containerFile = (text: string) => Buffer.from(text).toString('base64');
 const plan = (line: string, syntax?: string) => {
-  const wish = { containerFile: containerFile(`${line}\nFROM alpine\n`) };
+  const request = { containerFile: containerFile(`${line}\nFROM alpine\n`) };
   const places = { repository: 'registry.test/builds', cache: undefined, frozen: {} };
-  const { key, origin } = planBuild(wish, syntax === undefined ? places : { ...places, syntax });
+  const { key, origin } = planBuild(request, syntax === undefined ? places : { ...places, syntax });
   assert.equal(origin.kind, 'recipe');
   const { frontend, baseImages } = origin.kind === 'recipe' ? origin : assert.fail();
   return { key, frontend, baseImages };

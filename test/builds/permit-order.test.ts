@@ -1,4 +1,4 @@
-/** Users before strangers: who gets a permit, when many callers want one. */
+/** Users before anonymous callers: who gets a permit, when many callers want one. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -30,7 +30,7 @@ function createSite(shares: Shares) {
       for (const owner of owners) void want(owner, true);
       await turn();
     },
-    async strangers(owners: readonly string[]) {
+    async anonymous(owners: readonly string[]) {
       for (const owner of owners) void want(owner, false);
       await turn();
     },
@@ -54,8 +54,8 @@ const names = (start: string, count: number) =>
 suite('users and strangers', () => {
   for (const networks of [10, 256]) {
     test(`long builds of ${networks} networks do not delay the builds of a user`, async () => {
-      const site = createSite(shared(2, { ofStrangers: 1 }));
-      await site.strangers(names('network', networks));
+      const site = createSite(shared(2, { ofAnonymous: 1 }));
+      await site.anonymous(names('network', networks));
       assert.deepEqual(site.running(), ['network0']);
       for (let count = 0; count < 20; count += 1) {
         await site.users(['ada']);
@@ -66,9 +66,9 @@ suite('users and strangers', () => {
   }
 
   test('a free permit goes to a user who waits, although strangers came first', async () => {
-    const site = createSite(shared(2, { ofStrangers: 1 }));
+    const site = createSite(shared(2, { ofAnonymous: 1 }));
     await site.users(['ada', 'ada']);
-    await site.strangers(names('network', 10));
+    await site.anonymous(names('network', 10));
     await site.users(['grace']);
     await site.end('ada');
     assert.deepEqual(site.running(), ['ada', 'grace']);
@@ -77,18 +77,18 @@ suite('users and strangers', () => {
   });
 
   test('strangers alone use all that they may, and networks take turns', async () => {
-    const site = createSite(shared(4, { ofStrangers: 3 }));
-    await site.strangers(['a', 'a', 'a', 'a', 'b', 'c']);
+    const site = createSite(shared(4, { ofAnonymous: 3 }));
+    await site.anonymous(['a', 'a', 'a', 'a', 'b', 'c']);
     assert.deepEqual(site.running(), ['a', 'a', 'a']);
     for (let count = 0; count < 3; count += 1) await site.end();
     assert.deepEqual(site.began.slice(3), ['b', 'c', 'a']);
-    await site.strangers(['d']);
+    await site.anonymous(['d']);
     assert.equal(site.running().length, 3);
   });
 
   test('strangers use all permits where no share is kept for users', async () => {
     const site = createSite(shared(2));
-    await site.strangers(['a', 'b', 'c']);
+    await site.anonymous(['a', 'b', 'c']);
     await site.users(['ada']);
     await site.end();
     assert.deepEqual(site.running(), ['b', 'ada']);
@@ -96,17 +96,17 @@ suite('users and strangers', () => {
 
   for (const permits of [1, 2, 3]) {
     test(`users who always wait for ${permits} permits let a stranger pass after each eight of them`, async () => {
-      const site = createSite(shared(permits, { ofStrangers: Math.max(1, permits - 1) }));
+      const site = createSite(shared(permits, { ofAnonymous: Math.max(1, permits - 1) }));
       await site.users(names('user', permits));
-      await site.strangers(names('network', 40));
+      await site.anonymous(names('network', 40));
       const inPeriod = 8 + permits;
       for (let count = 0; count < 10 * inPeriod; count += 1) {
         await site.users([`user${count % 7}`, `user${count % 5}`]);
         await site.end();
       }
-      const strangers = site.began.slice(permits).map(name => name.startsWith('network'));
-      // While a stranger's build runs, no user counts.
-      const places = strangers.flatMap((is, at) => (is ? [at] : []));
+      const anonymous = site.began.slice(permits).map(name => name.startsWith('network'));
+      // While an anonymous caller's build runs, no user counts.
+      const places = anonymous.flatMap((is, at) => (is ? [at] : []));
       assert.deepEqual(
         places,
         Array.from({ length: 10 }, (_, nth) => 8 + nth * inPeriod),
@@ -116,7 +116,7 @@ suite('users and strangers', () => {
 
   test('after a long build of a stranger, users who always wait get eight times its time', async () => {
     const site = createSite(shared(1));
-    await site.strangers(names('network', 40));
+    await site.anonymous(names('network', 40));
     const hour = 3_600_000;
     await site.users(names('user', 50));
     site.pass(hour);
@@ -132,8 +132,8 @@ suite('users and strangers', () => {
   });
 
   test('a stranger who runs a build leaves all other permits to users who wait', async () => {
-    const site = createSite(shared(3, { ofStrangers: 2 }));
-    await site.strangers(names('network', 40));
+    const site = createSite(shared(3, { ofAnonymous: 2 }));
+    await site.anonymous(names('network', 40));
     await site.users(['ada', ...names('user', 60)]);
     await site.end('network0');
     for (let count = 0; count < 30; count += 1) {
@@ -149,7 +149,7 @@ suite('users and strangers', () => {
 
 suite('users among themselves', () => {
   test('50 users on two permits each get their turn, whatever one of them has waiting', async () => {
-    const site = createSite(shared(2, { ofStrangers: 1 }));
+    const site = createSite(shared(2, { ofAnonymous: 1 }));
     await site.users(Array.from({ length: 100 }, () => 'greedy'));
     const users = names('user', 50);
     await site.users([...users, ...users, ...users]);
@@ -168,7 +168,7 @@ suite('users among themselves', () => {
   });
 
   test('users who come all the time do not starve one who waits', async () => {
-    const site = createSite(shared(2, { ofStrangers: 1 }));
+    const site = createSite(shared(2, { ofAnonymous: 1 }));
     await site.users(['a', 'b', 'patient']);
     for (let count = 0; count < 3; count += 1) {
       await site.users(['a', 'b', `new${count}`]);
@@ -180,7 +180,7 @@ suite('users among themselves', () => {
   test('one caller holds at most its share, although permits are free', async () => {
     const site = createSite(shared(3, { ofOne: 2 }));
     await site.users(['ada', 'ada', 'ada']);
-    await site.strangers(['network', 'network', 'network']);
+    await site.anonymous(['network', 'network', 'network']);
     assert.deepEqual(site.running(), ['ada', 'ada', 'network']);
     await site.end('network');
     await site.end('ada');

@@ -6,13 +6,13 @@ import { ask, idOf, plan, runningAre, shared, startBench } from './build-bench.t
 
 test('a build that the operator has restricted since is not resumed', async () => {
   await using first = await startBench({ concurrent: shared(1) });
-  const stranger = await ask(first, 'stranger', 'somewhere');
+  const anonymous = await ask(first, 'stranger', 'somewhere');
   await ask(first, 'known', 'ada', undefined, true);
   await first.builds.close();
   await using second = first.restart();
   second.builds.resume(({ isTrusted }) => isTrusted);
   await runningAre(second, ['known']);
-  const { succeeded, reason } = await second.builds.get(idOf(stranger));
+  const { succeeded, reason } = await second.builds.get(idOf(anonymous));
   assert.equal(succeeded, false);
   assert.match(reason ?? '', /restricted builds .*log in/);
 });
@@ -62,11 +62,11 @@ test('a build whose SSH keys or secrets were lost with the server fails', async 
     const { origin, ...rest } = plan('private');
     assert.ok(origin.kind === 'recipe');
     const secrets = { values: {}, sshKeys: {} };
-    const asker = { owner: 'ada', scope: 'ada', grant: undefined, isTrusted: true, secrets };
+    const caller = { owner: 'ada', scope: 'ada', grant: undefined, isTrusted: true, secrets };
     await using first = await startBench();
     const ticket = await first.builds.request(
       { ...rest, origin: { ...origin, options } },
-      { ...asker, onBegin: () => () => {} },
+      { ...caller, onBegin: () => () => {} },
     );
     await runningAre(first, ['private']);
     await first.builds.close();

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { build, connect } from '../../src/buildkit/index.ts';
 import { findBuilders } from '../../src/builds/builder/find-builders.ts';
 import { releaseMounts } from '../../src/builds/builder/own/stale-mounts.ts';
-import { domainLabel, strangers } from '../../src/builds/domain.ts';
+import { anonymousDomain, domainLabel } from '../../src/builds/domain.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { eventually } from '../world/eventually.ts';
@@ -64,12 +64,12 @@ test('a builder that is killed during a build leaves no mount', async () => {
     log: createLogger('silent'),
   });
   try {
-    const [builder] = await found.find(strangers);
+    const [builder] = await found.find(anonymousDomain);
     const client = connect(builder?.address ?? '');
     const dockerfile = `FROM ${base}\nRUN sleep 986\n`;
     const ended = build(client, { dockerfile, noCache: true }).catch(() => {});
     const mounts = () =>
-      mountsBelow(`${directory.path}/buildkit/domain-${domainLabel(strangers)}/state/`);
+      mountsBelow(`${directory.path}/buildkit/domain-${domainLabel(anonymousDomain)}/state/`);
     await eventually('the step runs', () => mounts().length > 0, 60_000);
     process.kill(processOf('buildkitd', directory.path) ?? assert.fail('no builder'), 'SIGKILL');
     await ended;

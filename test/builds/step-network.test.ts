@@ -28,21 +28,21 @@ async function addNetwork(ip: string) {
     timeout: 20_000,
   });
   child.stdin.end('{"cniVersion":"0.4.0","name":"sluice","type":"sluice"}\n');
-  const [answer, errors] = await Promise.all([
+  const [response, errors] = await Promise.all([
     text(child.stdout),
     text(child.stderr),
     once(child, 'close'),
   ]);
   const calls = readFileSync(directory.join('calls'), 'utf8').trim().split('\n');
-  return { code: child.exitCode, answer, errors, calls };
+  return { code: child.exitCode, response, errors, calls };
 }
 
 test('existing interfaces are skipped', async () => {
-  const { code, answer } = await addNetwork(
+  const { code, response } = await addNetwork(
     `case $* in 'link add step'[12]' '*) echo 'RTNETLINK answers: File exists' >&2; exit 2 ;; esac`,
   );
   assert.equal(code, 0);
-  assert.equal(JSON.parse(answer).ips[0].address, '198.19.0.4/32');
+  assert.equal(JSON.parse(response).ips[0].address, '198.19.0.4/32');
 });
 
 test('a machine that cannot create the interfaces fails at once, with the reason', async () => {

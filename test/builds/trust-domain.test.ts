@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  anonymousDomain,
   createLabelOf,
   domainLabel,
   domainOf,
   domainOfCaller,
   mustBeAlone,
-  strangers,
 } from '../../src/builds/domain.ts';
 import type { BuildOptions } from '../../src/builds/plan/build-options.ts';
 
@@ -16,7 +16,7 @@ const plain = { options: {} };
 
 test('each user has a domain, each limit of a token another one, and all strangers share theirs', () => {
   const usual = domainOf(ada, plain);
-  assert.deepEqual(usual, { name: 'user ada', customer: 'known', isAlone: false });
+  assert.deepEqual(usual, { name: 'user ada', callerKind: 'known', isAlone: false });
   assert.deepEqual(domainOf({ ...ada, id: '2' }, {}), usual, 'builds share it');
   assert.deepEqual(domainOfCaller(ada), usual);
   const others = [
@@ -25,9 +25,9 @@ test('each user has a domain, each limit of a token another one, and all strange
     domainOf({ ...ada, isTrusted: false }, plain),
   ].map(({ name }) => name);
   assert.equal(new Set([usual.name, ...others]).size, 4);
-  const stranger = domainOf({ id: '3', owner: 'network', isTrusted: false, limits: 'x' }, plain);
-  assert.deepEqual(stranger, { name: 'strangers', customer: 'stranger', isAlone: false });
-  assert.equal(stranger, strangers);
+  const anonymous = domainOf({ id: '3', owner: 'network', isTrusted: false, limits: 'x' }, plain);
+  assert.deepEqual(anonymous, { name: 'strangers', callerKind: 'anonymous', isAlone: false });
+  assert.equal(anonymous, anonymousDomain);
 });
 
 test('a build whose secrets or proxy BuildKit does not know of is alone, and stays one of its caller', () => {
@@ -44,9 +44,9 @@ test('a build whose secrets or proxy BuildKit does not know of is alone, and sta
   for (const options of alone) {
     assert.ok(mustBeAlone({ options }), JSON.stringify(options));
     const domain = { name: 'build 1', isAlone: true };
-    assert.deepEqual(domainOf(ada, { options }), { ...domain, customer: 'known' });
-    const stranger = domainOf({ ...ada, isTrusted: false }, { options });
-    assert.deepEqual(stranger, { ...domain, customer: 'stranger' });
+    assert.deepEqual(domainOf(ada, { options }), { ...domain, callerKind: 'known' });
+    const anonymous = domainOf({ ...ada, isTrusted: false }, { options });
+    assert.deepEqual(anonymous, { ...domain, callerKind: 'anonymous' });
   }
   const shared: BuildOptions[] = [
     {},
@@ -59,7 +59,7 @@ test('a build whose secrets or proxy BuildKit does not know of is alone, and sta
 
 test('the label of a domain is the start of the SHA-256 of its name', () => {
   // printf 'strangers' | sha256sum
-  assert.equal(domainLabel(strangers), '2755e99b6736e750c5e4b4a74e10c52d');
+  assert.equal(domainLabel(anonymousDomain), '2755e99b6736e750c5e4b4a74e10c52d');
 });
 
 test('labels for builders need the key of the service', () => {

@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { sluiceCommand, sluiceProgram } from '../world/sluice-command.ts';
 
-/** Runs `sluice logs -f` against a server with these answers. */
+/** Runs `sluice logs -f` against a server with these responses. */
 async function follow(listener: RequestListener) {
   const server = createServer(listener);
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));

@@ -1,4 +1,4 @@
-/** Texts of strangers, which a terminal must not obey. */
+/** Untrusted texts, which a terminal must not obey. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,10 +14,10 @@ import { sluiceCommand } from '../world/sluice-command.ts';
 const hostile = '\x1b]0;owned\x07 \x9d0;owned\x9c';
 const obeyed = /(?!\n)\p{Cc}/u;
 
-/** Runs a command against a server that gives the same answer to each request. */
-async function run(args: readonly string[], status: number, answer: object) {
+/** Runs a command against a server that gives the same response to each request. */
+async function run(args: readonly string[], status: number, reply: object) {
   const server = createServer((_, response) => {
-    response.writeHead(status).end(JSON.stringify(answer));
+    response.writeHead(status).end(JSON.stringify(reply));
   });
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;

@@ -19,7 +19,7 @@ test('strangers leave a permit and half of the queue to users, except on a local
   ] as const) {
     const shares = configuredShares(configSchema.parse(settings), new URL(url));
     const { concurrent, waiting } = shares;
-    const found = [concurrent.ofStrangers, waiting.ofStrangers];
+    const found = [concurrent.ofAnonymous, waiting.ofAnonymous];
     assert.deepEqual(found, [permits, places], JSON.stringify(settings));
     assert.equal(concurrent.ofOne, concurrent.inAll);
   }

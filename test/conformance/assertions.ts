@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { mediaTypes } from '../corpus/content.ts';
-import type { Answer, Repository } from './client.ts';
+import type { ClientResponse, Repository } from './client.ts';
 
 // A header each, as Go's clients send them.
 const accept = [
@@ -10,22 +10,26 @@ const accept = [
   mediaTypes.dockerManifest,
 ];
 
-export function assertStatus(answer: Answer, ...statuses: number[]): void {
-  const text = answer.body.subarray(0, 500).toString();
+export function assertStatus(response: ClientResponse, ...statuses: number[]): void {
+  const text = response.body.subarray(0, 500).toString();
   assert.ok(
-    statuses.includes(answer.status),
-    `${answer.url}: ${answer.status} instead of ${statuses.join(' or ')}: ${text}`,
+    statuses.includes(response.status),
+    `${response.url}: ${response.status} instead of ${statuses.join(' or ')}: ${text}`,
   );
-  assert.ok(answer.isWhole, `${answer.url}: the answer is incomplete`);
+  assert.ok(response.isWhole, `${response.url}: the answer is incomplete`);
 }
 
 /** Checks a failure against the form of errors in the OCI distribution specification, Error Codes. */
-export function assertError(answer: Answer, status: number | number[], ...codes: string[]): void {
-  assertStatus(answer, ...[status].flat());
-  const text = answer.body.toString();
+export function assertError(
+  response: ClientResponse,
+  status: number | number[],
+  ...codes: string[]
+): void {
+  assertStatus(response, ...[status].flat());
+  const text = response.body.toString();
   const { errors } = JSON.parse(text);
   assert.ok(Array.isArray(errors) && errors.length > 0, text);
-  assert.ok(codes.includes(errors[0].code), `${answer.url}: ${codes.join(' or ')} in ${text}`);
+  assert.ok(codes.includes(errors[0].code), `${response.url}: ${codes.join(' or ')} in ${text}`);
   assert.equal(typeof errors[0].message, 'string');
 }
 
@@ -45,14 +49,14 @@ export async function assertServed(
 ): Promise<void> {
   const headers = mediaType === undefined ? {} : { accept };
   for (const method of ['GET', 'HEAD']) {
-    const answer = await repository.send(method, route, { headers });
-    assertStatus(answer, 200);
+    const response = await repository.send(method, route, { headers });
+    assertStatus(response, 200);
     // No `deepEqual`: its message would print megabytes.
-    const isSame = answer.body.equals(method === 'GET' ? bytes : Buffer.alloc(0));
-    assert.ok(isSame, `${method} ${answer.url}: the bytes differ`);
-    assert.equal(answer.headers['content-length'], String(bytes.length), `${method} ${route}`);
-    assert.equal(answer.headers['docker-content-digest'], digest, `${method} ${route}`);
-    if (mediaType !== undefined) assert.equal(answer.headers['content-type'], mediaType);
+    const isSame = response.body.equals(method === 'GET' ? bytes : Buffer.alloc(0));
+    assert.ok(isSame, `${method} ${response.url}: the bytes differ`);
+    assert.equal(response.headers['content-length'], String(bytes.length), `${method} ${route}`);
+    assert.equal(response.headers['docker-content-digest'], digest, `${method} ${route}`);
+    if (mediaType !== undefined) assert.equal(response.headers['content-type'], mediaType);
   }
 }
 
@@ -65,8 +69,8 @@ export async function assertAbsent(repository: Repository, route: string): Promi
   assert.equal(head.body.length, 0);
 }
 
-/** The absolute URL that the `Location` of an answer stands for. */
-export function locationOf({ headers, url }: Answer): string {
+/** The absolute URL that the `Location` of a response stands for. */
+export function locationOf({ headers, url }: ClientResponse): string {
   assert.ok(headers.location !== undefined, `${url}: the answer has a Location`);
   return new URL(headers.location, url).href;
 }

@@ -4,7 +4,7 @@ import { type DigestAlgorithm, digestOf } from '../../src/oci/digest.ts';
 import { pattern } from '../faults/scripted-upstream.ts';
 import { assertAbsent, assertError, assertServed, assertStatus, locationOf } from './assertions.ts';
 import { begin, chunkedBytes, finish, sendChunk, uploadWays } from './blob-uploads.ts';
-import type { Answer, Repository } from './client.ts';
+import type { ClientResponse, Repository } from './client.ts';
 import { pushBlob } from './pushing.ts';
 import { startTarget, type Target } from './target.ts';
 
@@ -52,12 +52,12 @@ for (const algorithm of algorithms) {
       const blob = { bytes, digest: digestOf(bytes, algorithm) };
       for (const way of ['POST with the digest and the content', 'a stream without a length']) {
         const own = target.repository(`tiny/${way.split(' ')[0]?.toLowerCase()}`);
-        const answer = await uploadWays[way]?.(own, bytes, blob.digest);
-        assert.ok(answer, way);
-        await assertCreated(answer, blob, own);
+        const reply = await uploadWays[way]?.(own, bytes, blob.digest);
+        assert.ok(reply, way);
+        await assertCreated(reply, blob, own);
       }
-      const answer = await finish(repository, await begin(repository), blob.digest, bytes);
-      await assertCreated(answer, blob);
+      const response = await finish(repository, await begin(repository), blob.digest, bytes);
+      await assertCreated(response, blob);
     });
   }
 
@@ -82,10 +82,10 @@ for (const algorithm of algorithms) {
   test(`${algorithm}: a mount of an unknown blob starts an upload`, async () => {
     for (const from of [source.name, 'conformance/does-not-exist', undefined]) {
       const { bytes, digest } = blobOf(`mount of an unknown blob, ${from}`);
-      const answer = await mount(digest, from);
-      assertStatus(answer, 202);
+      const response = await mount(digest, from);
+      assertStatus(response, 202);
       await assertAbsent(repository, `blobs/${digest}`);
-      const pushed = await finish(repository, locationOf(answer), digest, bytes);
+      const pushed = await finish(repository, locationOf(response), digest, bytes);
       await assertCreated(pushed, { bytes, digest });
     }
   });
@@ -120,8 +120,8 @@ test('an upload cannot end without a digest', async () => {
   const location = await begin(repository);
   assertError(await repository.send('PUT', location), 400, 'DIGEST_INVALID');
   for (const digest of ['sha256:baddigeststring', 'sha256', '']) {
-    const answer = await finish(repository, location, digest, Buffer.from('x'));
-    assertError(answer, 400, 'DIGEST_INVALID');
+    const response = await finish(repository, location, digest, Buffer.from('x'));
+    assertError(response, 400, 'DIGEST_INVALID');
   }
 });
 
@@ -132,37 +132,37 @@ test('two simultaneous uploads do not mix', async () => {
   await Promise.all(
     blobs.map(async (bytes, number) => {
       const digest = digestOf(bytes);
-      const answer = await finish(repository, locations[number] ?? '', digest, bytes);
-      await assertCreated(answer, { bytes, digest });
+      const response = await finish(repository, locations[number] ?? '', digest, bytes);
+      await assertCreated(response, { bytes, digest });
     }),
   );
 });
 
-function mount(digest: string, from?: string): Promise<Answer> {
+function mount(digest: string, from?: string): Promise<ClientResponse> {
   const query = new URLSearchParams({ mount: digest, ...(from === undefined ? {} : { from }) });
   return repository.send('POST', `blobs/uploads/?${query}`);
 }
 
-/** The answer says that the blob exists, and names its location, where it is. */
+/** The response says that the blob exists, and names its location, where it is. */
 async function assertCreated(
-  answer: Answer,
+  response: ClientResponse,
   { bytes, digest }: { bytes: Buffer; digest: string },
   where: Repository = repository,
 ): Promise<void> {
-  assertStatus(answer, 201);
-  assert.equal(answer.headers['docker-content-digest'], digest);
-  await assertServed(where, locationOf(answer), { bytes, digest });
+  assertStatus(response, 201);
+  assert.equal(response.headers['docker-content-digest'], digest);
+  await assertServed(where, locationOf(response), { bytes, digest });
   await assertServed(where, `blobs/${digest}`, { bytes, digest });
 }
 
 async function assertNoUpload(location: string, digest: string, bytes: Buffer): Promise<void> {
   const chunk = { bytes, start: 0, end: bytes.length };
-  for (const answer of [
+  for (const response of [
     await repository.send('GET', location),
     await repository.send('DELETE', location),
     await sendChunk(repository, 'PATCH', location, chunk),
     await finish(repository, location, digest, bytes),
   ]) {
-    assertError(answer, 404, 'BLOB_UPLOAD_UNKNOWN');
+    assertError(response, 404, 'BLOB_UPLOAD_UNKNOWN');
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { assertError, assertStatus, locationOf } from './assertions.ts';
-import type { Answer, Repository } from './client.ts';
+import type { ClientResponse, Repository } from './client.ts';
 
 const octets = { 'content-type': 'application/octet-stream' };
 
@@ -8,8 +8,12 @@ const octets = { 'content-type': 'application/octet-stream' };
 export const chunkBytes = 1000;
 export const chunkedBytes = 3 * chunkBytes - 5;
 
-/** Sends a blob and returns the last answer: 201, or 400 when the digest is not that of the bytes. */
-export type UploadWay = (repository: Repository, bytes: Buffer, digest: string) => Promise<Answer>;
+/** Sends a blob and returns the last response: 201, or 400 when the digest is not that of the bytes. */
+export type UploadWay = (
+  repository: Repository,
+  bytes: Buffer,
+  digest: string,
+) => Promise<ClientResponse>;
 
 /** Every way in which the specification lets a client push a blob; none states the algorithm first. */
 export const uploadWays: Readonly<Record<string, UploadWay>> = {
@@ -30,11 +34,11 @@ export const uploadWays: Readonly<Record<string, UploadWay>> = {
 
 /** Starts an upload and returns its location. */
 export async function begin(repository: Repository, query = ''): Promise<string> {
-  const answer = await repository.send('POST', `blobs/uploads/${query}`);
-  assertStatus(answer, 202);
-  const least = Number(answer.headers['oci-chunk-min-length'] ?? 0);
+  const response = await repository.send('POST', `blobs/uploads/${query}`);
+  assertStatus(response, 202);
+  const least = Number(response.headers['oci-chunk-min-length'] ?? 0);
   assert.ok(least <= chunkBytes, `chunks of ${chunkBytes} bytes are too small for ${least}`);
-  return locationOf(answer);
+  return locationOf(response);
 }
 
 /** Ends an upload, with the remaining content if there is any. */
@@ -43,11 +47,15 @@ export function finish(
   location: string,
   digest: string,
   bytes: Buffer = Buffer.alloc(0),
-): Promise<Answer> {
+): Promise<ClientResponse> {
   return repository.send('PUT', withDigest(location, digest), { headers: octets, body: bytes });
 }
 
-export function postWhole(repository: Repository, bytes: Buffer, digest: string): Promise<Answer> {
+export function postWhole(
+  repository: Repository,
+  bytes: Buffer,
+  digest: string,
+): Promise<ClientResponse> {
   const route = `blobs/uploads/?digest=${encodeURIComponent(digest)}`;
   return repository.send('POST', route, { headers: octets, body: bytes });
 }
@@ -56,11 +64,14 @@ export async function sendStream(
   repository: Repository,
   bytes: Buffer,
   digest: string,
-): Promise<Answer> {
+): Promise<ClientResponse> {
   const headers = { ...octets, 'transfer-encoding': 'chunked' };
-  const answer = await repository.send('PATCH', await begin(repository), { headers, body: bytes });
-  assertStatus(answer, 202);
-  return finish(repository, locationOf(answer), digest);
+  const response = await repository.send('PATCH', await begin(repository), {
+    headers,
+    body: bytes,
+  });
+  assertStatus(response, 202);
+  return finish(repository, locationOf(response), digest);
 }
 
 interface ChunkOptions {
@@ -74,7 +85,7 @@ async function sendChunks(
   bytes: Buffer,
   digest: string,
   { length = chunkBytes, outOfOrder = false, putsLast = false }: ChunkOptions = {},
-): Promise<Answer> {
+): Promise<ClientResponse> {
   let location = await begin(repository);
   for (let start = 0; start < bytes.length; start += length) {
     const end = Math.min(start + length, bytes.length);
@@ -90,10 +101,10 @@ async function sendChunks(
     if (putsLast && end === bytes.length) {
       return sendChunk(repository, 'PUT', withDigest(location, digest), chunk);
     }
-    const answer = await sendChunk(repository, 'PATCH', location, chunk);
-    assertStatus(answer, 202);
-    assert.equal(answer.headers.range, `0-${end - 1}`);
-    location = locationOf(answer);
+    const response = await sendChunk(repository, 'PATCH', location, chunk);
+    assertStatus(response, 202);
+    assert.equal(response.headers.range, `0-${end - 1}`);
+    location = locationOf(response);
   }
   return finish(repository, location, digest);
 }
@@ -111,7 +122,7 @@ export function sendChunk(
   method: 'PATCH' | 'PUT',
   location: string,
   { bytes, start, end }: Chunk,
-): Promise<Answer> {
+): Promise<ClientResponse> {
   return repository.send(method, location, {
     headers: { ...octets, 'content-range': `${start}-${end - 1}` },
     body: bytes.subarray(start, end),

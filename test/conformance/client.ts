@@ -1,7 +1,7 @@
 import { type Call, call, type Reply } from '../faults/http-client.ts';
 
-/** An answer and the URL that was asked, against which a relative `Location` is resolved. */
-export interface Answer extends Reply {
+/** A response and the URL that was asked, against which a relative `Location` is resolved. */
+export interface ClientResponse extends Reply {
   readonly url: string;
 }
 
@@ -12,7 +12,7 @@ export type Send = (url: string, request: Call) => Promise<Reply>;
 export interface Repository {
   readonly name: string;
   /** `target` is a route such as `tags/list`, or the URL that a `Location` stands for. */
-  send(method: string, target: string, request?: Omit<Call, 'method'>): Promise<Answer>;
+  send(method: string, target: string, request?: Omit<Call, 'method'>): Promise<ClientResponse>;
 }
 
 export function createRepository(registryUrl: string, name: string, send: Send): Repository {

@@ -32,8 +32,8 @@ after(async () => target[Symbol.asyncDispose]());
 
 test('tags of an empty repository', async () => {
   const repository = target.repository('nothing');
-  const answer = await repository.send('GET', 'tags/list');
-  if (answer.status !== 200) return assertError(answer, 404, 'NAME_UNKNOWN');
+  const response = await repository.send('GET', 'tags/list');
+  if (response.status !== 200) return assertError(response, 404, 'NAME_UNKNOWN');
   assert.deepEqual(await tagsOf(repository), []);
 });
 
@@ -81,8 +81,8 @@ test('pages of tags start after a given tag, whether it exists or not', async ()
 });
 
 test('an empty page of tags', async () => {
-  const answer = await paged.send('GET', 'tags/list?n=0');
-  assert.equal(nextOf(answer), undefined);
+  const response = await paged.send('GET', 'tags/list?n=0');
+  assert.equal(nextOf(response), undefined);
   assert.deepEqual(await tagsOf(paged, '?n=0'), []);
 });
 

@@ -113,13 +113,13 @@ test('a second deletion reports unknown content', async () => {
   await removeAll(repository, set);
   for (const { digest, tags } of set.manifests) {
     for (const reference of [digest, ...tags]) {
-      const answer = await repository.send('DELETE', `manifests/${reference}`);
-      assertError(answer, 404, 'MANIFEST_UNKNOWN', 'NAME_UNKNOWN');
+      const response = await repository.send('DELETE', `manifests/${reference}`);
+      assertError(response, 404, 'MANIFEST_UNKNOWN', 'NAME_UNKNOWN');
     }
   }
   for (const digest of set.blobs.keys()) {
-    const answer = await repository.send('DELETE', `blobs/${digest}`);
-    assertError(answer, 404, 'BLOB_UNKNOWN', 'NAME_UNKNOWN');
+    const response = await repository.send('DELETE', `blobs/${digest}`);
+    assertError(response, 404, 'BLOB_UNKNOWN', 'NAME_UNKNOWN');
   }
 });
 
@@ -172,6 +172,6 @@ async function assertNothingLeft(repository: Repository, set: DataSet): Promise<
     }
   }
   for (const digest of set.blobs.keys()) await assertAbsent(repository, `blobs/${digest}`);
-  const answer = await repository.send('GET', 'tags/list');
-  if (answer.status !== 404) assert.deepEqual(await tagsOf(repository), []);
+  const response = await repository.send('GET', 'tags/list');
+  if (response.status !== 404) assert.deepEqual(await tagsOf(repository), []);
 }

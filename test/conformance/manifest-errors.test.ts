@@ -31,8 +31,8 @@ test('content with another digest than the one in the path', async () => {
   const bytes = Buffer.concat([image.bytes, Buffer.from('  ')]);
   const sha512 = digestOf(image.bytes, 'sha512');
   for (const digest of [image.digest, sha512]) {
-    const answer = await putManifest(repository, digest, { ...image, bytes });
-    assertError(answer, 400, 'DIGEST_INVALID');
+    const response = await putManifest(repository, digest, { ...image, bytes });
+    assertError(response, 400, 'DIGEST_INVALID');
     const tagged = await putManifest(repository, `${digest}?tag=bad`, { ...image, bytes });
     assertError(tagged, 400, 'DIGEST_INVALID');
   }
@@ -59,8 +59,8 @@ test('a manifest whose media type differs from its Content-Type', async () => {
     mediaTypes.dockerList,
     'application/json',
   ]) {
-    const answer = await putManifest(repository, 'mistyped', { ...image, mediaType });
-    assertError(answer, 400, 'MANIFEST_INVALID');
+    const response = await putManifest(repository, 'mistyped', { ...image, mediaType });
+    assertError(response, 400, 'MANIFEST_INVALID');
   }
   await assertAbsent(repository, 'manifests/mistyped');
 });
@@ -81,8 +81,8 @@ test('a body that is not a manifest', async () => {
     image.bytes.subarray(0, -1).toString(),
   ]) {
     const bytes = Buffer.from(text);
-    const answer = await putManifest(repository, 'broken', { mediaType, bytes });
-    assertError(answer, 400, 'MANIFEST_INVALID');
+    const response = await putManifest(repository, 'broken', { mediaType, bytes });
+    assertError(response, 400, 'MANIFEST_INVALID');
     const index = await putManifest(repository, 'broken', { mediaType: ociIndex, bytes });
     assertError(index, 400, 'MANIFEST_INVALID');
   }
@@ -115,8 +115,8 @@ test('a manifest larger than 4 MiB', async () => {
   const bytes = Buffer.alloc(4 * 1024 * 1024 + 1, ' ');
   image.bytes.copy(bytes);
   for (const reference of ['too-large', digestOf(bytes)]) {
-    const answer = await putManifest(repository, reference, { ...image, bytes });
-    assertError(answer, 413, 'SIZE_INVALID', 'MANIFEST_INVALID');
+    const response = await putManifest(repository, reference, { ...image, bytes });
+    assertError(response, 413, 'SIZE_INVALID', 'MANIFEST_INVALID');
     await assertAbsent(repository, `manifests/${reference}`);
   }
 });
@@ -136,8 +136,8 @@ test('a method that a route does not support', async () => {
 /** The manifest is refused because it refers to missing content. */
 async function assertIncomplete(where: Repository, manifest: DraftManifest): Promise<void> {
   for (const reference of ['incomplete', manifest.digest]) {
-    const answer = await putManifest(where, reference, manifest);
-    assertError(answer, [404, 400], 'MANIFEST_BLOB_UNKNOWN', 'BLOB_UNKNOWN', 'MANIFEST_UNKNOWN');
+    const response = await putManifest(where, reference, manifest);
+    assertError(response, [404, 400], 'MANIFEST_BLOB_UNKNOWN', 'BLOB_UNKNOWN', 'MANIFEST_UNKNOWN');
     await assertAbsent(where, `manifests/${reference}`);
   }
 }

@@ -83,11 +83,11 @@ for (const algorithm of algorithms) {
       ['0-0', 0, 1],
     ] as const) {
       const headers = { range: `bytes=${range}` };
-      const answer = await repository.send('GET', `blobs/${digest}`, { headers });
-      assertStatus(answer, 206);
-      assertBytes(answer.body, bytes.subarray(start, end), range);
-      assert.equal(answer.headers['content-length'], String(end - start));
-      assert.equal(answer.headers['content-range'], `bytes ${start}-${end - 1}/2048`);
+      const response = await repository.send('GET', `blobs/${digest}`, { headers });
+      assertStatus(response, 206);
+      assertBytes(response.body, bytes.subarray(start, end), range);
+      assert.equal(response.headers['content-length'], String(end - start));
+      assert.equal(response.headers['content-range'], `bytes ${start}-${end - 1}/2048`);
     }
   });
 
@@ -95,10 +95,10 @@ for (const algorithm of algorithms) {
     const { repository, digest } = await pushedForRanges(algorithm);
     for (const range of ['500-0', '5000-10000', '2048-']) {
       const headers = { range: `bytes=${range}` };
-      const answer = await repository.send('GET', `blobs/${digest}`, { headers });
-      assertStatus(answer, 416);
-      // A length that is not that of the answer makes clients wait for the rest.
-      assert.equal(answer.headers['content-length'], String(answer.body.length), range);
+      const response = await repository.send('GET', `blobs/${digest}`, { headers });
+      assertStatus(response, 416);
+      // A length that is not that of the response makes clients wait for the rest.
+      assert.equal(response.headers['content-length'], String(response.body.length), range);
     }
   });
 }

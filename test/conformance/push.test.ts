@@ -28,11 +28,11 @@ test('a manifest that was pushed by tag is also available by digest', async () =
   const repository = target.repository('by-tag');
   const manifest = onlyManifest('image');
   await pushBlobs(repository, dataSet('image'));
-  const answer = await putManifest(repository, 'latest', manifest);
-  assertStatus(answer, 201);
-  assert.equal(answer.headers['docker-content-digest'], manifest.digest);
-  assert.equal(answer.headers['oci-tag'], undefined);
-  for (const place of [locationOf(answer), 'manifests/latest', `manifests/${manifest.digest}`]) {
+  const response = await putManifest(repository, 'latest', manifest);
+  assertStatus(response, 201);
+  assert.equal(response.headers['docker-content-digest'], manifest.digest);
+  assert.equal(response.headers['oci-tag'], undefined);
+  for (const place of [locationOf(response), 'manifests/latest', `manifests/${manifest.digest}`]) {
     await assertServed(repository, place, manifest);
   }
 });
@@ -74,9 +74,9 @@ test('each tag in a query has its own OCI-Tag header', async () => {
     'connection: close',
   ];
   const text = Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), bytes]);
-  const answer = await raw(target.port, text);
-  assert.match(answer, /^HTTP\/1.1 201 /);
-  const tags = [...answer.matchAll(/^oci-tag: (.*)\r$/gim)].map(([, tag]) => tag);
+  const response = await raw(target.port, text);
+  assert.match(response, /^HTTP\/1.1 201 /);
+  const tags = [...response.matchAll(/^oci-tag: (.*)\r$/gim)].map(([, tag]) => tag);
   assert.deepEqual(tags, ['a', 'b']);
 });
 

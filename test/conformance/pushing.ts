@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { assertServed, assertStatus, locationOf } from './assertions.ts';
 import { begin, finish } from './blob-uploads.ts';
-import type { Answer, Repository } from './client.ts';
+import type { ClientResponse, Repository } from './client.ts';
 import type { DataSet, DraftManifest } from './data-set.ts';
 
 export async function pushBlob(
@@ -21,20 +21,20 @@ export function putManifest(
   repository: Repository,
   reference: string,
   { bytes, mediaType }: Pick<DraftManifest, 'bytes' | 'mediaType'>,
-): Promise<Answer> {
+): Promise<ClientResponse> {
   const headers = { 'content-type': mediaType };
   return repository.send('PUT', `manifests/${reference}`, { headers, body: bytes });
 }
 
-/** Pushes by digest and under every tag, and checks each answer against the specification. */
+/** Pushes by digest and under every tag, and checks each response against the specification. */
 export async function pushManifest(repository: Repository, manifest: DraftManifest): Promise<void> {
   const { digest, tags, tagsInQuery } = manifest;
   const query = tagsInQuery ? `?${tags.map(tag => `tag=${tag}`).join('&')}` : '';
-  const answer = await putManifest(repository, digest + query, manifest);
-  await assertPushed(repository, answer, manifest);
+  const response = await putManifest(repository, digest + query, manifest);
+  await assertPushed(repository, response, manifest);
   if (tagsInQuery) {
     // Node joins headers of the same name.
-    assert.deepEqual(String(answer.headers['oci-tag']).split(', '), tags);
+    assert.deepEqual(String(response.headers['oci-tag']).split(', '), tags);
     return;
   }
   for (const tag of tags) {
@@ -44,13 +44,13 @@ export async function pushManifest(repository: Repository, manifest: DraftManife
 
 async function assertPushed(
   repository: Repository,
-  answer: Answer,
+  response: ClientResponse,
   manifest: DraftManifest,
 ): Promise<void> {
-  assertStatus(answer, 201);
-  assert.equal(answer.headers['docker-content-digest'], manifest.digest);
-  assert.equal(answer.headers['oci-subject'], manifest.subject);
-  await assertServed(repository, locationOf(answer), manifest);
+  assertStatus(response, 201);
+  assert.equal(response.headers['docker-content-digest'], manifest.digest);
+  assert.equal(response.headers['oci-subject'], manifest.subject);
+  await assertServed(repository, locationOf(response), manifest);
 }
 
 export async function pushDataSet(repository: Repository, set: DataSet): Promise<void> {

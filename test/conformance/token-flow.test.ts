@@ -87,9 +87,9 @@ test('nothing is available without credentials, or with wrong ones', async () =>
       ['PUT', 'manifests/image'],
       ['DELETE', 'manifests/image'],
     ] as const) {
-      const answer = await repository.send(method, route);
-      assertStatus(answer, 401);
-      const { realm } = challengeOf(answer);
+      const response = await repository.send(method, route);
+      assertStatus(response, 401);
+      const { realm } = challengeOf(response);
       assert.equal(realm, `${target.url}/v2/token`);
     }
   }

@@ -37,9 +37,9 @@ export async function tokenFor(
 ): Promise<string> {
   const query = new URLSearchParams({ service, ...(scope === undefined ? {} : { scope }) });
   const authorization = `Basic ${Buffer.from(account).toString('base64')}`;
-  const answer = await call(`${realm}?${query}`, { headers: { authorization } });
-  assert.equal(answer.status, 200, answer.body.toString());
-  const { token, access_token } = JSON.parse(answer.body.toString());
+  const response = await call(`${realm}?${query}`, { headers: { authorization } });
+  assert.equal(response.status, 200, response.body.toString());
+  const { token, access_token } = JSON.parse(response.body.toString());
   assert.ok(token ?? access_token, 'the answer has a token');
   return token ?? access_token;
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { test } from 'node:test';
-import { strangers } from '../../src/builds/domain.ts';
+import { anonymousDomain } from '../../src/builds/domain.ts';
 import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
 import { createDatedLayers } from '../../src/builds/solve/dating/dated-layers.ts';
 import { createRedateImage, type RedateDeps } from '../../src/builds/solve/dating/redate-image.ts';
@@ -142,7 +142,7 @@ test('a layer of a build that cannot be written for its dates', async () => {
     },
     registry: {
       openBlob: async () => ({
-        ...{ kind: 'bytes', answer: { body: bodyIn(pool) }, offset: 0, total: size },
+        ...{ kind: 'bytes', response: { body: bodyIn(pool) }, offset: 0, total: size },
       }),
     },
     ownHost: 'sluice.example.com',
@@ -156,7 +156,7 @@ test('a layer of a build that cannot be written for its dates', async () => {
     return bytes && { size: bytes.length, open: () => Readable.from([bytes]) };
   };
   const { digest: ofRoot, mediaType } = root;
-  const known = createDatedLayers({ claim: async () => false }).of(strangers, undefined);
+  const known = createDatedLayers({ claim: async () => false }).of(anonymousDomain, undefined);
   const image = {
     digest: ofRoot,
     mediaType,

@@ -1,4 +1,4 @@
-/** Content in a bucket whose store slows down, answers something else, or loses its answers. */
+/** Content in a bucket whose store slows down, answers something else, or loses its responses. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -92,7 +92,7 @@ test('reads take turns on one connection', async () => {
   }
   const { connections, requests } = opened.relay.taken();
   assert.equal(requests.length, 30);
-  // The end of an answer may come after the next request.
+  // The end of a response may come after the next request.
   assert.ok(connections < 10, `${connections} connections`);
 });
 

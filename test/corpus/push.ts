@@ -84,11 +84,11 @@ export class Pusher {
     });
   }
 
-  /** Returns the `Location` of the answer. */
+  /** Returns the `Location` of the response. */
   async #send(expected: number, place: string, init: RequestInit): Promise<string> {
     const url = new URL(place, `${this.#target.url}/v2/${this.#repository}/`);
     const isUpload = init.body !== undefined && !(init.headers && 'content-type' in init.headers);
-    const answer = await fetch(url, {
+    const response = await fetch(url, {
       ...init,
       ...(this.#agent ? { dispatcher: this.#agent } : {}),
       headers: {
@@ -97,11 +97,11 @@ export class Pusher {
         ...(init.headers as Record<string, string> | undefined),
       },
     });
-    const body = await answer.text();
-    if (answer.status !== expected) {
-      throw new Error(`${init.method} ${url.href} was answered ${answer.status}: ${body}`);
+    const body = await response.text();
+    if (response.status !== expected) {
+      throw new Error(`${init.method} ${url.href} was answered ${response.status}: ${body}`);
     }
-    return answer.headers.get('location') ?? '';
+    return response.headers.get('location') ?? '';
   }
 
   async #authorize(): Promise<void> {
@@ -110,9 +110,9 @@ export class Pusher {
       this.#agent = new Agent({ connect: { ca: await readFile(certificates.authority, 'utf8') } });
     }
     const dispatcher = this.#agent ? { dispatcher: this.#agent } : {};
-    const answer = await fetch(`${url}/v2/`, dispatcher);
-    await answer.text();
-    const challenge = answer.headers.get('www-authenticate');
+    const response = await fetch(`${url}/v2/`, dispatcher);
+    await response.text();
+    const challenge = response.headers.get('www-authenticate');
     if (challenge === null) return;
     const basic = `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
     this.#authorization = basic;

@@ -29,14 +29,14 @@ function pull(url: string): void {
     else failed += 1;
     finish();
   };
-  const sent = get(url, { agent: false }, (answer: IncomingMessage) => {
+  const sent = get(url, { agent: false }, (response: IncomingMessage) => {
     begun += 1;
     if (begun === Number(count)) console.log('begun');
     let size = 0;
-    answer.on('error', () => over(false));
-    answer.on('close', () => over(size === Number(answer.headers['content-length'])));
+    response.on('error', () => over(false));
+    response.on('close', () => over(size === Number(response.headers['content-length'])));
     if (Number(rate) === 0) {
-      answer.on('data', (part: Buffer) => {
+      response.on('data', (part: Buffer) => {
         size += part.length;
       });
       return;
@@ -45,14 +45,14 @@ function pull(url: string): void {
     const take = (bytes: number) => {
       allowed = Math.min(allowed + bytes, Number(rate));
       while (allowed > 0) {
-        const part = answer.read() as Buffer | null;
+        const part = response.read() as Buffer | null;
         if (part === null) break;
         size += part.length;
         allowed -= part.length;
       }
     };
     readers.add(take);
-    answer.on('close', () => readers.delete(take));
+    response.on('close', () => readers.delete(take));
   });
   sent.on('error', () => over(false));
 }

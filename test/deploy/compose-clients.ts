@@ -8,7 +8,7 @@ import { type ComposeSite, host } from './compose-world.ts';
 
 export interface SteadyResult {
   readonly answers: number;
-  /** The longest that a client waited for an answer (ms). */
+  /** The longest that a client waited for a response (ms). */
   readonly longestMs: number;
   /** Statuses other than 200, and errors. */
   readonly failures: readonly string[];

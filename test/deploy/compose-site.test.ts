@@ -69,12 +69,12 @@ suite('deploy/compose', () => {
   const request = async (body: object): Promise<{ targetImage: string; buildId?: string }> => {
     const { username, password } = account;
     const options = ['-u', `${username}:${password}`, '-H', 'Content-Type: application/json'];
-    const answer = await site.curl(
+    const response = await site.curl(
       '/v1alpha2/container',
       [...options, '--data-binary', '@-'],
       JSON.stringify(body),
     );
-    return JSON.parse(assertSuccess(answer));
+    return JSON.parse(assertSuccess(response));
   };
 
   const requestBuild = (dockerfile: string) =>
@@ -201,16 +201,16 @@ suite('deploy/compose', () => {
     assert.match(update, /--force-recreate/);
     const { targetImage } = await request({ containerImage: base });
     const path = `/v2${targetImage.slice(host.length).replace(/:1$/, '/manifests/1')}`;
-    const { answers, longestMs, failures } = await requestDuring(
-      site.docker.root,
-      `http://${host}${path}`,
-      async () => {
-        assertSuccess(await site.shell(update));
-      },
-    );
-    t.diagnostic(`${answers} answers, the longest after ${Math.round(longestMs)} ms`);
+    const {
+      answers: responses,
+      longestMs,
+      failures,
+    } = await requestDuring(site.docker.root, `http://${host}${path}`, async () => {
+      assertSuccess(await site.shell(update));
+    });
+    t.diagnostic(`${responses} answers, the longest after ${Math.round(longestMs)} ms`);
     assert.deepEqual(failures, []);
-    assert.ok(answers > 10, String(answers));
+    assert.ok(responses > 10, String(responses));
   });
 
   test('a leader that hangs is started again', async () => {

@@ -10,7 +10,7 @@ import { eventually } from '../world/eventually.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { runProgram } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';
 
@@ -77,10 +77,10 @@ suite('metrics', () => {
   };
   const value = async (series: string) => valueIn(await metrics(), series);
   const pullBlobs = async ({ host }: Registry) => {
-    const answer: ContainerAnswer = await sluice.request({
+    const response: ContainerResponse = await sluice.request({
       containerImage: `${host}/corpus/cfg:full`,
     });
-    const { targetImage } = answer;
+    const { targetImage } = response;
     const manifest = await fetch(
       sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
       { headers: { accept: '*/*' } },

@@ -6,7 +6,7 @@ import { pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, type BuildkitdOptions, startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -67,7 +67,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
       async begin(dockerfile) {
         const { buildId: id, targetImage } = (await sluice.request({
           containerFile: Buffer.from(dockerfile).toString('base64'),
-        })) as ContainerAnswer & { buildId: string };
+        })) as ContainerResponse & { buildId: string };
         const path = `/v1alpha1/builds/${id}`;
         const details = async () => JSON.parse(await text(path)) as Details;
         return {
@@ -155,7 +155,7 @@ suite('builds that fail', { concurrency: 3 }, () => {
     }
     const headers = { authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` };
     assert.equal((await queued.details()).waitsFor, 'other builds, which go first');
-    // A client that follows its log gets an answer at once, although the log is empty.
+    // A client that follows its log gets a response at once, although the log is empty.
     const followed = await world.sluice.fetch(`/v1alpha1/builds/${queued.id}/logs?follow=1`);
     assert.equal(followed.status, 200);
     for (const { id } of [queued, endless]) {

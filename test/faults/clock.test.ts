@@ -8,7 +8,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { administered, expect, Repository } from '../hosted/push-client.ts';
 import { eventually } from '../world/eventually.ts';
 import { shiftedClock } from '../world/shifted-clock.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { call } from './http-client.ts';
@@ -22,7 +22,7 @@ async function contents(sluice: Sluice): Promise<string[]> {
   return (await readdir(join(sluice.data, 'content/blobs/sha256'), { recursive: true })).sort();
 }
 
-const pull = (sluice: Sluice, { targetImage }: ContainerAnswer) =>
+const pull = (sluice: Sluice, { targetImage }: ContainerResponse) =>
   call(sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`));
 
 test('a clock one year ahead deletes nothing, and work continues when the clock is right again', async () => {
@@ -44,7 +44,7 @@ test('a clock one year ahead deletes nothing, and work continues when the clock 
       layers: [{ location: `data:${emptyLayer.toString('base64')}` }],
     },
   };
-  const answer = await sluice.request(body);
+  const response = await sluice.request(body);
   const repository = new Repository(sluice, 'team/app');
   const blob = pattern(5000, 'waits for its manifest');
   expect(await repository.pushBlob(blob), 201);
@@ -55,7 +55,7 @@ test('a clock one year ahead deletes nothing, and work continues when the clock 
 
   clock.shift(yearHours);
   await logged('the clock jumped ahead');
-  expect(await pull(sluice, answer), 404);
+  expect(await pull(sluice, response), 404);
   await sleep(5 * intervalMs);
   assert.deepEqual(await contents(sluice), before);
   const gc = await sluiceCommand(['gc', '--data', sluice.data], clock.env);
@@ -67,7 +67,7 @@ test('a clock one year ahead deletes nothing, and work continues when the clock 
   clock.shift(0);
   await logged('the clock was set back');
   // One request made in between is still in memory; the first one was forgotten there, and is on the disk.
-  expect(await pull(sluice, answer), 200);
+  expect(await pull(sluice, response), 200);
   await eventually('a sweep after that', () => {
     const swept = sluice.output().lastIndexOf('"msg":"swept"');
     return swept > sluice.output().lastIndexOf('the clock was set back');
@@ -109,10 +109,10 @@ test('a clock that is set back two hours delays nobody', async () => {
   expect(await metrics(wrong), 401);
 
   clock.shift(-2);
-  const answer = await sluice.request(body);
-  expect(await pull(sluice, answer), 200);
+  const response = await sluice.request(body);
+  expect(await pull(sluice, response), 200);
   expect(await metrics(right), 200);
-  const states = await sluice.fetch(`/v1alpha2/container/${answer.containerToken}/status`);
+  const states = await sluice.fetch(`/v1alpha2/container/${response.containerToken}/status`);
   const { duration } = (await states.json()) as { duration: number };
   assert.ok(duration >= 0);
 });

@@ -12,7 +12,7 @@ import { eventually } from '../world/eventually.ts';
 import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type ChannelScript, startScriptedChannel } from '../world/scripted-channel.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const environments = 50;
@@ -49,14 +49,14 @@ async function worldOf(t: TestContext, sizes: readonly number[]) {
   return { channel, config, ask, files, serve };
 }
 
-async function logOf(sluice: Sluice, { buildId }: ContainerAnswer): Promise<string> {
+async function logOf(sluice: Sluice, { buildId }: ContainerResponse): Promise<string> {
   return (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
 }
 
-async function layersOf(sluice: Sluice, { targetImage }: ContainerAnswer): Promise<string[]> {
+async function layersOf(sluice: Sluice, { targetImage }: ContainerResponse): Promise<string[]> {
   const tag = targetImage.split(':').at(-1);
-  const answer = await fetch(sluice.at(targetImage, `manifests/${tag}`));
-  const { layers } = (await answer.json()) as { layers: { digest: string }[] };
+  const response = await fetch(sluice.at(targetImage, `manifests/${tag}`));
+  const { layers } = (await response.json()) as { layers: { digest: string }[] };
   return layers.map(({ digest }) => digest);
 }
 
@@ -79,9 +79,9 @@ test('kill -9 amid 50 environments: each of them is made after the restart', asy
   const options = { config, data, port: await freePort() };
   let sluice = await startSluice(options);
   try {
-    const answers: (ContainerAnswer | undefined)[] = [];
+    const responses: (ContainerResponse | undefined)[] = [];
     const asked = Array.from({ length: environments }, async (_, at) => {
-      answers[at] = await ask(sluice, entriesOf(at)).catch(() => undefined);
+      responses[at] = await ask(sluice, entriesOf(at)).catch(() => undefined);
     });
     await eventually('archives are fetched', () => {
       return channel.requests.filter(path => /package-\d+-1/.test(path)).length >= packages / 3;
@@ -93,21 +93,21 @@ test('kill -9 amid 50 environments: each of them is made after the restart', asy
       (await temporary(data)).filter(name => name.includes('upload')),
       [],
     );
-    for (const answer of answers) {
-      if (!answer) continue;
-      assert.match(await logOf(sluice, answer), /The build succeeded/);
+    for (const response of responses) {
+      if (!response) continue;
+      assert.match(await logOf(sluice, response), /The build succeeded/);
     }
     // A package has one layer, whichever environment it is in, and its bytes are right.
     const again = await Promise.all(
       Array.from({ length: environments }, (_, at) => ask(sluice, entriesOf(at))),
     );
     const layers = new Map<string, Set<string>>();
-    for (const [at, answer] of again.entries()) {
-      assert.match(await logOf(sluice, answer), /The build succeeded/);
-      const found = await layersOf(sluice, answer);
+    for (const [at, response] of again.entries()) {
+      assert.match(await logOf(sluice, response), /The build succeeded/);
+      const found = await layersOf(sluice, response);
       assert.equal(new Set(found).size, found.length, entriesOf(at).join());
       for (const digest of found) {
-        layers.set(digest, (layers.get(digest) ?? new Set()).add(answer.targetImage));
+        layers.set(digest, (layers.get(digest) ?? new Set()).add(response.targetImage));
       }
     }
     const [first] = again;
@@ -130,7 +130,7 @@ test('a disk that is full while layers are made fails the build with the reason,
   await using sluice = await startSluice({ config, diskBytes: 64 * mebibyte });
   const data = `/proc/${sluice.process.pid}/root${sluice.data}`;
   const reason = await ask(sluice, ['package-0', 'package-1']).then(
-    answer => logOf(sluice, answer),
+    response => logOf(sluice, response),
     (error: Error) => error.message,
   );
   assert.match(reason, /disk/i);
@@ -167,12 +167,12 @@ test('a channel that sends a byte a second fails the build in time, and the next
     return drip();
   };
   const slow = await ask(sluice, ['package-0', 'package-1']).then(
-    answer => logOf(sluice, answer),
+    response => logOf(sluice, response),
     (error: Error) => error.message,
   );
   assert.match(slow, /takes longer than 3 s to send package-0.*conda\.packages\.fetchTimeout/);
   await eventually('no connection is left', () => dripping === 0);
   channel.script = serve;
-  const answer = await ask(sluice, ['package-0', 'package-1']);
-  assert.match(await logOf(sluice, answer), /The build succeeded/);
+  const reply = await ask(sluice, ['package-0', 'package-1']);
+  assert.match(await logOf(sluice, reply), /The build succeeded/);
 });

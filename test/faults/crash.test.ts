@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { postJson } from './fault-world.ts';
 import { call } from './http-client.ts';
@@ -26,7 +26,7 @@ test('after kill -9, every returned token works', async () => {
   const images = Array.from({ length: 4 }, (_, at) =>
     upstream.image(`crash/app${at}`, [pattern(200_000, `crash ${at}`)]),
   );
-  const answered: ContainerAnswer[] = [];
+  const responses: ContainerResponse[] = [];
 
   /** Requests and pulls until the server is gone. */
   const storm = async (sluice: Sluice, worker: number) => {
@@ -42,10 +42,10 @@ test('after kill -9, every returned token works', async () => {
         });
         if (!reply.isWhole) return;
         assert.equal(reply.status, 200);
-        const answer: ContainerAnswer = JSON.parse(reply.body.toString());
-        answered.push(answer);
-        await call(sluice.at(answer.targetImage, 'manifests/latest'));
-        await call(sluice.at(answer.targetImage, `blobs/${image?.layers[0]?.digest}`));
+        const response: ContainerResponse = JSON.parse(reply.body.toString());
+        responses.push(response);
+        await call(sluice.at(response.targetImage, 'manifests/latest'));
+        await call(sluice.at(response.targetImage, `blobs/${image?.layers[0]?.digest}`));
       } catch (error) {
         if (error instanceof assert.AssertionError) throw error;
         return;
@@ -54,11 +54,11 @@ test('after kill -9, every returned token works', async () => {
   };
 
   for (let round = 0; round < rounds; round += 1) {
-    const before = answered.length;
+    const before = responses.length;
     await using sluice = await startSluice({ config, data });
     const storms = Array.from({ length: workers }, (_, worker) => storm(sluice, worker));
     // During the work, whatever the speed of the machine.
-    const areMany = () => answered.length > before + workers;
+    const areMany = () => responses.length > before + workers;
     await eventually('requests are answered', areMany, patienceMs);
     await sluice.kill();
     await Promise.all(storms);
@@ -66,7 +66,7 @@ test('after kill -9, every returned token works', async () => {
 
   await using sluice = await startSluice({ config, data });
   assert.deepEqual(await readdir(join(data, 'content', 'tmp')), [], 'leftovers are removed');
-  for (const { targetImage, digest } of answered) {
+  for (const { targetImage, digest } of responses) {
     const manifest = await call(sluice.at(targetImage, 'manifests/latest'));
     assert.equal(manifest.status, 200, manifest.body.toString());
     assert.equal(digestOf(manifest.body), digest);
@@ -79,7 +79,7 @@ test('after kill -9, every returned token works', async () => {
 
   const files = ['sluice.db', 'sluice.db-wal'].map(name => readFile(join(data, name)));
   const stored = Buffer.concat(await Promise.all(files)).toString('latin1');
-  for (const { containerToken } of answered) {
+  for (const { containerToken } of responses) {
     assert.ok(!stored.includes(containerToken), 'no token is in the database in plain text');
   }
 });

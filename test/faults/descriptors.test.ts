@@ -16,7 +16,7 @@ function limitDescriptors({ process }: Sluice, count: number): void {
 
 test('without free descriptors nothing ends, and the server recovers', async () => {
   await using sluice = await startSluice({ config: administered });
-  // The check of answers loads its modules at the first answer.
+  // The check of responses loads its modules at the first response.
   assert.equal((await sluice.fetch('/healthz')).status, 200);
   const repository = new Repository(sluice, 'team/app');
   const layer = pattern(100_000, 'layer');
@@ -30,7 +30,7 @@ test('without free descriptors nothing ends, and the server recovers', async () 
       await new Promise(resolve => socket.once('connect', resolve).once('close', resolve));
     }
     // Requests on connections that were accepted need files, which cannot be opened now.
-    const answers = sockets.map(async socket => {
+    const responses = sockets.map(async socket => {
       if (socket.closed) return;
       const closed = new Promise<void>(resolve => socket.once('close', () => resolve()));
       socket.setTimeout(3000, () => socket.destroy());
@@ -42,13 +42,13 @@ test('without free descriptors nothing ends, and the server recovers', async () 
       }
       await closed;
     });
-    await Promise.all(answers);
+    await Promise.all(responses);
   } finally {
     for (const socket of sockets) socket.destroy();
   }
   await eventually('it answers again', async () => {
-    const answer = await sluice.fetch('/healthz').catch(() => undefined);
-    return answer?.status === 200;
+    const response = await sluice.fetch('/healthz').catch(() => undefined);
+    return response?.status === 200;
   });
   const kept = await repository.get(`blobs/${digestOf(layer)}`);
   assert.equal(digestOf(kept.body), digestOf(layer));

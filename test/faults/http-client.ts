@@ -6,7 +6,7 @@ import {
 } from 'node:http';
 import { connect } from 'node:net';
 
-/** An answer as it came over the wire; `isWhole` is false when the connection broke before its end. */
+/** A response as it came over the wire; `isWhole` is false when the connection broke before its end. */
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -28,16 +28,16 @@ export function call(
 ): Promise<Reply> {
   const began = performance.now();
   return new Promise((resolve, reject) => {
-    const sent = httpRequest(url, { method, headers, agent: false }, answer => {
+    const sent = httpRequest(url, { method, headers, agent: false }, response => {
       const parts: Buffer[] = [];
-      answer.on('data', part => parts.push(part));
-      answer.on('error', () => {});
-      answer.on('close', () =>
+      response.on('data', part => parts.push(part));
+      response.on('error', () => {});
+      response.on('close', () =>
         resolve({
-          status: answer.statusCode ?? 0,
-          headers: answer.headers,
+          status: response.statusCode ?? 0,
+          headers: response.headers,
           body: Buffer.concat(parts),
-          isWhole: answer.complete,
+          isWhole: response.complete,
           ms: performance.now() - began,
         }),
       );
@@ -72,7 +72,7 @@ export interface ExpectedFault {
   readonly message: RegExp;
 }
 
-/** Checks an answer below `/v2`. Returns its id in the log. */
+/** Checks a response below `/v2`. Returns its id in the log. */
 export function assertRegistryFault(reply: Reply, expected: ExpectedFault): string {
   const text = reply.body.toString('utf8');
   assert.equal(reply.status, expected.status, text);

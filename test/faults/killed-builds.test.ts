@@ -7,9 +7,9 @@ import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
 import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 
-type Answer = ContainerAnswer & { readonly buildId: string };
+type BuildResponse = ContainerResponse & { readonly buildId: string };
 
 suite('builds of a killed server', { concurrency: 2 }, () => {
   let registry: Registry;
@@ -38,7 +38,7 @@ suite('builds of a killed server', { concurrency: 2 }, () => {
     const body = {
       containerFile: Buffer.from(`FROM ${base}\nRUN sleep 2; echo survived\n`).toString('base64'),
     };
-    const { targetImage, buildId } = (await first.request(body)) as Answer;
+    const { targetImage, buildId } = (await first.request(body)) as BuildResponse;
     await sleep(500);
     await first.kill();
     await using second = await startSluice({
@@ -46,10 +46,10 @@ suite('builds of a killed server', { concurrency: 2 }, () => {
       data: first.data,
       port: first.port,
     });
-    const answer = await fetch(
+    const response = await fetch(
       second.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
     );
-    assert.equal(answer.status, 200);
+    assert.equal(response.status, 200);
     const status = await second.fetch(`/v1alpha1/builds/${buildId}/status`);
     assert.equal(((await status.json()) as { succeeded: boolean }).succeeded, true);
   });
@@ -59,7 +59,7 @@ suite('builds of a killed server', { concurrency: 2 }, () => {
     const first = await startSluice({ config, port: await freePort() });
     await using _data = first;
     const containerFile = Buffer.from(`FROM ${base}\nRUN sleep 1000\n`).toString('base64');
-    const { buildId, targetImage } = (await first.request({ containerFile })) as Answer;
+    const { buildId, targetImage } = (await first.request({ containerFile })) as BuildResponse;
     const detailsAt = async (server: Sluice) =>
       (await (await server.fetch(`/v1alpha1/builds/${buildId}`)).json()) as {
         phase?: string;

@@ -19,7 +19,7 @@ const rounds = 4;
 /** Packages of each round that no other round has. */
 const own = 5;
 
-interface Answer {
+interface BuildResponse {
   readonly targetImage: string;
   readonly buildId: string;
 }
@@ -53,14 +53,14 @@ test('kill -9 at any moment loses nothing and leaves nothing half made', async t
         ...{ type: 'CONDA', entries: packages[round]?.map(({ name }) => name) },
         condaOpts: { baseImage: `${registry.host}/debian:1` },
       },
-    })) as unknown as Answer;
+    })) as unknown as BuildResponse;
   const logOf = async (sluice: Sluice, id: string) =>
     (await sluice.fetch(`/v1alpha1/builds/${id}/logs?follow=true`)).text();
   /** Returns the digests of the layers, and checks that their bytes can be pulled. */
-  const layersOf = async (sluice: Sluice, { targetImage }: Answer) => {
+  const layersOf = async (sluice: Sluice, { targetImage }: BuildResponse) => {
     const tag = targetImage.split(':').at(-1);
-    const answer = await fetch(sluice.at(targetImage, `manifests/${tag}`));
-    const { layers } = (await answer.json()) as { layers: { digest: string }[] };
+    const response = await fetch(sluice.at(targetImage, `manifests/${tag}`));
+    const { layers } = (await response.json()) as { layers: { digest: string }[] };
     for (const { digest } of layers) {
       const blob = await fetch(sluice.at(targetImage, `blobs/${digest}`));
       assert.equal(digestOf(Buffer.from(await blob.arrayBuffer())), digest);
@@ -82,7 +82,7 @@ test('kill -9 at any moment loses nothing and leaves nothing half made', async t
       // The packages may be known, so that there are fewer requests.
       let hasEnded = false;
       const ended = asked
-        .then(answer => answer && logOf(sluice, answer.buildId))
+        .then(reply => reply && logOf(sluice, reply.buildId))
         .catch(() => undefined)
         .finally(() => {
           hasEnded = true;
@@ -93,12 +93,12 @@ test('kill -9 at any moment loses nothing and leaves nothing half made', async t
       );
       await sleep(delayMs);
       await sluice.kill();
-      const answered = await asked;
+      const response = await asked;
       await ended;
       sluice = await startSluice(options);
       // The build of an answered request goes on by itself.
-      if (answered)
-        assert.match(await logOf(sluice, answered.buildId), /The build succeeded/, moment);
+      if (response)
+        assert.match(await logOf(sluice, response.buildId), /The build succeeded/, moment);
       const again = await ask(sluice, round);
       assert.match(await logOf(sluice, again.buildId), /The build succeeded/, moment);
       const first = await ask(reference, round);

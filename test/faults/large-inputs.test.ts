@@ -48,7 +48,7 @@ function send(body: object | string | Buffer) {
   });
 }
 
-/** Sends the body and returns its answer, once the event loop has proved to be free all the time. */
+/** Sends the body and returns its response, once the event loop has proved to be free all the time. */
 function sendWatched(name: string, body: object | string | Buffer) {
   return watched(name, () => send(body));
 }

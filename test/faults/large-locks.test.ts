@@ -62,7 +62,7 @@ function ask(lock: string) {
   });
 }
 
-/** Returns the answer, once the event loop has proved to be free all the time. */
+/** Returns the response, once the event loop has proved to be free all the time. */
 async function watched<R>(work: () => Promise<R>): Promise<R> {
   const longest: number[] = [];
   for (let tried = 0; tried < 3; tried += 1) {
@@ -93,13 +93,13 @@ test('a lock file of 50 MB is refused, at its address and in the request', async
 });
 
 test('a lock file of 10,000 packages is refused before any of them is fetched', async () => {
-  const answer = await watched(() => ask(lockOf(10_000)));
+  const response = await watched(() => ask(lockOf(10_000)));
   assert.deepEqual(
     served.requests.filter(path => /package-\d{3,}/.test(path)),
     [],
   );
   assertApiFault(
-    answer,
+    response,
     400,
     /The environment has 10000 packages, at most 1000 are allowed: request fewer/,
   );

@@ -32,9 +32,9 @@ after(async () => {
 /** A GET whose answer has begun. */
 function begin(url: string): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const sent = get(url, { agent: false }, answer => {
-      answer.on('error', () => {});
-      answer.once('readable', () => resolve(answer));
+    const sent = get(url, { agent: false }, response => {
+      response.on('error', () => {});
+      response.once('readable', () => resolve(response));
     });
     sent.on('error', reject);
   });
@@ -68,9 +68,9 @@ for (const mode of ['relay', 'cache', 'redirect'] as const) {
     const bytes = pattern(500_000, `leaves ${mode}`);
     const image = upstream.image('leaves/one', [bytes]);
     const transfer = halting(upstream, 'leaves/one', bytes);
-    const answer = await begin(await urlOf(image));
+    const response = await begin(await urlOf(image));
     assert.equal(transfer.open(), 1);
-    answer.destroy();
+    response.destroy();
     await eventually('the connection is closed', () => transfer.open() === 0, soonMs);
   });
 
@@ -100,7 +100,7 @@ test('a shared transfer continues for the others when one client disconnects', a
   const url = await urlOf(image);
   const [first, ...others] = await Promise.all(Array.from({ length: 6 }, () => begin(url)));
   first?.destroy();
-  const bodies = others.map(answer => answer.toArray().then(parts => Buffer.concat(parts)));
+  const bodies = others.map(response => response.toArray().then(parts => Buffer.concat(parts)));
   await new Promise(resolve => setTimeout(resolve, 100));
   assert.equal(transfer.open(), 1, 'still needed');
   transfer.goOn();
@@ -114,8 +114,8 @@ test('a transfer ends when its last reader disconnects, and the next one starts 
   const image = cache.image('leaves/all', [bytes]);
   const transfer = halting(cache, 'leaves/all', bytes);
   const url = await urlOf(image);
-  const answers = await Promise.all([begin(url), begin(url), begin(url)]);
-  for (const answer of answers) answer.destroy();
+  const responses = await Promise.all([begin(url), begin(url), begin(url)]);
+  for (const response of responses) response.destroy();
   await eventually('the connection is closed', () => transfer.open() === 0, soonMs);
   const again = await begin(url);
   transfer.goOn();
@@ -138,7 +138,7 @@ test('a client that stops reading stops the upstream instead of filling the memo
     }
     response.end();
   });
-  const answer = await begin(await urlOf(image));
+  const reply = await begin(await urlOf(image));
   let before = -1;
   await eventually('the upstream is stopped', async () => {
     const isStill = sent === before;
@@ -147,7 +147,7 @@ test('a client that stops reading stops the upstream instead of filling the memo
     return isStill && sent === before;
   });
   assert.ok(sent < bytes.length / 2, `${sent} bytes were accepted without a reader`);
-  assertBytes(Buffer.concat(await answer.toArray()), bytes);
+  assertBytes(Buffer.concat(await reply.toArray()), bytes);
 });
 
 test('a client may disconnect during a stored blob', async () => {
@@ -155,8 +155,8 @@ test('a client may disconnect during a stored blob', async () => {
   const bytes = pattern(32 * 1024 * 1024, 'kept');
   const url = await urlOf(cache.image('leaves/kept', [bytes]));
   assertBytes(Buffer.concat(await (await begin(url)).toArray()), bytes);
-  const answer = await begin(url);
-  answer.destroy();
+  const response = await begin(url);
+  response.destroy();
   const again = await begin(url);
   assertBytes(Buffer.concat(await again.toArray()), bytes);
   assert.equal(cache.count('GET', '/v2/leaves/kept/blobs/'), 1);

@@ -52,10 +52,10 @@ test('while another process holds the write lock, reads continue and writes wait
     while (!isDone) {
       for (const url of reads) {
         const began = performance.now();
-        const answer = await fetch(url, { headers: admin });
-        await answer.arrayBuffer();
+        const response = await fetch(url, { headers: admin });
+        await response.arrayBuffer();
         longest = Math.max(longest, performance.now() - began);
-        assert.equal(answer.status, 200, url);
+        assert.equal(response.status, 200, url);
       }
     }
     return done;
@@ -79,11 +79,11 @@ test('while another process holds the write lock, reads continue and writes wait
     using _lock = lock(sluice.data);
     const ready = sluice.fetch('/readyz');
     const { request, user, tag, blob } = writes();
-    const answers = await readMeanwhile(Promise.all([request, user]));
-    for (const answer of answers) {
-      assert.equal(answer.status, 503);
-      assert.equal(answer.headers.get('retry-after'), '5');
-      assert.match(await answer.text(), /locked the database.*nothing was changed: try again/);
+    const responses = await readMeanwhile(Promise.all([request, user]));
+    for (const response of responses) {
+      assert.equal(response.status, 503);
+      assert.equal(response.headers.get('retry-after'), '5');
+      assert.match(await response.text(), /locked the database.*nothing was changed: try again/);
     }
     for (const reply of await Promise.all([tag, blob])) {
       assert.equal(reply.status, 503);

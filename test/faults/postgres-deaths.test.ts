@@ -6,7 +6,7 @@ import { pushCorpus } from '../corpus/corpus.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 
 const crashes = 4;
 const clients = 8;
@@ -49,15 +49,15 @@ suite('a server whose PostgreSQL fails', () => {
       }),
     });
   };
-  const pull = async ({ targetImage }: ContainerAnswer) => {
+  const pull = async ({ targetImage }: ContainerResponse) => {
     const address = sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`);
-    const answer = await fetch(address, { headers: { accept: '*/*' } });
-    return { status: answer.status, text: await answer.text() };
+    const response = await fetch(address, { headers: { accept: '*/*' } });
+    return { status: response.status, text: await response.text() };
   };
   /** Requires a refusal that says when to come back, and no cause that is nobody's business. */
-  const requireOutage = (answer: Response, text: string) => {
-    assert.equal(answer.status, 503, text);
-    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  const requireOutage = (response: Response, text: string) => {
+    assert.equal(response.status, 503, text);
+    assert.ok(Number(response.headers.get('retry-after')) > 0);
     assert.doesNotMatch(text, /127\.0\.0\.1|sluice@|pg_|at .*\.ts/);
   };
   const isReady = async () => (await sluice.fetch('/readyz')).status === 200;
@@ -72,16 +72,16 @@ suite('a server whose PostgreSQL fails', () => {
   };
 
   test('every acknowledged request outlives its crashes, and every other one is answered with 503', async () => {
-    const acknowledged: ContainerAnswer[] = [];
+    const acknowledged: ContainerResponse[] = [];
     let refused = 0;
     let isOver = false;
     const work = async () => {
       while (!isOver) {
-        const answer = await ask();
-        const text = await answer.text();
-        if (answer.status === 200) acknowledged.push(JSON.parse(text) as ContainerAnswer);
+        const response = await ask();
+        const text = await response.text();
+        if (response.status === 200) acknowledged.push(JSON.parse(text) as ContainerResponse);
         else {
-          requireOutage(answer, text);
+          requireOutage(response, text);
           refused += 1;
         }
       }
@@ -89,8 +89,8 @@ suite('a server whose PostgreSQL fails', () => {
     const crashing = async () => {
       for (let crash = 0; crash < crashes && !isOver; crash += 1) {
         const before = acknowledged.length;
-        const isAnswered = () => isOver || acknowledged.length > before + 2 * clients;
-        await eventually('requests are answered', isAnswered);
+        const hasResponse = () => isOver || acknowledged.length > before + 2 * clients;
+        await eventually('requests are answered', hasResponse);
         await postgres.crash();
         const refusedBefore = refused;
         const isRefused = () => isOver || refused > refusedBefore + clients;
@@ -139,8 +139,8 @@ suite('a server whose PostgreSQL fails', () => {
         const { rows } = await other.query<{ max_connections: string }>('SHOW max_connections');
         return others.length === Number(rows[0]?.max_connections) - 1;
       });
-      const answer = await ask();
-      requireOutage(answer, await answer.text());
+      const response = await ask();
+      requireOutage(response, await response.text());
       assert.equal(sluice.process.exitCode, null);
     } finally {
       await Promise.all(others.map(client => client.end()));
@@ -149,17 +149,17 @@ suite('a server whose PostgreSQL fails', () => {
   });
 
   test('while it takes no changes, requests are answered with 503 and images are pulled', async () => {
-    const served = (await (await ask()).json()) as ContainerAnswer;
+    const served = (await (await ask()).json()) as ContainerResponse;
     await asAdministrator(
       'ALTER SYSTEM SET default_transaction_read_only = on',
       'SELECT pg_reload_conf()',
     );
     try {
       await eventually('changes are refused', async () => {
-        const answer = await ask();
-        const text = await answer.text();
-        if (answer.status === 200) return false;
-        requireOutage(answer, text);
+        const response = await ask();
+        const text = await response.text();
+        if (response.status === 200) return false;
+        requireOutage(response, text);
         return true;
       });
       const { status, text } = await pull(served);

@@ -13,7 +13,7 @@ import { pattern } from './scripted-upstream.ts';
 
 const uploads = 200;
 const rounds = 2;
-// Uploads in progress at the end of a round; more than the answers in transit.
+// Uploads in progress at the end of a round; more than the responses in transit.
 const amidst = 20;
 const patienceMs = 120_000;
 

@@ -9,8 +9,8 @@ const password = 'the-password-of-the-registry';
 let world: FaultWorld;
 let elsewhere: ScriptedUpstream;
 /** A registry that no closed address is allowed for. Only a proxy knows its name, so that it can run here. */
-let stranger: ScriptedUpstream;
-let strangersWorld: FaultWorld;
+let untrusted: ScriptedUpstream;
+let untrustedWorld: FaultWorld;
 const faultIds: string[] = [];
 
 before(async () => {
@@ -19,14 +19,14 @@ before(async () => {
     { registries: { [elsewhere.host]: { plainHttp: true } } },
     { anonymous: true, username: 'robot', password },
   );
-  stranger = await startScriptedUpstream();
+  untrusted = await startScriptedUpstream();
   // It is the proxy itself.
-  stranger.on('http://', (request, _response, serve) => {
+  untrusted.on('http://', (request, _response, serve) => {
     request.url = new URL(request.url ?? '').pathname;
     serve();
   });
   const settings = { plainHttp: true, allowPrivateAddress: false };
-  strangersWorld = await startFaultWorld(
+  untrustedWorld = await startFaultWorld(
     {
       upstream: { proxyNames: true },
       registries: {
@@ -36,7 +36,7 @@ before(async () => {
       },
     },
     {},
-    { env: { HTTP_PROXY: `http://${stranger.host}`, NO_PROXY: '127.0.0.1' } },
+    { env: { HTTP_PROXY: `http://${untrusted.host}`, NO_PROXY: '127.0.0.1' } },
   );
   for (const upstream of Object.values(world.upstreams)) {
     // Requires Basic credentials for everything.
@@ -52,8 +52,8 @@ after(async () => {
   assertLogged(await world.log(), faultIds);
   const text = world.sluice.output();
   assert.ok(!text.includes(password) && !text.includes(basic.slice(6)), 'no password in the log');
-  await Promise.all([world[Symbol.asyncDispose](), strangersWorld[Symbol.asyncDispose]()]);
-  await Promise.all([elsewhere.stop(), stranger.stop()]);
+  await Promise.all([world[Symbol.asyncDispose](), untrustedWorld[Symbol.asyncDispose]()]);
+  await Promise.all([elsewhere.stop(), untrusted.stop()]);
 });
 
 const basic = `Basic ${Buffer.from(`robot:${password}`).toString('base64')}`;
@@ -228,10 +228,10 @@ test('a layer URL that redirects to a closed address', async () => {
 });
 
 /** Serves an image of a registry that is not listed. */
-const serveStranger = (host: string, repository: string, layer?: Buffer) => {
-  const image = stranger.image(repository, layer && [layer]);
+const serveUntrusted = (host: string, repository: string, layer?: Buffer) => {
+  const image = untrusted.image(repository, layer && [layer]);
   const name = `${host}/${repository}:latest`;
-  return { image, pulling: strangersWorld.serve({ ...image, name }) };
+  return { image, pulling: untrustedWorld.serve({ ...image, name }) };
 };
 
 const bothHosts = /redirects to '127\.0\.0\.1:\d+', a loopback.* by listing both hosts/;
@@ -239,9 +239,9 @@ const bothHosts = /redirects to '127\.0\.0\.1:\d+', a loopback.* by listing both
 test('a registry that is not listed cannot redirect to a listed one at a closed address: manifests', async () => {
   const secret = Buffer.from('{"password":"of the intranet"}');
   elsewhere.put('any/path', 'application/json', secret);
-  const { image, pulling } = serveStranger('stranger.test', 'lures/manifest');
+  const { image, pulling } = serveUntrusted('stranger.test', 'lures/manifest');
   const pull = await pulling;
-  stranger.on('lures/manifest/manifests/sha256-', (_request, response) => {
+  untrusted.on('lures/manifest/manifests/sha256-', (_request, response) => {
     response.writeHead(307, { location: `http://${elsewhere.host}/v2/any/path` }).end();
   });
   const reply = await pull(`manifests/${image.digest.replace(':', '-')}`);
@@ -250,9 +250,9 @@ test('a registry that is not listed cannot redirect to a listed one at a closed 
 });
 
 test('a registry that is not listed cannot redirect to a listed one at a closed address: a blob for a client', async () => {
-  const { image, pulling } = serveStranger('stranger.test', 'lures/blob');
+  const { image, pulling } = serveUntrusted('stranger.test', 'lures/blob');
   const pull = await pulling;
-  stranger.on('lures/blob/blobs/', (_request, response) => {
+  untrusted.on('lures/blob/blobs/', (_request, response) => {
     response.writeHead(307, { location: `http://${elsewhere.host}/v2/blob/path` }).end();
   });
   const reply = await pull(`blobs/${image.layers[0]?.digest}`);
@@ -263,9 +263,9 @@ test('a registry that is not listed cannot redirect to a listed one at a closed 
 test('a registry that is not listed cannot redirect to a listed one at a closed address: the rest of a blob', async () => {
   const layer = pattern(2_000_000, 'lures/rest');
   elsewhere.put('rest/path', 'application/octet-stream', layer);
-  const { image, pulling } = serveStranger('relayed.test', 'lures/rest', layer);
+  const { image, pulling } = serveUntrusted('relayed.test', 'lures/rest', layer);
   const pull = await pulling;
-  stranger.on('lures/rest/blobs/', (request, response) => {
+  untrusted.on('lures/rest/blobs/', (request, response) => {
     if (request.headers.range) {
       response.writeHead(307, { location: `http://${elsewhere.host}/v2/rest/path` }).end();
       return;
@@ -276,20 +276,20 @@ test('a registry that is not listed cannot redirect to a listed one at a closed 
   const reply = await pull(`blobs/${image.layers[0]?.digest}`);
   assert.equal(reply.isWhole, false);
   assert.ok(
-    stranger.requests.some(({ headers }) => headers.range),
+    untrusted.requests.some(({ headers }) => headers.range),
     'the transfer was resumed',
   );
   assert.equal(elsewhere.count('GET', 'rest/path'), 0);
 });
 
 test('a registry that is not listed may redirect to itself and to another public host', async () => {
-  const { image, pulling } = serveStranger('relayed.test', 'open/blob');
+  const { image, pulling } = serveUntrusted('relayed.test', 'open/blob');
   const [layer] = image.layers;
   assert.ok(layer);
   const pull = await pulling;
-  stranger.put('kept/blob', 'application/octet-stream', layer.bytes);
+  untrusted.put('kept/blob', 'application/octet-stream', layer.bytes);
   for (const host of ['relayed.test', 'storage.test', 'stranger.test']) {
-    stranger.on('open/blob/blobs/', (_request, response) => {
+    untrusted.on('open/blob/blobs/', (_request, response) => {
       response.writeHead(307, { location: `http://${host}/v2/kept/blob` }).end();
     });
     assertBytes((await pull(`blobs/${layer.digest}`)).body, layer.bytes);

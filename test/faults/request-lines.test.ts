@@ -11,7 +11,7 @@ const config = { platform: { pairingToken } };
 /** The answers to one request, by their status; empty when the connection was closed without one. */
 async function statusesOf(sluice: Sluice, line: string, headers = ''): Promise<number[]> {
   const head = `${line}\r\nHost: localhost\r\nConnection: close\r\n${headers}\r\n`;
-  // A connection may also be reset in place of an answer.
+  // A connection may also be reset in place of a response.
   const text = await raw(sluice.port, Buffer.from(head, 'latin1'), 10_000).catch(() => '');
   return [...text.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map(([, status]) => Number(status));
 }

@@ -19,11 +19,11 @@ async function begin(sluice: Sluice, registry: Registry, size: number): Promise<
   const layers = [tarLayer([{ name: 'noise', content: randomBytes(size) }], 'none')];
   await pusher.push(imageOf({ layers }), '1');
   await pusher.close();
-  const answer = await sluice.request({
+  const response = await sluice.request({
     containerImage: `${registry.host}/image:1`,
     ...{ format: 'sif', freeze: true, buildRepository: `${registry.host}/sif` },
   });
-  return answer.buildId ?? '';
+  return response.buildId ?? '';
 }
 
 test('a disk that is too small for the image is reported', async () => {

@@ -36,7 +36,7 @@ after(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-const answer =
+const respond =
   (status: number, headers: Record<string, string> = {}): Script =>
   (_request, response) => {
     response.writeHead(status, headers);
@@ -56,35 +56,35 @@ const refused = /refused access to .* has no credentials for/;
 const cases: readonly Case[] = [
   {
     title: '401 without a challenge',
-    script: answer(401),
+    script: respond(401),
     api: { status: 403, message: refused },
     registry: { status: 403, code: 'DENIED', message: refused },
     tries: 1,
   },
   {
     title: '401 with a Basic challenge and no credentials for it',
-    script: answer(401, { 'www-authenticate': 'Basic realm="upstream"' }),
+    script: respond(401, { 'www-authenticate': 'Basic realm="upstream"' }),
     api: { status: 403, message: refused },
     registry: { status: 403, code: 'DENIED', message: refused },
     tries: 1,
   },
   {
     title: '403',
-    script: answer(403),
+    script: respond(403),
     api: { status: 403, message: refused },
     registry: { status: 403, code: 'DENIED', message: refused },
     tries: 1,
   },
   {
     title: '404',
-    script: answer(404),
+    script: respond(404),
     api: { status: 400, message: /does not exist at .*: check 'containerImage'/ },
     registry: { status: 404, code: 'BLOB_UNKNOWN', message: /does not exist at/ },
     tries: 1,
   },
   {
     title: '429 with a long Retry-After, which is handed on at once',
-    script: answer(429, { 'retry-after': '77' }),
+    script: respond(429, { 'retry-after': '77' }),
     api: { status: 429, message: /limits the rate of requests: try again later/ },
     registry: { status: 429, code: 'TOOMANYREQUESTS', message: /limits the rate of requests/ },
     tries: 1,
@@ -92,7 +92,7 @@ const cases: readonly Case[] = [
   },
   {
     title: '500, asked three times',
-    script: answer(500),
+    script: respond(500),
     api: { status: 502, message: /answered 500 for .*: try again later/ },
     registry: { status: 502, code: 'UNAVAILABLE', message: /answered 500 for .*: try again later/ },
     tries: 3,
@@ -189,11 +189,11 @@ test('an upstream that answers 503 once is asked again', async () => {
   const { relay } = world.upstreams;
   const flaky = relay.image('team/flaky');
   for (const part of ['/v2/team/flaky/manifests/', '/v2/team/flaky/blobs/']) {
-    let answered = 0;
+    let responded = 0;
     relay.on(part, (request, response, serve) => {
-      answered += 1;
-      if (answered > 1) return serve();
-      answer(503)(request, response, serve);
+      responded += 1;
+      if (responded > 1) return serve();
+      respond(503)(request, response, serve);
     });
   }
   const get = await world.serve(flaky);
@@ -207,7 +207,7 @@ test('an upstream that answers 503 once is asked again', async () => {
 test('a registry without HEAD is asked with GET', async () => {
   const { relay } = world.upstreams;
   const headless = relay.image('team/headless');
-  relay.on('HEAD /v2/team/headless/manifests/', answer(405));
+  relay.on('HEAD /v2/team/headless/manifests/', respond(405));
   const get = await world.serve(headless);
   assertBytes((await get('manifests/latest')).body, headless.manifest);
 });
@@ -219,7 +219,7 @@ test('a short Retry-After of an upstream is honoured', async () => {
   relay.on('/v2/team/paced/manifests/', (request, response, serve) => {
     times.push(performance.now());
     if (times.length > 1) return serve();
-    answer(429, { 'retry-after': '1' })(request, response, serve);
+    respond(429, { 'retry-after': '1' })(request, response, serve);
   });
   await world.serve(paced);
   const [first = 0, second = 0] = times;

@@ -9,13 +9,13 @@ const password = 'the-password-of-the-robot';
 const bearer = 'a-bearer-token-that-nobody-may-see';
 let world: FaultWorld;
 /** Listens, but is not listed anywhere. */
-let stranger: ScriptedUpstream;
+let untrusted: ScriptedUpstream;
 /** Listed as a token host only. */
 let tokens: ScriptedUpstream;
 const faultIds: string[] = [];
 
 before(async () => {
-  stranger = await startScriptedUpstream();
+  untrusted = await startScriptedUpstream();
   tokens = await startScriptedUpstream();
   world = await startFaultWorld(
     {},
@@ -29,8 +29,8 @@ after(async () => {
   for (const secret of [password, bearer, Buffer.from(`robot:${password}`).toString('base64')]) {
     assert.ok(!text.includes(secret), `${secret} is not in the log`);
   }
-  assert.deepEqual(stranger.requests, [], 'nothing was ever sent to a realm that is refused');
-  await Promise.all([world[Symbol.asyncDispose](), stranger.stop(), tokens.stop()]);
+  assert.deepEqual(untrusted.requests, [], 'nothing was ever sent to a realm that is refused');
+  await Promise.all([world[Symbol.asyncDispose](), untrusted.stop(), tokens.stop()]);
 });
 
 /** A repository that requires a bearer token of the realm. */
@@ -226,7 +226,7 @@ const refusals: readonly Refusal[] = [
   },
   {
     title: 'at an unlisted port of a private host',
-    realm: () => `http://${stranger.host}/auth`,
+    realm: () => `http://${untrusted.host}/auth`,
     message: /a token service at a loopback, private .*tokenHosts/,
   },
   {

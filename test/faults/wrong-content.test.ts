@@ -87,7 +87,7 @@ for (const mode of ['relay', 'cache'] as const) {
   }
 }
 
-const answers = [
+const responses = [
   { what: 'no bytes', status: 200, length: 0 },
   { what: 'too few bytes', status: 200, length: 1_999_999 },
   { what: 'too many bytes', status: 200, length: 2_000_001 },
@@ -104,7 +104,7 @@ for (const mode of ['relay', 'cache', 'redirect'] as const) {
     const image = upstream.image('wrong/answer', [pattern(2_000_000, 'wrong answers')]);
     const digest = image.layers[0]?.digest ?? '';
     const pull = await world.serve(image);
-    for (const { what, status, length, place } of answers) {
+    for (const { what, status, length, place } of responses) {
       upstream.on(`/v2/wrong/answer/blobs/${digest}`, (request, response) => {
         const range = place === undefined ? {} : { 'content-range': place };
         response.writeHead(status, { 'content-length': length, ...range });

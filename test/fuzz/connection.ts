@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net';
 import type { WireRequest } from './wire.ts';
 
-/** An answer as it came over the wire. */
-export interface Answer {
+/** A response as it came over the wire. */
+export interface WireResponse {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
   readonly body: Buffer;
@@ -22,15 +22,15 @@ export class Connection {
     this.#port = port;
   }
 
-  /** The answer; undefined where none came. Rejects when the server does not take connections any more. */
-  async send({ bytes, method, isBroken }: WireRequest): Promise<Answer | undefined> {
+  /** The response; undefined where none came. Rejects when the server does not take connections any more. */
+  async send({ bytes, method, isBroken }: WireRequest): Promise<WireResponse | undefined> {
     // The rest of a malformed request would be the beginning of the next one.
     if (isBroken) this.close();
     const socket = await this.#open();
-    const answer = await exchange(socket, bytes, method, isBroken ? brokenSilenceMs : silenceMs);
-    const ends = answer?.headers.get('connection') === 'close' || !answer?.isWhole;
+    const response = await exchange(socket, bytes, method, isBroken ? brokenSilenceMs : silenceMs);
+    const ends = response?.headers.get('connection') === 'close' || !response?.isWhole;
     if (isBroken || ends) this.close();
-    return answer;
+    return response;
   }
 
   close(): void {
@@ -57,7 +57,7 @@ function exchange(
   bytes: Buffer,
   method: string,
   patienceMs: number,
-): Promise<Answer | undefined> {
+): Promise<WireResponse | undefined> {
   return new Promise(resolve => {
     let received = Buffer.alloc(0);
     const done = (isEnd: boolean) => {
@@ -76,7 +76,7 @@ function exchange(
   });
 }
 
-function parse(received: Buffer, method: string, isEnd: boolean): Answer | undefined {
+function parse(received: Buffer, method: string, isEnd: boolean): WireResponse | undefined {
   const end = received.indexOf('\r\n\r\n');
   if (end < 0) return undefined;
   const [first = '', ...lines] = received.toString('latin1', 0, end).split('\r\n');
@@ -89,26 +89,30 @@ function parse(received: Buffer, method: string, isEnd: boolean): Answer | undef
       return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()] as const;
     }),
   );
-  const answer = (body: Buffer, isWhole: boolean) => ({ status, headers, body, isWhole });
-  if (method === 'HEAD' || status === 204 || status === 304) return answer(Buffer.alloc(0), true);
+  const responseWith = (body: Buffer, isWhole: boolean) => ({ status, headers, body, isWhole });
+  if (method === 'HEAD' || status === 204 || status === 304)
+    return responseWith(Buffer.alloc(0), true);
   const length = headers.get('content-length');
   if (length !== undefined) {
     const wanted = Number(length);
-    return answer(rest.subarray(0, wanted), rest.length >= wanted);
+    return responseWith(rest.subarray(0, wanted), rest.length >= wanted);
   }
-  if (headers.get('transfer-encoding') === 'chunked') return chunked(rest, answer);
-  return answer(rest, isEnd);
+  if (headers.get('transfer-encoding') === 'chunked') return chunked(rest, responseWith);
+  return responseWith(rest, isEnd);
 }
 
-function chunked(rest: Buffer, answer: (body: Buffer, isWhole: boolean) => Answer): Answer {
+function chunked(
+  rest: Buffer,
+  responseWith: (body: Buffer, isWhole: boolean) => WireResponse,
+): WireResponse {
   const parts: Buffer[] = [];
   for (let at = 0; ; ) {
     const line = rest.indexOf('\r\n', at);
-    if (line < 0) return answer(Buffer.concat(parts), false);
+    if (line < 0) return responseWith(Buffer.concat(parts), false);
     const size = Number.parseInt(rest.toString('latin1', at, line), 16);
-    if (size === 0) return answer(Buffer.concat(parts), true);
+    if (size === 0) return responseWith(Buffer.concat(parts), true);
     parts.push(rest.subarray(line + 2, line + 2 + size));
     at = line + 2 + size + 2;
-    if (!(at <= rest.length)) return answer(Buffer.concat(parts), false);
+    if (!(at <= rest.length)) return responseWith(Buffer.concat(parts), false);
   }
 }

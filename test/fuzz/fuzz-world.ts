@@ -65,12 +65,12 @@ async function push(
 ): Promise<void> {
   const image = upstream.image('team/app');
   const send = async (path: string, method: string, type: string, body: Uint8Array) => {
-    const answer = await sluice.fetch(`/v2/public/fuzz/${path}`, {
+    const response = await sluice.fetch(`/v2/public/fuzz/${path}`, {
       method,
       headers: { authorization, 'content-type': type },
       body: new Uint8Array(body),
     });
-    if (answer.status !== 201) throw new Error(`${answer.status}: ${await answer.text()}`);
+    if (response.status !== 201) throw new Error(`${response.status}: ${await response.text()}`);
   };
   const config = await fetch(`http://${upstream.host}/v2/team/app/blobs/${image.configDigest}`);
   const blobs = [

@@ -14,7 +14,7 @@ test(`${count} requests of all dialects do no harm (SEED=${seed})`, async t => {
   assert.deepEqual(findings, [], `SEED=${seed}`);
   assert.equal(figures.sent, count);
   assert.equal((await world.server.sluice.fetch('/healthz')).status, 200);
-  // Unexpected failures are not allowed: the log shows them even if the answer does not.
+  // Unexpected failures are not allowed: the log shows them even if the response does not.
   assert.ok(!/unexpected error|uncaught|unhandled/i.test(world.server.sluice.output()));
   // Twice the bound of one request: several come at once, and garbage is collected.
   const bound = boundMs(100);

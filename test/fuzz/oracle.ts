@@ -1,7 +1,7 @@
-import type { Answer } from './connection.ts';
+import type { WireResponse } from './connection.ts';
 import type { WireRequest } from './wire.ts';
 
-// Text that no answer may contain: stack frames, files of the server, secrets of the requests.
+// Text that no response may contain: stack frames, files of the server, secrets of the requests.
 const leaks = [
   /\n\s+at .+:\d+:\d+/,
   /\/node_modules\//,
@@ -11,19 +11,19 @@ const leaks = [
   /SQLITE_|SqliteError/,
 ];
 
-/** Words that must not be in an answer: passwords, and the place of the server's state. */
+/** Words that must not be in a response: passwords, and the place of the server's state. */
 export type Secrets = readonly string[];
 
-/** Returns the violation in an answer, or undefined. */
+/** Returns the violation in a response, or undefined. */
 export function judge(
   request: WireRequest,
-  answer: Answer | undefined,
+  response: WireResponse | undefined,
   secrets: Secrets,
 ): string | undefined {
-  if (!answer) return request.isBroken ? undefined : 'no answer';
-  const { status, headers, body } = answer;
+  if (!response) return request.isBroken ? undefined : 'no answer';
+  const { status, headers, body } = response;
   if (status < 200 || status > 599) return `status ${status}`;
-  if (!answer.isWhole && !request.isBroken) return 'an answer that is not whole';
+  if (!response.isWhole && !request.isBroken) return 'an answer that is not whole';
   const text = body.toString('latin1');
   const shown = `${[...headers].flat().join('\n')}\n${text}`;
   const leak =
@@ -35,11 +35,15 @@ export function judge(
   if (headers.has('x-injected')) return 'a header that came from the request';
   if (status >= 500 && !isReasoned(status, text)) return `status ${status}`;
   if (status < 400) return undefined;
-  return judgeError(request, answer, text);
+  return judgeError(request, response, text);
 }
 
-function judgeError(request: WireRequest, answer: Answer, text: string): string | undefined {
-  const { headers, body } = answer;
+function judgeError(
+  request: WireRequest,
+  response: WireResponse,
+  text: string,
+): string | undefined {
+  const { headers, body } = response;
   // The request was not HTTP: the parser answers, which knows no dialect.
   if (request.isBroken && body.length === 0) return undefined;
   if (request.method === 'HEAD') return undefined;
@@ -55,7 +59,7 @@ function judgeError(request: WireRequest, answer: Answer, text: string): string 
   const [error] = document.errors ?? [];
   const isRegistry = typeof error?.code === 'string' && typeof error.message === 'string';
   // Bytes that never became a request have no id in the log.
-  const isParsers = request.isBroken || answer.status === 431;
+  const isParsers = request.isBroken || response.status === 431;
   const isApi =
     typeof document.message === 'string' &&
     (isParsers || / - Error ID: [0-9a-f]+$/.test(document.message));

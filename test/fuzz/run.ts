@@ -1,5 +1,5 @@
 import { apiAsk } from './api-dialect.ts';
-import { type Answer, Connection } from './connection.ts';
+import { Connection, type WireResponse } from './connection.ts';
 import type { RunningFuzzWorld } from './fuzz-world.ts';
 import { judge } from './oracle.ts';
 import { platformAsk } from './platform-dialect.ts';
@@ -30,7 +30,7 @@ export interface Finding {
   readonly number: number;
   readonly what: string;
   readonly request: string;
-  readonly answer: string;
+  readonly response: string;
 }
 
 export interface FuzzResult {
@@ -79,12 +79,12 @@ export async function fuzz(world: RunningFuzzWorld, options: FuzzOptions): Promi
         const number = next;
         next += 1;
         const request = requestOf(world, seed, number);
-        const answer = await connection.send(request);
+        const response = await connection.send(request);
         figures.sent += 1;
-        const status = answer?.status ?? 'none';
+        const status = response?.status ?? 'none';
         figures.statuses.set(status, (figures.statuses.get(status) ?? 0) + 1);
-        const what = judge(request, answer, secrets);
-        if (what !== undefined) findings.push(finding(number, what, request, answer));
+        const what = judge(request, response, secrets);
+        if (what !== undefined) findings.push(finding(number, what, request, response));
         if (figures.sent % looksEvery === 0) await look();
       }
     } finally {
@@ -96,12 +96,17 @@ export async function fuzz(world: RunningFuzzWorld, options: FuzzOptions): Promi
   return { figures, findings };
 }
 
-function finding(number: number, what: string, { bytes }: WireRequest, answer?: Answer): Finding {
-  const shown = answer && `${answer.status} ${answer.body.toString('utf8').slice(0, 500)}`;
+function finding(
+  number: number,
+  what: string,
+  { bytes }: WireRequest,
+  response?: WireResponse,
+): Finding {
+  const shown = response && `${response.status} ${response.body.toString('utf8').slice(0, 500)}`;
   return {
     number,
     what,
     request: bytes.toString('latin1').slice(0, 2000),
-    answer: shown ?? 'none',
+    response: shown ?? 'none',
   };
 }

@@ -50,15 +50,15 @@ test('a caller without a right gets the same answer whether a repository exists 
     [reader, 403],
   ] as const) {
     for (const [method, route] of routes) {
-      const answers = [];
+      const responses = [];
       for (const name of ['secret/app', 'secret/none']) {
         const reply = await new Repository(sluice, name, headers).send(method, route);
         assert.equal(reply.status, status, `${method} ${route}`);
         const body = reply.body.toString().replaceAll(name, 'NAME');
         const challenge = String(reply.headers['www-authenticate']).replaceAll(name, 'NAME');
-        answers.push([body.replace(/"errorId":"\w+"/, ''), challenge]);
+        responses.push([body.replace(/"errorId":"\w+"/, ''), challenge]);
       }
-      assert.deepEqual(answers[0], answers[1]);
+      assert.deepEqual(responses[0], responses[1]);
     }
   }
 });
@@ -165,7 +165,7 @@ test('an account looks into the images that it may pull, and into no others', as
 
 test('an account gets containers of the images that it may pull, and of no others', async () => {
   const request = async (name: string, headers: Readonly<Record<string, string>>, path = '') => {
-    const answer = await call(`${sluice.url}/v1alpha2/container${path}`, {
+    const response = await call(`${sluice.url}/v1alpha2/container${path}`, {
       method: 'POST',
       headers: { ...headers, 'content-type': 'application/json' },
       body: Buffer.from(
@@ -175,7 +175,7 @@ test('an account gets containers of the images that it may pull, and of no other
         }),
       ),
     });
-    return { status: answer.status, text: answer.body.toString() };
+    return { status: response.status, text: response.body.toString() };
   };
   for (const [name, headers, status] of [
     ['secret/app', admin, 200],
@@ -197,12 +197,12 @@ test('an account gets containers of the images that it may pull, and of no other
     const blob = await call(sluice.at(targetImage, `blobs/${first.digest}`), {});
     assert.deepEqual([blob.status, blob.body], [200, layer]);
   }
-  const stranger = await request('secret/app', reader);
+  const anonymous = await request('secret/app', reader);
   const none = await request('secret/none', reader);
   const withoutName = ({ text }: typeof none) =>
     text.replaceAll(/secret\/\w+/g, 'NAME').replace(/Error ID: \w+/, '');
-  assert.equal(withoutName(stranger), withoutName(none));
-  assert.match(stranger.text, /with your rights: log in with an account that may pull it/);
+  assert.equal(withoutName(anonymous), withoutName(none));
+  assert.match(anonymous.text, /with your rights: log in with an account that may pull it/);
 });
 
 test('a container ends with the right of the account that asked for it', async () => {
@@ -217,7 +217,7 @@ test('a container ends with the right of the account that asked for it', async (
     },
   });
   await new Repository(server, 'team/app').pushImage('1', [layer]);
-  const answer = await server.fetch('/v1alpha2/container', {
+  const response = await server.fetch('/v1alpha2/container', {
     method: 'POST',
     headers: { ...reader, 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -225,7 +225,7 @@ test('a container ends with the right of the account that asked for it', async (
       containerConfig: { env: ['A=1'] },
     }),
   });
-  const { targetImage } = (await answer.json()) as { targetImage: string };
+  const { targetImage } = (await response.json()) as { targetImage: string };
   const pull = async () => (await call(server.at(targetImage, 'manifests/1'), {})).status;
   assert.equal(await pull(), 200);
   await writeFile(file, '# nobody');
@@ -238,7 +238,7 @@ test('an account freezes images into the repositories that it may push to', asyn
     buildRepository: string,
     more: object = {},
   ) => {
-    const answer = await sluice.fetch('/v1alpha2/container', {
+    const response = await sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { ...headers, 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -249,7 +249,7 @@ test('an account freezes images into the repositories that it may push to', asyn
         ...more,
       }),
     });
-    return { status: answer.status, text: await answer.text() };
+    return { status: response.status, text: await response.text() };
   };
   const frozen = await freeze(ci, 'team/frozen');
   assert.equal(frozen.status, 200, frozen.text);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
-import { createKeeper } from '../../src/hosted/keeper.ts';
+import { createAuthenticator } from '../../src/hosted/authenticator.ts';
 import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
 import { contextRepository } from '../../src/hosted/uploads/context-repository.ts';
 import { purgeContexts } from '../../src/hosted/uploads/purge-contexts.ts';
@@ -114,13 +114,13 @@ suite('uploaded contexts', () => {
 
   test('nobody can pull the contexts of others, even where everybody may pull everything', () => {
     const accounts = new Map();
-    const keeper = createKeeper({
+    const authenticator = createAuthenticator({
       ...{ accounts, accountCheck: createAccountCheck(accounts), hasAccountFiles: false },
       anonymous: ['*'],
       tokens: createRegistryTokens(Buffer.alloc(32, 1), 'registry.example.com'),
     });
-    assert.deepEqual(keeper.anybody('team/app'), ['pull']);
-    assert.deepEqual(keeper.anybody(own), []);
+    assert.deepEqual(authenticator.anybody('team/app'), ['pull']);
+    assert.deepEqual(authenticator.anybody(own), []);
   });
 
   test('users, networks and all networks together have limits', async () => {

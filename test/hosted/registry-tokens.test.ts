@@ -3,21 +3,21 @@ import { test } from 'node:test';
 import { SignJWT } from 'jose';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
 import type { Account } from '../../src/hosted/accounts/accounts.ts';
-import { createKeeper, type Keeper } from '../../src/hosted/keeper.ts';
+import { type Authenticator, createAuthenticator } from '../../src/hosted/authenticator.ts';
 import { createRegistryTokens, type RegistryTokens } from '../../src/hosted/registry-tokens.ts';
 
 const key = Buffer.alloc(32, 7);
 const minute = 60_000;
 const access = [{ type: 'repository', name: 'builds/one', actions: ['pull', 'push'] }] as const;
 
-function keeperOf(
+function authenticatorOf(
   list: Record<string, Account>,
   anonymous: readonly string[],
   tokens: RegistryTokens,
-): Keeper {
+): Authenticator {
   const accounts = new Map(Object.entries(list));
   const accountCheck = createAccountCheck(accounts);
-  return createKeeper({ accounts, accountCheck, hasAccountFiles: false, anonymous, tokens });
+  return createAuthenticator({ accounts, accountCheck, hasAccountFiles: false, anonymous, tokens });
 }
 
 test('a token contains its owner and its rights', async () => {
@@ -110,27 +110,27 @@ test('a token of this key for another service, or of another kind, is invalid', 
 
 test('a builder gets a token for one repository, and no other rights', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
-  const keeper = keeperOf({}, ['public/*'], tokens);
-  const rights = await keeper.withToken(await tokens.issue({ access }, minute));
+  const authenticator = authenticatorOf({}, ['public/*'], tokens);
+  const rights = await authenticator.withToken(await tokens.issue({ access }, minute));
   assert.deepEqual(rights?.('builds/one'), ['pull', 'push']);
   assert.deepEqual(rights?.('builds/two'), []);
   assert.deepEqual(rights?.('builds/one/more'), []);
   // BuildKit is given it as a password.
   const text = await tokens.issue({ access }, minute);
-  const asPassword = await keeper.withPassword('token', text);
+  const asPassword = await authenticator.withPassword('token', text);
   assert.deepEqual(asPassword?.('builds/one'), ['pull', 'push']);
-  assert.equal(await keeper.withPassword('token', 'nonsense'), undefined);
+  assert.equal(await authenticator.withPassword('token', 'nonsense'), undefined);
 });
 
 test('a token never exceeds the current rights of its account', async () => {
   const tokens = createRegistryTokens(key, 'images.example.com');
   const text = await tokens.issue({ account: 'ada', access }, minute);
-  const keeperOfAda = (repositories: Record<string, 'pull' | 'push'>) =>
-    keeperOf({ ada: { password: 'x', repositories } }, [], tokens);
-  const full = await keeperOfAda({ 'builds/*': 'push' }).withToken(text);
+  const authenticatorOfAda = (repositories: Record<string, 'pull' | 'push'>) =>
+    authenticatorOf({ ada: { password: 'x', repositories } }, [], tokens);
+  const full = await authenticatorOfAda({ 'builds/*': 'push' }).withToken(text);
   assert.deepEqual(full?.('builds/one'), ['pull', 'push']);
-  const less = await keeperOfAda({ 'builds/*': 'pull' }).withToken(text);
+  const less = await authenticatorOfAda({ 'builds/*': 'pull' }).withToken(text);
   assert.deepEqual(less?.('builds/one'), ['pull']);
-  const gone = keeperOf({}, [], tokens);
+  const gone = authenticatorOf({}, [], tokens);
   assert.equal(await gone.withToken(text), undefined);
 });

@@ -44,14 +44,14 @@ interface Granted {
 }
 
 function grantedIn(reply: Reply): {
-  answer: Granted;
+  response: Granted;
   access: unknown;
   headers: Record<string, string>;
 } {
-  const answer = JSON.parse(expect(reply, 200).body.toString()) as Granted;
-  const [, claims = ''] = answer.token.split('.');
+  const response = JSON.parse(expect(reply, 200).body.toString()) as Granted;
+  const [, claims = ''] = response.token.split('.');
   const { access } = JSON.parse(Buffer.from(claims, 'base64url').toString());
-  return { answer, access, headers: { authorization: `Bearer ${answer.token}` } };
+  return { response, access, headers: { authorization: `Bearer ${response.token}` } };
 }
 
 test('a token contains those requested rights that its owner has', async () => {
@@ -85,15 +85,15 @@ test('a token contains those requested rights that its owner has', async () => {
 
 test('the answer has both names of the token, its lifetime and its time', async () => {
   const reply = await get(['repository:team/app:pull'], ci);
-  const { answer } = grantedIn(reply);
-  assert.equal(answer.access_token, answer.token);
-  assert.equal(answer.expires_in, 300);
-  assert.ok(Math.abs(Date.parse(answer.issued_at) - Date.now()) < 60_000);
+  const { response } = grantedIn(reply);
+  assert.equal(response.access_token, response.token);
+  assert.equal(response.expires_in, 300);
+  assert.ok(Math.abs(Date.parse(response.issued_at) - Date.now()) < 60_000);
   assert.equal(reply.headers['content-type'], 'application/json');
 });
 
 test('a token that is exchanged keeps its account, its rights and its end', async () => {
-  const first = grantedIn(await get(['repository:team/app:pull'], ci)).answer.token;
+  const first = grantedIn(await get(['repository:team/app:pull'], ci)).response.token;
   const scopes = [
     'repository:team/app:pull,push',
     'repository:team/other:pull',
@@ -102,12 +102,12 @@ test('a token that is exchanged keeps its account, its rights and its end', asyn
   const claimsOf = (token: string) =>
     JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());
   const { exp, sub } = claimsOf(first);
-  const { answer, access } = grantedIn(await get(scopes, basic('token', first)));
+  const { response, access } = grantedIn(await get(scopes, basic('token', first)));
   assert.deepEqual(access, [{ type: 'repository', name: 'team/app', actions: ['pull'] }]);
-  const second = claimsOf(answer.token);
+  const second = claimsOf(response.token);
   assert.deepEqual([second.sub, sub], ['ci', 'ci']);
   assert.ok(second.exp <= exp, `${second.exp} is later than ${exp}`);
-  assert.ok(answer.expires_in <= 300 && answer.expires_in > 0, String(answer.expires_in));
+  assert.ok(response.expires_in <= 300 && response.expires_in > 0, String(response.expires_in));
 });
 
 test('the token gives access to its repository', async () => {
@@ -162,11 +162,11 @@ test('other methods and endless forms are refused', async () => {
 });
 
 test('passwords and tokens are not in the log', async () => {
-  const { answer } = grantedIn(await get(['repository:team/app:pull'], ci));
+  const { response } = grantedIn(await get(['repository:team/app:pull'], ci));
   await post({ grant_type: 'password', username: 'ci', password: 'word-in-a-form' });
   await sluice.requests();
   const log = sluice.output();
-  for (const secret of [answer.token, 'word-in-a-form', ci.authorization]) {
+  for (const secret of [response.token, 'word-in-a-form', ci.authorization]) {
     assert.ok(!log.includes(secret));
   }
 });

@@ -42,7 +42,7 @@ function hangingBody(): UploadBody {
 function uploadsIn(content: ContentStore) {
   const rows = new Map<string, UploadRow>();
   const state = { isAway: false, isCurrent: true, others: undefined as Reserved | undefined };
-  const answer = async <T>(work: () => T): Promise<T> => {
+  const respond = async <T>(work: () => T): Promise<T> => {
     if (state.isAway) throw away();
     return work();
   };
@@ -51,16 +51,16 @@ function uploadsIn(content: ContentStore) {
     kept: [],
     isCurrent: () => state.isCurrent,
     store: {
-      keep: row => answer(() => void rows.set(row.id, row)),
-      remove: id => answer(() => void rows.delete(id)),
-      latest: () => answer(() => [...rows.values()]),
+      keep: row => respond(() => void rows.set(row.id, row)),
+      remove: id => respond(() => void rows.delete(id)),
+      latest: () => respond(() => [...rows.values()]),
     },
     blobs: { link: async () => {} } as unknown as HostedBlobs,
     quota: {
       limitsOf: () => ({}),
       async admit(_repository: string, _bytes: number, others?: Reserved) {
         state.others = others;
-        await answer(() => {});
+        await respond(() => {});
       },
     } as unknown as Quota,
   });

@@ -50,14 +50,14 @@ async function received(location: string): Promise<number> {
 const part = 1_200_000;
 
 /** Waits until all sent bytes are reported, while the request still hangs. */
-function isUnderWay(location: string): Promise<void> {
+function isInProgress(location: string): Promise<void> {
   return eventually('all of it is reported', async () => (await received(location)) === part);
 }
 
 test('a push continues after a lost connection', async () => {
   const location = await repository.begin();
   const socket = await patchPartly(location, 0, part);
-  await isUnderWay(location);
+  await isInProgress(location);
   socket.destroy();
   const range = { 'content-range': `${part}-${whole.length - 1}` };
   expect(await repository.send('PATCH', location, whole.subarray(part), range), 202);
@@ -70,9 +70,9 @@ test('a new request takes over from one with a hanging connection', async () => 
   const location = await repository.begin();
   const hanging = await patchPartly(location, 0, part);
   const closed = once(hanging, 'close');
-  await isUnderWay(location);
+  await isInProgress(location);
   const all = whole.subarray(0, 10);
-  // It must begin where the hanging one ended: the answer says so, and the hanging one has ended.
+  // It must begin where the hanging one ended: the response says so, and the hanging one has ended.
   const early = await repository.send('PATCH', location, all, { 'content-range': '0-9' });
   const message = new RegExp(`${part} bytes`);
   assertRegistryFault(early, { status: 416, code: 'BLOB_UPLOAD_INVALID', message });

@@ -19,7 +19,7 @@ const accounts = { admin: 'secret', ci: { password: 'word', repositories: { 'tea
 const dockerfile = Buffer.from('FROM scratch\nCOPY a /a\n').toString('base64');
 
 /** Every request that the switches are for. */
-const wishes = [
+const requests = [
   { what: 'a container', path: '/v1alpha2/container', isBuild: false },
   { what: 'a container, by the older route', path: '/container-token', isBuild: false },
   { what: 'a dry run', path: '/v1alpha2/container', more: { dryRun: true }, isBuild: false },
@@ -75,14 +75,14 @@ suite('access', { concurrency: 4 }, () => {
     });
   const ask = (
     sluice: Sluice,
-    wish: (typeof wishes)[number],
+    request: (typeof requests)[number],
     headers: Record<string, string> = {},
     claim: object = {},
   ): Promise<Reply> => {
-    const own = 'body' in wish ? wish.body : { containerImage: image.reference };
-    const more = 'more' in wish ? wish.more : {};
-    const host = wish.path.endsWith('creds') ? { registry: registry.host } : {};
-    return call(sluice.url + wish.path, {
+    const own = 'body' in request ? request.body : { containerImage: image.reference };
+    const more = 'more' in request ? request.more : {};
+    const host = request.path.endsWith('creds') ? { registry: registry.host } : {};
+    return call(sluice.url + request.path, {
       method: 'POST',
       headers: { ...headers, 'content-type': 'application/json' },
       body: JSON.stringify({ ...own, ...more, ...host, ...claim }),
@@ -93,42 +93,42 @@ suite('access', { concurrency: 4 }, () => {
   };
 
   for (const setting of ['requests', 'builds'] as const) {
-    const concerned = wishes.filter(({ isBuild }) => setting === 'requests' || isBuild);
-    const others = wishes.filter(wish => !concerned.includes(wish));
+    const concerned = requests.filter(({ isBuild }) => setting === 'requests' || isBuild);
+    const others = requests.filter(request => !concerned.includes(request));
 
     test(`${setting}: login lets only accounts and users in`, async () => {
       await using sluice = await start({ access: { [setting]: 'login' } });
       const token = await newAccessToken(sluice, admin, 'ada@example.org');
-      for (const wish of concerned) {
-        const refused = await ask(sluice, wish);
+      for (const request of concerned) {
+        const refused = await ask(sluice, request);
         assertApiFault(refused, 401, /requires a login .*platformAccessToken.*account/);
         assert.match(String(refused.headers['www-authenticate']), /^Basic /);
         assertApiFault(
-          await ask(sluice, wish, { authorization: basic('ci', 'no') }),
+          await ask(sluice, request, { authorization: basic('ci', 'no') }),
           401,
           /account/,
         );
-        assertApiFault(await ask(sluice, wish, { authorization: 'Bearer no' }), 403, /token/);
-        isLetIn(await ask(sluice, wish, { authorization: basic('ci', 'word') }));
-        isLetIn(await ask(sluice, wish, { authorization: `Bearer ${token}` }));
-        if (!wish.path.endsWith('creds')) {
-          isLetIn(await ask(sluice, wish, {}, { platformAccessToken: token }));
+        assertApiFault(await ask(sluice, request, { authorization: 'Bearer no' }), 403, /token/);
+        isLetIn(await ask(sluice, request, { authorization: basic('ci', 'word') }));
+        isLetIn(await ask(sluice, request, { authorization: `Bearer ${token}` }));
+        if (!request.path.endsWith('creds')) {
+          isLetIn(await ask(sluice, request, {}, { platformAccessToken: token }));
         }
       }
-      for (const wish of others) isLetIn(await ask(sluice, wish));
+      for (const request of others) isLetIn(await ask(sluice, request));
       await sluice.requests();
       assert.match(sluice.output(), new RegExp(`access\\.${setting} is 'login'`));
     });
 
     test(`${setting}: off lets nobody in`, async () => {
       await using sluice = await start({ access: { [setting]: 'off' } });
-      for (const wish of concerned) {
+      for (const request of concerned) {
         for (const authorization of [undefined, administrator]) {
-          const reply = await ask(sluice, wish, authorization ? { authorization } : {});
+          const reply = await ask(sluice, request, authorization ? { authorization } : {});
           assertApiFault(reply, 403, /accepts no .*disabled them/);
         }
       }
-      for (const wish of others) isLetIn(await ask(sluice, wish));
+      for (const request of others) isLetIn(await ask(sluice, request));
       await sluice.requests();
       assert.match(sluice.output(), new RegExp(`access\\.${setting} is 'off'`));
     });
@@ -149,9 +149,9 @@ suite('access', { concurrency: 4 }, () => {
   ] as const) {
     test(`by default, callers without a login ${isOpen ? 'build' : 'build nothing'} ${where}`, async () => {
       await using sluice = await start(config);
-      for (const wish of wishes) {
-        const reply = await ask(sluice, wish);
-        if (isOpen || !wish.isBuild) isLetIn(reply);
+      for (const request of requests) {
+        const reply = await ask(sluice, request);
+        if (isOpen || !request.isBuild) isLetIn(reply);
         else assertApiFault(reply, 401, /requires a login/);
       }
     });
@@ -255,9 +255,9 @@ suite('access', { concurrency: 4 }, () => {
       assert.match(head.statusText, says);
     }
     // Nobody gets a name that nobody can pull.
-    for (const wish of wishes.filter(({ path }) => /container/.test(path))) {
-      const reply = await ask(sluice, wish, { authorization: administrator });
-      if (wish.what === 'a frozen image') isLetIn(reply);
+    for (const request of requests.filter(({ path }) => /container/.test(path))) {
+      const reply = await ask(sluice, request, { authorization: administrator });
+      if (request.what === 'a frozen image') isLetIn(reply);
       else assertApiFault(reply, 403, says);
     }
     await using root = await openRoot('bookworm');
@@ -271,8 +271,8 @@ suite('access', { concurrency: 4 }, () => {
         limits: { requests: { anonymous: zero }, builds: { authenticated: zero } },
       });
       const token = await newAccessToken(sluice, admin, 'ada@example.org');
-      assertApiFault(await ask(sluice, wishes[0]), 403, /allows no container requests/);
-      isLetIn(await ask(sluice, wishes[0], {}, { platformAccessToken: token }));
+      assertApiFault(await ask(sluice, requests[0]), 403, /allows no container requests/);
+      isLetIn(await ask(sluice, requests[0], {}, { platformAccessToken: token }));
     }
   });
 

@@ -13,24 +13,24 @@ suite('routes of other services', { concurrency: 2 }, () => {
     const { sluice, upstreams } = world;
     const get = (path: string, headers = {}) => call(`${sluice.url}${path}`, { headers });
     const image = upstreams.relay.image('team/app');
-    const answer = await sluice.request({ containerImage: image.name });
-    assert.match(answer.targetImage, /^127\.0\.0\.1:\d+\/wt\/[a-z2-7]+\/team\/app:latest$/);
-    const pulled = await call(sluice.at(answer.targetImage, 'manifests/latest'));
+    const response = await sluice.request({ containerImage: image.name });
+    assert.match(response.targetImage, /^127\.0\.0\.1:\d+\/wt\/[a-z2-7]+\/team\/app:latest$/);
+    const pulled = await call(sluice.at(response.targetImage, 'manifests/latest'));
     assert.equal(pulled.headers['docker-content-digest'], image.digest);
 
-    const view = await get(`/view/containers/${answer.containerToken}`);
+    const view = await get(`/view/containers/${response.containerToken}`);
     assert.equal(view.status, 303);
-    assert.equal(view.headers.location, `/v1alpha2/container/${answer.containerToken}`);
+    assert.equal(view.headers.location, `/v1alpha2/container/${response.containerToken}`);
     assert.match(String(view.headers['content-type']), /^application\/json/);
     const { served } = json(await get(String(view.headers.location)));
-    assert.equal(served.image, answer.targetImage);
+    assert.equal(served.image, response.targetImage);
 
     assert.deepEqual(json(await get('/health')), { status: 'UP' });
     const { serviceInfo } = json(await get('/service-info'));
     assert.equal(serviceInfo.version, '1.13.0+sluice.0.1.0');
     assert.equal(serviceInfo.apiLevel, '1.13.0');
     await assertMetrics(get);
-    assert.ok(!sluice.output().includes(answer.containerToken), 'the token is in the log');
+    assert.ok(!sluice.output().includes(response.containerToken), 'the token is in the log');
   });
 
   test('a build is found by its page, in every notation of its number', async () => {

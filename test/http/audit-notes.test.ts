@@ -4,9 +4,9 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
-import { createKeeper } from '../../src/hosted/keeper.ts';
+import { createAuthenticator } from '../../src/hosted/authenticator.ts';
 import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
-import { createNoteDeed } from '../../src/http/callers/audit-notes.ts';
+import { createRecordAudit } from '../../src/http/callers/audit-notes.ts';
 import { createCallers } from '../../src/http/callers/callers.ts';
 import { createLoginLimit } from '../../src/http/limits/login-limit.ts';
 import { createRegistryAuth } from '../../src/http/registry/login/registry-auth.ts';
@@ -22,22 +22,28 @@ function requestOf(headers: Readonly<Record<string, string>>): IncomingMessage {
 test('a token that belongs to no account is not confused with a caller without a login', async () => {
   const tokens = createRegistryTokens(Buffer.alloc(32, 7), 'images.example.com');
   const accounts = new Map([['ada', { password: 'word' }]]);
-  const keeper = createKeeper({
+  const authenticator = createAuthenticator({
     ...{ accounts, accountCheck: createAccountCheck(accounts) },
     ...{ hasAccountFiles: false, anonymous: [], tokens },
   });
   const callers = createCallers();
   const auth = createRegistryAuth({
-    ...{ keeper, tokens, callers, realm: 'https://images.example.com/token', pullsNeedLogin: true },
+    ...{
+      authenticator,
+      tokens,
+      callers,
+      realm: 'https://images.example.com/token',
+      pullsNeedLogin: true,
+    },
     logIn: createLogIn({
       ...{ host: 'images.example.com', servedRequest: async () => undefined },
-      ...{ keeper, callers, identify: async () => undefined },
+      ...{ authenticator, callers, identify: async () => undefined },
       logins: createLoginLimit(undefined, 0),
     }),
   });
   const actors: string[] = [];
   const audit = { add: ({ actor }: { readonly actor: string }) => void actors.push(actor) };
-  const noteDeed = createNoteDeed(audit, callers, 0);
+  const recordAudit = createRecordAudit(audit, callers, 0);
   const access = [{ type: 'repository', name: 'builds/one', actions: ['pull', 'push'] }] as const;
   const ofBuilder = await tokens.issue({ access }, 600_000);
   const ofAccount = await tokens.issue({ account: 'ada', access }, 600_000);
@@ -52,7 +58,7 @@ test('a token that belongs to no account is not confused with a caller without a
     const admitted = auth.admit(request, 'builds/one', 'push');
     if (actor === 'a caller without a login') await assert.rejects(admitted);
     else await admitted;
-    noteDeed(request, 'manifest.push', 'builds/one');
+    recordAudit(request, 'manifest.push', 'builds/one');
     assert.equal(actors.at(-1), actor);
   }
 });

@@ -69,10 +69,10 @@ suite('several ranges', () => {
       [size - 7, size - 1],
     ] as const;
     const range = `bytes=${middle}-${middle + 9},0-3,4-5,-7,${size}-`;
-    const answer = await call(url, { headers: { ...headers, range } });
-    assert.equal(answer.status, 206, url);
-    assert.equal(answer.headers['content-length'], String(answer.body.length));
-    const parts = partsOf(answer.body, String(answer.headers['content-type']));
+    const response = await call(url, { headers: { ...headers, range } });
+    assert.equal(response.status, 206, url);
+    assert.equal(response.headers['content-length'], String(response.body.length));
+    const parts = partsOf(response.body, String(response.headers['content-type']));
     assert.deepEqual(
       parts.map(({ contentRange }) => contentRange),
       asked.map(([first, last]) => `bytes ${first}-${last}/${size}`),

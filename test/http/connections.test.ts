@@ -121,10 +121,10 @@ test('bytes that are not HTTP get an answer with the usual headers, and are not 
     [`GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'y'.repeat(20_000)}\r\n\r\n`, 431],
     ['GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
   ] as const) {
-    const answer = await raw(sluice.port, text);
-    assert.ok(answer.startsWith(`HTTP/1.1 ${status} `), answer);
-    assert.match(answer, /\r\nx-content-type-options: nosniff\r\n/);
-    assert.match(answer, /\r\ncontent-security-policy: default-src 'none'/);
+    const response = await raw(sluice.port, text);
+    assert.ok(response.startsWith(`HTTP/1.1 ${status} `), response);
+    assert.match(response, /\r\nx-content-type-options: nosniff\r\n/);
+    assert.match(response, /\r\ncontent-security-policy: default-src 'none'/);
   }
   const expecting =
     'GET /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: cake\r\nConnection: close\r\n\r\n';

@@ -98,12 +98,12 @@ test('a manifest of unknown type keeps its bytes and gets a type that browsers d
     const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, page }));
     upstream.put('html/manifest/manifests/latest', html, bytes);
     const name = `${upstream.host}/html/manifest:latest`;
-    const answer = await world.ask({ containerImage: name });
-    if (answer.status !== 200) {
-      assertSafe(mediaType, answer);
+    const response = await world.ask({ containerImage: name });
+    if (response.status !== 200) {
+      assertSafe(mediaType, response);
       continue;
     }
-    const { targetImage } = JSON.parse(answer.body.toString());
+    const { targetImage } = JSON.parse(response.body.toString());
     const reply = await call(world.sluice.at(targetImage, 'manifests/latest'));
     assertBytes(reply.body, bytes);
     assert.equal(reply.headers['content-type'], 'application/octet-stream');

@@ -138,7 +138,7 @@ test('a foreign page cannot open a WebSocket; a platform can', async () => {
     const socket = new WebSocket(url, { headers });
     const status = await Promise.race([
       once(socket, 'open').then(() => 101),
-      once(socket, 'unexpected-response').then(([, answer]) => answer.statusCode as number),
+      once(socket, 'unexpected-response').then(([, response]) => response.statusCode as number),
     ]);
     socket.on('error', () => {});
     socket.terminate();

@@ -37,7 +37,7 @@ after(() => Promise.all([sluice.stop(), open.stop()]));
 const paths = ['/', '/healthz', '/readyz', '/metrics', '/service-info', '/docs', '/nowhere'];
 const get = (host: string, path: string, to = sluice, headers = {}) =>
   call(`http://127.0.0.1:${to.port}${path}`, { headers: { ...headers, host } });
-const strangers = [
+const foreignHosts = [
   'evil.example',
   'evil.example:9090',
   'images.example.com.evil.example',
@@ -53,7 +53,7 @@ const strangers = [
 ];
 
 test('a host that is not its own gets 421, in the dialect of the path, before everything else', async () => {
-  for (const host of strangers) {
+  for (const host of foreignHosts) {
     for (const path of paths) {
       const reply = await get(host, path, sluice, { ...admin, accept: 'text/html' });
       assertApiFault(reply, 421, /does not answer to the host/);
@@ -150,8 +150,8 @@ test('the authority of a target in absolute form counts instead of Host', async 
   const own = `http://${sluice.host}/healthz`;
   const foreign = 'http://evil.example/healthz';
   assert.match(await send(`GET ${own} HTTP/1.1\r\nhost: evil.example`), /^HTTP\/1\.1 200 /);
-  const answer = await send(`GET ${foreign} HTTP/1.1\r\nhost: ${sluice.host}`);
-  assert.match(answer, /^HTTP\/1\.1 421 /);
+  const response = await send(`GET ${foreign} HTTP/1.1\r\nhost: ${sluice.host}`);
+  assert.match(response, /^HTTP\/1\.1 421 /);
   assert.match(await send(`GET ${foreign} HTTP/1.0\r\na: b`), /^HTTP\/1\.1 421 /);
 });
 
@@ -169,13 +169,13 @@ test('a platform opens a WebSocket under its own hosts only', async () => {
     const socket = new WebSocket(`ws://${sluice.host}${path}`, { headers });
     const status = await Promise.race([
       once(socket, 'open').then(() => 101),
-      once(socket, 'unexpected-response').then(([, answer]) => answer.statusCode as number),
+      once(socket, 'unexpected-response').then(([, response]) => response.statusCode as number),
     ]);
     socket.on('error', () => {});
     socket.terminate();
     return status;
   };
-  for (const host of strangers) {
+  for (const host of foreignHosts) {
     assert.equal(await statusOf({ host }), 421, host);
     assert.equal(await statusOf({ host, origin: `http://${host}` }), 421, host);
   }

@@ -100,18 +100,18 @@ test('a page of a listed origin may use the server, another page may not', async
 });
 
 test('a preflight request returns what a page of a listed origin may send', async () => {
-  const question = (origin: string) => ({
+  const preflight = (origin: string) => ({
     origin,
     'access-control-request-method': 'PUT',
     'access-control-request-headers': 'authorization',
   });
   for (const path of ['/v1alpha2/container', '/v2/team/app/manifests/latest', '/platform/tokens']) {
-    const reply = await send('OPTIONS', path, question(portal));
+    const reply = await send('OPTIONS', path, preflight(portal));
     assert.equal(reply.status, 204, path);
     assert.equal(allowed(reply), portal);
     assert.match(reply.headers['access-control-allow-methods'] ?? '', /PUT/);
     assert.match(reply.headers['access-control-allow-headers'] ?? '', /Authorization/);
-    const other = await send('OPTIONS', path, question('https://evil.example'));
+    const other = await send('OPTIONS', path, preflight('https://evil.example'));
     assert.ok(other.status >= 400);
     assert.equal(allowed(other), undefined);
   }
@@ -186,9 +186,9 @@ test('a client that closes its side after its GET gets the whole answer', async 
     const image = world.upstreams[mode].image('half/closed', [big]);
     const { targetImage } = await world.sluice.request({ containerImage: image.name });
     const { pathname } = new URL(world.sluice.at(targetImage, `blobs/${image.layers[0]?.digest}`));
-    const answer = await halfClosed(world.sluice.port, `GET ${pathname} HTTP/1.1`);
-    assert.match(answer.subarray(0, 15).toString(), /^HTTP\/1\.1 200/);
-    assert.deepEqual(answer.subarray(-big.length), big);
+    const response = await halfClosed(world.sluice.port, `GET ${pathname} HTTP/1.1`);
+    assert.match(response.subarray(0, 15).toString(), /^HTTP\/1\.1 200/);
+    assert.deepEqual(response.subarray(-big.length), big);
   }
   const info = await halfClosed(world.sluice.port, 'GET /service-info HTTP/1.1');
   assert.match(info.toString(), /"serviceInfo"/);

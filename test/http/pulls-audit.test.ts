@@ -43,8 +43,8 @@ suite('the audit of pulls and builds', { concurrency: 3 }, () => {
   test('names each who pulls an image, once for a pull', async () => {
     await using sluice = await start({ pulls: 'on' });
     const token = await newAccessToken(sluice, admin, 'ada@example.org');
-    const answer = await sluice.request({ containerImage: image.reference });
-    const { targetImage } = answer;
+    const response = await sluice.request({ containerImage: image.reference });
+    const { targetImage } = response;
     const url = sluice.at(targetImage, 'manifests/oci');
     const name = targetImage.slice(sluice.host.length + 1).replace(/:[^:]*$/, '');
     const scope = encodeURIComponent(`repository:${name}:pull`);
@@ -64,7 +64,7 @@ suite('the audit of pulls and builds', { concurrency: 3 }, () => {
     await call(url, { method: 'HEAD', headers: { authorization: basic('admin', 'secret') } });
     const [digest] = digests;
     const repository = image.reference.replace(/:[^:/]*$/, '');
-    const target = `${repository}:oci@${digest} by the name ${labelOf(answer)}`;
+    const target = `${repository}:oci@${digest} by the name ${labelOf(response)}`;
     assert.deepEqual(await entriesOf(sluice, '--of', 'pulls'), [
       ['account ci', '127.0.0.1', 'image.pull', target],
       // By the password and by a bearer token for it.
@@ -86,10 +86,10 @@ suite('the audit of pulls and builds', { concurrency: 3 }, () => {
   test('names who starts a build', async () => {
     await using sluice = await start({ builds: 'on' });
     const token = await newAccessToken(sluice, admin, 'ada@example.org');
-    const wish = { containerImage: image.reference, freeze: true, platformAccessToken: token };
-    const made = await sluice.request(wish);
+    const request = { containerImage: image.reference, freeze: true, platformAccessToken: token };
+    const made = await sluice.request(request);
     // The same image again starts no build.
-    await sluice.request(wish);
+    await sluice.request(request);
     const entries = await entriesOf(sluice, '--of', 'builds');
     assert.equal(entries.length, 1);
     const [actor, client, action, target] = entries[0] ?? [];

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Fault } from '../../src/foundation/fault.ts';
-import { reasonPhrase } from '../../src/http/errors/error-answers.ts';
+import { reasonPhrase } from '../../src/http/errors/error-responses.ts';
 import { raw } from '../faults/http-client.ts';
 
 const phraseOf = (message: string, headline?: string) =>

@@ -95,8 +95,8 @@ test('an upload of a byte now and then is ended; a steady upload is not', async 
   const headers = 'Content-Length: 2000000\r\nContent-Type: application/octet-stream\r\n';
   const drop = open(headOf(`PATCH ${location}`, headers));
   const flow = open(headOf(`PATCH ${steady}`, `${headers}Connection: close\r\n`));
-  const answer: string[] = [];
-  flow.socket.on('data', data => answer.push(data.toString('latin1')));
+  const response: string[] = [];
+  flow.socket.on('data', data => response.push(data.toString('latin1')));
   const sending = setInterval(() => drop.socket.write('x'), 100);
   try {
     for (let sent = 0; sent < 20; sent += 1) {
@@ -105,7 +105,7 @@ test('an upload of a byte now and then is ended; a steady upload is not', async 
     }
     await eventually('the slow one is ended', drop.isClosed);
     await eventually('the steady one is answered', flow.isClosed);
-    assert.match(answer.join(''), /^HTTP\/1\.1 202 /);
+    assert.match(response.join(''), /^HTTP\/1\.1 202 /);
   } finally {
     clearInterval(sending);
     drop.socket.destroy();

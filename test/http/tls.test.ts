@@ -129,12 +129,12 @@ test('changed files are used without a restart; unusable files are not', async (
   assert.doesNotMatch(sluice.output(), /PRIVATE KEY/);
 });
 
-/** Status of an answer over TLS, or the code of what went wrong. */
+/** Status of a response over TLS, or the code of what went wrong. */
 function statusOf(secure: Secure, options: object = {}): Promise<number | string> {
   return new Promise(resolve => {
-    const sent = request(`${secure.url}/healthz`, { agent: false, ...options }, answer => {
-      answer.resume();
-      resolve(answer.statusCode ?? 0);
+    const sent = request(`${secure.url}/healthz`, { agent: false, ...options }, response => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
     });
     sent.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
     sent.end();

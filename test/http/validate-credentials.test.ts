@@ -37,8 +37,8 @@ suite('a check of credentials', () => {
 
   test('does not take a website that redirects for a registry that accepts the password', async () => {
     await using website = await startScriptedUpstream();
-    website.on('GET /v2/', (_, answer) =>
-      answer.writeHead(301, { location: 'https://www.example.com/' }).end(),
+    website.on('GET /v2/', (_, response) =>
+      response.writeHead(301, { location: 'https://www.example.com/' }).end(),
     );
     await using sluice = await startSluice({
       config: { registries: { [website.host]: { plainHttp: true } } },

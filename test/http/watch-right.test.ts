@@ -66,15 +66,15 @@ test('a request whose client left while the server started is not answered', asy
   const [gone, open] = [new ScriptedResponse(), new ScriptedResponse()];
   for (const response of [gone, open]) server.emit('request', {} as IncomingMessage, response);
   gone.destroy();
-  const answered = Promise.withResolvers<unknown>();
+  const responded = Promise.withResolvers<unknown>();
   const all: unknown[] = [];
   entries.open({
-    async answer(_request, response) {
+    async respond(_request, response) {
       all.push(response);
-      answered.resolve(response);
+      responded.resolve(response);
     },
     handleUpgrade: () => false,
   });
-  await answered.promise;
+  await responded.promise;
   assert.deepEqual(all, [open]);
 });

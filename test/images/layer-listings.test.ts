@@ -56,7 +56,7 @@ const layerOf = async (entries: readonly Entry[]) => layerOfBytes(gzipSync(await
 async function failureOf(layers: readonly ReadableLayer[], at = 0): Promise<string> {
   let failure: string | undefined;
   await eventually('the layer is refused', async () => {
-    await using look = await listings.look({ layers, at, asker: 'me', caller: 'me' });
+    await using look = await listings.look({ layers, at, accessKey: 'me', caller: 'me' });
     failure = look.failure;
     return look.progress === undefined;
   });
@@ -73,7 +73,7 @@ async function changesOf(
     await using look = await from.look({
       layers,
       at: layers.length - 1,
-      asker: 'me',
+      accessKey: 'me',
       caller: 'me',
     });
     assert.equal(look.failure, undefined);
@@ -189,7 +189,7 @@ test('a layer is compared with all layers below it', async () => {
   await using look = await listings.look({
     layers: [below, middle, upper],
     at: 0,
-    asker: 'me',
+    accessKey: 'me',
     caller: 'me',
   });
   const wasted = look.waste?.layers.map(layer => layer.wasted);
@@ -203,7 +203,7 @@ test('a file that a layer has twice is wasted', async () => {
     { name: 'log', content: 'second one' },
   ]);
   await changesOf([layer]);
-  await using look = await listings.look({ layers: [layer], at: 0, asker: 'me', caller: 'me' });
+  await using look = await listings.look({ layers: [layer], at: 0, accessKey: 'me', caller: 'me' });
   assert.deepEqual(look.waste?.top, [{ key: 'log', bytes: 5, times: 1 }]);
 });
 
@@ -249,7 +249,7 @@ test('what is kept of a layer is not shown by an image that names it as foreign'
     await failureOf(layers, 1),
     /Layer 1 of the image is not compared\. It is a foreign/,
   );
-  await using look = await listings.look({ layers, at: 1, asker: 'me', caller: 'me' });
+  await using look = await listings.look({ layers, at: 1, accessKey: 'me', caller: 'me' });
   assert.deepEqual([look.isCompared, look.waste], [false, undefined]);
   const names =
     (await look.tree?.children(look.tree.root, { sort: 'name', offset: 0, limit: 10 })) ?? [];
@@ -258,7 +258,12 @@ test('what is kept of a layer is not shown by an image that names it as foreign'
     ['mine'],
   );
   assert.match(await failureOf([foreign], 0), /foreign layer/);
-  await using alone = await listings.look({ layers: [foreign], at: 0, asker: 'me', caller: 'me' });
+  await using alone = await listings.look({
+    layers: [foreign],
+    at: 0,
+    accessKey: 'me',
+    caller: 'me',
+  });
   assert.equal(alone.tree, undefined);
 });
 
@@ -306,7 +311,7 @@ test('an image whose lists do not fit into the store is refused, and its layers 
   opened = 0;
   for (let round = 0; round < 3; round += 1) {
     await eventually('the comparison is refused', async () => {
-      await using look = await small.look({ layers, at: 3, asker: 'me', caller: 'me' });
+      await using look = await small.look({ layers, at: 3, accessKey: 'me', caller: 'me' });
       if (look.progress) return false;
       assert.match(look.failure ?? '', /lists of files of the image take more than 5000 bytes/);
       assert.ok(look.tree, 'the layer itself is shown');
@@ -322,7 +327,12 @@ test('slow registries do not keep others waiting', async () => {
   const files = await openListingFiles({ ...storeOptions, directory: own.path });
   const impatient = createLayerListings({ files, log, limits: { ...limits, awaitedMs: 200 } });
   const look = async (layer: ReadableLayer) => {
-    await using found = await impatient.look({ layers: [layer], at: 0, asker: 'me', caller: 'me' });
+    await using found = await impatient.look({
+      layers: [layer],
+      at: 0,
+      accessKey: 'me',
+      caller: 'me',
+    });
     return { failure: found.failure, progress: found.progress, isRead: found.tree !== undefined };
   };
   const slow = ['one', 'two'].map((name): ReadableLayer => {

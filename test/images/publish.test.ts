@@ -105,7 +105,7 @@ test('each blob comes from its own place, and one with a proved right from a cop
   const registry = {
     openBlob: async ({ repository }: typeof place, digest: Digest) => {
       opened.add(`${digest} from ${repository}`);
-      return { kind: 'bytes', answer: { body: {} }, offset: 0 };
+      return { kind: 'bytes', response: { body: {} }, offset: 0 };
     },
   };
   const sent = new Map<Digest, unknown>();

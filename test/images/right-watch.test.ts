@@ -7,7 +7,7 @@ import { digestOf } from '../../src/oci/digest.ts';
 import { type Document, documentOf } from '../../src/oci/document.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import type { Access } from '../../src/upstream/access.ts';
-import type { JsonAnswer } from '../../src/upstream/registry-client.ts';
+import type { JsonResponse } from '../../src/upstream/registry-client.ts';
 
 const ownHost = 'sluice.example.com';
 const [lifeMs, graceMs] = [1000, 10_000];
@@ -36,7 +36,7 @@ function world() {
       async getJson(_, path, query) {
         asked.push(path + query);
         if (state.tags) throw state.tags;
-        return {} as JsonAnswer;
+        return {} as JsonResponse;
       },
     },
     ...{ ownHost, lifeMs, graceMs, now: () => clock.now },

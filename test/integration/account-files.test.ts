@@ -114,11 +114,13 @@ suite('accounts', { concurrency: 2 }, () => {
     const { stdout } = await run(process.execPath, [
       ...['bin/sluice.js', 'audit', '--data', sluice.data, '--json'],
     ]);
-    const deeds = (JSON.parse(stdout) as { entries: { action: string; target: string }[] }).entries
+    const recorded = (
+      JSON.parse(stdout) as { entries: { action: string; target: string }[] }
+    ).entries
       .filter(({ action }) => action.startsWith('account.'))
       .map(({ action, target }) => `${action} ${target}`)
       .sort();
-    assert.deepEqual(deeds, [
+    assert.deepEqual(recorded, [
       ...['account.add bob', 'account.change ada', 'account.remove ada'],
       ...['account.remove bob', 'account.remove ci'],
     ]);

@@ -74,11 +74,11 @@ suite('blobs', () => {
     return (await storeRequests(store)).slice(before);
   };
 
-  const blobAnswers = async (sluice: Sluice, answer: Parameters<typeof labelOf>[0]) => {
+  const blobResponses = async (sluice: Sluice, response: Parameters<typeof labelOf>[0]) => {
     const requests = await sluice.requests();
     return requests.filter(
       ({ method, path, tokenLabel }) =>
-        tokenLabel === labelOf(answer) && method === 'GET' && path.includes('/blobs/'),
+        tokenLabel === labelOf(response) && method === 'GET' && path.includes('/blobs/'),
     );
   };
 
@@ -100,8 +100,8 @@ suite('blobs', () => {
   test('redirect: clients download from the store themselves', async () => {
     await using sluice = await startSluice({ config: config('redirect') });
     for (const name of [full, big]) {
-      const answer = await request(sluice, name);
-      const seen = await during(() => pullWithAll([answer.targetImage]));
+      const response = await request(sluice, name);
+      const seen = await during(() => pullWithAll([response.targetImage]));
       for (const agent of [/^docker\//, /^skopeo\//, /podman|containers\/|libpod/]) {
         const digests = seen.filter(one => agent.test(one.agent)).map(({ digest }) => digest);
         assert.deepEqual([...new Set(digests)].sort(), layersOf(name), `${agent}`);
@@ -111,7 +111,7 @@ suite('blobs', () => {
         [],
         'nobody sends credentials to the store',
       );
-      for (const { path, status } of await blobAnswers(sluice, answer)) {
+      for (const { path, status } of await blobResponses(sluice, response)) {
         const isBase = layersOf(name).some(digest => path.endsWith(digest));
         assert.equal(status, isBase ? 307 : 200, path);
       }
@@ -125,15 +125,15 @@ suite('blobs', () => {
 
   test('relay: clients contact Sluice only, and the store gets no credentials', async () => {
     await using sluice = await startSluice({ config: config('relay') });
-    const answer = await request(sluice, big);
-    const seen = await during(() => pullWithAll([answer.targetImage]));
+    const response = await request(sluice, big);
+    const seen = await during(() => pullWithAll([response.targetImage]));
     assert.deepEqual(
       seen.map(({ agent, authorization }) => [agent, authorization]),
       [1, 2, 3].map(() => ['sluice', '-']),
     );
-    const answers = await blobAnswers(sluice, answer);
-    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
-    assert.ok(answers.some(({ path }) => path.endsWith(injected.gzipDigest)));
+    const responses = await blobResponses(sluice, response);
+    assert.deepEqual(new Set(responses.map(({ status }) => status)), new Set([200]));
+    assert.ok(responses.some(({ path }) => path.endsWith(injected.gzipDigest)));
   });
 
   test('cache: the store is asked once for all simultaneous clients, and never again', async () => {

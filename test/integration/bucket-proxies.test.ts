@@ -20,7 +20,7 @@ import { admin } from './hosted.ts';
 
 const login = { username: 'cluster', password: 'pass-word.1' };
 // The store knows no tokens of sessions.
-const roleAnswer = (id: string, secret: string) => `
+const roleResponse = (id: string, secret: string) => `
 <AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
   <AssumeRoleWithWebIdentityResult>
     <Credentials>
@@ -53,11 +53,11 @@ suite('behind a proxy', () => {
     ]);
     certificates = await makeCertificates(directory.join('tls'));
     const { hostname, port } = new URL(store.url);
-    const forward: RequestListener = (asked, answer) => {
+    const forward: RequestListener = (asked, response) => {
       const { method, url, headers } = asked;
       const onward = request({ hostname, port, method, path: url, headers }, found => {
-        answer.writeHead(found.statusCode ?? 500, found.headers);
-        found.pipe(answer);
+        response.writeHead(found.statusCode ?? 500, found.headers);
+        found.pipe(response);
       });
       asked.pipe(onward);
     };
@@ -66,9 +66,9 @@ suite('behind a proxy', () => {
       forward,
     ).listen(0, '127.0.0.1');
     const { AWS_ACCESS_KEY_ID = '', AWS_SECRET_ACCESS_KEY = '' } = store.env;
-    roles = createServer((_, answer) => {
-      answer.setHeader('content-type', 'text/xml');
-      answer.end(roleAnswer(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY));
+    roles = createServer((_, response) => {
+      response.setHeader('content-type', 'text/xml');
+      response.end(roleResponse(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY));
     }).listen(0, '127.0.0.1');
     await Promise.all([secured, roles].map(server => once(server, 'listening')));
   });

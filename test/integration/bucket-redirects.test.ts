@@ -12,7 +12,7 @@ import { startDocker } from '../world/docker.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { openRoot } from '../world/root.ts';
 import { shiftedClock } from '../world/shifted-clock.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { outerSuites } from '../world/tools.ts';
 import { accounts, admin, reader } from './hosted.ts';
@@ -56,10 +56,10 @@ suite('a server that redirects to its object store', () => {
     const metrics = await (await sluice.fetch('/metrics')).text();
     return Number(/^sluice_blob_bytes_total\{way="stored"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
   };
-  const bytesOf = async (answer: Response) => Buffer.from(await answer.arrayBuffer());
-  const locationOf = (answer: Response): URL => {
-    assert.equal(answer.status, 307);
-    return new URL(answer.headers.get('location') ?? '');
+  const bytesOf = async (response: Response) => Buffer.from(await response.arrayBuffer());
+  const locationOf = (response: Response): URL => {
+    assert.equal(response.status, 307);
+    return new URL(response.headers.get('location') ?? '');
   };
 
   before(async () => {
@@ -83,8 +83,8 @@ suite('a server that redirects to its object store', () => {
   test('a large blob is at a signed address of the store, for these bytes only', async () => {
     const location = locationOf(await ask(digestOf(layer)));
     assert.equal(location.origin, store.url);
-    const answer = await fetch(location);
-    assert.ok((await bytesOf(answer)).equals(layer));
+    const response = await fetch(location);
+    assert.ok((await bytesOf(response)).equals(layer));
     const part = await fetch(location, { headers: { range: 'bytes=100-199' } });
     assert.equal(part.status, 206);
     assert.ok((await bytesOf(part)).equals(layer.subarray(100, 200)));
@@ -102,9 +102,9 @@ suite('a server that redirects to its object store', () => {
     const head = await ask(digestOf(layer), {}, 'HEAD');
     assert.equal(head.status, 200);
     assert.equal(Number(head.headers.get('content-length')), layer.length);
-    const answer = await ask(digestOf(small));
-    assert.equal(answer.status, 200);
-    assert.ok((await bytesOf(answer)).equals(small));
+    const response = await ask(digestOf(small));
+    assert.equal(response.status, 200);
+    assert.ok((await bytesOf(response)).equals(small));
     for (const authorization of ['', basic('reader', 'wrong').authorization]) {
       const refused = await ask(digestOf(layer), { authorization });
       assert.equal(refused.status, 401);
@@ -155,12 +155,12 @@ suite('a server that redirects to its object store', () => {
         containerConfig: { env: ['ADDED=1'] },
       }),
     });
-    const served = (await asked.json()) as ContainerAnswer;
+    const served = (await asked.json()) as ContainerResponse;
     assert.equal(asked.status, 200, JSON.stringify(served));
-    const answer = await fetch(sluice.at(served.targetImage, `blobs/${digestOf(layer)}`), {
+    const response = await fetch(sluice.at(served.targetImage, `blobs/${digestOf(layer)}`), {
       redirect: 'manual',
     });
-    assert.ok((await bytesOf(await fetch(locationOf(answer)))).equals(layer));
+    assert.ok((await bytesOf(await fetch(locationOf(response)))).equals(layer));
   });
 
   test('after a restart a blob is checked once before it is redirected', async () => {
@@ -182,11 +182,11 @@ suite('a server that redirects to its object store', () => {
     const Body = Buffer.alloc(bytes.length, 'wrong');
     await store.client.send(new PutObjectCommand({ Bucket: bucket, Key, Body }));
     for (let round = 0; round < 2; round += 1) {
-      const answer = await ask(digest).catch(() => undefined);
-      assert.notEqual(answer?.status, 307);
+      const response = await ask(digest).catch(() => undefined);
+      assert.notEqual(response?.status, 307);
       await assert.rejects(async () => {
-        if (!answer?.ok) throw new Error('refused');
-        await answer.arrayBuffer();
+        if (!response?.ok) throw new Error('refused');
+        await response.arrayBuffer();
       });
     }
   });
@@ -206,20 +206,20 @@ suite('a server that redirects to its object store', () => {
       clock.shift(hours);
       await restart(clock.env);
       await bytesOf(await ask(digestOf(layer)));
-      const answer = await fetch(locationOf(await ask(digestOf(layer))));
+      const response = await fetch(locationOf(await ask(digestOf(layer))));
       assert.equal(
-        answer.status,
+        response.status,
         200,
-        `${hours} hours: ${await answer.clone().text()}`.slice(0, 500),
+        `${hours} hours: ${await response.clone().text()}`.slice(0, 500),
       );
-      assert.ok((await bytesOf(answer)).equals(layer));
+      assert.ok((await bytesOf(response)).equals(layer));
     }
   });
 
   test('is off by default', async () => {
     await restart({ SLUICE_S3_REDIRECT: 'false' });
-    const answer = await ask(digestOf(layer));
-    assert.equal(answer.status, 200);
-    assert.ok((await bytesOf(answer)).equals(layer));
+    const response = await ask(digestOf(layer));
+    assert.equal(response.status, 200);
+    assert.ok((await bytesOf(response)).equals(layer));
   });
 });

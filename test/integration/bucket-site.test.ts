@@ -59,10 +59,10 @@ suite('a server with its content in an object store', () => {
     sluiceCommand([...args, '--data', directory.join('data')], environment());
   /** Pulls all of an image and checks its digests. */
   const pull = async (path: string, tag: string): Promise<Manifest> => {
-    const answer = await sluice.fetch(`/v2/${path}/manifests/${tag}`, { headers });
-    const bytes = Buffer.from(await answer.arrayBuffer());
-    assert.equal(answer.status, 200, bytes.toString());
-    assert.equal(answer.headers.get('docker-content-digest'), digestOf(bytes));
+    const response = await sluice.fetch(`/v2/${path}/manifests/${tag}`, { headers });
+    const bytes = Buffer.from(await response.arrayBuffer());
+    assert.equal(response.status, 200, bytes.toString());
+    assert.equal(response.headers.get('docker-content-digest'), digestOf(bytes));
     const manifest = JSON.parse(bytes.toString()) as Manifest;
     for (const { digest } of [manifest.config, ...manifest.layers]) {
       const blob = await sluice.fetch(`/v2/${path}/blobs/${digest}`, { headers });
@@ -161,9 +161,9 @@ suite('a server with its content in an object store', () => {
     await startElsewhere();
     await store.kill();
     const blob = `/v2/${hosted.repository}/blobs/${manifest.layers[0]?.digest}`;
-    const answer = await sluice.fetch(blob, { headers });
-    assert.equal(answer.status, 503, await answer.text());
-    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+    const response = await sluice.fetch(blob, { headers });
+    assert.equal(response.status, 503, await response.text());
+    assert.ok(Number(response.headers.get('retry-after')) > 0);
     assert.equal((await sluice.fetch('/readyz')).status, 503);
     const { username, password } = admin;
     const push = () => pushCorpus({ url: sluice.url, username, password }, ['cfg:full-docker']);
@@ -188,7 +188,7 @@ suite('a server with its content in an object store', () => {
     const whole = await sluice
       .fetch(path, { headers })
       .then(
-        async answer => answer.status === 200 && (await answer.arrayBuffer()),
+        async response => response.status === 200 && (await response.arrayBuffer()),
         () => false,
       )
       .catch(() => false);

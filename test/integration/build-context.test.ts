@@ -16,12 +16,12 @@ import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { runWithPodman } from '../world/clients.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
 
-interface BuildAnswer extends ContainerAnswer {
+interface BuildResponse extends ContainerResponse {
   readonly buildId: string;
 }
 
@@ -89,10 +89,10 @@ suite('build contexts', { concurrency: 2 }, () => {
     registries: { [registry.host]: { plainHttp: true }, [closed.host]: { plainHttp: true } },
   });
   const request = async (dockerfile: string, more: object, server = sluice) =>
-    (await server.request({ containerFile: base64(dockerfile), ...more })) as BuildAnswer;
+    (await server.request({ containerFile: base64(dockerfile), ...more })) as BuildResponse;
   const manifestOf = (name: string, server = sluice) =>
     fetch(server.at(name, `manifests/${name.split(':').at(-1)}`));
-  const run = async ({ targetImage }: BuildAnswer) =>
+  const run = async ({ targetImage }: BuildResponse) =>
     assertSuccess(await runWithPodman(root, targetImage));
 
   test('in a filtered context, .dockerignore is an ordinary file', async () => {
@@ -101,10 +101,10 @@ suite('build contexts', { concurrency: 2 }, () => {
       [{ name: 'kept' }, 'kept\n'],
     ]);
     const dockerfile = `FROM ${base}\nCOPY . /context/\nCMD ls -A /context\n`;
-    const answer = await request(dockerfile, {
+    const response = await request(dockerfile, {
       buildContext: { ...inline(gzipSync(tar)), isFiltered: true },
     });
-    assert.equal(await run(answer), '.dockerignore\nkept\n');
+    assert.equal(await run(response), '.dockerignore\nkept\n');
   });
 
   test('COPY takes files, modes and links from it, and its .dockerignore is honoured', async () => {
@@ -127,7 +127,7 @@ suite('build contexts', { concurrency: 2 }, () => {
     ]);
     const gzip = gzipSync(tar);
     const dockerfile = `FROM ${base}\nCOPY . /context/\nWORKDIR /context\nCMD ./run; cat dir/link dir/twin dir/a-twin kept.secret; readlink out; stat -c %a dir; ls -A; cd dir; stat -c '%n %h' *; cat q; test p -ef q && echo same\n`;
-    const answer = await request(dockerfile, {
+    const response = await request(dockerfile, {
       buildContext: {
         ...inline(gzip),
         gzipDigest: digestOf(gzip),
@@ -136,18 +136,18 @@ suite('build contexts', { concurrency: 2 }, () => {
       },
     });
     assert.equal(
-      await run(answer),
+      await run(response),
       'ran\ncontent\ncontent\ncontent\nyes\n/etc/passwd\n750\n.a-twin\n.dockerignore\ndir\nkept.secret\nout\nrun\n' +
         // Hard links stay links between the names that are copied.
         'a-twin 3\nfile 3\nlink 1\np 2\nq 2\ntwin 3\nshared\nsame\n',
     );
     // The same files packed in another way are the same build; other files are not.
     const again = await request(dockerfile, { buildContext: inline(gzipSync(tar, { level: 1 })) });
-    assert.equal(again.buildId, answer.buildId);
+    assert.equal(again.buildId, response.buildId);
     const changed = await request(dockerfile, {
       buildContext: inline(gzipSync(await tarOf([[{ name: 'run', mode: 0o755 }, '#!/bin/sh\n']]))),
     });
-    assert.notEqual(changed.targetImage.split(':').at(-1), answer.targetImage.split(':').at(-1));
+    assert.notEqual(changed.targetImage.split(':').at(-1), response.targetImage.split(':').at(-1));
   });
 
   test('a Conda file beside a Dockerfile is conda.yml in the context', async () => {
@@ -194,9 +194,9 @@ suite('build contexts', { concurrency: 2 }, () => {
     const { targetImage, buildId } = await request(`FROM ${base}\nCOPY . /\n`, {
       buildContext: inline(gzipSync(tar)),
     });
-    const answer = await manifestOf(targetImage);
-    assert.equal(answer.status, 400);
-    assert.match(await answer.text(), /The build context contains something other than files/);
+    const response = await manifestOf(targetImage);
+    assert.equal(response.status, 400);
+    assert.match(await response.text(), /The build context contains something other than files/);
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
     assert.match(log, /The build failed: The build context contains something other/);
   });
@@ -363,7 +363,7 @@ suite('build contexts', { concurrency: 2 }, () => {
       'COPY --from=tool /bin/busybox /tool',
       'CMD ["/box/busybox", "ls", "/copied", "/tool"]',
     ].join('\n');
-    const answer = await request(dockerfile, {
+    const response = await request(dockerfile, {
       namedContexts: {
         'docker.io/library/node:24': base,
         build: other,
@@ -371,7 +371,7 @@ suite('build contexts', { concurrency: 2 }, () => {
         'unreachable.invalid/tool:1': base,
       },
     });
-    assert.equal(await run(answer), '/copied\n/tool\n');
+    assert.equal(await run(response), '/copied\n/tool\n');
   });
 
   test('a replaced image is pulled with the rights of the caller', async () => {
@@ -382,9 +382,9 @@ suite('build contexts', { concurrency: 2 }, () => {
     );
     // The replaced image is not checked any more.
     const replaced = `FROM ${closed.host}/corpus/busybox:oci\nCMD echo replaced\n`;
-    const answer = await request(replaced, {
+    const response = await request(replaced, {
       namedContexts: { [`${closed.host}/corpus/busybox:oci`]: base },
     });
-    assert.equal(await run(answer), 'replaced\n');
+    assert.equal(await run(response), 'replaced\n');
   });
 });

@@ -66,12 +66,12 @@ suite('options of builds', { concurrency: 1 }, () => {
 
   const build = async (dockerfile: string, body: object, headers = {}) => {
     const containerFile = Buffer.from(dockerfile).toString('base64');
-    const answer = await sluice.fetch('/v1alpha2/container', {
+    const response = await sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify({ containerFile, ...body }),
     });
-    const { buildId } = (await answer.json()) as { buildId: string };
+    const { buildId } = (await response.json()) as { buildId: string };
     const path = `/v1alpha1/builds/${buildId}`;
     const log = await (await sluice.fetch(`${path}/logs?follow=true`)).text();
     const details = (await (await sluice.fetch(path)).json()) as Details;

@@ -1,4 +1,4 @@
-/** Builds of many strangers and of one user, on a server whose builds are open. */
+/** Builds of many anonymous callers and of one user, on a server whose builds are open. */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
@@ -33,7 +33,7 @@ test("long builds of ten networks neither delay a user's build nor fill the queu
   /** Requests a build of a new image, from an address or with a token. */
   const ask = async (command: string, caller: { from?: string; token?: string }) => {
     const dockerfile = `FROM ${base}\nRUN echo ${randomUUID()}; ${command}\n`;
-    const answer = await sluice.fetch('/v1alpha2/container', {
+    const response = await sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
@@ -44,21 +44,21 @@ test("long builds of ten networks neither delay a user's build nor fill the queu
         ...(caller.token === undefined ? {} : { towerAccessToken: caller.token }),
       }),
     });
-    const body = (await answer.json()) as { message: string; buildId: string };
-    return { status: answer.status, retryAfter: answer.headers.get('retry-after'), ...body };
+    const body = (await response.json()) as { message: string; buildId: string };
+    return { status: response.status, retryAfter: response.headers.get('retry-after'), ...body };
   };
   const phaseOf = async (id: string) => {
     const details = await sluice.fetch(`/v1alpha1/builds/${id}`);
     return ((await details.json()) as { phase?: string }).phase ?? 'finished';
   };
 
-  const strangers: string[] = [];
+  const anonymousCallers: string[] = [];
   for (let at = 1; at <= 10; at += 1) {
     const { status, message, buildId } = await ask('sleep 600', { from: `198.51.100.${at}` });
     assert.equal(status, 200, message);
-    strangers.push(buildId);
+    anonymousCallers.push(buildId);
   }
-  const phases = () => Promise.all(strangers.map(phaseOf));
+  const phases = () => Promise.all(anonymousCallers.map(phaseOf));
   const [running, ...others] = ['running', ...Array.from({ length: 9 }, () => 'queued')];
   await eventually('one build of a stranger runs', async () => (await phases())[0] === running);
 
@@ -80,7 +80,7 @@ test("long builds of ten networks neither delay a user's build nor fill the queu
     assert.deepEqual(await phases(), [running, ...others]);
   }
 
-  for (const id of strangers) {
+  for (const id of anonymousCallers) {
     await sluice.fetch(`/v1alpha1/builds/${id}`, { method: 'DELETE', headers: { authorization } });
   }
   await eventually('all builds have ended', async () =>

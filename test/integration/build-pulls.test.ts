@@ -14,11 +14,11 @@ import { eventually } from '../world/eventually.ts';
 import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
-import { type ContainerAnswer, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
 import { outerSuites } from '../world/tools.ts';
 import { assertSuccess } from './served.ts';
 
-interface BuildAnswer extends ContainerAnswer {
+interface BuildResponse extends ContainerResponse {
   readonly buildId: string;
   readonly cached: boolean;
   readonly succeeded?: boolean;
@@ -75,16 +75,16 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
   });
 
   /** Requests a new build that runs until the test continues it. */
-  const build = async (): Promise<BuildAnswer & { letOn(): void }> => {
+  const build = async (): Promise<BuildResponse & { letOn(): void }> => {
     const id = randomUUID();
     const wait = `until wget -q -O /dev/null ${gateUrl}/${id}; do sleep 0.1; done`;
     const dockerfile = `FROM ${base}\nRUN ${wait}; echo ${id} > /made\n`;
     const body = { containerFile: Buffer.from(dockerfile).toString('base64') };
-    const answer = (await sluice.request(body)) as BuildAnswer;
-    return { ...answer, letOn: () => opened.add(id) };
+    const response = (await sluice.request(body)) as BuildResponse;
+    return { ...response, letOn: () => opened.add(id) };
   };
-  const redirectsOf = async (answer: ContainerAnswer): Promise<number> => {
-    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(answer));
+  const redirectsOf = async (response: ContainerResponse): Promise<number> => {
+    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(response));
     return own.filter(({ status }) => status === 307).length;
   };
   const statusOf = async (id: string): Promise<RequestStatus> =>
@@ -94,25 +94,25 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
   const failing = async () => {
     const dockerfile = `FROM ${base}\nRUN echo ${randomUUID()}; exit 42\n`;
     const body = { containerFile: Buffer.from(dockerfile).toString('base64') };
-    const answer = (await sluice.request(body)) as BuildAnswer;
+    const response = (await sluice.request(body)) as BuildResponse;
     await eventually(
       'the build has failed',
-      async () => (await statusOf(answer.requestId)).succeeded === false,
+      async () => (await statusOf(response.requestId)).succeeded === false,
     );
-    return { ...answer, body };
+    return { ...response, body };
   };
 
   const check = async (pullName: (reference: string) => Promise<Result>): Promise<void> => {
-    const answer = await build();
-    const pulled = pullName(answer.targetImage);
+    const response = await build();
+    const pulled = pullName(response.targetImage);
     await Promise.race([
-      eventually('the client was redirected', async () => (await redirectsOf(answer)) >= 2),
+      eventually('the client was redirected', async () => (await redirectsOf(response)) >= 2),
       pulled,
     ]);
-    answer.letOn();
+    response.letOn();
     assertSuccess(await pulled);
-    assert.ok((await redirectsOf(answer)) >= 2, 'it followed redirects');
-    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(answer));
+    assert.ok((await redirectsOf(response)) >= 2, 'it followed redirects');
+    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(response));
     // cosign also looks for signatures, under tags that do not exist.
     const refused = own.filter(({ status, path }) => status >= 400 && !path.includes('/sha256-'));
     assert.deepEqual(refused, []);
@@ -120,15 +120,15 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
 
   /** Whatever a client requests first, it shows why the build failed, and stops at once. */
   const checkFailed = async (pullName: (reference: string) => Promise<Result>): Promise<void> => {
-    const answer = await failing();
-    const { code, stderr } = await pullName(answer.targetImage);
+    const response = await failing();
+    const { code, stderr } = await pullName(response.targetImage);
     assert.notEqual(code, 0);
     assert.match(
       stderr,
       /The build of this image failed: '[^']* RUN echo \S+; exit 42' ended with exit code 42 \(Dockerfile, line 2\)/,
     );
-    assert.ok(stderr.includes(`(log: ${sluice.url}/v1alpha1/builds/${answer.buildId}/logs)`));
-    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(answer));
+    assert.ok(stderr.includes(`(log: ${sluice.url}/v1alpha1/builds/${response.buildId}/logs)`));
+    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(response));
     assert.ok(own.length > 0 && own.length <= 2, `asked ${own.length} times`);
     for (const { status } of own) assert.equal(status, 400);
   };
@@ -160,13 +160,13 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
   }
 
   test('the status of a request follows its build', async () => {
-    const answer = await build();
-    const { requestId, containerToken, buildId } = answer;
+    const response = await build();
+    const { requestId, containerToken, buildId } = response;
     assert.equal(requestId, containerToken);
     const running = await statusOf(requestId);
     assert.deepEqual([running.status, running.buildId], ['BUILDING', buildId]);
     assert.equal(running.succeeded, undefined);
-    answer.letOn();
+    response.letOn();
     await eventually('it is built', async () => (await statusOf(requestId)).succeeded === true);
     assert.equal((await statusOf(requestId)).status, 'DONE');
 
@@ -176,10 +176,10 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
     assert.deepEqual(how, { id: image.requestId, status: 'DONE', succeeded: true });
   });
 
-  // Clients that wait ask for the status, except where the answer has `succeeded`.
+  // Clients that wait ask for the status, except where the response has `succeeded`.
   test('a failed build does not look ready when it is requested again', async () => {
     const { body, ...first } = await failing();
-    const again = (await sluice.request(body)) as BuildAnswer;
+    const again = (await sluice.request(body)) as BuildResponse;
     const { buildId } = first;
     assert.equal(again.buildId, buildId);
     assert.deepEqual([again.cached, again.succeeded], [false, undefined]);
@@ -203,13 +203,13 @@ suite('pulls of builds in progress', { concurrency: 6 }, () => {
 
   test('a client that was redirected nine times gets the answer that the build is running', async () => {
     const { targetImage, letOn } = await build();
-    const answer = await fetch(
+    const response = await fetch(
       sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
     );
-    assert.equal(answer.status, 503);
-    assert.equal(answer.headers.get('retry-after'), '5');
+    assert.equal(response.status, 503);
+    assert.equal(response.headers.get('retry-after'), '5');
     assert.match(
-      await answer.text(),
+      await response.text(),
       /image is running: pull it again in a while \(log: http:\/\/.*\/v1alpha1\/builds\//,
     );
     letOn();

@@ -5,7 +5,7 @@ import { pushCorpus } from '../corpus/corpus.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 
 const administrator = { name: 'admin', password: 'secret' };
 const basic = (name: string, password: string) =>
@@ -25,10 +25,10 @@ const startParts = () =>
 
 async function copyImage(from: string, name: string, to: Sluice): Promise<void> {
   const authorization = basic('admin', 'secret');
-  const answer = await fetch(`${from}/v2/corpus/busybox/manifests/oci`, {
+  const response = await fetch(`${from}/v2/corpus/busybox/manifests/oci`, {
     headers: { accept: 'application/vnd.oci.image.manifest.v1+json' },
   });
-  const manifest = Buffer.from(await answer.arrayBuffer());
+  const manifest = Buffer.from(await response.arrayBuffer());
   const { config, layers } = JSON.parse(manifest.toString()) as Record<string, never> & {
     config: { digest: string };
     layers: { digest: string }[];
@@ -70,12 +70,12 @@ test('several credentials for parts of one registry are used for their parts', a
       userName: name,
       password: `password-of-${name}`,
     };
-    const answer = await sluice.fetch('/platform/credentials', {
+    const response = await sluice.fetch('/platform/credentials', {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       body: JSON.stringify({ credentials: { keys } }),
     });
-    assert.equal(answer.status, 200, await answer.text());
+    assert.equal(response.status, 200, await response.text());
   }
   const build = async (base: string, target: string, more = '') => {
     const { buildId } = (await sluice.request({
@@ -84,7 +84,7 @@ test('several credentials for parts of one registry are used for their parts', a
         `FROM ${parts.host}/${base}\nRUN echo ${target} > /made${more}\n`,
       ).toString('base64'),
       buildRepository: `${parts.host}/${target}`,
-    })) as ContainerAnswer & { buildId: string };
+    })) as ContainerResponse & { buildId: string };
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     const status = await sluice.fetch(`/v1alpha1/builds/${buildId}`);
     return { log, ...((await status.json()) as { succeeded: boolean; targetImage: string }) };

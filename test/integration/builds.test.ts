@@ -7,11 +7,11 @@ import { runWithPodman } from '../world/clients.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { assertSuccess, fetchJson } from './served.ts';
 
-interface BuildAnswer extends ContainerAnswer {
+interface BuildResponse extends ContainerResponse {
   readonly buildId: string;
   readonly cached: boolean;
   readonly succeeded?: boolean;
@@ -59,11 +59,11 @@ suite('builds', { concurrency: 2 }, () => {
       [closed.host]: { plainHttp: true },
     },
   });
-  const request = async (dockerfile: string, more: object = {}): Promise<BuildAnswer> =>
+  const request = async (dockerfile: string, more: object = {}): Promise<BuildResponse> =>
     (await sluice.request({
       containerFile: Buffer.from(dockerfile).toString('base64'),
       ...more,
-    })) as BuildAnswer;
+    })) as BuildResponse;
   const status = async (id: string, server = sluice): Promise<Status> =>
     (await server.fetch(`/v1alpha1/builds/${id}/status`)).json() as Promise<Status>;
   const logs = async (id: string) => (await sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
@@ -72,35 +72,35 @@ suite('builds', { concurrency: 2 }, () => {
 
   test('a Dockerfile is built, and the pull of its name waits for it', async () => {
     const dockerfile = `FROM ${base}\nRUN sleep 3 && echo built > /made\nCMD ["cat", "/made"]\n`;
-    const answer = await request(dockerfile);
-    assert.match(answer.buildId, /^[0-9a-f]{16,}_[0-9]+$/);
-    assert.equal(answer.cached, false);
-    assert.equal(answer.succeeded, undefined);
-    assert.equal((await status(answer.buildId)).status, 'PENDING', 'the name is there at once');
+    const response = await request(dockerfile);
+    assert.match(response.buildId, /^[0-9a-f]{16,}_[0-9]+$/);
+    assert.equal(response.cached, false);
+    assert.equal(response.succeeded, undefined);
+    assert.equal((await status(response.buildId)).status, 'PENDING', 'the name is there at once');
     await using root = await openRoot('forky');
-    assert.equal(assertSuccess(await runWithPodman(root, answer.targetImage)), 'built\n');
-    const over = await status(answer.buildId);
+    assert.equal(assertSuccess(await runWithPodman(root, response.targetImage)), 'built\n');
+    const over = await status(response.buildId);
     assert.equal(over.status, 'COMPLETED');
     assert.equal(over.succeeded, true);
     assert.ok(over.duration >= 3);
     assert.match(
-      await logs(answer.buildId),
+      await logs(response.buildId),
       /RUN sleep 3[\s\S]*\n\nThe build succeeded: .*\/builds:\S+ is sha256:[0-9a-f]{64}\n$/,
     );
 
     const again = await request(dockerfile);
-    assert.equal(again.buildId, answer.buildId);
+    assert.equal(again.buildId, response.buildId);
     assert.equal(again.cached, true);
     assert.equal(again.succeeded, true);
-    assert.notEqual(again.containerToken, answer.containerToken);
+    assert.notEqual(again.containerToken, response.containerToken);
     assert.equal((await manifestOf(again.targetImage)).status, 200);
   });
 
   test('identical simultaneous requests share one build', async () => {
     const dockerfile = `FROM ${base}\nRUN sleep 1; echo shared\n`;
-    const answers = await Promise.all(Array.from({ length: 8 }, () => request(dockerfile)));
-    assert.equal(new Set(answers.map(({ buildId }) => buildId)).size, 1);
-    for (const { targetImage } of answers) {
+    const responses = await Promise.all(Array.from({ length: 8 }, () => request(dockerfile)));
+    assert.equal(new Set(responses.map(({ buildId }) => buildId)).size, 1);
+    for (const { targetImage } of responses) {
       assert.equal((await manifestOf(targetImage)).status, 200);
     }
   });
@@ -120,9 +120,9 @@ suite('builds', { concurrency: 2 }, () => {
     };
     const ids: string[] = [];
     for (const name of ['first', 'second', 'first']) {
-      const answer = await ask(name);
-      assert.equal(answer.status, 200, name);
-      ids.push(((await answer.json()) as BuildAnswer).buildId);
+      const response = await ask(name);
+      assert.equal(response.status, 200, name);
+      ids.push(((await response.json()) as BuildResponse).buildId);
     }
     assert.equal(ids[2], ids[0], 'a build that is there already begins no other');
     const refused = await ask('third');
@@ -161,7 +161,7 @@ suite('builds', { concurrency: 2 }, () => {
       'the build has ended',
       async () => (await status(buildId)).status === 'COMPLETED',
     );
-    const answers = [
+    const responses = [
       await logs(buildId),
       await (await sluice.fetch(`/v1alpha1/builds/${buildId}`)).text(),
       await (await sluice.fetch(`/v1alpha1/builds/${buildId}/status`)).text(),
@@ -169,18 +169,18 @@ suite('builds', { concurrency: 2 }, () => {
       await (await sluice.fetch(`/v1alpha2/container/${containerToken}/status`)).text(),
       sluice.output(),
     ];
-    assert.match(answers[0] ?? '', /ADD http:\/\/\*\*\*@127\.0\.0\.1:1\/file/);
-    assert.match(answers[4] ?? '', /http:\/\/\*\*\*@127\.0\.0\.1:1\/file cannot be fetched/);
-    assert.match(answers[1] ?? '', /\*\*\*@127\.0\.0\.1:1/);
-    for (const answer of answers) assert.ok(!/s3cr3t|robot/.test(answer), answer);
+    assert.match(responses[0] ?? '', /ADD http:\/\/\*\*\*@127\.0\.0\.1:1\/file/);
+    assert.match(responses[4] ?? '', /http:\/\/\*\*\*@127\.0\.0\.1:1\/file cannot be fetched/);
+    assert.match(responses[1] ?? '', /\*\*\*@127\.0\.0\.1:1/);
+    for (const response of responses) assert.ok(!/s3cr3t|robot/.test(response), response);
   });
 
   test('a containerConfig is applied to the built image when it is served', async () => {
     const dockerfile = `FROM ${base}\nRUN echo changed\nENV OWN=1\n`;
     const config = { env: ['ADDED=2'], cmd: ['env'] };
     const { targetImage } = await request(dockerfile, { containerConfig: config });
-    const answer = await manifestOf(targetImage);
-    const { config: described } = (await answer.json()) as { config: { digest: string } };
+    const response = await manifestOf(targetImage);
+    const { config: described } = (await response.json()) as { config: { digest: string } };
     const image = await fetchJson<{ config: { Env: string[]; Cmd: string[] } }>(
       sluice,
       targetImage,
@@ -219,9 +219,9 @@ suite('builds', { concurrency: 2 }, () => {
   test('a failed build reports the reason to pulls and to its caller', async () => {
     const dockerfile = `FROM ${base}\nRUN echo it goes wrong; exit 42\n`;
     const { targetImage, buildId } = await request(dockerfile);
-    const answer = await manifestOf(targetImage);
-    assert.equal(answer.status, 400);
-    const { errors } = (await answer.json()) as { errors: { code: string; message: string }[] };
+    const response = await manifestOf(targetImage);
+    assert.equal(response.status, 400);
+    const { errors } = (await response.json()) as { errors: { code: string; message: string }[] };
     assert.equal(errors[0]?.code, 'MANIFEST_UNKNOWN');
     assert.match(errors[0]?.message ?? '', /exit code 42/);
     const log = `${sluice.url}/v1alpha1/builds/${buildId}/logs`;
@@ -229,7 +229,7 @@ suite('builds', { concurrency: 2 }, () => {
     assert.deepEqual([lastLines, end], ['it goes wrong', `(log: ${log})`]);
     assert.equal((await status(buildId)).succeeded, false);
     assert.match(await logs(buildId), /it goes wrong[\s\S]*The build failed: /);
-    const phrase = answer.statusText;
+    const phrase = response.statusText;
     assert.match(
       phrase,
       /^The build of this image failed: '.*RUN echo it goes wrong; exit 42' ended with exit code 42 \(Dockerfile, line 2\) \(log: /,
@@ -283,7 +283,7 @@ suite('builds', { concurrency: 2 }, () => {
       registry.requests.filter(({ path }) => path.startsWith(`/v2/${repository}/manifests/`));
     const before = asked().length;
     assert.equal((await request(dockerfile, where)).cached, true);
-    // The order of its log is the order of its answers.
+    // The order of its log is the order of its responses.
     const marker = `/v2/${repository}/manifests/marker`;
     await fetch(registry.url + marker);
     await eventually('it is logged', async () => asked().some(({ path }) => path === marker));
@@ -369,11 +369,11 @@ suite('builds', { concurrency: 2 }, () => {
   test('the log can be followed during the build', async () => {
     const dockerfile = `FROM ${base}\nRUN for i in 1 2 3; do echo step-$i; sleep 2; done\n`;
     const { buildId } = await request(dockerfile);
-    const answer = await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`);
-    assert.equal(answer.headers.get('x-accel-buffering'), 'no');
+    const response = await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`);
+    assert.equal(response.headers.get('x-accel-buffering'), 'no');
     let text = '';
     let first: string | undefined;
-    for await (const piece of answer.body ?? []) {
+    for await (const piece of response.body ?? []) {
       text += Buffer.from(piece as Uint8Array).toString('utf8');
       if (/\bstep-\d/.test(text)) first ??= text;
     }
@@ -395,7 +395,7 @@ suite('builds', { concurrency: 2 }, () => {
       headers: { ...headers, 'content-type': 'application/json' },
       body: JSON.stringify({ containerFile: Buffer.from(dockerfile).toString('base64') }),
     });
-    const theirs = (await begun.json()) as BuildAnswer;
+    const theirs = (await begun.json()) as BuildResponse;
     const refusal = await cancel(theirs.buildId);
     assert.equal(refusal.status, 401);
     assert.match(await refusal.text(), /Only the caller who requested a build/);
@@ -424,13 +424,13 @@ suite('builds', { concurrency: 2 }, () => {
     const dockerfile = `FROM ${base}\nRUN sleep 4; echo moved\n`;
     const { targetImage, buildId } = (await several.request({
       containerFile: Buffer.from(dockerfile).toString('base64'),
-    })) as BuildAnswer;
+    })) as BuildResponse;
     await eventually('it runs', async () => (await doomed.containerProcesses()).length > 0);
     doomed.signal('SIGKILL');
-    const answer = await fetch(
+    const response = await fetch(
       several.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
     );
-    assert.equal(answer.status, 200, several.output());
+    assert.equal(response.status, 200, several.output());
     const log = await (await several.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
     assert.match(log, /The connection to the builder was lost during the build: trying again/);
   });

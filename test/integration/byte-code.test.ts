@@ -88,15 +88,15 @@ COPY sent.txt ./
 `;
   const request = async (more: object): Promise<string> => {
     const context = gzipSync(tarOf([{ name: 'sent.txt', content: Buffer.from('sent\n') }]));
-    const answer = (await sluice.request({
+    const response = (await sluice.request({
       containerFile: Buffer.from(dockerfile()).toString('base64'),
       buildContext: { location: `data:${context.toString('base64')}` },
       ...more,
     })) as unknown as { targetImage: string; buildId: string };
-    const path = `/v1alpha1/builds/${answer.buildId}`;
+    const path = `/v1alpha1/builds/${response.buildId}`;
     const log = await (await sluice.fetch(`${path}/logs?follow=true`)).text();
     assert.match(log, /The build succeeded/);
-    return answer.targetImage;
+    return response.targetImage;
   };
   const forget = async () => {
     const client = connect(buildkitd.address);

@@ -8,7 +8,7 @@ import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { freePort } from '../world/free-port.ts';
 import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { assertSuccess, fetchJson, injected, plainRegistries } from './served.ts';
@@ -35,12 +35,12 @@ suite('command line', { concurrency: 2 }, () => {
     sluiceCommand(args, { SLUICE_SERVER: sluice.url });
   const reference = (name: string) => pushed.get(name)?.reference ?? assert.fail(name);
 
-  const request = async (image: string, ...args: readonly string[]): Promise<ContainerAnswer> => {
+  const request = async (image: string, ...args: readonly string[]): Promise<ContainerResponse> => {
     const flags = ['--image', reference(image), '--json', ...args];
     return JSON.parse(assertSuccess(await run('request', ...flags)));
   };
   /** Returns the runtime configuration of the served image. */
-  const runtimeOf = async ({ targetImage, digest }: ContainerAnswer) => {
+  const runtimeOf = async ({ targetImage, digest }: ContainerResponse) => {
     const manifest = await fetchJson<{ config: { digest: string } }>(
       sluice,
       targetImage,
@@ -59,9 +59,9 @@ suite('command line', { concurrency: 2 }, () => {
     test('prints the name, and the whole answer with --json', async () => {
       const plain = assertSuccess(await run('request', '--image', reference('cfg:full')));
       assert.match(plain, /^127\.0\.0\.1:\d+\/ct\/[a-z0-9]+\/corpus\/cfg:full\n$/);
-      const answer = await request('cfg:full');
-      assert.equal(answer.digest, pushed.get('cfg:full')?.digest);
-      assert.ok(answer.targetImage.includes(answer.containerToken));
+      const response = await request('cfg:full');
+      assert.equal(response.digest, pushed.get('cfg:full')?.digest);
+      assert.ok(response.targetImage.includes(response.containerToken));
     });
 
     test('sets every field that has an option', async () => {
@@ -85,8 +85,8 @@ suite('command line', { concurrency: 2 }, () => {
     });
 
     test('selects a platform', async () => {
-      const answer = await request('multi:index', '--platform', 'linux/arm64');
-      assert.equal(answer.digest, pushed.get('multi:index')?.image.children[1]?.digest);
+      const response = await request('multi:index', '--platform', 'linux/arm64');
+      assert.equal(response.digest, pushed.get('multi:index')?.image.children[1]?.digest);
     });
 
     test('shows the warnings of the server', async () => {

@@ -82,23 +82,23 @@ suite('Conda builds', () => {
 
   const request = async (packages: object, more: object = {}) => {
     const condaOpts = { mambaImage: manager, baseImage: base };
-    const answer = await sluice.request({
+    const response = await sluice.request({
       packages: { type: 'CONDA', condaOpts, ...packages },
       ...more,
     });
-    return answer as typeof answer & { buildId: string; cached: boolean };
+    return response as typeof response & { buildId: string; cached: boolean };
   };
   const lockOf = (id: string) => sluice.fetch(`/v1alpha1/builds/${id}/condalock`);
 
   test('packages become an image in which they run, without the package manager', async () => {
-    const answer = await request({ entries: ['samtools=1.20', 'bwa'] });
-    assert.match(answer.targetImage, /\/builds:[a-z0-9._-]*samtools-1\.20[a-z0-9._-]*$/);
+    const response = await request({ entries: ['samtools=1.20', 'bwa'] });
+    assert.match(response.targetImage, /\/builds:[a-z0-9._-]*samtools-1\.20[a-z0-9._-]*$/);
     await using root = await openRoot('forky');
-    const run = (...command: string[]) => runWithPodman(root, answer.targetImage, { command });
+    const run = (...command: string[]) => runWithPodman(root, response.targetImage, { command });
     assert.equal(assertSuccess(await run('samtools', '--version')), 'samtools 1.20 --version\n');
     assert.notEqual((await run('micromamba')).code, 0);
 
-    const lock = await (await lockOf(answer.buildId)).text();
+    const lock = await (await lockOf(response.buildId)).text();
     assert.match(lock, /^@EXPLICIT\n/);
     assert.match(lock, /samtools=1\.20/);
   });
@@ -128,12 +128,12 @@ suite('Conda builds', () => {
 
   test('an environment file gives the same image', async () => {
     const environment = 'channels: [conda-forge]\ndependencies: [fastp=0.23]\n';
-    const answer = await request({ environment: Buffer.from(environment).toString('base64') });
+    const response = await request({ environment: Buffer.from(environment).toString('base64') });
     const manifest = await fetch(
-      sluice.at(answer.targetImage, `manifests/${answer.targetImage.split(':').at(-1)}`),
+      sluice.at(response.targetImage, `manifests/${response.targetImage.split(':').at(-1)}`),
     );
     assert.equal(manifest.status, 200);
-    assert.match(await (await lockOf(answer.buildId)).text(), /fastp=0\.23/);
+    assert.match(await (await lockOf(response.buildId)).text(), /fastp=0\.23/);
   });
 
   const fetchJson = async <T>(url: string): Promise<T> =>
@@ -215,11 +215,11 @@ suite('Conda builds', () => {
 
   test('packages that cannot be installed are reported with the last lines of the log', async () => {
     const { targetImage, buildId } = await request({ entries: ['missing'] });
-    const answer = await fetch(
+    const response = await fetch(
       sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`),
     );
-    assert.equal(answer.status, 400);
-    assert.match(await answer.text(), /nothing provides missing/);
+    assert.equal(response.status, 400);
+    assert.match(await response.text(), /nothing provides missing/);
     assert.equal((await lockOf(buildId)).status, 404);
   });
 
@@ -257,13 +257,13 @@ suite('Conda builds', () => {
     assert.match(assertSuccess(built), /^127\.0\.0\.1:\d+\/ct\/[a-z2-7]{32}\/builds:[0-9a-f]+\n$/);
     assert.match(built.stderr, /RUN echo by the command line/);
     const again = await sluiceCommand(['build', '--file', dockerfile, '--json'], environment);
-    const answer = JSON.parse(assertSuccess(again));
-    assert.deepEqual([answer.cached, answer.succeeded], [true, true]);
-    const log = await sluiceCommand(['logs', '-f', answer.buildId], environment);
+    const response = JSON.parse(assertSuccess(again));
+    assert.deepEqual([response.cached, response.succeeded], [true, true]);
+    const log = await sluiceCommand(['logs', '-f', response.buildId], environment);
     assert.match(assertSuccess(log), /by the command line/);
 
     const name = await sluiceCommand(['name', '--file', dockerfile, '--json'], environment);
-    const [key] = answer.buildId.split('_');
+    const [key] = response.buildId.split('_');
     const expected = { key, name: `${sluice.host}/builds:${key}` };
     assert.deepEqual(JSON.parse(assertSuccess(name)), expected, 'the same without the server');
 

@@ -11,7 +11,7 @@ import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { assertSuccess } from './served.ts';
 
-interface Answer {
+interface CondaResponse {
   readonly targetImage: string;
   readonly buildId: string;
 }
@@ -54,20 +54,20 @@ suite('uses of Conda images', () => {
     (await sluice.request({
       packages: { type: 'CONDA', entries, condaOpts: { baseImage } },
       ...more,
-    })) as unknown as Answer;
-  const logOf = async ({ buildId }: Answer) => {
+    })) as unknown as CondaResponse;
+  const logOf = async ({ buildId }: CondaResponse) => {
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     assert.match(log, /The build succeeded/);
     return log;
   };
-  const manifestOf = async ({ targetImage }: Answer) => {
+  const manifestOf = async ({ targetImage }: CondaResponse) => {
     const [host = '', ...path] = targetImage.split('/');
     const [repository, tag] = path.join('/').split(':');
-    const answer = await fetch(`http://${host}/v2/${repository}/manifests/${tag}`, {
+    const response = await fetch(`http://${host}/v2/${repository}/manifests/${tag}`, {
       headers: { accept: 'application/vnd.oci.image.manifest.v1+json, */*' },
     });
-    assert.equal(answer.status, 200, await answer.clone().text());
-    return (await answer.json()) as Manifest;
+    assert.equal(response.status, 200, await response.clone().text());
+    return (await response.json()) as Manifest;
   };
   const digestsOf = ({ layers }: Manifest) => layers.map(({ digest }) => digest);
 

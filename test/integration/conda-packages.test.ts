@@ -74,26 +74,27 @@ suite('Conda packages', () => {
     await registry?.stop();
   });
 
-  interface Answer {
+  interface CondaResponse {
     readonly targetImage: string;
     readonly buildId: string;
   }
 
-  const request = async (packages: object, options: object = {}): Promise<Answer> => {
+  const request = async (packages: object, options: object = {}): Promise<CondaResponse> => {
     const condaOpts = { mambaImage: images.manager, baseImage: images.base, ...options };
-    const answer = await sluice.request({ packages: { type: 'CONDA', condaOpts, ...packages } });
-    return answer as unknown as Answer;
+    const response = await sluice.request({ packages: { type: 'CONDA', condaOpts, ...packages } });
+    return response as unknown as CondaResponse;
   };
-  const run = async ({ targetImage }: Answer, ...command: string[]) =>
+  const run = async ({ targetImage }: CondaResponse, ...command: string[]) =>
     assertSuccess(await runWithPodman(root, targetImage, { command }));
   const text = async (path: string) => (await sluice.fetch(path)).text();
-  const lockOf = ({ buildId }: Answer) => text(`/v1alpha1/builds/${buildId}/condalock`);
-  const logOf = ({ buildId }: Answer) => text(`/v1alpha1/builds/${buildId}/logs?follow=true`);
-  const refusalOf = async ({ targetImage }: Answer) => {
+  const lockOf = ({ buildId }: CondaResponse) => text(`/v1alpha1/builds/${buildId}/condalock`);
+  const logOf = ({ buildId }: CondaResponse) =>
+    text(`/v1alpha1/builds/${buildId}/logs?follow=true`);
+  const refusalOf = async ({ targetImage }: CondaResponse) => {
     const tag = targetImage.split(':').at(-1);
-    const answer = await fetch(sluice.at(targetImage, `manifests/${tag}`));
-    assert.equal(answer.status, 400);
-    return answer.text();
+    const response = await fetch(sluice.at(targetImage, `manifests/${tag}`));
+    assert.equal(response.status, 400);
+    return response.text();
   };
   /** The line of a lock file for a package of the channels. */
   const locked = (path: string) => {

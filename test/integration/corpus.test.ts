@@ -9,7 +9,7 @@ import { corpusNames, type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import {
   assertSuccess,
   baseAnnotations,
@@ -48,7 +48,7 @@ suite('corpus', () => {
   let registry: Registry;
   let sluice: Sluice;
   let pushed: Map<string, Pushed>;
-  const answers = new Map<string, ContainerAnswer>();
+  const responses = new Map<string, ContainerResponse>();
 
   before(async () => {
     registry = await startRegistry({ schema1: true });
@@ -74,13 +74,13 @@ suite('corpus', () => {
   for (const name of corpusNames()) {
     test(name, async () => {
       const image = known(name);
-      const answer = await request(name);
-      answers.set(name, answer);
+      const response = await request(name);
+      responses.set(name, response);
       const isUntouched = untouched.includes(name);
-      assert.equal(answer.digest === image.digest, isUntouched);
-      const seen = await walk(sluice, answer);
+      assert.equal(response.digest === image.digest, isUntouched);
+      const seen = await walk(sluice, response);
       assert.equal(seen.root.mediaType, image.mediaType);
-      checkWarnings(name, answer, seen);
+      checkWarnings(name, response, seen);
       const originals = new Map(
         [image.image.root, ...image.image.children, ...image.image.blobs].map(content => [
           content.digest,
@@ -101,7 +101,7 @@ suite('corpus', () => {
       }
       for (const one of seen.images) {
         for (const blob of [one.manifest.config, ...(one.manifest.layers ?? [])]) {
-          if (blob) await checkBlob(sluice, answer, blob, name);
+          if (blob) await checkBlob(sluice, response, blob, name);
         }
       }
     });
@@ -111,10 +111,10 @@ suite('corpus', () => {
     for (const [name, image] of pushed) {
       if (name.startsWith('schema1')) continue;
       for (const reference of [image.reference, byDigest(image)]) {
-        const answer = await sluice.request({ containerImage: reference });
-        assert.equal(answer.digest, image.digest, name);
-        assert.equal(answer.warnings, undefined, name);
-        const served = await fetch(sluice.at(answer.targetImage, `manifests/${image.digest}`));
+        const response = await sluice.request({ containerImage: reference });
+        assert.equal(response.digest, image.digest, name);
+        assert.equal(response.warnings, undefined, name);
+        const served = await fetch(sluice.at(response.targetImage, `manifests/${image.digest}`));
         assert.equal(sha256(Buffer.from(await served.arrayBuffer())), image.digest, name);
         assert.equal(served.headers.get('content-type'), image.mediaType, name);
       }
@@ -136,8 +136,8 @@ suite('corpus', () => {
       sluice.request({ ...asked, containerPlatform: 'linux/amd64' }),
       /400: .*has no image for linux\/amd64; it has: linux\/arm64/,
     );
-    const answer = await sluice.request({ ...asked, containerPlatform: 'linux/arm64' });
-    assert.equal(answer.digest, known('multi:arm64only').image.children[0]?.digest);
+    const response = await sluice.request({ ...asked, containerPlatform: 'linux/arm64' });
+    assert.equal(response.digest, known('multi:arm64only').image.children[0]?.digest);
   });
 
   test('an index serves several platforms at once if it has all of them', async () => {
@@ -150,12 +150,12 @@ suite('corpus', () => {
 
   test('an inspection without a platform is for linux/amd64, and names the parameter', async () => {
     const inspect = async (name: string, query: string) => {
-      const answer = await sluice.fetch(`/v1alpha1/inspect${query}`, {
+      const response = await sluice.fetch(`/v1alpha1/inspect${query}`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ containerImage: known(name).reference }),
       });
-      return { status: answer.status, text: await answer.text() };
+      return { status: response.status, text: await response.text() };
     };
     for (const query of ['', '?platform=', '?platform=%20']) {
       const { status, text } = await inspect('multi:index', query);
@@ -170,8 +170,8 @@ suite('corpus', () => {
   });
 
   test('unknown members and numbers beyond 2^53 survive', async () => {
-    const answer = await request('cfg:unknown-fields');
-    const { images } = await walk(sluice, answer);
+    const response = await request('cfg:unknown-fields');
+    const { images } = await walk(sluice, response);
     const [one] = images;
     assert.ok(one);
     assert.deepEqual((one.manifest as Record<string, unknown>)['x.unknown'], { kept: true });
@@ -183,7 +183,7 @@ suite('corpus', () => {
 
   test('a repeated request has the same digest, also on a server with other data', async () => {
     await using other = await startSluice({ config: plainRegistries(registry.host) });
-    for (const [name, first] of answers) {
+    for (const [name, first] of responses) {
       assert.equal((await request(name)).digest, first.digest, name);
       const fromOther = await other.request({
         containerImage: known(name).reference,
@@ -191,12 +191,12 @@ suite('corpus', () => {
       });
       assert.equal(fromOther.digest, first.digest, name);
     }
-    assert.equal(answers.size, corpusNames().length);
+    assert.equal(responses.size, corpusNames().length);
   });
 
   test('skopeo copies all images', async () => {
     await using root = await openRoot('forky');
-    for (const [name, { targetImage, digest }] of answers) {
+    for (const [name, { targetImage, digest }] of responses) {
       const into = `/tmp/${name.replace(':', '-')}`;
       const result = await root.exec([
         ...['skopeo', 'copy', '--all', '--src-tls-verify=false'],
@@ -245,9 +245,9 @@ interface Served {
 }
 
 /** Returns every verified manifest below the root, and the config of every image. */
-async function walk(sluice: Sluice, answer: ContainerAnswer): Promise<Seen> {
+async function walk(sluice: Sluice, reply: ContainerResponse): Promise<Seen> {
   const get: Fetch = async (kind, digest) => {
-    const response = await fetch(sluice.at(answer.targetImage, `${kind}/${digest}`));
+    const response = await fetch(sluice.at(reply.targetImage, `${kind}/${digest}`));
     const bytes = Buffer.from(await response.arrayBuffer());
     if (response.status === 404) return undefined;
     assert.equal(response.status, 200, `${digest}: ${bytes}`);
@@ -255,7 +255,7 @@ async function walk(sluice: Sluice, answer: ContainerAnswer): Promise<Seen> {
     assert.equal(response.headers.get('docker-content-digest'), digest);
     return { bytes, type: response.headers.get('content-type') ?? '' };
   };
-  return walkWith(get, answer.digest);
+  return walkWith(get, reply.digest);
 }
 
 async function walkWith(get: Fetch, rootDigest: string): Promise<Seen> {
@@ -310,7 +310,7 @@ async function walkOriginal({ image }: Pushed): Promise<ServedImage[]> {
   return images;
 }
 
-function checkWarnings(name: string, { warnings = [] }: ContainerAnswer, { images }: Seen): void {
+function checkWarnings(name: string, { warnings = [] }: ContainerResponse, { images }: Seen): void {
   const most = Math.max(0, ...images.map(({ manifest }) => manifest.layers?.length ?? 0));
   const expected = [
     ...(most > 125 ? [new RegExp(`has ${most} layers .* at most 125`)] : []),
@@ -379,11 +379,11 @@ function checkChanged(one: ServedImage, base: ServedImage, name: string): void {
 
 async function checkBlob(
   sluice: Sluice,
-  answer: ContainerAnswer,
+  reply: ContainerResponse,
   { digest, size }: Descriptor,
   name: string,
 ): Promise<void> {
-  const url = sluice.at(answer.targetImage, `blobs/${digest}`);
+  const url = sluice.at(reply.targetImage, `blobs/${digest}`);
   const response = await fetch(url);
   const bytes = Buffer.from(await response.arrayBuffer());
   if (gapped.includes(name) && response.status === 404) return;

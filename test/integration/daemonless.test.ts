@@ -8,7 +8,7 @@ import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { type Client, clientsOf, pull, runWithPodman } from '../world/clients.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { suites } from '../world/tools.ts';
 import {
   assertSuccess,
@@ -30,7 +30,7 @@ interface Manifest {
 
 /** The content that a client on the machine's platform must have at the end. */
 interface Expected {
-  readonly answer: ContainerAnswer;
+  readonly response: ContainerResponse;
   /** The manifest of linux/amd64, the root itself when there is no other. */
   readonly manifestDigest: string;
   readonly manifest: Manifest;
@@ -51,15 +51,15 @@ suite('daemonless clients', { concurrency: 2 }, () => {
     await registry?.stop();
   });
 
-  const expect = async (answer: ContainerAnswer): Promise<Expected> => {
+  const expect = async (response: ContainerResponse): Promise<Expected> => {
     const get = (digest: string) =>
-      fetchJson<Manifest>(sluice, answer.targetImage, `manifests/${digest}`);
-    const root = await get(answer.digest);
+      fetchJson<Manifest>(sluice, response.targetImage, `manifests/${digest}`);
+    const root = await get(response.digest);
     const child = root.manifests?.find(({ platform }) => platform?.architecture === 'amd64');
-    const manifestDigest = child?.digest ?? answer.digest;
+    const manifestDigest = child?.digest ?? response.digest;
     const manifest = await get(manifestDigest);
     assert.equal(manifest.layers.at(-1)?.digest, injected.gzipDigest);
-    return { answer, manifestDigest, manifest };
+    return { response, manifestDigest, manifest };
   };
 
   test('oras finds and copies the referrers of served names', async () => {
@@ -81,8 +81,8 @@ suite('daemonless clients', { concurrency: 2 }, () => {
         for (const one of cases) {
           // A separate name for each: podman and buildah share their pulled images.
           const expected = await expect(await requestCase(sluice, pushed, one));
-          const { targetImage } = expected.answer;
-          const into = `/tmp/${expected.answer.containerToken}`;
+          const { targetImage } = expected.response;
+          const into = `/tmp/${expected.response.containerToken}`;
           const what = `${client}: ${nameOfCase(one)}`;
           assertSuccess(await pull(root, client, targetImage, { into }), what);
           const place = join(root.directory, into);
@@ -130,16 +130,16 @@ interface Pull {
 type Check = (pull: Pull) => Promise<void>;
 
 const inLayout: Check = async ({ place, expected, what }) => {
-  const { answer, manifest, manifestDigest } = expected;
+  const { response, manifest, manifestDigest } = expected;
   const index = JSON.parse(await readFile(join(place, 'index.json'), 'utf8')) as Manifest;
   // oras lists what is below the root too.
   const roots = index.manifests?.map(({ digest }) => digest);
-  assert.ok(roots?.includes(answer.digest), `${what}: ${roots}`);
+  assert.ok(roots?.includes(response.digest), `${what}: ${roots}`);
   const blobs = await contents(join(place, 'blobs/sha256'));
   for (const digest of blobs.keys()) {
     assert.equal(`sha256:${digest}`, blobs.get(digest), what);
   }
-  const wanted = [answer.digest, manifestDigest, manifest.config.digest];
+  const wanted = [response.digest, manifestDigest, manifest.config.digest];
   for (const digest of [...wanted, ...manifest.layers.map(layer => layer.digest)]) {
     assert.ok(blobs.has(digest.slice('sha256:'.length)), `${what}: ${digest} is missing`);
   }
@@ -149,12 +149,12 @@ const inStore: Check = async ({ root, name, expected, what }) => {
   const format = '{{.Id}} {{json .RepoDigests}}';
   const command = ['podman', 'image', 'inspect', '--format', format, name];
   const found = assertSuccess(await root.exec(command), what);
-  const { answer, manifest, manifestDigest } = expected;
+  const { response, manifest, manifestDigest } = expected;
   const [id = '', names = '[]'] = found.split(' ');
   assert.equal(`sha256:${id}`, manifest.config.digest, what);
   const digests = (JSON.parse(names) as string[]).map(known => known.split('@')[1]);
   assert.ok(digests.includes(manifestDigest), `${what}: ${names}`);
-  assert.ok(digests.includes(answer.digest), `${what}: ${names}`);
+  assert.ok(digests.includes(response.digest), `${what}: ${names}`);
 };
 
 const checks: Readonly<Record<Client, Check>> = {
@@ -170,7 +170,7 @@ const checks: Readonly<Record<Client, Check>> = {
   },
   async crane({ root, place, name, expected, what }) {
     const digest = await root.exec(['crane', 'digest', '--insecure', name]);
-    assert.equal(assertSuccess(digest, what).trim(), expected.answer.digest, what);
+    assert.equal(assertSuccess(digest, what).trim(), expected.response.digest, what);
     // The tar of `docker save`, with its own manifest.json.
     const list = await root.exec([
       'tar',

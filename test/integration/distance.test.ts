@@ -17,7 +17,7 @@ import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { admin } from './hosted.ts';
 
@@ -121,7 +121,7 @@ suite('cost of distance', () => {
   });
 
   const trips = () => proxies.map(proxy => proxy.next());
-  /** Waits for the work that follows a start or an answer. */
+  /** Waits for the work that follows a start or a response. */
   const rest = async () => {
     let last = performance.now();
     await eventually('the server rests', () => {
@@ -165,18 +165,18 @@ suite('cost of distance', () => {
     if (least) measured.set(row, least);
   };
 
-  const request = (name: string, image = known): Promise<ContainerAnswer> =>
+  const request = (name: string, image = known): Promise<ContainerResponse> =>
     sluice.request({
       containerImage: registry.host + image,
       containerConfig: { env: [`NAME=${name}`] },
     });
   const whole = async (address: string): Promise<string> => {
-    const answer = await fetch(address, { headers: { accept: '*/*' } });
-    const text = await answer.text();
-    assert.equal(answer.status, 200, text);
+    const response = await fetch(address, { headers: { accept: '*/*' } });
+    const text = await response.text();
+    assert.equal(response.status, 200, text);
     return text;
   };
-  const manifest = ({ targetImage }: ContainerAnswer) =>
+  const manifest = ({ targetImage }: ContainerResponse) =>
     whole(sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`));
   const pull = async (route: string) => expect(await repository.get(route), 200);
 
@@ -256,27 +256,27 @@ suite('cost of distance', () => {
 
   test('of logins', async () => {
     await measure('login of a registry client', async () => {
-      const answer = await sluice.fetch('/v2/token?service=test', { headers });
-      assert.equal(answer.status, 200, await answer.text());
+      const response = await sluice.fetch('/v2/token?service=test', { headers });
+      assert.equal(response.status, 200, await response.text());
     });
     const body = new URLSearchParams({ name: admin.username, password: admin.password });
     await measure('login of a browser', async () => {
-      const answer = await sluice.fetch('/view/login', {
+      const response = await sluice.fetch('/view/login', {
         ...{ method: 'POST', redirect: 'manual', body },
         headers: { accept: 'text/html', 'sec-fetch-site': 'same-origin' },
       });
-      assert.equal(answer.status, 303, await answer.text());
+      assert.equal(response.status, 303, await response.text());
     });
   });
 
   test('of requests for a build that exists', async () => {
     const file = `FROM ${registry.host}/corpus/busybox:oci\nRUN echo far > /made\n`;
     const containerFile = Buffer.from(file).toString('base64');
-    const build = async () => (await sluice.request({ containerFile })) as BuildAnswer;
+    const build = async () => (await sluice.request({ containerFile })) as BuildResponse;
     const { buildId } = await build();
     await eventually('the build is over', async () => {
-      const answer = await sluice.fetch(`/v1alpha1/builds/${buildId}/status`);
-      return ((await answer.json()) as BuildAnswer).status === 'COMPLETED';
+      const response = await sluice.fetch(`/v1alpha1/builds/${buildId}/status`);
+      return ((await response.json()) as BuildResponse).status === 'COMPLETED';
     });
     assert.equal((await build()).cached, true);
     await measure('request for a build that exists', build);
@@ -311,7 +311,7 @@ interface Manifest {
   readonly layers: readonly { readonly digest: string }[];
 }
 
-interface BuildAnswer extends ContainerAnswer {
+interface BuildResponse extends ContainerResponse {
   readonly buildId: string;
   readonly cached?: boolean;
   readonly status?: string;

@@ -6,7 +6,7 @@ import { startContainerd } from '../world/containerd.ts';
 import { startDocker } from '../world/docker.ts';
 import type { Result } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
 import { suites } from '../world/tools.ts';
 import {
   assertSuccess,
@@ -41,25 +41,25 @@ suite('engines', { concurrency: 2 }, () => {
     await registry?.stop();
   });
 
-  const requestsOf = async (answer: ContainerAnswer, kind: string) => {
+  const requestsOf = async (response: ContainerResponse, kind: string) => {
     const requests = await sluice.requests();
     return requests.filter(
       ({ method, path, tokenLabel }) =>
-        tokenLabel === labelOf(answer) && method === 'GET' && path.includes(`/${kind}/`),
+        tokenLabel === labelOf(response) && method === 'GET' && path.includes(`/${kind}/`),
     );
   };
 
   const check = async (engine: Engine, one: Case): Promise<void> => {
     const what = nameOfCase(one);
-    const answer = await requestCase(sluice, pushed, one);
-    const { targetImage, digest } = answer;
+    const response = await requestCase(sluice, pushed, one);
+    const { targetImage, digest } = response;
     assertSuccess(await engine.pull(targetImage), what);
     assert.ok(await engine.knows(targetImage, digest), `${what}: ${digest}`);
-    const blobs = (await requestsOf(answer, 'blobs')).length;
+    const blobs = (await requestsOf(response, 'blobs')).length;
     // Later cases share their blobs with the first.
     if (one === cases[0]) assert.ok(blobs > 0, `${what}: no blobs`);
     assertSuccess(await engine.pull(targetImage), what);
-    const again = (await requestsOf(answer, 'blobs')).length;
+    const again = (await requestsOf(response, 'blobs')).length;
     assert.equal(again, blobs, `${what}: the second pull finds nothing new`);
     assert.equal(assertSuccess(await engine.run(targetImage), what), outputOf(one), what);
   };
@@ -98,12 +98,12 @@ suite('engines', { concurrency: 2 }, () => {
 
   test('containerd 2.1 fetches every platform and attestation of an index', async () => {
     await using containerd = await startContainerd({ suite: 'forky' });
-    const answer = await sluice.request({
+    const response = await sluice.request({
       containerImage: pushed.get('attest:latest')?.reference,
       containerConfig: { env: ['A=1'] },
     });
-    assertSuccess(await containerd.pull(answer.targetImage));
-    const fetched = (await requestsOf(answer, 'manifests')).filter(({ path }) =>
+    assertSuccess(await containerd.pull(response.targetImage));
+    const fetched = (await requestsOf(response, 'manifests')).filter(({ path }) =>
       path.includes('/sha256:'),
     );
     // The index, its two images and their two attestations.

@@ -13,7 +13,7 @@ import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess, change, injected } from './served.ts';
 
-interface FrozenAnswer {
+interface FrozenResponse {
   readonly requestId: string;
   readonly targetImage: string;
   readonly containerImage: string;
@@ -80,30 +80,30 @@ suite('freeze', { concurrency: 2 }, () => {
   });
 
   const nameOf = (image: string) => images.get(image)?.reference ?? '';
-  const freeze = async (body: object): Promise<FrozenAnswer> =>
-    (await sluice.request({ freeze: true, ...body })) as unknown as FrozenAnswer;
+  const freeze = async (body: object): Promise<FrozenResponse> =>
+    (await sluice.request({ freeze: true, ...body })) as unknown as FrozenResponse;
   const refused = async (body: object) => {
-    const answer = await sluice.fetch('/v1alpha2/container', {
+    const response = await sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ freeze: true, ...body }),
     });
-    const { message } = (await answer.json()) as { message: string };
-    return { status: answer.status, message };
+    const { message } = (await response.json()) as { message: string };
+    return { status: response.status, message };
   };
   /** Waits for the end of the build. Returns the log of a failed build. */
-  const finished = async ({ buildId }: FrozenAnswer): Promise<void> => {
+  const finished = async ({ buildId }: FrozenResponse): Promise<void> => {
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     const status = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/status`)).json();
     assert.equal((status as { succeeded: boolean }).succeeded, true, log);
   };
   const basic = `Basic ${Buffer.from('tester:sesame').toString('base64')}`;
   const fetchFrom = async (registry: Registry, path: string) => {
-    const answer = await fetch(`${registry.url}/v2/${path}`, {
+    const response = await fetch(`${registry.url}/v2/${path}`, {
       headers: { authorization: basic, accept: manifestAccept },
     });
-    assert.equal(answer.status, 200, path);
-    return answer;
+    assert.equal(response.status, 200, path);
+    return response;
   };
   const manifestOf = async (registry: Registry, name: string): Promise<Manifest> => {
     const [, repository = '', tag = ''] = /^[^/]+\/(.*):([^:]+)$/.exec(name) ?? [];
@@ -118,14 +118,14 @@ suite('freeze', { concurrency: 2 }, () => {
       containerConfig: change,
       buildRepository: `${closed.host}/team/frozen`,
     };
-    const answer = await freeze(body);
-    assert.match(answer.targetImage, new RegExp(`^${closed.host}/team/frozen:[0-9a-f]{32}$`));
-    assert.equal(answer.containerImage, answer.targetImage);
-    assert.equal(answer.freeze, true);
-    assert.equal(answer.containerToken, undefined);
-    assert.equal(answer.expiration, undefined);
-    await finished(answer);
-    const manifest = await manifestOf(closed, answer.targetImage);
+    const response = await freeze(body);
+    assert.match(response.targetImage, new RegExp(`^${closed.host}/team/frozen:[0-9a-f]{32}$`));
+    assert.equal(response.containerImage, response.targetImage);
+    assert.equal(response.freeze, true);
+    assert.equal(response.containerToken, undefined);
+    assert.equal(response.expiration, undefined);
+    await finished(response);
+    const manifest = await manifestOf(closed, response.targetImage);
     assert.equal(manifest.layers.at(-1)?.digest, injected.gzipDigest);
     const config = await fetchFrom(closed, `team/frozen/blobs/${manifest.config.digest}`);
     const { config: runtime } = (await config.json()) as { config: { Env: string[] } };
@@ -135,36 +135,36 @@ suite('freeze', { concurrency: 2 }, () => {
     }
 
     const again = await freeze(body);
-    assert.equal(again.targetImage, answer.targetImage);
-    assert.equal(again.buildId, answer.buildId);
+    assert.equal(again.targetImage, response.targetImage);
+    assert.equal(again.buildId, response.buildId);
     assert.deepEqual([again.cached, again.succeeded], [true, true]);
 
     // Each has its own id, which gives access to its status only.
-    assert.notEqual(again.requestId, answer.requestId);
-    for (const { requestId } of [answer, again]) {
+    assert.notEqual(again.requestId, response.requestId);
+    for (const { requestId } of [response, again]) {
       const status = await sluice.fetch(`/v1alpha2/container/${requestId}/status`);
       const { id, buildId, succeeded } = (await status.json()) as Record<string, unknown>;
-      assert.deepEqual([id, buildId, succeeded], [requestId, answer.buildId, true]);
+      assert.deepEqual([id, buildId, succeeded], [requestId, response.buildId, true]);
     }
-    const path = `/v2/ct/${answer.requestId}/team/frozen/manifests/latest`;
+    const path = `/v2/ct/${response.requestId}/team/frozen/manifests/latest`;
     const pulled = await sluice.fetch(path);
     assert.equal(pulled.status, 404);
-    assert.match(await pulled.text(), new RegExp(`frozen: pull it as ${answer.targetImage}`));
+    assert.match(await pulled.text(), new RegExp(`frozen: pull it as ${response.targetImage}`));
   });
 
   test('a repository behind a token service accepts an image of all its platforms', async () => {
-    const answer = await freeze({
+    const response = await freeze({
       containerImage: nameOf('multi:index'),
       containerConfig: { env: ['FROZEN=1'] },
       buildRepository: `${tokens.host}/team/multi`,
       nameStrategy: 'none',
     });
-    await finished(answer);
-    const [, repository = '', tag = ''] = /^[^/]+\/(.*):([^:]+)$/.exec(answer.targetImage) ?? [];
+    await finished(response);
+    const [, repository = '', tag = ''] = /^[^/]+\/(.*):([^:]+)$/.exec(response.targetImage) ?? [];
     const scope = `repository:${repository}:pull`;
-    const question = `${tokens.tokenService?.realm}?service=${tokens.tokenService?.service}&scope=${scope}`;
+    const request = `${tokens.tokenService?.realm}?service=${tokens.tokenService?.service}&scope=${scope}`;
     const { token } = (await (
-      await fetch(question, { headers: { authorization: basic } })
+      await fetch(request, { headers: { authorization: basic } })
     ).json()) as { token: string };
     const index = await fetch(`${tokens.url}/v2/${repository}/manifests/${tag}`, {
       headers: { authorization: `Bearer ${token}`, accept: manifestAccept },
@@ -174,27 +174,27 @@ suite('freeze', { concurrency: 2 }, () => {
   });
 
   test('within one registry, blobs are mounted instead of sent', async () => {
-    const answer = await freeze({
+    const response = await freeze({
       containerImage: nameOf('busybox:oci'),
       containerConfig: { env: ['MOVED=1'] },
       buildRepository: `${open.host}/moved/here`,
     });
-    await finished(answer);
-    const log = await (await sluice.fetch(`/v1alpha1/builds/${answer.buildId}/logs`)).text();
-    const { layers, config } = await manifestOf(open, answer.targetImage);
+    await finished(response);
+    const log = await (await sluice.fetch(`/v1alpha1/builds/${response.buildId}/logs`)).text();
+    const { layers, config } = await manifestOf(open, response.targetImage);
     for (const { digest } of layers) assert.match(log, new RegExp(`${digest} .*: mounted`));
     assert.match(log, new RegExp(`${config.digest} .*: sent`));
   });
 
   test('one platform of an index can be frozen alone', async () => {
-    const answer = await freeze({
+    const response = await freeze({
       containerImage: nameOf('multi:index'),
       containerPlatform: 'linux/arm64',
       containerConfig: { cmd: ['one'] },
       buildRepository: `${closed.host}/team/single`,
     });
-    await finished(answer);
-    const manifest = await manifestOf(closed, answer.targetImage);
+    await finished(response);
+    const manifest = await manifestOf(closed, response.targetImage);
     assert.equal(manifest.manifests, undefined);
     const config = await fetchFrom(closed, `team/single/blobs/${manifest.config.digest}`);
     assert.equal(((await config.json()) as { architecture: string }).architecture, 'arm64');
@@ -213,8 +213,8 @@ suite('freeze', { concurrency: 2 }, () => {
     await Promise.all([finished(one), finished(other)]);
     const digestOf = async (name: string) => {
       const [, repository = '', tag = ''] = /^[^/]+\/(.*):([^:]+)$/.exec(name) ?? [];
-      const answer = await fetchFrom(open, `${repository}/manifests/${tag}`);
-      return answer.headers.get('docker-content-digest');
+      const response = await fetchFrom(open, `${repository}/manifests/${tag}`);
+      return response.headers.get('docker-content-digest');
     };
     assert.equal(await digestOf(one.targetImage), await digestOf(other.targetImage));
     const { tags } = (await (await fetchFrom(open, 'frozen/one/tags/list')).json()) as {
@@ -253,13 +253,13 @@ suite('freeze', { concurrency: 2 }, () => {
       containerImage: nameOf('cfg:full'),
       containerConfig: change,
     });
-    const answer = await freeze({
+    const response = await freeze({
       containerImage: targetImage,
       containerConfig: { env: ['ONCE=more'] },
       buildRepository: `${closed.host}/team/served`,
     });
-    await finished(answer);
-    const manifest = await manifestOf(closed, answer.targetImage);
+    await finished(response);
+    const manifest = await manifestOf(closed, response.targetImage);
     assert.equal(manifest.layers.at(-1)?.digest, injected.gzipDigest);
     const config = await fetchFrom(closed, `team/served/blobs/${manifest.config.digest}`);
     const { config: runtime } = (await config.json()) as { config: { Env: string[] } };
@@ -318,7 +318,7 @@ suite('freeze', { concurrency: 2 }, () => {
     };
     await using server = await startSluice(options);
     const ask = async (body: object) =>
-      (await server.request({ freeze: true, ...body })) as unknown as FrozenAnswer & {
+      (await server.request({ freeze: true, ...body })) as unknown as FrozenResponse & {
         warnings: string[];
       };
     const base = nameOf('busybox:oci');
@@ -327,13 +327,16 @@ suite('freeze', { concurrency: 2 }, () => {
       [{ containerImage: base, containerConfig: { env: ['A=1'] } }, /:[0-9a-f]{32}$/],
       [{ containerFile: recipe(`FROM ${base}\nRUN echo frozen > /file\n`) }, /:[0-9a-f]{32}$/],
     ] as const) {
-      const answer = await ask(body);
-      assert.ok(answer.targetImage.startsWith(place), answer.targetImage);
-      assert.match(answer.targetImage, name);
-      assert.match(String(answer.warnings), /frozen to .*\/public\/frozen, which others can pull/);
-      const logs = `/v1alpha1/builds/${answer.buildId}/logs?follow=true`;
+      const response = await ask(body);
+      assert.ok(response.targetImage.startsWith(place), response.targetImage);
+      assert.match(response.targetImage, name);
+      assert.match(
+        String(response.warnings),
+        /frozen to .*\/public\/frozen, which others can pull/,
+      );
+      const logs = `/v1alpha1/builds/${response.buildId}/logs?follow=true`;
       const log = await (await server.fetch(logs)).text();
-      const tag = answer.targetImage.split(':').at(-1);
+      const tag = response.targetImage.split(':').at(-1);
       const manifest = await server.fetch(`/v2/public/frozen/manifests/${tag}`);
       assert.equal(manifest.status, 200, log);
     }

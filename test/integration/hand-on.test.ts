@@ -39,10 +39,10 @@ async function listenStarting() {
 }
 
 /** Listens with the entry of a replica. */
-async function listen(answer: RequestListener, refusesBody?: () => boolean) {
+async function listen(respond: RequestListener, refusesBody?: () => boolean) {
   const starting = await listenStarting();
   starting.entries.open({
-    answer: async (request, response) => void answer(request, response),
+    respond: async (request, response) => void respond(request, response),
     handleUpgrade: () => false,
     ...(refusesBody ? { refusesBody } : {}),
   });
@@ -66,12 +66,12 @@ test('a body waits for the next leader when the former one does not lead any mor
     () => true,
   );
   using front = await listen((request, response) => {
-    handOn.answer(request, response).catch(() => response.writeHead(503).end());
+    handOn.respond(request, response).catch(() => response.writeHead(503).end());
   });
   leader.set(former.url);
-  const answer = await fetch(front.url, { method: 'POST', body: 'what can be sent only once' });
+  const reply = await fetch(front.url, { method: 'POST', body: 'what can be sent only once' });
   assert.deepEqual(
-    [answer.status, await answer.text(), asked],
+    [reply.status, await reply.text(), asked],
     [200, 'got what can be sent only once', 2],
   );
   handOn.close();
@@ -90,15 +90,15 @@ test('a replica that has just started asks for no body before it knows its role'
     asking.end('bytes');
   });
   asking.flushHeaders();
-  const answered = once(asking, 'response');
+  const responded = once(asking, 'response');
   await arrived;
   replica.entries.open({
-    answer: async (_request, response) => void response.writeHead(503).end(),
+    respond: async (_request, response) => void response.writeHead(503).end(),
     handleUpgrade: () => false,
     refusesBody: () => true,
   });
-  const [answer] = await answered;
-  assert.deepEqual([answer.statusCode, continues], [503, 0]);
+  const [reply] = await responded;
+  assert.deepEqual([reply.statusCode, continues], [503, 0]);
 });
 
 /** What the leader has seen of a request. */
@@ -110,27 +110,27 @@ interface Seen {
 }
 
 /** Starts a leader and a replica that hands requests on to it, and answers `/asked` by asking the leader. */
-async function startPair(answerEarly = false) {
+async function startPair(respondEarly = false) {
   const leader = createCurrentLeader();
   const handOn = createHandOn(leader, proof, { accepts: () => false } as unknown as OrderedBlobs);
   const seen: Seen[] = [];
   const leads = await listen(async (request, response) => {
     const { method = '', url = '', headers } = request;
-    if (answerEarly) return void response.end('early');
+    if (respondEarly) return void response.end('early');
     seen.push({ method, url, headers, body: await text(request) });
     response.end(url);
   });
   const front = await listen(async (request, response) => {
-    if (request.url !== '/asked') return handOn.answer(request, response);
-    const answer = await handOn.ask(request, 5000);
-    response.end(answer?.body);
+    if (request.url !== '/asked') return handOn.respond(request, response);
+    const reply = await handOn.ask(request, 5000);
+    response.end(reply?.body);
   });
   leader.set(leads.url);
   return {
     seen,
     leads,
     front,
-    /** Sends a request, and after its answer another one on the same connection. Returns the second answer. */
+    /** Sends a request, and after its response another one on the same connection. Returns the second answer. */
     async exchange(one: string, other: string): Promise<string> {
       const socket = connect(Number(front.url.port), '127.0.0.1');
       socket.write(one);

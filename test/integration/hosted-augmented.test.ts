@@ -7,7 +7,7 @@ import { startDocker } from '../world/docker.ts';
 import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot, type Root } from '../world/root.ts';
-import { type ContainerAnswer, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, labelOf, type Sluice, startSluice } from '../world/sluice.ts';
 import { outerSuites } from '../world/tools.ts';
 import { accounts, admin, reader } from './hosted.ts';
 import { assertSuccess, byDigest, fetchJson, plainRegistries } from './served.ts';
@@ -49,13 +49,17 @@ suite('container requests for hosted images', () => {
     return image;
   };
 
-  const greet = (server: Sluice, image: string, greeting = 'injected'): Promise<ContainerAnswer> =>
+  const greet = (
+    server: Sluice,
+    image: string,
+    greeting = 'injected',
+  ): Promise<ContainerResponse> =>
     server.request({
       containerImage: `${server.host}/${image}`,
       containerConfig: { env: [`GREETING=${greeting}`] },
     });
 
-  const manifestOf = async (server: Sluice, { targetImage, digest }: ContainerAnswer) =>
+  const manifestOf = async (server: Sluice, { targetImage, digest }: ContainerResponse) =>
     (await fetch(server.at(targetImage, `manifests/${digest}`))).text();
 
   test('the served image equals that of another registry, but for the name of its base', async () => {
@@ -70,10 +74,10 @@ suite('container requests for hosted images', () => {
         const containerConfig = { env: ['GREETING=injected'] };
         const body = { containerConfig, containerPlatform: 'linux/amd64' };
         const expected = await other.request({ ...body, containerImage: theirs });
-        const answer = await sluice.request({ ...body, containerImage: own });
-        assert.equal(answer.sourceDigest, expected.sourceDigest, own);
+        const response = await sluice.request({ ...body, containerImage: own });
+        assert.equal(response.sourceDigest, expected.sourceDigest, own);
         const [mine = '', equal = ''] = await Promise.all([
-          manifestOf(sluice, answer),
+          manifestOf(sluice, response),
           manifestOf(other, expected),
         ]);
         assert.equal(mine.replace(`"${own}"`, `"${theirs}"`), equal, own);
@@ -105,12 +109,12 @@ suite('container requests for hosted images', () => {
 
   test('the served image stays the same when its tag is pushed again', async () => {
     await push(sluice, 'cfg:full', 'public/moving:1');
-    const answer = await greet(sluice, 'public/moving:1');
+    const response = await greet(sluice, 'public/moving:1');
     await push(sluice, 'multi:index', 'public/moving:1');
-    const printed = assertSuccess(await runWithPodman(root, answer.targetImage));
+    const printed = assertSuccess(await runWithPodman(root, response.targetImage));
     assert.match(printed, /greeting: injected/);
-    assert.notEqual((await greet(sluice, 'public/moving:1')).digest, answer.digest);
-    const served = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(answer));
+    assert.notEqual((await greet(sluice, 'public/moving:1')).digest, response.digest);
+    const served = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(response));
     assert.ok(served.every(({ status }) => status === 200));
   });
 

@@ -75,18 +75,18 @@ suite('engines and hosted repositories', { concurrency: 2 }, () => {
         const { layers } = await inspectHosted(sluice, two, '1');
         assert.ok((await mountsInto(sluice, two)).length >= layers.length, 'layers mounted');
 
-        const answer = await sluice.request({
+        const response = await sluice.request({
           containerImage: image.reference,
           containerConfig: { env: ['GREETING=served'] },
         });
-        assertSuccess(await docker.pull(answer.targetImage));
+        assertSuccess(await docker.pull(response.targetImage));
         const kept = `${sluice.host}/team/${name}-${store}-served:1`;
-        assertSuccess(await docker.push(answer.targetImage, kept));
-        assertSuccess(await docker.docker(['image', 'rm', '-f', answer.targetImage, kept]));
+        assertSuccess(await docker.push(response.targetImage, kept));
+        assertSuccess(await docker.docker(['image', 'rm', '-f', response.targetImage, kept]));
         assertSuccess(await docker.pull(kept));
         assert.match(assertSuccess(await docker.run(kept)), /greeting: served/);
         // It is in the names that the engine wants to mount from, and in the scopes of its tokens.
-        assert.ok(!sluice.output().includes(answer.containerToken), 'the token is in the log');
+        assert.ok(!sluice.output().includes(response.containerToken), 'the token is in the log');
       });
     }
 

@@ -50,9 +50,9 @@ suite('pushes under load', () => {
     // All of them are open before the first byte is sent.
     const places = await Promise.all(
       blobs.map(async () => {
-        const answer = await fetch(uploads, { method: 'POST', headers });
-        assert.equal(answer.status, 202);
-        return new URL(answer.headers.get('location') ?? '', sluice.url);
+        const response = await fetch(uploads, { method: 'POST', headers });
+        assert.equal(response.status, 202);
+        return new URL(response.headers.get('location') ?? '', sluice.url);
       }),
     );
     await Promise.all(
@@ -60,23 +60,23 @@ suite('pushes under load', () => {
         const place = places[at] ?? '';
         const half = bytes.length >> 1;
         for (const part of [bytes.subarray(0, half), bytes.subarray(half)]) {
-          const answer = await fetch(place, {
+          const reply = await fetch(place, {
             method: 'PATCH',
             headers,
             body: new Uint8Array(part),
           });
-          assert.equal(answer.status, 202, await answer.text());
+          assert.equal(reply.status, 202, await reply.text());
         }
         const end = new URL(place);
         end.searchParams.set('digest', digestOf(bytes));
-        const answer = await fetch(end, { method: 'PUT', headers });
-        assert.equal(answer.status, 201, await answer.text());
+        const response = await fetch(end, { method: 'PUT', headers });
+        assert.equal(response.status, 201, await response.text());
       }),
     );
     for (const bytes of blobs) {
       const digest = digestOf(bytes);
-      const answer = await fetch(`${sluice.url}/v2/team/many/blobs/${digest}`, { headers });
-      assert.equal(digestOf(Buffer.from(await answer.arrayBuffer())), digest);
+      const response = await fetch(`${sluice.url}/v2/team/many/blobs/${digest}`, { headers });
+      assert.equal(digestOf(Buffer.from(await response.arrayBuffer())), digest);
     }
     await nothingIsLeft();
   });

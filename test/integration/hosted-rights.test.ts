@@ -49,16 +49,16 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
   const at = (repository: string) => `${sluice.host}/${repository}:1`;
 
   const assertAbsent = async (repository: string) => {
-    const answer = await sluice.fetch(`/v2/${repository}/manifests/1`, {
+    const response = await sluice.fetch(`/v2/${repository}/manifests/1`, {
       headers: basic(admin.username, admin.password),
     });
-    assert.equal(answer.status, 404, `${repository} was pushed`);
+    assert.equal(response.status, 404, `${repository} was pushed`);
   };
 
   const status = async (path: string, headers: Record<string, string>) => {
-    const answer = await sluice.fetch(path, { headers });
-    const text = await answer.text();
-    return { status: answer.status, challenge: answer.headers.get('www-authenticate'), text };
+    const response = await sluice.fetch(path, { headers });
+    const text = await response.text();
+    return { status: response.status, challenge: response.headers.get('www-authenticate'), text };
   };
 
   for (const name of outerSuites) {
@@ -125,13 +125,13 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
   test('an answer does not reveal whether a repository exists', async () => {
     await using root = await openRoot('forky');
     const token = async (scope: string, headers: Record<string, string>) => {
-      const answer = await sluice.fetch(`/v2/token?scope=${scope}`, { headers });
-      const { token } = (await answer.json()) as { token: string };
+      const response = await sluice.fetch(`/v2/token?scope=${scope}`, { headers });
+      const { token } = (await response.json()) as { token: string };
       return { authorization: `Bearer ${token}` };
     };
     const ciBasic = basic(ci.username, ci.password);
     for (const route of ['manifests/1', `blobs/${source.digest}`, 'tags/list']) {
-      const answers = ['secret/app', 'secret/none'].map(async repository => {
+      const responses = ['secret/app', 'secret/none'].map(async repository => {
         const path = `/v2/${repository}/${route}`;
         const scope = `repository:${repository}:pull,push,delete`;
         const seen = [
@@ -143,7 +143,7 @@ suite('rights in hosted repositories', { concurrency: 2 }, () => {
         const text = JSON.stringify(seen).replaceAll(repository, 'secret/x');
         return text.replace(/errorId[^,}]*/g, '');
       });
-      const [existing, missing] = await Promise.all(answers);
+      const [existing, missing] = await Promise.all(responses);
       assert.equal(existing, missing, route);
     }
     await storeLogin(root, sluice.host, ci);

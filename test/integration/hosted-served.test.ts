@@ -48,11 +48,11 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
   /** A new served name; its containers print the greeting. */
   const serve = async (sluice: Sluice) => {
     const greeting = `number ${++requests}`;
-    const answer = await sluice.request({
+    const response = await sluice.request({
       containerImage: image.reference,
       containerConfig: { env: [`GREETING=${greeting}`] },
     });
-    return { ...answer, greeting };
+    return { ...response, greeting };
   };
 
   /** Pulls a name of the server; all requests of the client must succeed. */
@@ -61,9 +61,9 @@ suite('served names beside accounts', { concurrency: 2 }, () => {
     what: string,
     pullName: (reference: string) => Promise<Result>,
   ): Promise<void> => {
-    const answer = await serve(sluice);
-    assertSuccess(await pullName(answer.targetImage), what);
-    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(answer));
+    const response = await serve(sluice);
+    assertSuccess(await pullName(response.targetImage), what);
+    const own = (await sluice.requests()).filter(one => one.tokenLabel === labelOf(response));
     const refused = own.filter(one => one.status >= 400 && !isGuess(one.path));
     assert.deepEqual(refused, [], what);
     assert.ok(

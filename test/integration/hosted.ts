@@ -53,12 +53,12 @@ export async function inspectHosted(
 ): Promise<HostedImage> {
   const get = async (route: string) => {
     const headers = { ...basic(admin.username, admin.password), accept: '*/*' };
-    const answer = await sluice.fetch(`/v2/${repository}/${route}`, { headers });
-    const bytes = Buffer.from(await answer.arrayBuffer());
-    assert.equal(answer.status, 200, `${repository}/${route}: ${bytes.subarray(0, 500)}`);
+    const response = await sluice.fetch(`/v2/${repository}/${route}`, { headers });
+    const bytes = Buffer.from(await response.arrayBuffer());
+    assert.equal(response.status, 200, `${repository}/${route}: ${bytes.subarray(0, 500)}`);
     const digest = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
-    assert.equal(answer.headers.get('docker-content-digest'), digest, route);
-    return { digest, bytes, mediaType: answer.headers.get('content-type') ?? '' };
+    assert.equal(response.headers.get('docker-content-digest'), digest, route);
+    return { digest, bytes, mediaType: response.headers.get('content-type') ?? '' };
   };
   const getManifest = async (name: string) => {
     const { bytes, ...rest } = await get(`manifests/${name}`);

@@ -7,12 +7,12 @@ import { mediaTypes } from '../../src/oci/media-type.ts';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { startLyingRegistry } from './lying-registry.ts';
 import { assertSuccess } from './served.ts';
 
-interface Answer extends ContainerAnswer {
+interface BuildResponse extends ContainerResponse {
   readonly buildId: string;
 }
 
@@ -98,27 +98,27 @@ suite('identities', { concurrency: 1 }, () => {
   };
   const addCredentials = async (owner: object, registry: Registry, password: string) => {
     const keys = { registry: registry.host, userName: registry.username, password };
-    const answer = await platform.fetch('/platform/credentials', {
+    const response = await platform.fetch('/platform/credentials', {
       method: 'POST',
       headers: { authorization: administrator, 'content-type': 'application/json' },
       body: JSON.stringify({ ...owner, credentials: { provider: 'container-reg', keys } }),
     });
-    assert.equal(answer.status, 200, await answer.clone().text());
+    assert.equal(response.status, 200, await response.clone().text());
   };
-  const request = async (token: string, body: object): Promise<Answer> =>
-    (await service.request({ platformAccessToken: token, ...body })) as Answer;
+  const request = async (token: string, body: object): Promise<BuildResponse> =>
+    (await service.request({ platformAccessToken: token, ...body })) as BuildResponse;
   const refused = async (token: string, body: object) => {
-    const answer = await service.fetch('/v1alpha2/container', {
+    const response = await service.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ ...(token ? { platformAccessToken: token } : {}), ...body }),
     });
-    const { message } = (await answer.json()) as { message: string };
+    const { message } = (await response.json()) as { message: string };
     assert.ok(!message.includes(token) || token === '');
-    return { status: answer.status, message };
+    return { status: response.status, message };
   };
   /** Pulls everything of an image: how many blobs that were. */
-  const pull = async ({ targetImage }: Pick<Answer, 'targetImage'>): Promise<number> => {
+  const pull = async ({ targetImage }: Pick<BuildResponse, 'targetImage'>): Promise<number> => {
     const [, reference = ''] = /:([^/:]+)$/.exec(targetImage) ?? [];
     const manifest = await fetch(service.at(targetImage, `manifests/${reference}`));
     assert.equal(manifest.status, 200, await manifest.clone().text());
@@ -136,7 +136,7 @@ suite('identities', { concurrency: 1 }, () => {
   const nameOf = (image: string, registry = closed) =>
     (images.get(image)?.reference ?? '').replace(closed.host, registry.host);
   const readBuilds = () => readdir(join(service.data, 'logs/builds')).catch(() => []);
-  const finished = async ({ buildId }: Answer): Promise<void> => {
+  const finished = async ({ buildId }: BuildResponse): Promise<void> => {
     const log = await (await service.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     const status = await (await service.fetch(`/v1alpha1/builds/${buildId}/status`)).json();
     assert.equal((status as { succeeded: boolean }).succeeded, true, log);
@@ -147,8 +147,10 @@ suite('identities', { concurrency: 1 }, () => {
     ['bearer', () => guarded],
   ] as const) {
     test(`a private image is served to callers with credentials for it (${what})`, async () => {
-      const answer = await request(alice, { containerImage: nameOf('busybox:oci', registryOf()) });
-      assert.ok((await pull(answer)) > 1);
+      const response = await request(alice, {
+        containerImage: nameOf('busybox:oci', registryOf()),
+      });
+      assert.ok((await pull(response)) > 1);
     });
 
     test(`it is refused to callers without credentials, also when it is cached here (${what})`, async () => {
@@ -241,12 +243,12 @@ suite('identities', { concurrency: 1 }, () => {
     const body = { containerImage, platformWorkspaceId: Number(id) };
     assert.equal((await refused(bob, body)).status, 403, 'no member yet');
     await addCredentials({ workspaceId: Number(id) }, closed, closed.password);
-    const answer = await platform.fetch(`/platform/workspaces/${id}/members`, {
+    const response = await platform.fetch(`/platform/workspaces/${id}/members`, {
       method: 'POST',
       headers: { authorization: administrator, 'content-type': 'application/json' },
       body: JSON.stringify({ user: 'bob@other.example.com' }),
     });
-    assert.ok(answer.ok, await answer.text());
+    assert.ok(response.ok, await response.text());
     // A refusal is cached for a while with its token.
     const token = await newToken('bob@other.example.com', 'laboratory');
     await pull(await request(token, body));
@@ -292,12 +294,12 @@ suite('identities', { concurrency: 1 }, () => {
       'content-type': 'application/json',
     };
     const keys = { registry: closed.host, userName: closed.username, password: closed.password };
-    const answer = await service.fetch('/platform/credentials', {
+    const response = await service.fetch('/platform/credentials', {
       method: 'POST',
       headers,
       body: JSON.stringify({ credentials: { keys } }),
     });
-    assert.equal(answer.status, 200, await answer.text());
+    assert.equal(response.status, 200, await response.text());
     await pull(await request(token, body));
   });
 
@@ -337,12 +339,12 @@ suite('identities', { concurrency: 1 }, () => {
 
   test('credentials of a registry can be checked', async () => {
     const valid = async (registry: string, password: string) => {
-      const answer = await service.fetch('/v1alpha2/validate-creds', {
+      const response = await service.fetch('/v1alpha2/validate-creds', {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ registry, userName: 'tester', password }),
       });
-      return answer.status === 200 ? answer.json() : answer.status;
+      return response.status === 200 ? response.json() : response.status;
     };
     for (const { host, password } of [closed, guarded]) {
       assert.equal(await valid(host, password), true);
@@ -355,8 +357,8 @@ suite('identities', { concurrency: 1 }, () => {
   test('pulls and builds count for the organisation of the caller', async () => {
     const metrics = async (path: string) => {
       const authorization = `Basic ${Buffer.from('admin:service-secret').toString('base64')}`;
-      const answer = await service.fetch(path, { headers: { authorization } });
-      return (await answer.json()) as { orgs: Record<string, number> };
+      const response = await service.fetch(path, { headers: { authorization } });
+      return (await response.json()) as { orgs: Record<string, number> };
     };
     const pulls = await metrics('/v1alpha2/metrics/pulls');
     assert.ok((pulls.orgs['one.example.org'] ?? 0) >= 4);

@@ -9,7 +9,7 @@ import { pull } from '../world/clients.ts';
 import { freePort } from '../world/free-port.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess, change, fetchJson, injected, plainRegistries } from './served.ts';
 
@@ -32,10 +32,10 @@ function request(registry: Registry, sluice: Sluice, more: object = { containerC
 }
 
 /** Returns the digest of a tag or digest of the name, computed from the bytes. */
-async function served(sluice: Sluice, { targetImage }: ContainerAnswer, reference: string) {
-  const answer = await fetch(sluice.at(targetImage, `manifests/${reference}`));
-  assert.equal(answer.status, 200, `${reference}: ${answer.status}`);
-  return sha256(Buffer.from(await answer.arrayBuffer()));
+async function served(sluice: Sluice, { targetImage }: ContainerResponse, reference: string) {
+  const response = await fetch(sluice.at(targetImage, `manifests/${reference}`));
+  assert.equal(response.status, 200, `${reference}: ${response.status}`);
+  return sha256(Buffer.from(await response.arrayBuffer()));
 }
 
 for (const [first, second] of [
@@ -60,9 +60,9 @@ for (const [first, second] of [
       assert.notEqual(after.digest, before.digest);
       const check = async () => {
         assert.equal(plain.digest, (await makeImage(first)).root.digest);
-        for (const answer of [before, plain, after]) {
-          assert.equal(await served(sluice, answer, tag), answer.digest);
-          assert.equal(await served(sluice, answer, answer.digest), answer.digest);
+        for (const response of [before, plain, after]) {
+          assert.equal(await served(sluice, response, tag), response.digest);
+          assert.equal(await served(sluice, response, response.digest), response.digest);
         }
       };
       await check();
@@ -90,25 +90,25 @@ test('stored content is served while the registry is down', async () => {
   let sluice = await startSluice(options);
   try {
     await push(registry, 'multi:index');
-    const answer = await request(registry, sluice);
+    const response = await request(registry, sluice);
     const unchanged = await request(registry, sluice, {});
     await registry.stop();
     const check = async () => {
       assert.equal(await served(sluice, unchanged, tag), unchanged.digest);
-      const index = await fetchJson<Manifest>(sluice, answer.targetImage, `manifests/${tag}`);
+      const index = await fetchJson<Manifest>(sluice, response.targetImage, `manifests/${tag}`);
       assert.equal(index.manifests?.length, 2);
       for (const { digest } of index.manifests ?? []) {
-        assert.equal(await served(sluice, answer, digest), digest);
+        assert.equal(await served(sluice, response, digest), digest);
         const route = `manifests/${digest}`;
-        const { config, layers } = await fetchJson<Manifest>(sluice, answer.targetImage, route);
-        const configBlob = await fetch(sluice.at(answer.targetImage, `blobs/${config.digest}`));
+        const { config, layers } = await fetchJson<Manifest>(sluice, response.targetImage, route);
+        const configBlob = await fetch(sluice.at(response.targetImage, `blobs/${config.digest}`));
         assert.equal(sha256(Buffer.from(await configBlob.arrayBuffer())), config.digest);
         assert.equal(layers.at(-1)?.digest, injected.gzipDigest);
-        const base = await fetch(sluice.at(answer.targetImage, `blobs/${layers[0]?.digest}`));
+        const base = await fetch(sluice.at(response.targetImage, `blobs/${layers[0]?.digest}`));
         assert.ok(base.status >= 500, `the layer of the base needs the registry: ${base.status}`);
         await base.arrayBuffer();
       }
-      const layer = await fetch(sluice.at(answer.targetImage, `blobs/${injected.gzipDigest}`));
+      const layer = await fetch(sluice.at(response.targetImage, `blobs/${injected.gzipDigest}`));
       assertBytes(Buffer.from(await layer.arrayBuffer()), injected.bytes);
     };
     await check();
@@ -127,7 +127,7 @@ test('the bytes of the base match those of the registry', async () => {
   const { targetImage } = await request(registry, sluice);
   const { blobs } = await makeImage('cfg:full');
   for (const blob of blobs.slice(1)) {
-    const answer = await fetch(sluice.at(targetImage, `blobs/${blob.digest}`));
-    assertBytes(Buffer.from(await answer.arrayBuffer()), bytesOf(blob));
+    const response = await fetch(sluice.at(targetImage, `blobs/${blob.digest}`));
+    assertBytes(Buffer.from(await response.arrayBuffer()), bytesOf(blob));
   }
 });

@@ -14,7 +14,7 @@ import { freePort } from '../world/free-port.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { admin, inspectHosted } from './hosted.ts';
@@ -58,8 +58,8 @@ suite('a site that moves to PostgreSQL', () => {
   const command = (...args: string[]) =>
     sluiceCommand([...args, '--data', data], { SLUICE_DATABASE: database });
 
-  const request = async (body: object, token?: string): Promise<ContainerAnswer> => {
-    const answer = await sluice.fetch('/v1alpha2/container', {
+  const request = async (body: object, token?: string): Promise<ContainerResponse> => {
+    const response = await sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
@@ -67,8 +67,8 @@ suite('a site that moves to PostgreSQL', () => {
       },
       body: JSON.stringify(body),
     });
-    assert.equal(answer.status, 200, await answer.clone().text());
-    return (await answer.json()) as ContainerAnswer;
+    assert.equal(response.status, 200, await response.clone().text());
+    return (await response.json()) as ContainerResponse;
   };
   const build = (text: string) => request({ containerFile: Buffer.from(text).toString('base64') });
   const condaImage = (entry: string) =>
@@ -81,13 +81,13 @@ suite('a site that moves to PostgreSQL', () => {
     });
 
   /** Pulls all bytes as a client does; returns the digest of the manifest. */
-  const pull = async ({ targetImage }: ContainerAnswer): Promise<string> => {
+  const pull = async ({ targetImage }: ContainerResponse): Promise<string> => {
     const fetched = async (part: string) => {
       // The name has the host of the server that answered.
       const [, path = ''] = /^[^/]+\/(.+):[^:]+$/.exec(targetImage) ?? [];
-      const answer = await sluice.fetch(`/v2/${path}/${part}`, { headers: { accept: '*/*' } });
-      const bytes = Buffer.from(await answer.arrayBuffer());
-      assert.equal(answer.status, 200, `${part}: ${bytes.subarray(0, 500)}`);
+      const response = await sluice.fetch(`/v2/${path}/${part}`, { headers: { accept: '*/*' } });
+      const bytes = Buffer.from(await response.arrayBuffer());
+      assert.equal(response.status, 200, `${part}: ${bytes.subarray(0, 500)}`);
       return { bytes, digest: `sha256:${createHash('sha256').update(bytes).digest('hex')}` };
     };
     const root = await fetched(`manifests/${targetImage.split(':').at(-1)}`);
@@ -158,15 +158,15 @@ suite('a site that moves to PostgreSQL', () => {
       containerImage: `${registry.host}/corpus/cfg:full`,
       containerConfig: { env: ['ADDED=1'] },
     };
-    const answers = [
+    const responses = [
       await request(plainBody),
       await request(closedBody),
       await build(dockerfile),
       await condaImage('samtools'),
     ];
     const digests: string[] = [];
-    for (const answer of answers) digests.push(await pull(answer));
-    const builds = answers.slice(2);
+    for (const response of responses) digests.push(await pull(response));
+    const builds = responses.slice(2);
     const logIn = { username: admin.username, password: admin.password };
     const pushed = (await pushCorpus({ url: sluice.url, ...logIn }, [image])).get(image);
     assert.ok(pushed);
@@ -174,15 +174,15 @@ suite('a site that moves to PostgreSQL', () => {
     const hosted = await inspectHosted(sluice, repository, tag);
     const headers = { ...basic(admin.username, admin.password), accept: 'text/html' };
     const page = async (path: string) => {
-      const answer = await sluice.fetch(path, { headers });
-      assert.equal(answer.status, 200, path);
-      return answer.text();
+      const response = await sluice.fetch(path, { headers });
+      assert.equal(response.status, 200, path);
+      return response.text();
     };
 
     const pulls = async () =>
       /<h2>Pulls<\/h2>\s*<p><strong>(\d+)</.exec(await page('/view/usage'))?.[1];
     const counted = await pulls();
-    assert.equal(counted, String(answers.length));
+    assert.equal(counted, String(responses.length));
 
     const whileUsed = await sluiceCommand(migration('sqlite', database));
     assert.equal(whileUsed.code, 1);
@@ -196,7 +196,8 @@ suite('a site that moves to PostgreSQL', () => {
     sluice = await start(database);
 
     assert.equal(await pulls(), counted);
-    for (const [at, answer] of answers.entries()) assert.equal(await pull(answer), digests[at]);
+    for (const [at, response] of responses.entries())
+      assert.equal(await pull(response), digests[at]);
     assert.deepEqual(await inspectHosted(sluice, repository, tag), hosted);
     for (const { buildId } of builds) {
       assert.match(await page(`/view/builds/${buildId}`), /succeeded/i);

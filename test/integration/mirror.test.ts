@@ -10,7 +10,7 @@ import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { assertSuccess } from './served.ts';
 
-interface MirrorAnswer {
+interface MirrorResponse {
   readonly requestId: string;
   readonly targetImage: string;
   readonly buildId: string;
@@ -55,32 +55,34 @@ suite('mirror', () => {
 
   const nameOf = (image: string) => images.get(image)?.reference ?? '';
   const send = async (body: object) => {
-    const answer = await sluice.fetch('/v1alpha2/container', {
+    const response = await sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ mirror: true, ...body }),
     });
-    return { status: answer.status, body: (await answer.json()) as MirrorAnswer };
+    return { status: response.status, body: (await response.json()) as MirrorResponse };
   };
-  const mirror = async (body: object): Promise<MirrorAnswer> => {
-    const answer = await send(body);
-    assert.equal(answer.status, 200, JSON.stringify(answer.body));
-    const { buildId } = answer.body;
+  const mirror = async (body: object): Promise<MirrorResponse> => {
+    const response = await send(body);
+    assert.equal(response.status, 200, JSON.stringify(response.body));
+    const { buildId } = response.body;
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     const details = await sluice.fetch(`/v1alpha1/mirrors/${buildId}`);
     const found = (await details.json()) as { succeeded: boolean };
     assert.equal(found.succeeded, true, log);
-    return answer.body;
+    return response.body;
   };
   const basic = `Basic ${Buffer.from('tester:sesame').toString('base64')}`;
   const digestAt = async (registry: Registry, name: string): Promise<string | undefined> => {
     const [, repository = '', reference = ''] =
       /^[^/]+\/(.*)[:@]([^:]+(?::[0-9a-f]{64})?)$/.exec(name) ?? [];
-    const answer = await fetch(`${registry.url}/v2/${repository}/manifests/${reference}`, {
+    const response = await fetch(`${registry.url}/v2/${repository}/manifests/${reference}`, {
       method: 'HEAD',
       headers: { authorization: basic, accept: manifestAccept },
     });
-    return answer.status === 200 ? (answer.headers.get('docker-content-digest') ?? '') : undefined;
+    return response.status === 200
+      ? (response.headers.get('docker-content-digest') ?? '')
+      : undefined;
   };
 
   test('an index is copied with all platforms, under its path and tag, and a second request finds it', async () => {
@@ -204,9 +206,9 @@ suite('mirror', () => {
       [{ containerImage, buildRepository: source.host }, /copied onto itself/],
     ];
     for (const [body, message] of rows) {
-      const { status, body: answer } = await send(body);
-      assert.equal(status, 400, JSON.stringify(answer));
-      assert.match(answer.message ?? '', message);
+      const { status, body: response } = await send(body);
+      assert.equal(status, 400, JSON.stringify(response));
+      assert.match(response.message ?? '', message);
     }
     const legacy = await sluice.fetch('/container-token', {
       method: 'POST',

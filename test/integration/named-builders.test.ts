@@ -163,9 +163,9 @@ async function logOf(sluice: Sluice, id: string): Promise<string> {
 
 test('a name service that fails or hangs takes away no builder; one without an address does', async () => {
   let at = 0;
-  let answer = async () => [{ address: '10.0.0.2', family: 4 }];
+  let respond = async () => [{ address: '10.0.0.2', family: 4 }];
   const addressesOf = createAddressesOf(
-    async () => answer(),
+    async () => respond(),
     () => at,
   );
   const ask = () => {
@@ -176,20 +176,20 @@ test('a name service that fails or hangs takes away no builder; one without an a
     throw Object.assign(new Error(code), { code });
   };
   assert.deepEqual(await addressesOf('tcp://10.0.0.1:1234'), ['tcp://10.0.0.1:1234']);
-  answer = failing('EAI_AGAIN');
+  respond = failing('EAI_AGAIN');
   assert.deepEqual(await ask(), ['tcp://workers.example.com:1234']);
-  answer = async () => [
+  respond = async () => [
     { address: '2001:db8::1', family: 6 },
     { address: '10.0.0.2', family: 4 },
   ];
   const both = ['tcp://10.0.0.2:1234', 'tcp://[2001:db8::1]:1234'];
   assert.deepEqual(await ask(), both);
-  answer = failing('EAI_AGAIN');
+  respond = failing('EAI_AGAIN');
   assert.deepEqual(await ask(), both);
-  answer = failing('ENOTFOUND');
+  respond = failing('ENOTFOUND');
   assert.deepEqual(await ask(), ['tcp://workers.example.com:1234']);
-  answer = async () => [{ address: '10.0.0.3', family: 4 }];
+  respond = async () => [{ address: '10.0.0.3', family: 4 }];
   assert.deepEqual(await ask(), ['tcp://10.0.0.3:1234']);
-  answer = () => new Promise(() => {});
+  respond = () => new Promise(() => {});
   assert.deepEqual(await ask(), ['tcp://10.0.0.3:1234']);
 });

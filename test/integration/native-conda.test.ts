@@ -53,7 +53,7 @@ const channels: Readonly<Record<string, readonly CondaPackage[]>> = {
   ],
 };
 
-interface Answer {
+interface CondaResponse {
   readonly targetImage: string;
   readonly buildId: string;
   readonly warnings?: readonly string[];
@@ -90,26 +90,27 @@ suite('native Conda images', () => {
   const bodyOf = (packages: object, options: object = {}) => ({
     packages: { type: 'CONDA', condaOpts: { baseImage, ...options }, ...packages },
   });
-  const request = async (packages: object, more: object = {}): Promise<Answer> =>
-    (await sluice.request({ ...bodyOf(packages), ...more })) as unknown as Answer;
+  const request = async (packages: object, more: object = {}): Promise<CondaResponse> =>
+    (await sluice.request({ ...bodyOf(packages), ...more })) as unknown as CondaResponse;
   const refused = async (body: object) => {
-    const answer = await sluice.fetch('/v1alpha2/container', {
+    const response = await sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    const { message } = (await answer.json()) as { message: string };
-    return { status: answer.status, message };
+    const { message } = (await response.json()) as { message: string };
+    return { status: response.status, message };
   };
-  const run = async ({ targetImage }: Pick<Answer, 'targetImage'>, ...command: string[]) =>
+  const run = async ({ targetImage }: Pick<CondaResponse, 'targetImage'>, ...command: string[]) =>
     assertSuccess(await runWithPodman(root, targetImage, { command }));
   const text = async (path: string) => (await sluice.fetch(path)).text();
-  const logOf = ({ buildId }: Answer) => text(`/v1alpha1/builds/${buildId}/logs?follow=true`);
-  const lockOf = async (answer: Answer) => {
-    await logOf(answer);
-    return text(`/v1alpha1/builds/${answer.buildId}/condalock`);
+  const logOf = ({ buildId }: CondaResponse) =>
+    text(`/v1alpha1/builds/${buildId}/logs?follow=true`);
+  const lockOf = async (response: CondaResponse) => {
+    await logOf(response);
+    return text(`/v1alpha1/builds/${response.buildId}/condalock`);
   };
-  const manifestOf = async ({ targetImage }: Answer) => {
+  const manifestOf = async ({ targetImage }: CondaResponse) => {
     const tag = targetImage.split(':').at(-1);
     const response = await fetch(sluice.at(targetImage, `manifests/${tag}`));
     assert.equal(response.status, 200, await response.clone().text());
@@ -206,7 +207,9 @@ suite('native Conda images', () => {
 
   test('the record of a request has its packages', async () => {
     const packages = { entries: ['data', 'native=1'], channels: ['conda-forge', 'bioconda'] };
-    const { containerToken } = (await request(packages)) as Answer & { containerToken: string };
+    const { containerToken } = (await request(packages)) as CondaResponse & {
+      containerToken: string;
+    };
     const record = await (await sluice.fetch(`/v1alpha2/container/${containerToken}`)).json();
     assert.deepEqual((record as { packages: object }).packages, bodyOf(packages).packages);
   });
@@ -276,9 +279,9 @@ suite('native Conda images', () => {
     assert.equal(explicit, await text(`${at}/condalock`));
     assert.match(explicit, new RegExp(`^# platform: ${nativeSubdir}\n@EXPLICIT\n`));
     for (const format of ['pixi', 'conda-lock']) {
-      const answer = await sluice.fetch(`${at}/lock?format=${format}`);
-      assert.equal(answer.headers.get('content-type'), 'application/yaml');
-      const lock = await answer.text();
+      const response = await sluice.fetch(`${at}/lock?format=${format}`);
+      assert.equal(response.headers.get('content-type'), 'application/yaml');
+      const lock = await response.text();
       assert.match(lock, /samtools-1\.19-0\.tar\.bz2/);
       const again = await request({ environment: environment([lock]) });
       assert.deepEqual(await manifestOf(again), await manifestOf(built), format);
@@ -328,11 +331,11 @@ suite('native Conda images', () => {
   });
 
   test('packages become a Singularity image', async () => {
-    const { targetImage, ...answer } = await request(
+    const { targetImage, ...response } = await request(
       { entries: ['samtools'] },
       { format: 'sif', freeze: true, buildRepository: `${registry.host}/sif` },
     );
-    assert.match(await logOf({ targetImage, ...answer }), /The build succeeded/);
+    assert.match(await logOf({ targetImage, ...response }), /The build succeeded/);
     await using apptainer = await openApptainer();
     const file = apptainer.join('root', 'home', 'samtools.sif');
     assertSuccess(await apptainer.run(['pull', '--no-https', file, targetImage]));
@@ -344,7 +347,7 @@ suite('native Conda images', () => {
     const built = (await sluice.request({
       ...bodyOf({ entries: ['native'] }, { basePackages: '' }),
       containerPlatform: 'linux/amd64,linux/arm64',
-    })) as unknown as Answer;
+    })) as unknown as CondaResponse;
     const tag = built.targetImage.split(':').at(-1);
     const index = (await (
       await fetch(sluice.at(built.targetImage, `manifests/${tag}`))
@@ -352,8 +355,8 @@ suite('native Conda images', () => {
       manifests: { digest: string; platform: { architecture: string } }[];
     };
     const layersOf = async (digest: string) => {
-      const answer = await fetch(sluice.at(built.targetImage, `manifests/${digest}`));
-      const { layers } = (await answer.json()) as { layers: { digest: string }[] };
+      const response = await fetch(sluice.at(built.targetImage, `manifests/${digest}`));
+      const { layers } = (await response.json()) as { layers: { digest: string }[] };
       return layers.map(layer => layer.digest);
     };
     assert.deepEqual(
@@ -374,9 +377,9 @@ suite('native Conda images', () => {
       const again = (await sluice.request({
         ...bodyOf({ environment: environment([lock]) }, { basePackages: '' }),
         containerPlatform: 'linux/amd64,linux/arm64',
-      })) as unknown as Answer;
+      })) as unknown as CondaResponse;
       assert.match(await logOf(again), /The build succeeded/);
-      const digestOf = async ({ buildId }: Answer) =>
+      const digestOf = async ({ buildId }: CondaResponse) =>
         (JSON.parse(await text(`/v1alpha1/builds/${buildId}`)) as { digest: string }).digest;
       assert.equal(await digestOf(again), await digestOf(built), format);
     }
@@ -393,7 +396,7 @@ suite('native Conda images', () => {
     const port = await freePort();
     const first = await startSluice({ config, port, data: own.join('data') });
     const body = bodyOf({ entries: ['hello', 'pip', 'samtools'] });
-    const { buildId } = (await first.request(body)) as unknown as Answer;
+    const { buildId } = (await first.request(body)) as unknown as CondaResponse;
     await first.kill();
     await using second = await startSluice({ config, port, data: own.join('data') });
     const log = await (await second.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
@@ -402,11 +405,11 @@ suite('native Conda images', () => {
 
   test('a dry run lists the packages, and those that have a layer', async () => {
     await logOf(await request({ entries: ['samtools=1.20'] }));
-    const answer = await sluice.request({
+    const response = await sluice.request({
       ...bodyOf({ entries: ['samtools=1.20', 'hello', 'pip'] }),
       dryRun: true,
     });
-    const { solution } = answer as unknown as {
+    const { solution } = response as unknown as {
       solution: {
         platforms: { platform: string; packages: { name: string; cached: boolean }[] }[];
       };

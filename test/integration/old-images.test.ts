@@ -28,12 +28,12 @@ suite('images of old types', () => {
 
   const nameOf = (name: string) => images.get(name)?.reference ?? '';
   const post = async (path: string, body: object) => {
-    const answer = await sluice.fetch(path, {
+    const response = await sluice.fetch(path, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
   const freeze = (body: object) => post('/v1alpha2/container', { freeze: true, ...body });
   /** Waits for the end of the build, which must succeed. Returns the name of its image. */
@@ -102,9 +102,9 @@ suite('images of old types', () => {
   test('an artifact is not made into a Singularity image', async () => {
     for (const name of artifacts) {
       const body = { containerImage: nameOf(name), buildRepository: `${registry.host}/team/odd` };
-      const { status, body: answer } = await freeze({ ...body, format: 'sif' });
+      const { status, body: response } = await freeze({ ...body, format: 'sif' });
       assert.equal(status, 400, name);
-      assert.match(String(answer.message), /only an image can be converted/, name);
+      assert.match(String(response.message), /only an image can be converted/, name);
     }
   });
 });

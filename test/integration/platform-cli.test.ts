@@ -12,7 +12,7 @@ const password = 'hunter2-0b77a1';
 
 type Run = (args: string, input?: string) => Promise<Result>;
 
-/** Runs commands whose words are separated by spaces, with `--json` where the answer is wanted. */
+/** Runs commands whose words are separated by spaces, with `--json` where the response is wanted. */
 function commands(environment: Readonly<Record<string, string>>, more: readonly string[] = []) {
   const run: Run = (args, input) =>
     sluiceCommand([...args.split(' '), ...more], environment, input);
@@ -181,8 +181,8 @@ suite('administration of the platform', { concurrency: 2 }, () => {
     await all.done('user add ada@example.org');
     const { token } = await all.json('token add --user ada@example.org --name first');
     await using sluice = await startSluice({ data });
-    const answer = await whoIs(sluice, token);
-    assert.equal(answer.status, 200, 'the server that comes later knows them');
+    const response = await whoIs(sluice, token);
+    assert.equal(response.status, 200, 'the server that comes later knows them');
   });
 
   test('on the data directory of a running server, which sees every change at once', async () => {

@@ -9,7 +9,7 @@ import { basic } from '../hosted/push-client.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { admin } from './hosted.ts';
@@ -39,7 +39,7 @@ suite('a server on PostgreSQL', () => {
       containerImage: `${registry.host}/corpus/cfg:full`,
       containerConfig: { env: ['ADDED=1'] },
     });
-  const manifest = ({ targetImage }: ContainerAnswer) => {
+  const manifest = ({ targetImage }: ContainerResponse) => {
     const [, path = '', tag = ''] = /^[^/]+\/(.+):([^:]+)$/.exec(targetImage) ?? [];
     return sluice.fetch(`/v2/${path}/manifests/${tag}`, { headers: { accept: '*/*' } });
   };
@@ -102,9 +102,9 @@ suite('a server on PostgreSQL', () => {
     await postgres.stop();
     // The alert for a site without a leader reads it.
     await eventually('the server says that it does not lead', async () => (await leads()) === '0');
-    const answer = await manifest(served);
-    assert.equal(answer.status, 503, await answer.text());
-    assert.ok(Number(answer.headers.get('retry-after')) > 0);
+    const response = await manifest(served);
+    assert.equal(response.status, 503, await response.text());
+    assert.ok(Number(response.headers.get('retry-after')) > 0);
     await assert.rejects(request(), /The database does not answer/);
     assert.equal(sluice.process.exitCode, null);
     await postgres.start();
@@ -131,8 +131,8 @@ suite('a server on PostgreSQL', () => {
            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
       );
       await eventually('the server is not ready', async () => {
-        const answer = await sluice.fetch('/readyz');
-        return answer.status === 503 && /Another server has taken/.test(await answer.text());
+        const response = await sluice.fetch('/readyz');
+        return response.status === 503 && /Another server has taken/.test(await response.text());
       });
       await eventually('the log says so', () =>
         sluice.output().includes('another server has taken the database'),

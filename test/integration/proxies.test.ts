@@ -104,9 +104,9 @@ test('an interrupted blob is resumed behind the proxy, and a slow client slows t
     response.write(big.subarray(0, 10_000_000), () => setTimeout(() => response.destroy(), 20));
   });
   const { targetImage } = await sluice.request({ containerImage: image.name });
-  const answer = await fetch(sluice.at(targetImage, path.slice(1)));
+  const reply = await fetch(sluice.at(targetImage, path.slice(1)));
   const parts: Uint8Array[] = [];
-  for await (const part of answer.body ?? []) {
+  for await (const part of reply.body ?? []) {
     parts.push(part);
     if (parts.length % 100 === 0) await new Promise(resolve => setTimeout(resolve, 5));
   }

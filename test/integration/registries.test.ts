@@ -59,9 +59,9 @@ const kinds = {
   'basic, missing': kindOf({ auth: 'basic' }),
   'bearer, wrong': withWrong({ auth: 'bearer' }),
   'bearer, missing': kindOf({ auth: 'bearer' }),
-  token: withToken({ answer: 'token' }),
-  access_token: withToken({ answer: 'access_token' }),
-  both: withToken({ answer: 'both' }),
+  token: withToken({ response: 'token' }),
+  access_token: withToken({ response: 'access_token' }),
+  both: withToken({ response: 'both' }),
   everybody: kindOf({ auth: 'bearer', token: { anonymousPull: true } }),
   'one token': withToken({ tellsExpiry: false }),
   'expires at the stated time': withToken({ expiresInSeconds: 2 }),
@@ -156,13 +156,13 @@ suite('registries', { concurrency: 2 }, () => {
           ['missing', /has no credentials for|refused an anonymous request/],
         ] as const) {
           const registry = registryOf(`${auth}, ${kind}`);
-          const answer = await sluice.fetch('/v1alpha2/container', {
+          const response = await sluice.fetch('/v1alpha2/container', {
             method: 'POST',
             headers: { 'content-type': 'application/json' },
             body: JSON.stringify({ containerImage: `${registry.host}/${image}` }),
           });
-          const { message } = (await answer.json()) as { message: string };
-          assert.equal(answer.status, 403, message);
+          const { message } = (await response.json()) as { message: string };
+          assert.equal(response.status, 403, message);
           assert.match(message, why);
           assert.ok(!message.includes(wrongPassword));
           assert.ok(!sluice.output().includes(wrongPassword));
@@ -172,38 +172,38 @@ suite('registries', { concurrency: 2 }, () => {
   });
 
   suite('bearer authentication', () => {
-    for (const answer of ['token', 'access_token', 'both'] as const) {
-      test(`with a service that answers with ${answer}`, async () => {
-        const registry = registryOf(answer);
+    for (const response of ['token', 'access_token', 'both'] as const) {
+      test(`with a service that answers with ${response}`, async () => {
+        const registry = registryOf(response);
         await pullThrough(registry);
-        const { questions = [] } = registry.tokenService ?? {};
-        assert.deepEqual(questions.at(-1)?.scopes, ['repository:corpus/cfg:pull']);
+        const { requests = [] } = registry.tokenService ?? {};
+        assert.deepEqual(requests.at(-1)?.scopes, ['repository:corpus/cfg:pull']);
       });
     }
 
     test('without credentials, where everybody may pull', async () => {
       const registry = registryOf('everybody');
       await pullThrough(registry);
-      assert.equal(registry.tokenService?.questions.at(-1)?.username, undefined);
+      assert.equal(registry.tokenService?.requests.at(-1)?.username, undefined);
     });
 
     test('with one token for all requests of a repository', async () => {
       const registry = registryOf('one token');
-      const asked = registry.tokenService?.questions.length ?? 0;
+      const asked = registry.tokenService?.requests.length ?? 0;
       await pullThrough(registry);
-      assert.equal(registry.tokenService?.questions.length, asked + 1);
+      assert.equal(registry.tokenService?.requests.length, asked + 1);
     });
 
     for (const what of ['expires at the stated time', 'is refused early'] as const) {
       test(`with a new token when the old one ${what}`, async () => {
         const registry = registryOf(what);
         await pullThrough(registry);
-        const asked = registry.tokenService?.questions.length ?? 0;
+        const asked = registry.tokenService?.requests.length ?? 0;
         await setTimeout(3000);
         await pullThrough(registry);
-        const questions = registry.tokenService?.questions ?? [];
-        assert.ok(questions.length > asked, 'a new token was requested');
-        const refused = questions.filter(({ status }) => status !== 200);
+        const requests = registry.tokenService?.requests ?? [];
+        assert.ok(requests.length > asked, 'a new token was requested');
+        const refused = requests.filter(({ status }) => status !== 200);
         assert.deepEqual(refused, []);
       });
     }

@@ -50,7 +50,7 @@ suite('blobs of the object store', () => {
   const serverAt = (position: number): Sluice => replicas.servers[position] ?? assert.fail();
   const blob = (at: Sluice, digest: Digest, headers = {}, repository = 'team/app') =>
     at.fetch(`/v2/${repository}/blobs/${digest}`, { headers: { ...login, ...headers } });
-  const bytesOf = async (answer: Response) => Buffer.from(await answer.arrayBuffer());
+  const bytesOf = async (response: Response) => Buffer.from(await response.arrayBuffer());
   const storedBytes = async (at: Sluice): Promise<number> => {
     const metrics = await (await at.fetch('/metrics')).text();
     return Number(/^sluice_blob_bytes_total\{way="stored"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
@@ -75,10 +75,10 @@ suite('blobs of the object store', () => {
     const before = await storedBytes(follows);
     assertBytes(await bytesOf(await blob(follows, digestOf(small))), small);
     assert.equal((await blob(follows, digestOf('absent'))).status, 404);
-    const stranger = await follows.fetch(`/v2/team/app/blobs/${digestOf(layer)}`, {
+    const anonymous = await follows.fetch(`/v2/team/app/blobs/${digestOf(layer)}`, {
       headers: { 'sluice-order': 'yes' },
     });
-    assert.equal(stranger.status, 401);
+    assert.equal(anonymous.status, 401);
     const known = await blob(follows, digestOf(layer), {
       'if-none-match': `"${digestOf(layer)}"`,
     });
@@ -88,9 +88,9 @@ suite('blobs of the object store', () => {
 
   test('nobody but a replica gets an order', async () => {
     const invented = { 'sluice-order': 'yes', 'sluice-replica': 'x', 'sluice-peer': '10.0.0.1' };
-    const answer = await blob(leads, digestOf(layer), invented);
-    assert.equal(answer.headers.get('sluice-order'), null);
-    assertBytes(await bytesOf(answer), layer);
+    const response = await blob(leads, digestOf(layer), invented);
+    assert.equal(response.headers.get('sluice-order'), null);
+    assertBytes(await bytesOf(response), layer);
   });
 
   test('a served name ends while its blob is sent', async () => {
@@ -102,7 +102,9 @@ suite('blobs of the object store', () => {
           containerImage: `${new URL(replicas.balancer.url).host}/team/app:one`,
         }),
       })
-      .then(answer => answer.json() as Promise<{ targetImage: string; containerToken: string }>);
+      .then(
+        response => response.json() as Promise<{ targetImage: string; containerToken: string }>,
+      );
     const url = follows.at(targetImage, `blobs/${digestOf(slow)}`);
     const [transfer] = (await once(get(url, { agent: false }), 'response')) as [IncomingMessage];
     assert.equal(transfer.statusCode, 200);
@@ -129,9 +131,9 @@ suite('blobs of the object store', () => {
     const Key = `site/${keyOf(digest)}`;
     await store.client.send(new DeleteObjectCommand({ Bucket: 'bucket-1', Key }));
     // The leader has a copy on its own disk.
-    const answer = await blob(follows, digest);
-    assert.equal(answer.status, 200);
-    assertBytes(await bytesOf(answer), gone);
+    const response = await blob(follows, digest);
+    assert.equal(response.status, 200);
+    assertBytes(await bytesOf(response), gone);
   });
 
   test('damaged content never looks complete, and the leader serves the next attempt', async () => {

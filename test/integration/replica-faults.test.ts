@@ -1,4 +1,4 @@
-/** What strangers send to replicas, and what happens to them when a leader or its database is cut off. */
+/** What anonymous callers send to replicas, and what happens to them when a leader or its database is cut off. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
-import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
+import type { ContainerResponse, Sluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { accounts, admin } from './hosted.ts';
@@ -87,8 +87,8 @@ suite('two replicas', () => {
     });
     asking.on('continue', () => assert.fail('the body would be lost'));
     asking.flushHeaders();
-    const [answer] = (await once(asking, 'response')) as [IncomingMessage];
-    assert.deepEqual([answer.statusCode, answer.headers['sluice-replica']], [503, 'follows']);
+    const [response] = (await once(asking, 'response')) as [IncomingMessage];
+    assert.deepEqual([response.statusCode, response.headers['sluice-replica']], [503, 'follows']);
     asking.destroy();
   });
 
@@ -127,11 +127,11 @@ suite('two replicas', () => {
         leader.fetch(path, init),
         follower.fetch(path, init),
       ]);
-      const seen = async (answer: Response) => ({
-        status: answer.status,
-        reason: answer.statusText.replaceAll(/[0-9a-f]{12}/g, ''),
-        names: [...answer.headers.keys()].filter(name => name !== 'keep-alive'),
-        body: (await answer.text()).replaceAll(/[0-9a-f]{12}/g, ''),
+      const seen = async (response: Response) => ({
+        status: response.status,
+        reason: response.statusText.replaceAll(/[0-9a-f]{12}/g, ''),
+        names: [...response.headers.keys()].filter(name => name !== 'keep-alive'),
+        body: (await response.text()).replaceAll(/[0-9a-f]{12}/g, ''),
       });
       assert.deepEqual(await seen(other), await seen(one), path);
     }
@@ -195,8 +195,8 @@ suite('two replicas', () => {
     await postgres.crash();
     await postgres.start();
     await eventually('requests are answered again', async () => {
-      const answer = await ask(follower, { 'x-forwarded-for': `192.0.2.${Date.now() % 90}` });
-      return answer.status === 200;
+      const response = await ask(follower, { 'x-forwarded-for': `192.0.2.${Date.now() % 90}` });
+      return response.status === 200;
     });
     await eventually('one leads', async () => (await replicas.leader()) >= 0);
     const now = await roles();
@@ -271,8 +271,8 @@ suite('two replicas', () => {
 
   test('a leader that was cut off changes nothing, and ends', async () => {
     const { leads, leader, follower } = await roles();
-    const answer = await ask(leader, { 'x-forwarded-for': '198.51.100.9' });
-    const served = (await answer.json()) as ContainerAnswer;
+    const response = await ask(leader, { 'x-forwarded-for': '198.51.100.9' });
+    const served = (await response.json()) as ContainerResponse;
     const pull = () =>
       fetch(leader.at(served.targetImage, `manifests/${served.targetImage.split(':').at(-1)}`), {
         headers: { accept: '*/*' },
@@ -315,18 +315,18 @@ suite('two replicas', () => {
 });
 
 test('a replica stays ready without a leader, but not for ever', async () => {
-  let answer: { status: number; body: string } | undefined;
+  let response: { status: number; body: string } | undefined;
   let now = 0;
-  const readiness = createFollowerReadiness({ ask: async () => answer }, () => now);
-  const question = {} as IncomingMessage;
-  await assert.rejects(readiness(question), /No server of this site leads/);
-  answer = { status: 503, body: '{}' };
-  assert.deepEqual(await readiness(question), answer);
-  answer = undefined;
+  const readiness = createFollowerReadiness({ ask: async () => response }, () => now);
+  const asked = {} as IncomingMessage;
+  await assert.rejects(readiness(asked), /No server of this site leads/);
+  response = { status: 503, body: '{}' };
+  assert.deepEqual(await readiness(asked), response);
+  response = undefined;
   now = 29_000;
-  assert.equal((await readiness(question)).status, 200);
+  assert.equal((await readiness(asked)).status, 200);
   now = 31_000;
-  await assert.rejects(readiness(question), /No server of this site leads/);
+  await assert.rejects(readiness(asked), /No server of this site leads/);
 });
 
 /** Begins a request that the server has to finish, and leaves it open. */
@@ -375,7 +375,7 @@ test('a request waits for a leader, but not for ever', async () => {
   leader.set(new URL('http://127.0.0.1:1'));
   await later;
   assert.equal(asked, 1);
-  // The answer took longer than the patience, and then its leader ended.
+  // The response took longer than the patience, and then its leader ended.
   let attempts = 0;
   await leader.reach(
     async () => {

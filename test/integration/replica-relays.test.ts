@@ -14,7 +14,7 @@ import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
-import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
+import type { ContainerResponse, Sluice } from '../world/sluice.ts';
 import { accounts, admin } from './hosted.ts';
 
 const perAddress = 10;
@@ -24,7 +24,7 @@ suite('blobs of other registries', () => {
   let store: ObjectStore;
   let registry: Registry;
   let replicas: Replicas;
-  let answer: ContainerAnswer;
+  let response: ContainerResponse;
   let reference: string;
   let digest: string;
   let size: number;
@@ -50,7 +50,7 @@ suite('blobs of other registries', () => {
         },
       },
     });
-    answer = await request('shared');
+    response = await request('shared');
   });
   after(async () => {
     await replicas?.[Symbol.asyncDispose]();
@@ -69,7 +69,7 @@ suite('blobs of other registries', () => {
     assert.ok(found);
     return found;
   };
-  const blob = (at: Sluice, { targetImage }: ContainerAnswer) =>
+  const blob = (at: Sluice, { targetImage }: ContainerResponse) =>
     at.at(targetImage, `blobs/${digest}`);
   const relayedBytes = async (at: Sluice): Promise<number> => {
     const metrics = await (await at.fetch('/metrics')).text();
@@ -79,7 +79,7 @@ suite('blobs of other registries', () => {
     registry.requests.filter(({ method, path }) => method === 'GET' && path.endsWith(digest));
 
   /** Begins to read a blob, and stops after its first bytes. */
-  const beginSlowly = async (at: Sluice, image: ContainerAnswer, client = '192.0.2.1') => {
+  const beginSlowly = async (at: Sluice, image: ContainerResponse, client = '192.0.2.1') => {
     const options = { agent: false, headers: { 'x-forwarded-for': client } };
     const [transfer] = (await once(get(blob(at, image), options), 'response')) as [IncomingMessage];
     assert.equal(transfer.statusCode, 200);
@@ -100,24 +100,24 @@ suite('blobs of other registries', () => {
     const leader = await replicas.leader();
     const [leads, follows] = [server(leader), server(1 - leader)];
     const [before, beforeHere] = [await relayedBytes(leads), await relayedBytes(follows)];
-    const whole = await fetch(blob(follows, answer));
+    const whole = await fetch(blob(follows, response));
     assert.equal(whole.headers.get('docker-content-digest'), digest);
     const bytes = Buffer.from(await whole.arrayBuffer());
     assert.equal(digestOf(bytes), digest);
-    const part = await fetch(blob(follows, answer), { headers: { range: 'bytes=1000-1999' } });
+    const part = await fetch(blob(follows, response), { headers: { range: 'bytes=1000-1999' } });
     assert.equal(part.status, 206);
     assert.equal(part.headers.get('content-range'), `bytes 1000-1999/${size}`);
     assertBytes(Buffer.from(await part.arrayBuffer()), bytes.subarray(1000, 2000));
     assert.equal(await relayedBytes(leads), before);
     assert.equal(await relayedBytes(follows), beforeHere + size + 1000);
     // What the leader has itself, and what it refuses, comes from the leader.
-    const config = await fetch(follows.at(answer.targetImage, 'manifests/64m'));
+    const config = await fetch(follows.at(response.targetImage, 'manifests/64m'));
     const own = ((await config.json()) as { config: { digest: string } }).config.digest;
-    const made = await fetch(follows.at(answer.targetImage, `blobs/${own}`));
+    const made = await fetch(follows.at(response.targetImage, `blobs/${own}`));
     assert.equal(digestOf(Buffer.from(await made.arrayBuffer())), own);
-    const absent = await fetch(follows.at(answer.targetImage, `blobs/${digestOf('absent')}`));
+    const absent = await fetch(follows.at(response.targetImage, `blobs/${digestOf('absent')}`));
     assert.equal(absent.status, 404);
-    const known = await fetch(blob(follows, answer), {
+    const known = await fetch(blob(follows, response), {
       headers: { 'if-none-match': `"${digest}"` },
     });
     assert.equal(known.status, 304);
@@ -127,7 +127,7 @@ suite('blobs of other registries', () => {
     const leader = server(await replicas.leader());
     const invented = { 'sluice-relay': 'yes', 'sluice-replica': 'x', 'sluice-peer': '10.0.0.1' };
     for (const at of replicas.servers) {
-      const found = await fetch(blob(at, answer), { headers: invented });
+      const found = await fetch(blob(at, response), { headers: invented });
       assert.equal(digestOf(Buffer.from(await found.arrayBuffer())), digest);
       assert.equal(found.headers.get('sluice-relay'), null);
     }
@@ -140,7 +140,7 @@ suite('blobs of other registries', () => {
     const before = blobReads().length;
     const digests = await Promise.all(
       Array.from({ length: 8 }, async () => {
-        const found = await fetch(blob(follows, answer));
+        const found = await fetch(blob(follows, response));
         return digestOf(Buffer.from(await found.arrayBuffer()));
       }),
     );
@@ -195,7 +195,7 @@ suite('blobs of other registries', () => {
     const follows = server(1 - (await replicas.leader()));
     const client = '192.0.2.9';
     const transfers = await Promise.all(
-      Array.from({ length: perAddress }, () => beginSlowly(follows, answer, client)),
+      Array.from({ length: perAddress }, () => beginSlowly(follows, response, client)),
     );
     const ask = (from: string) =>
       fetch(`${follows.url}/service-info`, { headers: { 'x-forwarded-for': from } });
@@ -208,7 +208,7 @@ suite('blobs of other registries', () => {
   test('a transfer outlives the leader, and is right', async () => {
     const leader = await replicas.leader();
     const follows = server(1 - leader);
-    const transfer = await beginSlowly(follows, answer);
+    const transfer = await beginSlowly(follows, response);
     await server(leader).kill();
     await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leader);
     assert.equal(await transfer.digest(), digest);

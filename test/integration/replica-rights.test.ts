@@ -95,9 +95,9 @@ suite('rights at replicas', () => {
       const pull = await made({ scopes: ['pull'] });
       const asking = await made({ scopes: ['request'] });
       const elsewhere = await made({ repositories: ['quay.io/team/*'] });
-      const answer = await request(other, whole);
-      assert.equal(answer.status, 200, String(answer.body));
-      const name = jsonOf(answer).targetImage;
+      const response = await request(other, whole);
+      assert.equal(response.status, 200, String(response.body));
+      const name = jsonOf(response).targetImage;
       const served = (token: string, path: string) =>
         call(other.at(name, path), { headers: { authorization: basic('token', token) } });
       assert.equal((await served(pull, 'manifests/oci')).status, 200);
@@ -159,8 +159,8 @@ suite('rights at replicas', () => {
       const login = await form(at, '/view/login', { token });
       assert.equal(login.status, 303, String(login.body));
       const cookie = String(login.headers['set-cookie']).split(';')[0] ?? '';
-      const wish = { name: 'wider', scope: 'manage' };
-      const refused = await form(other, '/view/account/tokens', wish, cookie);
+      const submission = { name: 'wider', scope: 'manage' };
+      const refused = await form(other, '/view/account/tokens', submission, cookie);
       refuses(refused, /scope (?:'|&#39;)manage/, 'a token by a form');
     }
   });
@@ -197,7 +197,7 @@ suite('rights at replicas', () => {
         [`unknown-${at.port}`]: { tokenRights: { scopes: ['all'] } },
         [`team-${at.port}`]: { tokenRights: { ...everything, repositories: ['quay.io/team/*'] } },
       };
-      const answer = (body: object) => ({
+      const respond = (body: object) => ({
         ...{ status: 200, body: JSON.stringify(body) },
         headers: { 'Content-Type': ['application/json'] },
       });
@@ -206,8 +206,8 @@ suite('rights at replicas', () => {
         ({ uri, auth }) => {
           const limits = rights[String(auth).replace('Bearer ', '')];
           if (!limits) return { status: 403, body: '', headers: {} };
-          if (!String(uri).endsWith('/user-info')) return answer({ credentials: [] });
-          return answer({ user: { id: 7, userName: 'ada', email: 'ada@example.org' }, ...limits });
+          if (!String(uri).endsWith('/user-info')) return respond({ credentials: [] });
+          return respond({ user: { id: 7, userName: 'ada', email: 'ada@example.org' }, ...limits });
         },
       );
       const asked = (kind: string) =>

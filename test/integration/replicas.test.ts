@@ -13,7 +13,7 @@ import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
-import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
+import type { ContainerResponse, Sluice } from '../world/sluice.ts';
 import { accounts, admin } from './hosted.ts';
 
 const login = basic(admin.username, admin.password);
@@ -67,7 +67,7 @@ suite('three replicas', () => {
       containerImage: `${registry.host}/corpus/cfg:full`,
       containerConfig: { env: [`NAME=${name}`] },
     });
-  const manifest = (at: Sluice, { targetImage }: ContainerAnswer) =>
+  const manifest = (at: Sluice, { targetImage }: ContainerResponse) =>
     fetch(at.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`), {
       headers: { accept: '*/*' },
     });
@@ -86,14 +86,14 @@ suite('three replicas', () => {
   });
 
   test('a request to one of them is pulled from another', async () => {
-    const answer = await request(server(1), 'one');
-    assert.ok(answer.targetImage.startsWith(replicas.balancer.host));
+    const response = await request(server(1), 'one');
+    assert.ok(response.targetImage.startsWith(replicas.balancer.host));
     for (const at of replicas.servers) {
-      const found = await manifest(at, answer);
+      const found = await manifest(at, response);
       assert.equal(found.status, 200);
       const { layers } = (await found.json()) as { layers: { digest: string; size: number }[] };
       for (const { digest } of layers) {
-        const blob = await fetch(at.at(answer.targetImage, `blobs/${digest}`));
+        const blob = await fetch(at.at(response.targetImage, `blobs/${digest}`));
         assert.equal(digestOf(Buffer.from(await blob.arrayBuffer())), digest);
       }
     }
@@ -148,14 +148,14 @@ suite('three replicas', () => {
   };
 
   test('another one takes the lead of one that is killed', async () => {
-    const answer = await request(server(2), 'before');
+    const response = await request(server(2), 'before');
     const first = await replicas.leader();
     await server(first).kill();
     const others = replicas.servers.filter((_, at) => at !== first);
     // Requests wait for the next leader.
-    for (const at of others) assert.equal((await manifest(at, answer)).status, 200);
+    for (const at of others) assert.equal((await manifest(at, response)).status, 200);
     const again = await replicas.start(first);
-    assert.equal((await manifest(again, answer)).status, 200);
+    assert.equal((await manifest(again, response)).status, 200);
     assert.equal((await manifest(again, await request(again, 'after'))).status, 200);
     assert.notEqual(await replicas.leader(), first);
   });
@@ -184,7 +184,7 @@ suite('three replicas', () => {
   test('a build continues at the next leader, and every one has its log', async () => {
     const text = `FROM ${registry.host}/corpus/busybox:oci\nRUN echo begun && sleep 5 && echo ended\n`;
     const body = { containerFile: Buffer.from(text).toString('base64') };
-    const { buildId = '', ...answer } = await server(1).request(body);
+    const { buildId = '', ...response } = await server(1).request(body);
     const logOf = async (at: Sluice) => (await at.fetch(`/v1alpha1/builds/${buildId}/logs`)).text();
     const isEnded = async (at: Sluice) => {
       const status = await at.fetch(`/v1alpha1/builds/${buildId}/status`);
@@ -198,7 +198,7 @@ suite('three replicas', () => {
     const log = await logOf(other);
     assert.match(log, /ended/);
     assert.match(log, /The build succeeded/);
-    assert.equal((await manifest(other, { ...answer, buildId })).status, 200);
+    assert.equal((await manifest(other, { ...response, buildId })).status, 200);
     // The next leader has not written this log.
     await replicas.start(killed);
     const second = await killLeader();
@@ -207,11 +207,11 @@ suite('three replicas', () => {
   });
 
   test('a restart of all, one by one, fails no request through the balancer', async () => {
-    const answers: ContainerAnswer[] = [];
+    const responses: ContainerResponse[] = [];
     const failures: string[] = [];
     let isDone = false;
     const { balancer } = replicas;
-    const ask = async (body: object): Promise<ContainerAnswer | undefined> => {
+    const ask = async (body: object): Promise<ContainerResponse | undefined> => {
       const made = await fetch(`${balancer.url}/v1alpha2/container`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
@@ -222,15 +222,15 @@ suite('three replicas', () => {
         failures.push(`${made.status}: ${text}`);
         return undefined;
       }
-      answers.push(JSON.parse(text) as ContainerAnswer);
-      return answers.at(-1);
+      responses.push(JSON.parse(text) as ContainerResponse);
+      return responses.at(-1);
     };
     const build = async () => {
       for (let round = 0; !isDone; round += 1) {
         const text = `FROM ${registry.host}/corpus/busybox:oci\nRUN echo ${round} && sleep 0.3\n`;
-        const answer = await ask({ containerFile: Buffer.from(text).toString('base64') });
-        if (!answer) continue;
-        const status = `${balancer.url}/v1alpha1/builds/${answer.buildId}/status`;
+        const response = await ask({ containerFile: Buffer.from(text).toString('base64') });
+        if (!response) continue;
+        const status = `${balancer.url}/v1alpha1/builds/${response.buildId}/status`;
         for (let isOver = false; !isOver; ) {
           const found = await fetch(status);
           const body = await found.text();
@@ -241,12 +241,14 @@ suite('three replicas', () => {
     };
     const loop = async (name: string) => {
       for (let round = 0; !isDone; round += 1) {
-        const answer = await ask({
+        const response = await ask({
           containerImage: `${registry.host}/corpus/cfg:full`,
           containerConfig: { env: [`NAME=${name}-${round}`] },
         });
-        if (!answer) continue;
-        const path = answer.targetImage.replace(/^[^/]+/, '').replace(/:([^:]+)$/, '/manifests/$1');
+        if (!response) continue;
+        const path = response.targetImage
+          .replace(/^[^/]+/, '')
+          .replace(/:([^:]+)$/, '/manifests/$1');
         const found = await fetch(`${balancer.url}/v2${path}`, { headers: { accept: '*/*' } });
         if (!found.ok) failures.push(`${found.status}: ${await found.text()}`);
         else await found.arrayBuffer();
@@ -261,8 +263,9 @@ suite('three replicas', () => {
     isDone = true;
     await Promise.all(loops);
     assert.deepEqual(failures, []);
-    assert.ok(answers.length > 10);
-    assert.ok(answers.some(({ buildId }) => buildId !== undefined));
-    for (const answer of answers) assert.equal((await manifest(server(0), answer)).status, 200);
+    assert.ok(responses.length > 10);
+    assert.ok(responses.some(({ buildId }) => buildId !== undefined));
+    for (const response of responses)
+      assert.equal((await manifest(server(0), response)).status, 200);
   });
 });

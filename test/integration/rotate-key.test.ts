@@ -71,12 +71,12 @@ async function addCredentials(data: string, count: number, name = 'many'): Promi
 }
 
 async function ask(sluice: Sluice, token: string, body: object): Promise<void> {
-  const answer = await sluice.fetch('/v1alpha2/container', {
+  const response = await sluice.fetch('/v1alpha2/container', {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
     body: JSON.stringify(body),
   });
-  assert.equal(answer.status, 200, await answer.text());
+  assert.equal(response.status, 200, await response.text());
 }
 
 suite('a new key', () => {

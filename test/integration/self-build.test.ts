@@ -32,9 +32,9 @@ test('Sluice builds Sluice, and the result is ready to serve, with its pages', a
   const variables = ['-e', `SLUICE_LISTEN=${listen}`, '-e', 'SLUICE_BUILDKIT=off'];
   const run = ['run', '--detach', '--network', 'host', ...variables, sluiceImageName];
   const container = assertSuccess(await docker.docker(run)).trim();
-  const answer = await untilReady(`http://${listen}/readyz`);
+  const response = await untilReady(`http://${listen}/readyz`);
   const log = async () => JSON.stringify(await docker.docker(['logs', container]));
-  assert.equal(answer?.status, 200, await log());
+  assert.equal(response?.status, 200, await log());
   const { version } = JSON.parse(readFileSync(`${project}/package.json`, 'utf8'));
   const info = (await (await fetch(`http://${listen}/service-info`)).json()) as {
     serviceInfo: { version: string };
@@ -59,8 +59,8 @@ test('Sluice builds Sluice, and the result is ready to serve, with its pages', a
 
 async function untilReady(url: string): Promise<Response | undefined> {
   for (const end = Date.now() + patienceMs; Date.now() < end; await sleep(200)) {
-    const answer = await fetch(url).catch(() => undefined);
-    if (answer?.ok) return answer;
+    const response = await fetch(url).catch(() => undefined);
+    if (response?.ok) return response;
   }
   return undefined;
 }

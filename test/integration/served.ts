@@ -5,7 +5,7 @@ import { bytesOf } from '../corpus/content.ts';
 import { makeImage, type Pushed } from '../corpus/corpus.ts';
 import { layerOf } from '../corpus/layer.ts';
 import type { Result } from '../world/program.ts';
-import type { ContainerAnswer, Sluice } from '../world/sluice.ts';
+import type { ContainerResponse, Sluice } from '../world/sluice.ts';
 
 const script = `#!/bin/sh
 echo "arguments: $*"
@@ -84,7 +84,7 @@ export function requestCase(
   sluice: Sluice,
   pushed: ReadonlyMap<string, Pushed>,
   { image, by, platform }: Case,
-): Promise<ContainerAnswer> {
+): Promise<ContainerResponse> {
   const known = pushed.get(image);
   assert.ok(known, image);
   return sluice.request({
@@ -111,9 +111,9 @@ export function assertSuccess({ code, stdout, stderr }: Result, what = ''): stri
 
 /** The JSON document at a route of a served name. */
 export async function fetchJson<T>(sluice: Sluice, name: string, route: string): Promise<T> {
-  const answer = await fetch(sluice.at(name, route));
-  assert.equal(answer.status, 200, `${route}: ${answer.status}`);
-  return (await answer.json()) as T;
+  const response = await fetch(sluice.at(name, route));
+  assert.equal(response.status, 200, `${route}: ${response.status}`);
+  return (await response.json()) as T;
 }
 
 /** The digest of an image of the corpus, without pushing it. */

@@ -37,11 +37,11 @@ test("the server's own credentials do not push to repositories in requests", asy
       ...more,
     });
   const platformAccessToken = await newAccessToken(sluice, administrator, 'ada@example.org');
-  for (const asker of [{}, { platformAccessToken }]) {
+  for (const caller of [{}, { platformAccessToken }]) {
     for (const repository of ['service/builds', 'service/builds/mine', 'service/cache/mine']) {
-      const answer = await freeze(`${closed.host}/${repository}`, asker);
-      assert.equal(answer.status, 403, await answer.clone().text());
-      assert.match(await answer.text(), /'buildRepository': .*(?:refused|credentials)/);
+      const response = await freeze(`${closed.host}/${repository}`, caller);
+      assert.equal(response.status, 403, await response.clone().text());
+      assert.match(await response.text(), /'buildRepository': .*(?:refused|credentials)/);
     }
   }
   const build = await post('/v1alpha2/container', {

@@ -9,10 +9,10 @@ import { manifestAccept } from '../../src/oci/media-type.ts';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
-interface Answer extends ContainerAnswer {
+interface BuildResponse extends ContainerResponse {
   readonly buildId: string;
 }
 
@@ -77,21 +77,21 @@ suite('a shared builder', { concurrency: 1 }, () => {
         },
       },
     });
-  const request = async (server: Sluice, text: string, more = {}): Promise<Answer> => {
+  const request = async (server: Sluice, text: string, more = {}): Promise<BuildResponse> => {
     const containerFile = Buffer.from(text).toString('base64');
-    return (await server.request({ containerFile, ...more })) as Answer;
+    return (await server.request({ containerFile, ...more })) as BuildResponse;
   };
-  const logOf = async (server: Sluice, { buildId }: Answer): Promise<string> =>
+  const logOf = async (server: Sluice, { buildId }: BuildResponse): Promise<string> =>
     (await server.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
   /** A repository of the open registry. */
   const repositoryOf = (name: string) => {
     const url = `${open.url}/v2/${name}`;
     return {
       async get(route: string) {
-        const answer = await fetch(`${url}/${route}`, { headers: { accept: manifestAccept } });
-        assert.equal(answer.status, 200, route);
-        const bytes = Buffer.from(await answer.arrayBuffer());
-        return { bytes, type: answer.headers.get('content-type') ?? '' };
+        const response = await fetch(`${url}/${route}`, { headers: { accept: manifestAccept } });
+        assert.equal(response.status, 200, route);
+        const bytes = Buffer.from(await response.arrayBuffer());
+        return { bytes, type: response.headers.get('content-type') ?? '' };
       },
       async putBlob(bytes: Buffer) {
         const begun = await fetch(`${url}/blobs/uploads/`, { method: 'POST' });
@@ -104,8 +104,8 @@ suite('a shared builder', { concurrency: 1 }, () => {
       async putManifest(tag: string, type: string, manifest: object) {
         const body = JSON.stringify(manifest);
         const headers = { 'content-type': type };
-        const answer = await fetch(`${url}/manifests/${tag}`, { method: 'PUT', headers, body });
-        assert.equal(answer.status, 201);
+        const response = await fetch(`${url}/manifests/${tag}`, { method: 'PUT', headers, body });
+        assert.equal(response.status, 201);
       },
     };
   };
@@ -162,7 +162,7 @@ suite('a shared builder', { concurrency: 1 }, () => {
     await repository.putManifest('latest', type, manifest);
   };
   /** Returns the content of the file in the last layer of a built image. */
-  const madeIn = async (server: Sluice, { targetImage }: Answer): Promise<string> => {
+  const madeIn = async (server: Sluice, { targetImage }: BuildResponse): Promise<string> => {
     const tag = targetImage.split(':').at(-1);
     const manifest = await fetch(server.at(targetImage, `manifests/${tag}`));
     const { layers } = (await manifest.json()) as { layers: Part[] };
@@ -184,8 +184,8 @@ suite('a shared builder', { concurrency: 1 }, () => {
     const cacheRepository = `${open.host}/somebody/cache`;
     await logOf(trusting, await request(trusting, text, { cacheRepository }));
     await poison('somebody/cache');
-    const answer = await request(other, text, { cacheRepository });
-    assert.doesNotMatch(await logOf(other, answer), /importing cache|failed/);
+    const response = await request(other, text, { cacheRepository });
+    assert.doesNotMatch(await logOf(other, response), /importing cache|failed/);
     assert.equal(await madeIn(other, await request(other, text)), 'good\n');
 
     await using third = await startBuildkitd();

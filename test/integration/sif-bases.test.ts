@@ -72,9 +72,9 @@ suite('definition files that begin with a Singularity image', { concurrency: 1 }
     });
 
   const outcome = async (definition: string, repository: string, platform?: string) => {
-    const answer = await request(definition, repository, platform);
-    const text = await answer.text();
-    assert.equal(answer.status, 200, text);
+    const response = await request(definition, repository, platform);
+    const text = await response.text();
+    assert.equal(response.status, 200, text);
     const { targetImage, buildId } = JSON.parse(text) as { targetImage: string; buildId: string };
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     const status = await (await sluice.fetch(`/v1alpha1/builds/${buildId}`)).text();

@@ -59,7 +59,7 @@ exec ${apptainerTool('mksquashfs')} "$@"
         builds: { pullWait: '1s', retryAfter: '1ms' },
       },
     });
-    // As behind a proxy: strangers may reach it.
+    // As behind a proxy: anonymous callers may reach it.
     shared = await startSluice({
       config: {
         ...{ registries, limits },

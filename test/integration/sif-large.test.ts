@@ -52,13 +52,13 @@ for (const { what, tar, place, isListed } of cases) {
     await using sluice = await startMeasuredSluice({
       config: { registries: { [registry.host]: { plainHttp: true } } },
     });
-    const answer = (await sluice.request({
+    const response = (await sluice.request({
       containerImage: `${registry.host}/large:1`,
       format: 'sif',
       freeze: true,
       buildRepository: `${registry.host}/sif/large`,
     })) as unknown as { targetImage: string; buildId: string };
-    const route = `/v1alpha1/builds/${answer.buildId}`;
+    const route = `/v1alpha1/builds/${response.buildId}`;
     const log = await (await sluice.fetch(`${route}/logs?follow=true`)).text();
     const status = await (await sluice.fetch(`${route}/status`)).json();
     assert.equal((status as { succeeded: boolean }).succeeded, true, log);
@@ -69,7 +69,7 @@ for (const { what, tar, place, isListed } of cases) {
 
     await using apptainer = await openApptainer();
     const file = apptainer.join('root', 'home', 'large.sif');
-    assertSuccess(await apptainer.run(['pull', '--no-https', file, answer.targetImage]));
+    assertSuccess(await apptainer.run(['pull', '--no-https', file, response.targetImage]));
     const lister = ['unsquashfs', '-offset', '36864', '-lln', file, place];
     const list = assertSuccess(await apptainer.runProgram(lister));
     assert.ok(isListed(list), list.slice(0, 2000));

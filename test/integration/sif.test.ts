@@ -8,7 +8,7 @@ import { type Sluice, startSluice } from '../world/sluice.ts';
 import { assertSuccess } from './served.ts';
 import { type SifWorld, startSifWorld } from './sif-world.ts';
 
-interface SifAnswer {
+interface SifResponse {
   readonly targetImage: string;
   readonly containerToken?: string;
   readonly expiration?: string;
@@ -36,10 +36,10 @@ suite('Singularity images', { concurrency: 1 }, () => {
   });
 
   const nameOf = (image: string) => images.get(image)?.reference ?? '';
-  const request = async (body: object): Promise<SifAnswer> =>
-    (await sluice.request({ format: 'sif', freeze: true, ...body })) as unknown as SifAnswer;
-  const finished = async (answer: SifAnswer): Promise<string> => {
-    const { buildId } = answer;
+  const request = async (body: object): Promise<SifResponse> =>
+    (await sluice.request({ format: 'sif', freeze: true, ...body })) as unknown as SifResponse;
+  const finished = async (response: SifResponse): Promise<string> => {
+    const { buildId } = response;
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     const status = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/status`)).json();
     assert.equal((status as { succeeded: boolean }).succeeded, true, log);
@@ -54,16 +54,19 @@ suite('Singularity images', { concurrency: 1 }, () => {
       containerConfig: { env: ['GREETING=it\'s "$HOME" `x`'], cmd: ['sh', '-c', 'echo $GREETING'] },
       buildRepository: `${open.host}/sif/busybox`,
     };
-    const answer = await request(body);
-    assert.match(answer.targetImage, new RegExp(`^oras://${open.host}/sif/busybox:[0-9a-f]{32}$`));
-    assert.equal(answer.containerToken, undefined);
-    assert.equal(answer.expiration, undefined);
-    assert.equal(answer.freeze, true);
-    const log = await finished(answer);
+    const response = await request(body);
+    assert.match(
+      response.targetImage,
+      new RegExp(`^oras://${open.host}/sif/busybox:[0-9a-f]{32}$`),
+    );
+    assert.equal(response.containerToken, undefined);
+    assert.equal(response.expiration, undefined);
+    assert.equal(response.freeze, true);
+    const log = await finished(response);
     assert.match(log, /squashfs|SIF file/);
     for (const user of ['root', 'ordinary'] as const) {
       const file = apptainer.join(user, 'home', 'image.sif');
-      await run(['pull', '--no-https', file, answer.targetImage], user);
+      await run(['pull', '--no-https', file, response.targetImage], user);
       assert.equal(await run(['run', file], user), 'it\'s "$HOME" `x`\n');
       assert.equal(await run(['run', file, 'echo', 'own words'], user), 'own words\n');
       assert.equal(
@@ -74,9 +77,9 @@ suite('Singularity images', { concurrency: 1 }, () => {
     const again = await request(body);
     assert.deepEqual(
       [again.targetImage, again.cached, again.succeeded],
-      [answer.targetImage, true, true],
+      [response.targetImage, true, true],
     );
-    const details = (await (await sluice.fetch(`/v1alpha1/builds/${answer.buildId}`)).json()) as {
+    const details = (await (await sluice.fetch(`/v1alpha1/builds/${response.buildId}`)).json()) as {
       file: string;
       format: string;
     };
@@ -85,39 +88,39 @@ suite('Singularity images', { concurrency: 1 }, () => {
   });
 
   test('a private registry works as source and target', async () => {
-    const answer = await request({
+    const response = await request({
       containerImage: nameOf('busybox:oci'),
       buildRepository: `${closed.host}/sif/private`,
       buildCompression: { mode: 'zstd' },
     });
-    await finished(answer);
+    await finished(response);
     const env = { APPTAINER_DOCKER_USERNAME: 'tester', APPTAINER_DOCKER_PASSWORD: 'sesame' };
     const output = await run(
-      ['exec', '--no-https', answer.targetImage, 'echo', 'private'],
+      ['exec', '--no-https', response.targetImage, 'echo', 'private'],
       'root',
       env,
     );
     assert.equal(output, 'private\n');
     const without = await apptainer.run([
       ...['pull', '--no-https', apptainer.join('root', 'home', 'no.sif')],
-      `oras://${closed.host}/sif/private:${answer.targetImage.split(':').at(-1)}`,
+      `oras://${closed.host}/sif/private:${response.targetImage.split(':').at(-1)}`,
     ]);
     assert.notEqual(without.code, 0);
   });
 
   test('a Dockerfile becomes a Singularity image, and leaves nothing else behind', async () => {
-    const answer = await request({
+    const response = await request({
       containerFile: Buffer.from(
         `FROM ${nameOf('busybox:oci')}\nRUN echo made > /made\nENV KIND=dockerfile\nENTRYPOINT ["cat"]\nCMD ["/made"]\n`,
       ).toString('base64'),
       buildRepository: `${open.host}/sif/built`,
     });
-    await finished(answer);
-    assert.equal(await run(['run', '--no-https', answer.targetImage]), 'made\n');
+    await finished(response);
+    assert.equal(await run(['run', '--no-https', response.targetImage]), 'made\n');
     const { tags } = (await (await fetch(`${open.url}/v2/sif/built/tags/list`)).json()) as {
       tags: string[];
     };
-    assert.deepEqual(tags, [answer.targetImage.split(':').at(-1)]);
+    assert.deepEqual(tags, [response.targetImage.split(':').at(-1)]);
   });
 
   test('a definition file is built', async () => {
@@ -139,13 +142,13 @@ suite('Singularity images', { concurrency: 1 }, () => {
       '    Author somebody',
       '',
     ].join('\n');
-    const answer = await request({
+    const response = await request({
       containerFile: Buffer.from(definition).toString('base64'),
       buildRepository: `${open.host}/sif/defined`,
     });
-    await finished(answer);
+    await finished(response);
     const file = apptainer.join('root', 'home', 'defined.sif');
-    await run(['pull', '--no-https', file, answer.targetImage]);
+    await run(['pull', '--no-https', file, response.targetImage]);
     assert.equal(await run(['run', file, 'and words']), 'definition from post and words\n');
     assert.match(await run(['inspect', file]), /Author: somebody/);
     assert.equal((await run(['inspect', '--deffile', file])).trim(), definition.trim());
@@ -192,7 +195,7 @@ suite('Singularity images', { concurrency: 1 }, () => {
       '%environment\n  export KIND=definition',
       '%runscript\n  echo definition',
     ].join('\n');
-    const answer = await request({
+    const response = await request({
       containerFile: Buffer.from(definition).toString('base64'),
       containerConfig: {
         ...{ entrypoint: ['sh', '-c', 'echo "$KIND $0"'], cmd: ['cmd'] },
@@ -200,23 +203,23 @@ suite('Singularity images', { concurrency: 1 }, () => {
       },
       buildRepository: `${open.host}/sif/changed`,
     });
-    assert.match(answer.warnings?.join() ?? '', /'containerConfig.workingDir'.*--pwd/);
-    await finished(answer);
-    assert.equal(await run(['run', '--no-https', answer.targetImage]), 'asked cmd\n');
-    assert.equal(await run(['run', '--no-https', answer.targetImage, 'own']), 'asked own\n');
+    assert.match(response.warnings?.join() ?? '', /'containerConfig.workingDir'.*--pwd/);
+    await finished(response);
+    assert.equal(await run(['run', '--no-https', response.targetImage]), 'asked cmd\n');
+    assert.equal(await run(['run', '--no-https', response.targetImage, 'own']), 'asked own\n');
   });
 
   test('an image for arm64 is made here, and states its architecture', async () => {
-    const answer = await request({
+    const response = await request({
       containerImage: nameOf('multi:index'),
       containerPlatform: 'linux/arm64',
       buildRepository: `${open.host}/sif/arm`,
     });
-    await finished(answer);
+    await finished(response);
     const inspected = await sluice.fetch('/v1alpha1/inspect', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ containerImage: answer.targetImage }),
+      body: JSON.stringify({ containerImage: response.targetImage }),
     });
     const { container } = (await inspected.json()) as {
       container: { config: { architecture: string }; sif: { definition: string } };
@@ -228,13 +231,13 @@ suite('Singularity images', { concurrency: 1 }, () => {
   test('a hosted repository accepts Singularity images only from callers who may push to it', async () => {
     const administrator = `Basic ${Buffer.from('admin:secret').toString('base64')}`;
     const post = async (path: string, authorization: string, body: object) => {
-      const answer = await sluice.fetch(`/platform${path}`, {
+      const reply = await sluice.fetch(`/platform${path}`, {
         method: 'POST',
         headers: { authorization, 'content-type': 'application/json' },
         body: JSON.stringify(body),
       });
-      assert.equal(answer.status, 200, await answer.clone().text());
-      return answer.json() as Promise<{ accessKey: string }>;
+      assert.equal(reply.status, 200, await reply.clone().text());
+      return reply.json() as Promise<{ accessKey: string }>;
     };
     await post('/users', administrator, { email: 'someone@example.org' });
     const { accessKey } = await post('/tokens', administrator, {
@@ -250,10 +253,10 @@ suite('Singularity images', { concurrency: 1 }, () => {
       buildRepository: `${sluice.host}/public/tools`,
     };
     await assert.rejects(request(body), /403: .*'buildRepository'/);
-    const answer = await request({ ...body, platformAccessToken: accessKey });
-    await finished(answer);
-    assert.equal(await run(['run', '--no-https', answer.targetImage], 'ordinary'), 'hosted\n');
-    const details = (await (await sluice.fetch(`/v1alpha1/builds/${answer.buildId}`)).json()) as {
+    const response = await request({ ...body, platformAccessToken: accessKey });
+    await finished(response);
+    assert.equal(await run(['run', '--no-https', response.targetImage], 'ordinary'), 'hosted\n');
+    const details = (await (await sluice.fetch(`/v1alpha1/builds/${response.buildId}`)).json()) as {
       file: string;
     };
     const file = apptainer.join('root', 'home', 'linked.sif');
@@ -263,12 +266,12 @@ suite('Singularity images', { concurrency: 1 }, () => {
 
   test('unsupported requests are reported', async () => {
     const refused = async (body: object) => {
-      const answer = await sluice.fetch('/v1alpha2/container', {
+      const response = await sluice.fetch('/v1alpha2/container', {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ format: 'sif', freeze: true, ...body }),
       });
-      return { status: answer.status, text: await answer.text() };
+      return { status: response.status, text: await response.text() };
     };
     const base64 = (text: string) => Buffer.from(text).toString('base64');
     const buildRepository = `${open.host}/sif/none`;
@@ -311,7 +314,7 @@ suite('Singularity images', { concurrency: 1 }, () => {
         registries: { [open.host]: { plainHttp: true } },
       },
     });
-    const answer = await server.fetch('/v1alpha2/container', {
+    const response = await server.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -321,8 +324,8 @@ suite('Singularity images', { concurrency: 1 }, () => {
         buildRepository: `${open.host}/sif/none`,
       }),
     });
-    assert.equal(answer.status, 501);
-    assert.match(await answer.text(), /squashfs-tools/);
+    assert.equal(response.status, 501);
+    assert.match(await response.text(), /squashfs-tools/);
   });
 
   test('apptainer pulls served images, and SIF files pass through unchanged', async () => {

@@ -46,13 +46,13 @@ async function npmStart(env: Record<string, string>): Promise<Started> {
 }
 
 async function request(url: string, image: string): Promise<string> {
-  const answer = await fetch(`${url}/v1alpha2/container`, {
+  const response = await fetch(`${url}/v1alpha2/container`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ containerImage: image, containerConfig: { env: ['A=1'] } }),
   });
-  assert.equal(answer.status, 200);
-  const { targetImage } = (await answer.json()) as { targetImage: string };
+  assert.equal(response.status, 200);
+  const { targetImage } = (await response.json()) as { targetImage: string };
   return `/v2${targetImage.slice(targetImage.indexOf('/'), targetImage.lastIndexOf(':'))}`;
 }
 
@@ -104,9 +104,9 @@ test('npm start: ready from an empty directory, drains on SIGTERM, and knows its
 
   const second = await npmStart(env);
   try {
-    const answer = await fetch(`${second.url}${path}/manifests/64m`);
-    assert.equal(answer.status, 200);
-    const { config } = (await answer.json()) as { config: { digest: string } };
+    const response = await fetch(`${second.url}${path}/manifests/64m`);
+    assert.equal(response.status, 200);
+    const { config } = (await response.json()) as { config: { digest: string } };
     const served = await fetch(`${second.url}${path}/blobs/${config.digest}`);
     const { config: runtime } = (await served.json()) as { config: { Env: string[] } };
     assert.ok(runtime.Env.includes('A=1'));
@@ -152,13 +152,13 @@ test('npm start without a builder installs one, and builds wait for it', async (
   });
   try {
     const dockerfile = `FROM ${pushed.get('busybox:oci')?.reference}\nRUN echo ${randomUUID()}\n`;
-    const answer = await fetch(`${url}/v1alpha2/container`, {
+    const response = await fetch(`${url}/v1alpha2/container`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ containerFile: Buffer.from(dockerfile).toString('base64') }),
     });
-    assert.equal(answer.status, 200);
-    const { buildId } = (await answer.json()) as { buildId: string };
+    assert.equal(response.status, 200);
+    const { buildId } = (await response.json()) as { buildId: string };
     for (let tries = 0; ; tries += 1) {
       const build = await (await fetch(`${url}/v1alpha1/builds/${buildId}/status`)).json();
       const { status, succeeded } = build as { status: string; succeeded?: boolean };

@@ -55,11 +55,11 @@ test('clients leave their connections before the server stops, and new ones are 
   await using sluice = await startSluice({ env: { SLUICE_STOP_DELAY: '1h' } });
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const get = async (path: string): Promise<string> => {
-    const [answer] = (await once(request(sluice.url + path, { agent }).end(), 'response')) as [
+    const [response] = (await once(request(sluice.url + path, { agent }).end(), 'response')) as [
       IncomingMessage,
     ];
-    await once(answer.resume(), 'end');
-    return `${answer.statusCode} ${answer.headers.connection}`;
+    await once(response.resume(), 'end');
+    return `${response.statusCode} ${response.headers.connection}`;
   };
   assert.equal(await get('/v2/'), '200 keep-alive');
   const ended = once(sluice.process, 'exit');
@@ -168,8 +168,8 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       },
     });
     await waitForLine(server, /"step":"Downloading the modules of BuildKit/);
-    const isUnderWay = () => processesWith(tools).some(command => /\bgo\b/.test(command));
-    await eventually('Go runs', isUnderWay);
+    const isInProgress = () => processesWith(tools).some(command => /\bgo\b/.test(command));
+    await eventually('Go runs', isInProgress);
     server.process.kill(signal);
     await server.ended;
     // When the server is killed, the installation ends by itself.

@@ -117,8 +117,8 @@ suite('a server with a collector', () => {
   };
 
   test('a request of a client and the questions to its registry are one trace', async () => {
-    const answer = await sent({ containerImage: base }, { traceparent });
-    const { targetImage } = (await answer.json()) as { targetImage: string };
+    const response = await sent({ containerImage: base }, { traceparent });
+    const { targetImage } = (await response.json()) as { targetImage: string };
     const request = await spanOf('POST /v1alpha2/container');
     assert.equal(request.traceId, traceId);
     assert.equal(request.parentSpanId, 'b7ad6b7169203331');
@@ -139,8 +139,8 @@ suite('a server with a collector', () => {
 
   test('a build and the spans of its builder belong to the trace of the request', async () => {
     const recipe = Buffer.from(`FROM ${base}\nRUN echo traced\n`).toString('base64');
-    const answer = await sent({ containerFile: recipe }, { traceparent });
-    const { buildId } = (await answer.json()) as { buildId: string };
+    const response = await sent({ containerFile: recipe }, { traceparent });
+    const { buildId } = (await response.json()) as { buildId: string };
     const log = await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     assert.match(log, /The build succeeded/);
     const build = await spanOf('build');
@@ -161,8 +161,8 @@ suite('a server with a collector', () => {
     assert.ok(!collector.spans.some(span => span.traceId === '1'.repeat(32)));
     // What is no trace is none, and the server answers.
     for (const wrong of ['00-zz-1-01', 'x'.repeat(5000), '']) {
-      const answer = await sluice.fetch('/service-info', { headers: { traceparent: wrong } });
-      assert.equal(answer.status, 200);
+      const response = await sluice.fetch('/service-info', { headers: { traceparent: wrong } });
+      assert.equal(response.status, 200);
     }
   });
 });

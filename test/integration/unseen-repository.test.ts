@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 
-type Answer = ContainerAnswer & { readonly buildId: string; readonly cached: boolean };
+type BuildResponse = ContainerResponse & { readonly buildId: string; readonly cached: boolean };
 
 suite('a repository that is invisible before it exists', () => {
   let registry: Registry;
@@ -19,20 +19,20 @@ suite('a repository that is invisible before it exists', () => {
     response.writeHead(403, { 'content-type': 'application/json' });
     response.end('{"errors":[{"code":"DENIED","message":"you may not"}]}');
   };
-  /** Passes a request to the registry, and returns its answer, except reports of missing content. */
+  /** Passes a request to the registry, and returns its response, except reports of missing content. */
   const relay = (incoming: IncomingMessage, response: ServerResponse) => {
     const { method = 'GET', url: path = '/', headers } = incoming;
     if (!isOpen && method === 'POST') return refuse(response);
     const { hostname, port } = new URL(registry.url);
-    const onward = request({ hostname, port, method, path, headers }, answer => {
-      const { statusCode = 500 } = answer;
+    const onward = request({ hostname, port, method, path, headers }, reply => {
+      const { statusCode = 500 } = reply;
       const isHidden = statusCode === 404 && path.includes('/manifests/');
       if (isHidden) {
-        answer.resume();
+        reply.resume();
         return refuse(response);
       }
-      response.writeHead(statusCode, answer.headers);
-      answer.pipe(response);
+      response.writeHead(statusCode, reply.headers);
+      reply.pipe(response);
     });
     incoming.pipe(onward);
   };
@@ -57,12 +57,12 @@ suite('a repository that is invisible before it exists', () => {
     await registry?.stop();
   });
 
-  const freeze = async (repository: string): Promise<Answer> => {
+  const freeze = async (repository: string): Promise<BuildResponse> => {
     const body = { containerImage: image, containerConfig: { env: ['A=1'] }, freeze: true };
     return (await sluice.request({
       ...body,
       buildRepository: `${host()}/${repository}`,
-    })) as Answer;
+    })) as BuildResponse;
   };
 
   test('a caller with push access creates it, and it is found from then on', async () => {

@@ -12,7 +12,7 @@ import { Pusher } from '../corpus/push.ts';
 import { type Buildkitd, startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { type AttackerRegistry, startAttackerRegistry } from './attacker-registry.ts';
 import { fetchJson } from './served.ts';
 
@@ -60,7 +60,7 @@ suite('verified base images', () => {
     sluice.request({
       containerFile: Buffer.from(dockerfile).toString('base64'),
       ...more,
-    }) as Promise<ContainerAnswer & { buildId: string }>;
+    }) as Promise<ContainerResponse & { buildId: string }>;
   const logs = async (id: string) => (await sluice.fetch(`/v1alpha1/builds/${id}/logs`)).text();
 
   /** Builds, and returns whether it succeeded, its log, and the name of the image. */
@@ -266,7 +266,7 @@ suite('verified base images', () => {
     const { buildId } = (await closed.request({
       containerFile: Buffer.from(dockerfile).toString('base64'),
       ...{ freeze: true, buildRepository: `${registry.host}/team/frozen` },
-    })) as ContainerAnswer & { buildId: string };
+    })) as ContainerResponse & { buildId: string };
     const log = await closed.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`);
     assert.match(await log.text(), /The build succeeded/);
   });

@@ -43,13 +43,13 @@ async function openAccount(width = 1280): Promise<OpenTab> {
 /** Adds a workspace with members, and returns its number. */
 async function addWorkspace(name: string, members: readonly string[]): Promise<number> {
   const post = async (path: string, body: object) => {
-    const answer = await sluice.fetch(`/platform/workspaces${path}`, {
+    const response = await sluice.fetch(`/platform/workspaces${path}`, {
       method: 'POST',
       headers: { ...basic(admin.name, admin.password), 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    assert.ok(answer.ok, await answer.clone().text());
-    return (await answer.json()) as { workspace?: { id: number } };
+    assert.ok(response.ok, await response.clone().text());
+    return (await response.json()) as { workspace?: { id: number } };
   };
   const { workspace } = await post('', { name });
   assert.ok(workspace);
@@ -111,23 +111,23 @@ test('a name that is taken is refused on the page', async () => {
   await using tab = await openAccount();
   await tab.page.getByText('Create an access token').click();
   await tab.page.locator('#token-name').fill('test');
-  const answer = tab.page.waitForResponse(response => response.request().method() === 'POST');
+  const reply = tab.page.waitForResponse(response => response.request().method() === 'POST');
   await tab.page.getByRole('button', { name: 'Create' }).click();
-  assert.equal((await answer).status(), 409);
+  assert.equal((await reply).status(), 409);
   assert.match(await tab.page.getByRole('alert').innerText(), /already has an access token 'test'/);
-  // The browser writes an answer with an error status to its console.
+  // The browser writes a response with an error status to its console.
   tab.expectProblem(/409/);
 });
 
 test('a form with a life that is not a whole number of days creates no token', async () => {
   for (const days of ['0.3', '1e3', '-1', ' 30', '100000', 'soon', 'NaN']) {
-    const answer = await sluice.fetch('/view/account/tokens', {
+    const response = await sluice.fetch('/view/account/tokens', {
       method: 'POST',
       headers: { accept: 'text/html', authorization: `Bearer ${token}` },
       body: new URLSearchParams({ name: `life ${days}`, days }),
     });
-    assert.equal(answer.status, 400, days);
-    assert.match(await answer.text(), /Enter a whole number of days/);
+    assert.equal(response.status, 400, days);
+    assert.match(await response.text(), /Enter a whole number of days/);
   }
 });
 
@@ -295,10 +295,10 @@ test('an administrator makes a workspace with members, who share credentials', a
     ]),
   );
   for (const path of ['/view/account/workspaces/1', '/view/account/workspaces/999']) {
-    const answer = await sluice.fetch(path, {
+    const response = await sluice.fetch(path, {
       headers: { accept: 'text/html', authorization: `Bearer ${token}` },
     });
-    assert.ok([401, 403].includes(answer.status), `${answer.status}`);
+    assert.ok([401, 403].includes(response.status), `${response.status}`);
   }
 });
 

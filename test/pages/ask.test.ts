@@ -266,8 +266,8 @@ suite('the form to ask for a container', () => {
     const form = new URLSearchParams({ by: 'image', image });
     const post = async (path: string, more: Record<string, string> = {}) => {
       const body = new URLSearchParams([...form, ...Object.entries(more)]);
-      const answer = await limited.fetch(path, { method: 'POST', body, redirect: 'manual' });
-      return { status: answer.status, text: await answer.text() };
+      const response = await limited.fetch(path, { method: 'POST', body, redirect: 'manual' });
+      return { status: response.status, text: await response.text() };
     };
     for (let typed = 0; typed < 20; typed += 1) {
       assert.match((await post('/view/ask/plan')).text, /The image exists/);
@@ -291,10 +291,10 @@ suite('the form to ask for a container', () => {
       `/view/login?to=${encodeURIComponent(`/?${new URLSearchParams({ by: 'image', image })}`)}`,
     );
     const body = new URLSearchParams({ by: 'image', image, do: 'ask' });
-    const answer = await closed.fetch('/', { method: 'POST', body, redirect: 'manual' });
-    assert.equal(answer.status, 401);
-    assert.match(await answer.text(), /requires a login on this server/);
-    assert.equal(answer.headers.get('www-authenticate'), null);
+    const response = await closed.fetch('/', { method: 'POST', body, redirect: 'manual' });
+    assert.equal(response.status, 401);
+    assert.match(await response.text(), /requires a login on this server/);
+    assert.equal(response.headers.get('www-authenticate'), null);
   });
 
   test('a form of another site and a body of a program are refused', async () => {
@@ -306,8 +306,8 @@ suite('the form to ask for a container', () => {
     const program = await sluice.fetch('/', { method: 'POST', body: '{}', headers: json });
     assert.equal(program.status, 415);
     const large = new URLSearchParams({ dockerfile: 'x'.repeat(2_000_000) });
-    const answer = await sluice.fetch('/view/ask/plan', { method: 'POST', body: large });
-    assert.equal(answer.status, 413);
+    const response = await sluice.fetch('/view/ask/plan', { method: 'POST', body: large });
+    assert.equal(response.status, 413);
   });
 
   test('the first view is light', async () => {

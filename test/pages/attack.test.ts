@@ -67,8 +67,8 @@ suite('attacks on pages', () => {
       }
     });
     for (const path of paths) {
-      const answer = await page.goto(world.sluice.url + path);
-      if (!answer?.headers()['content-type']?.startsWith('text/html')) continue;
+      const response = await page.goto(world.sluice.url + path);
+      if (!response?.headers()['content-type']?.startsWith('text/html')) continue;
       for (const one of await page.locator(strange).all()) {
         const outer = await one.evaluate(element => (element as { outerHTML: string }).outerHTML);
         found.push(`${path}: ${outer.slice(0, 200)}`);

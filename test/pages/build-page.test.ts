@@ -68,13 +68,13 @@ suite('the page of a build', () => {
   });
 
   test('a native build of Conda packages shows its phases, its lock files and bills', async () => {
-    const answer = await world.sluice.request({
+    const response = await world.sluice.request({
       packages: {
         ...{ type: 'CONDA', entries: ['samtools'], channels: ['conda-forge', 'bioconda'] },
         condaOpts: { baseImage: `${world.registry.host}/debian:1` },
       },
     });
-    const { buildId: id = '' } = answer;
+    const { buildId: id = '' } = response;
     await world.finished(id);
     await using tab = await world.browser.open();
     const { page } = tab;
@@ -96,12 +96,12 @@ suite('the page of a build', () => {
 
   test('a Singularity image shows its definition file as it was sent, and its steps', async () => {
     const text = `Bootstrap: docker\nFrom: ${world.base}\n\n%post\n    echo made for {{ WHO }} > /made\n\n%runscript\n    cat /made\n`;
-    const answer = await world.sluice.request({
+    const response = await world.sluice.request({
       containerFile: Buffer.from(text).toString('base64'),
       ...{ format: 'sif', freeze: true, buildRepository: `${world.registry.host}/sif/made` },
       buildArgs: { WHO: 'tests' },
     });
-    const { buildId: id = '' } = answer;
+    const { buildId: id = '' } = response;
     const log = await world.finished(id);
     assert.match(log, /^#\d+ Make the Singularity image$/m);
     assert.match(log, /^#\d+ [\d.]+ made the SIF file, [\d.]+ \w+, in /m);
@@ -179,12 +179,12 @@ suite('the page of a build', () => {
   test('another caller may neither cancel a build nor see the other builds of its image', async () => {
     const admin = `Basic ${Buffer.from('admin:secret').toString('base64')}`;
     const containerFile = Buffer.from(`FROM ${world.base}\nRUN sleep 600\n`).toString('base64');
-    const answer = await world.sluice.fetch('/v1alpha2/container', {
+    const response = await world.sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { 'content-type': 'application/json', authorization: admin },
       body: JSON.stringify({ containerFile }),
     });
-    const { buildId: id } = (await answer.json()) as { buildId: string };
+    const { buildId: id } = (await response.json()) as { buildId: string };
     const path = `/view/builds/${id}`;
     assert.ok(!(await html(path)).includes('Cancel the build'));
     const post = (headers: Record<string, string>) =>
@@ -218,8 +218,8 @@ suite('the page of a build', () => {
     const first = await world.build(dockerfile);
     await world.finished(first);
     const containerFile = Buffer.from(dockerfile).toString('base64');
-    const answer = await world.sluice.request({ containerFile, buildOptions: {}, noCache: true });
-    const { buildId: second = '' } = answer;
+    const response = await world.sluice.request({ containerFile, buildOptions: {}, noCache: true });
+    const { buildId: second = '' } = response;
     assert.notEqual(second, first);
     await world.finished(second);
     const text = await html(`/view/builds/${second}`);

@@ -119,12 +119,12 @@ suite('a large log and many watchers', () => {
     const ended = Promise.withResolvers<void>();
     let text = '';
     const checks = new Set<() => void>();
-    get(`${world.sluice.url}/view/builds/${id}/events`, { agent: false }, answer => {
-      answer.on('data', piece => {
+    get(`${world.sluice.url}/view/builds/${id}/events`, { agent: false }, response => {
+      response.on('data', piece => {
         text += piece;
         for (const check of checks) check();
       });
-      answer.on('end', ended.resolve).on('error', ended.reject);
+      response.on('end', ended.resolve).on('error', ended.reject);
     }).on('error', ended.reject);
     return {
       ended: ended.promise,

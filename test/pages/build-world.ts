@@ -6,7 +6,7 @@ import type { CondaPackage } from '../world/conda-package.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import {
-  type ContainerAnswer,
+  type ContainerResponse,
   type Sluice,
   type SluiceOptions,
   startSluice,
@@ -35,7 +35,7 @@ export interface BuildWorld extends AsyncDisposable {
   /** The reference of a small image in the registry. */
   readonly base: string;
   /** Requests a container for a Dockerfile. */
-  request(dockerfile: string): Promise<ContainerAnswer>;
+  request(dockerfile: string): Promise<ContainerResponse>;
   /** Requests a container for a Dockerfile. Returns the id of its build. */
   build(dockerfile: string): Promise<string>;
   /** Waits until a build has ended. Returns its log. */

@@ -1,7 +1,7 @@
 /** The page of a container while its image is built: real builds on a real BuildKit, one at a time. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import type { ContainerAnswer } from '../world/sluice.ts';
+import type { ContainerResponse } from '../world/sluice.ts';
 import { checkLooks, type OpenTab, requireAccessible } from './browser-world.ts';
 import { type BuildWorld, startBuildWorld } from './build-world.ts';
 
@@ -16,7 +16,7 @@ suite('the page of a container that is built', () => {
   after(() => world?.stop());
 
   const ask = (lines: string) => world.request(`FROM ${world.base}\n${lines}\n`);
-  const addressOf = ({ containerToken }: ContainerAnswer) =>
+  const addressOf = ({ containerToken }: ContainerResponse) =>
     `${world.sluice.url}/view/containers/${containerToken}`;
 
   test('a waiting and a running build become ready on the page, without a reload', async () => {
@@ -51,10 +51,10 @@ suite('the page of a container that is built', () => {
     const second = await ask('RUN sleep 8 && echo list two > /two');
     await using live = await world.browser.open({ headers });
     await using plain = await world.browser.open({ headers, javaScript: false });
-    const rowOf = ({ page }: OpenTab, { targetImage }: ContainerAnswer) =>
+    const rowOf = ({ page }: OpenTab, { targetImage }: ContainerResponse) =>
       page.locator('#builds tbody tr', { hasText: targetImage.split('/').at(-1) ?? '' });
-    const states = (tab: OpenTab, answer: ContainerAnswer) => ({
-      is: (word: string) => rowOf(tab, answer).locator('.badge', { hasText: word }).waitFor(),
+    const states = (tab: OpenTab, response: ContainerResponse) => ({
+      is: (word: string) => rowOf(tab, response).locator('.badge', { hasText: word }).waitFor(),
     });
     const address = `${world.sluice.url}/view/builds`;
     await Promise.all([live.page.goto(address), plain.page.goto(address)]);
@@ -66,7 +66,7 @@ suite('the page of a container that is built', () => {
     // A person who is about to follow a link keeps the row under the keys.
     const link = rowOf(live, second).getByRole('link');
     await link.focus();
-    for (const answer of [first, second]) await states(plain, answer).is('succeeded');
+    for (const response of [first, second]) await states(plain, response).is('succeeded');
     assert.equal(await live.page.locator('#builds a:focus').count(), 1);
     await states(live, second).is('running');
     await link.blur();
@@ -79,28 +79,28 @@ suite('the page of a container that is built', () => {
   });
 
   test('without scripts the page of a running build has its steps, and loads itself again', async () => {
-    const answer = await ask('RUN sleep 8 && echo plain > /plain');
+    const response = await ask('RUN sleep 8 && echo plain > /plain');
     await using tab = await world.browser.open({ javaScript: false });
-    await tab.page.goto(addressOf(answer));
+    await tab.page.goto(addressOf(response));
     await tab.page.locator('#build tr.running', { hasText: 'sleep 8' }).waitFor();
     await tab.page.locator('#state').getByText('Ready').waitFor();
   });
 
   test('a failed build says why, with its build, and no command', async () => {
-    const answer = await ask('RUN sleep 1 && echo no such thing && exit 3');
+    const response = await ask('RUN sleep 1 && echo no such thing && exit 3');
     await using tab = await world.browser.open();
-    await tab.page.goto(addressOf(answer));
+    await tab.page.goto(addressOf(response));
     await tab.page.locator('#state').getByText('Build failed').waitFor();
     await tab.page.locator('#state .failure', { hasText: 'no such thing' }).waitFor();
     assert.equal(await tab.page.getByText('docker run').count(), 0);
     await tab.page.locator('#state').getByRole('link', { name: 'the build' }).click();
     await tab.page.locator('.recipe tr.failed').waitFor();
-    await checkLooks(world.browser, addressOf(answer), 'container-failed');
+    await checkLooks(world.browser, addressOf(response), 'container-failed');
   });
 
   test('a running build looks well at every width, light and dark', async () => {
-    const answer = await ask('RUN sleep 25 && echo long > /long');
-    await checkLooks(world.browser, addressOf(answer), 'container-building', page =>
+    const response = await ask('RUN sleep 25 && echo long > /long');
+    await checkLooks(world.browser, addressOf(response), 'container-building', page =>
       page.locator('#build tr.running').waitFor(),
     );
   });

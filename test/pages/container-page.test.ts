@@ -8,7 +8,7 @@ import { imageOf, path } from '../corpus/image.ts';
 import { layerOf } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { checkLooks, startBrowser, type TestBrowser } from './browser-world.ts';
 
 const asBrowser = { accept: 'text/html,*/*;q=0.8' };
@@ -16,7 +16,7 @@ const hostile = `<script>alert(1)</script>"'&\u0007\u202egnp.exe${'x'.repeat(10_
 let browser: TestBrowser;
 let registry: Registry;
 let sluice: Sluice;
-let answer: ContainerAnswer;
+let response: ContainerResponse;
 
 before(async () => {
   [browser, registry] = await Promise.all([startBrowser(), startRegistry()]);
@@ -27,7 +27,7 @@ before(async () => {
   };
   sluice = await startSluice({ config });
   await pushImages();
-  answer = await sluice.request({
+  response = await sluice.request({
     containerImage: `${registry.host}/team/tools:1.0`,
     containerConfig: {
       env: ['EDITOR=vim', 'LANG=de_DE.UTF-8', `HOSTILE=${hostile}`],
@@ -83,14 +83,14 @@ async function inlineLayer(name: string, content: string): Promise<object> {
   };
 }
 
-const addressOf = ({ containerToken }: ContainerAnswer) => `/view/containers/${containerToken}`;
-const pageOf = async (of: ContainerAnswer, query = '') => {
+const addressOf = ({ containerToken }: ContainerResponse) => `/view/containers/${containerToken}`;
+const pageOf = async (of: ContainerResponse, query = '') => {
   const page = await sluice.fetch(addressOf(of) + query, { headers: asBrowser });
   return { status: page.status, text: await page.text() };
 };
 
 test('a container can be looked at, at every width, light and dark', async () => {
-  await checkLooks(browser, sluice.url + addressOf(answer), 'container', async page => {
+  await checkLooks(browser, sluice.url + addressOf(response), 'container', async page => {
     for (const summary of await page.locator('summary').all()) await summary.click();
   });
 });
@@ -98,8 +98,8 @@ test('a container can be looked at, at every width, light and dark', async () =>
 test('the page shows each layer with its origin and its size', async () => {
   await using tab = await browser.open();
   const { page } = tab;
-  await page.goto(sluice.url + addressOf(answer));
-  assert.equal(await page.locator('.copy pre.name').innerText(), answer.targetImage);
+  await page.goto(sluice.url + addressOf(response));
+  assert.equal(await page.locator('.copy pre.name').innerText(), response.targetImage);
   assert.equal(await page.locator('svg.stack .slab').count(), 4);
   await page.getByText('The layers as a table').click();
   const rows = page.locator('details.table tbody tr');
@@ -111,7 +111,7 @@ test('the page shows each layer with its origin and its size', async () => {
 test('the page shows what the request changes in the configuration', async () => {
   await using tab = await browser.open({ javaScript: false });
   const { page } = tab;
-  await page.goto(sluice.url + addressOf(answer));
+  await page.goto(sluice.url + addressOf(response));
   const row = (name: string) => page.getByRole('row', { name: new RegExp(`^${name} `) });
   assert.match(await row('LANG').innerText(), /changed\s+C\s+de_DE\.UTF-8/);
   assert.match(await row('EDITOR').innerText(), /added\s+none\s+vim/);
@@ -121,8 +121,8 @@ test('the page shows what the request changes in the configuration', async () =>
 
 test('hostile texts of an image and of a request are text', async () => {
   await using tab = await browser.open();
-  await tab.page.goto(sluice.url + addressOf(answer));
-  const { text } = await pageOf(answer);
+  await tab.page.goto(sluice.url + addressOf(response));
+  const { text } = await pageOf(response);
   assert.doesNotMatch(text, /<script>alert/);
   assert.ok(!text.includes('\u0007') && !text.includes('\u202e'));
   assert.match(
@@ -133,15 +133,15 @@ test('hostile texts of an image and of a request are text', async () => {
 });
 
 test('a program gets the same details as JSON as before', async () => {
-  const redirect = await sluice.fetch(addressOf(answer), { redirect: 'manual' });
+  const redirect = await sluice.fetch(addressOf(response), { redirect: 'manual' });
   assert.equal(redirect.status, 303);
-  assert.equal(redirect.headers.get('location'), `/v1alpha2/container/${answer.containerToken}`);
+  assert.equal(redirect.headers.get('location'), `/v1alpha2/container/${response.containerToken}`);
 });
 
 test('the address of earlier pages leads to the page', async () => {
-  const old = await sluice.fetch(`/view/asked/${answer.containerToken}`, { redirect: 'manual' });
+  const old = await sluice.fetch(`/view/asked/${response.containerToken}`, { redirect: 'manual' });
   assert.equal(old.status, 303);
-  assert.equal(old.headers.get('location'), addressOf(answer));
+  assert.equal(old.headers.get('location'), addressOf(response));
 });
 
 test('an image of many layers is a picture of few slabs, and a table of all', async () => {
@@ -159,7 +159,7 @@ test('an unknown token is not found, and its page is not kept', async () => {
 });
 
 test('a single image is shown for any platform: there is no choice', async () => {
-  const { status, text } = await pageOf(answer, '?platform=linux/s390x');
+  const { status, text } = await pageOf(response, '?platform=linux/s390x');
   assert.equal(status, 200);
   assert.match(text, /class="stack"/);
 });

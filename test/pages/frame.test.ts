@@ -21,13 +21,13 @@ test('the first page can be read at every width, light and dark', async () => {
 });
 
 test('a page loads its own files only, and a browser keeps them for good', async () => {
-  const answer = await sluice.fetch('/', asBrowser);
-  assert.equal(answer.status, 200);
-  const policy = answer.headers.get('content-security-policy') ?? '';
+  const response = await sluice.fetch('/', asBrowser);
+  assert.equal(response.status, 200);
+  const policy = response.headers.get('content-security-policy') ?? '';
   assert.match(policy, /default-src 'none'; script-src 'nonce-[\w-]{22}'; style-src 'nonce-/);
   assert.doesNotMatch(policy, /unsafe/);
-  assert.equal(answer.headers.get('cache-control'), 'no-store');
-  const text = await answer.text();
+  assert.equal(response.headers.get('cache-control'), 'no-store');
+  const text = await response.text();
   const addresses = [...text.matchAll(/(?:src|href)="([^"]+\.(?:js|css))"/g)].map(([, at]) => at);
   assert.ok(addresses.length >= 2);
   for (const address of addresses) {
@@ -52,16 +52,16 @@ test('a failure is a page for a browser, and JSON for a program', async () => {
 test('a server without pages answers browsers as it answers programs', async () => {
   await using bare = await startSluice({ config: { pages: 'off' } });
   for (const path of ['/', '/docs', '/view/builds/1', '/view/assets/0/style.css']) {
-    const answer = await bare.fetch(path, asBrowser);
-    assert.equal(answer.status, 404, path);
-    assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
-    const { message } = (await answer.json()) as { message: string };
+    const response = await bare.fetch(path, asBrowser);
+    assert.equal(response.status, 404, path);
+    assert.match(response.headers.get('content-type') ?? '', /^application\/json/);
+    const { message } = (await response.json()) as { message: string };
     if (path !== '/view/builds/1') assert.match(message, /GET \/openapi\.json lists them all/);
   }
 });
 
 test('a wrong method on a page is refused', async () => {
-  const answer = await sluice.fetch('/', { method: 'PUT', ...asBrowser });
-  assert.equal(answer.status, 405);
-  assert.equal(answer.headers.get('allow'), 'HEAD, GET, POST');
+  const response = await sluice.fetch('/', { method: 'PUT', ...asBrowser });
+  assert.equal(response.status, 405);
+  assert.equal(response.headers.get('allow'), 'HEAD, GET, POST');
 });

@@ -34,10 +34,10 @@ suite('hostile repositories', { concurrency: 1 }, () => {
   });
 
   const open = async (path: string, values: Record<string, string>) => {
-    const answer = await sluice.fetch(`${path}?${new URLSearchParams(values)}`, {
+    const response = await sluice.fetch(`${path}?${new URLSearchParams(values)}`, {
       headers: { accept: 'text/html', authorization },
     });
-    return { status: answer.status, text: await answer.text() };
+    return { status: response.status, text: await response.text() };
   };
   const requireHarmless = (text: string, what: string) => {
     assert.doesNotMatch(text, /<script>alert|<[a-z]+ data-broken-out|<base/, what);
@@ -59,9 +59,9 @@ suite('hostile repositories', { concurrency: 1 }, () => {
     for (const [path, member] of places) {
       for (const text of [...hostileTexts, long, '../../etc', 'a\r\nset-cookie: a=b', '%00']) {
         const what = `${path} ${member}=${text.slice(0, 50)}`;
-        const answer = await open(path, { ...known, [member]: text });
-        assert.ok([200, 400, 404].includes(answer.status), `${what}: ${answer.status}`);
-        requireHarmless(answer.text, what);
+        const response = await open(path, { ...known, [member]: text });
+        assert.ok([200, 400, 404].includes(response.status), `${what}: ${response.status}`);
+        requireHarmless(response.text, what);
       }
     }
   });

@@ -46,7 +46,7 @@ export interface HostileWorld extends AsyncDisposable {
   pathOf(declared: string, text?: string): string;
 }
 
-/** @param start starts the server. Default: with a check of its answers. */
+/** @param start starts the server. Default: with a check of its responses. */
 export async function startHostileWorld(start = startSluice): Promise<HostileWorld> {
   await using stack = new AsyncDisposableStack();
   const registry = stack.use(await startRegistry());
@@ -119,8 +119,8 @@ export async function startHostileWorld(start = startSluice): Promise<HostileWor
       encodeURIComponent(text ?? known[name] ?? hostileText),
     );
   await eventually('the build ends', async () => {
-    const answer = await sluice.fetch(`/v1alpha1/builds/${buildId}/status`);
-    const { status } = (await answer.json()) as { status: string };
+    const response = await sluice.fetch(`/v1alpha1/builds/${buildId}/status`);
+    const { status } = (await response.json()) as { status: string };
     return status === 'COMPLETED';
   });
   const open = stack.move();

@@ -70,9 +70,9 @@ const inspect = (image: string) => `/view/inspect?image=${encodeURIComponent(ima
 
 async function read(path: string, headers: Readonly<Record<string, string>> = {}) {
   const begin = performance.now();
-  const answer = await sluice.fetch(path, { headers: { accept: 'text/html', ...headers } });
-  const text = await answer.text();
-  return { status: answer.status, text, ms: performance.now() - begin };
+  const response = await sluice.fetch(path, { headers: { accept: 'text/html', ...headers } });
+  const text = await response.text();
+  return { status: response.status, text, ms: performance.now() - begin };
 }
 
 test('signature, bill of materials and provenance are listed, by tags and by the API of referrers', async () => {
@@ -148,7 +148,7 @@ test('an image that a viewer may not pull looks like one that does not exist', a
 test('a token that is not known, wrong or unusual gets one answer', async () => {
   const made = await sluice.request({ containerImage: `${open.host}/corpus/cfg:full` });
   const token = made.containerToken;
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     [`${token.slice(0, -1)}${token.endsWith('a') ? 'b' : 'a'}`, 'a'.repeat(token.length)].map(
       async wrong => {
         const { status, text } = await read(`/view/containers/${wrong}`);
@@ -156,8 +156,8 @@ test('a token that is not known, wrong or unusual gets one answer', async () => 
       },
     ),
   );
-  assert.equal(answers[0]?.status, 404);
-  assert.deepEqual(answers[0], answers[1]);
+  assert.equal(responses[0]?.status, 404);
+  assert.deepEqual(responses[0], responses[1]);
 });
 
 test('errors of a hostile registry are texts, and short', async () => {
@@ -184,7 +184,7 @@ test('errors of a hostile registry are texts, and short', async () => {
   }
 });
 
-/** Removes the name, and what is new in every answer. */
+/** Removes the name, and what is new in every response. */
 function withoutNames(text: string, name: string): string {
   const repository = name.replace(/:[^/:]*$/, '');
   return text

@@ -19,9 +19,9 @@ const pageOf = (image: string, more = '') =>
   `/view/inspect?image=${encodeURIComponent(image)}${more}`;
 const named = (name: string) => images.get(name)?.reference ?? '';
 async function read(path: string, status = 200): Promise<string> {
-  const answer = await sluice.fetch(path, { headers: asBrowser });
-  const text = await answer.text();
-  assert.equal(answer.status, status, text);
+  const response = await sluice.fetch(path, { headers: asBrowser });
+  const text = await response.text();
+  assert.equal(response.status, status, text);
   return text;
 }
 

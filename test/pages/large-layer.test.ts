@@ -158,10 +158,10 @@ test('who may not pull an image learns nothing of its layers', async () => {
   assert.match(await readWhole(sluice, path, ann), /secret/);
 
   const ask = async (address: string, headers: object) => {
-    const answer = await sluice.fetch(address, { headers: { ...asBrowser, ...headers } });
-    const text = await answer.text();
+    const response = await sluice.fetch(address, { headers: { ...asBrowser, ...headers } });
+    const text = await response.text();
     const place = new URL(address, sluice.url).searchParams.get('image') ?? '';
-    return { status: answer.status, text: withoutIds(text, place) };
+    return { status: response.status, text: withoutIds(text, place) };
   };
   const missing = `/view/inspect/layer?image=${registry.host}/missing:latest&layer=${layer.content.digest}`;
   for (const viewer of [bob, {}]) {

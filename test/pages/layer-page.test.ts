@@ -64,9 +64,9 @@ function pageOf(tag: string, image: Image, at: number, more: Record<string, stri
   return `/view/inspect/layer?${query}`;
 }
 async function read(path: string, status = 200): Promise<string> {
-  const answer = await sluice.fetch(path, { headers: asBrowser });
-  const text = await answer.text();
-  assert.equal(answer.status, status, text);
+  const response = await sluice.fetch(path, { headers: asBrowser });
+  const text = await response.text();
+  assert.equal(response.status, status, text);
   return text;
 }
 /** Reads a page when nothing of it is under way any more. */

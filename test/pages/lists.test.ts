@@ -46,11 +46,11 @@ suite('lists', { concurrency: 1 }, () => {
   });
 
   const get = async (path: string, headers: Record<string, string> = {}) => {
-    const answer = await sluice.fetch(path, { headers: { ...accept, ...headers } });
-    return { status: answer.status, text: await answer.text() };
+    const response = await sluice.fetch(path, { headers: { ...accept, ...headers } });
+    return { status: response.status, text: await response.text() };
   };
   const freeze = async (image: string, author: string, headers: Record<string, string>) => {
-    const answer = await sluice.fetch('/v1alpha2/container', {
+    const response = await sluice.fetch('/v1alpha2/container', {
       method: 'POST',
       headers: { ...headers, 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -59,8 +59,8 @@ suite('lists', { concurrency: 1 }, () => {
         freeze: true,
       }),
     });
-    const text = await answer.text();
-    assert.equal(answer.status, 200, text);
+    const text = await response.text();
+    assert.equal(response.status, 200, text);
     const { buildId } = JSON.parse(text) as { buildId: string };
     await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
     return buildId;
@@ -146,12 +146,12 @@ suite('lists', { concurrency: 1 }, () => {
       [{}, 404],
     ] as const) {
       assert.equal((await get(address('2'), headers)).status, status);
-      const answer = await sluice.fetch(address('2'), {
+      const response = await sluice.fetch(address('2'), {
         method: 'POST',
         headers: { ...accept, ...headers },
         redirect: 'manual',
       });
-      assert.equal(answer.status, status);
+      assert.equal(response.status, status);
     }
     const foreign = await sluice.fetch(address('2'), {
       method: 'POST',

@@ -43,23 +43,23 @@ function submit(
   });
 }
 
-/** Returns the `Cookie` header after an answer; empty if the answer removed the cookie. */
-function cookieOf(answer: Response): string {
-  const [set = ''] = answer.headers.getSetCookie();
+/** Returns the `Cookie` header after a response; empty if the response removed the cookie. */
+function cookieOf(response: Response): string {
+  const [set = ''] = response.headers.getSetCookie();
   return /^\w+=;/.test(set) ? '' : (set.split(';')[0] ?? '');
 }
 
 async function logIn(fields: Readonly<Record<string, string>>): Promise<string> {
-  const answer = await submit('/view/login', fields);
-  assert.equal(answer.status, 303, await answer.text());
-  return cookieOf(answer);
+  const response = await submit('/view/login', fields);
+  assert.equal(response.status, 303, await response.text());
+  return cookieOf(response);
 }
 
 /** Requests a container of an image that is only here. */
 async function requestOne(by = basic(admin.name, admin.password)) {
   const repository = new Repository(sluice, 'public/app', basic(admin.name, admin.password));
   await repository.pushImage('1', [Buffer.from('layer')]);
-  const answer = await sluice.fetch('/v1alpha2/container', {
+  const response = await sluice.fetch('/v1alpha2/container', {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
@@ -67,7 +67,7 @@ async function requestOne(by = basic(admin.name, admin.password)) {
     },
     body: JSON.stringify({ containerImage: `${sluice.host}/public/app:1` }),
   });
-  return (await answer.json()) as { containerToken: string };
+  return (await response.json()) as { containerToken: string };
 }
 
 const account = async (cookie: string) =>
@@ -124,9 +124,9 @@ test('a token of another platform is a login there, and only if the operator lis
       headers: { ...page, 'sec-fetch-site': 'same-origin' },
       body: new URLSearchParams(fields),
     });
-  const answer = await send({ token, platform });
-  assert.equal(answer.status, 303);
-  const cookie = cookieOf(answer);
+  const response = await send({ token, platform });
+  assert.equal(response.status, 303);
+  const cookie = cookieOf(response);
   const own = await user.fetch('/view/account', { headers: { ...page, cookie } });
   assert.match(await own.text(), /bob@example\.org/);
   assert.equal((await send({ token })).status, 403, 'the platform of this server is another one');
@@ -147,16 +147,16 @@ test('a wrong login sets no cookie, and counts', async () => {
     });
   const statuses: number[] = [];
   for (let attempt = 0; attempt < 5; attempt += 1) {
-    const answer = await send();
-    statuses.push(answer.status);
-    if (answer.status === 403) {
-      const text = await answer.text();
+    const response = await send();
+    statuses.push(response.status);
+    if (response.status === 403) {
+      const text = await response.text();
       assert.match(text, /The name or the password is wrong\./);
       assert.match(text, /name="name" value="admin"/, 'the name need not be entered again');
       assert.doesNotMatch(text, /HTTP basic|value="wrong"/);
     }
-    assert.deepEqual(answer.headers.getSetCookie(), []);
-    assert.equal(answer.headers.get('www-authenticate'), null, 'no dialog of the browser');
+    assert.deepEqual(response.headers.getSetCookie(), []);
+    assert.equal(response.headers.get('www-authenticate'), null, 'no dialog of the browser');
   }
   assert.equal(statuses[0], 403);
   assert.equal(statuses.at(-1), 429);
@@ -217,18 +217,18 @@ test('a form of another page, or of an unknown one, changes nothing', async () =
     { cookie, 'sec-fetch-site': '' },
   ]) {
     const { 'sec-fetch-site': site, ...rest } = headers as Record<string, string>;
-    const answer = await sluice.fetch('/view/logout', {
+    const response = await sluice.fetch('/view/logout', {
       method: 'POST',
       redirect: 'manual',
       headers: { ...page, ...rest, ...(site ? { 'sec-fetch-site': site } : {}) },
       body: new URLSearchParams(),
     });
-    assert.equal(answer.status, 403, JSON.stringify(headers));
+    assert.equal(response.status, 403, JSON.stringify(headers));
   }
   assert.equal((await account(cookie)).status, 200, 'the session goes on');
-  const stranger = await submit('/view/login', admin, { 'sec-fetch-site': 'cross-site' });
-  assert.equal(stranger.status, 403);
-  assert.deepEqual(stranger.headers.getSetCookie(), []);
+  const anonymous = await submit('/view/login', admin, { 'sec-fetch-site': 'cross-site' });
+  assert.equal(anonymous.status, 403);
+  assert.deepEqual(anonymous.headers.getSetCookie(), []);
 });
 
 test('an origin that may call the API cannot send forms of pages', async () => {
@@ -269,8 +269,8 @@ test('a login gives a new cookie and ends the session before it', async () => {
 });
 
 test('the cookie is hidden from scripts and other sites, and its value is stored nowhere', async () => {
-  const answer = await submit('/view/login', admin);
-  const [set = ''] = answer.headers.getSetCookie();
+  const response = await submit('/view/login', admin);
+  const [set = ''] = response.headers.getSetCookie();
   assert.match(set, /^sluice_session=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Lax$/);
   const database = new Sqlite(`${sluice.data}/sluice.db`, { readonly: true });
   try {
@@ -292,13 +292,13 @@ test('a server that browsers reach by TLS sets a cookie that only it can set', a
   await using secure = await startSluice({
     ...{ config, env: { SLUICE_URL: 'https://images.example.org' } },
   });
-  const answer = await secure.fetch('/view/login', {
+  const response = await secure.fetch('/view/login', {
     method: 'POST',
     redirect: 'manual',
     headers: { ...page, 'sec-fetch-site': 'same-origin' },
     body: new URLSearchParams(admin),
   });
-  assert.match(answer.headers.getSetCookie()[0] ?? '', /^__Host-sluice=.*; Secure$/);
+  assert.match(response.headers.getSetCookie()[0] ?? '', /^__Host-sluice=.*; Secure$/);
 });
 
 test('garbage in cookies and forms is refused or ignored', async () => {
@@ -317,8 +317,8 @@ test('garbage in cookies and forms is refused or ignored', async () => {
     { token: 'a b' },
     { token: 'x'.repeat(9000) },
   ]) {
-    const answer = await submit('/view/login', fields as Record<string, string>);
-    assert.equal(answer.status, 400, JSON.stringify(fields).slice(0, 60));
+    const response = await submit('/view/login', fields as Record<string, string>);
+    assert.equal(response.status, 400, JSON.stringify(fields).slice(0, 60));
   }
   const hostile = await submit('/view/login', {
     name: '<script>',
@@ -377,9 +377,9 @@ test('only the person who made a container request, or an administrator, ends it
 });
 
 test('a page that requires a login says so in the words of people', async () => {
-  const answer = await sluice.fetch('/view/usage', { headers: page });
-  assert.equal(answer.status, 401);
-  const text = await answer.text();
+  const response = await sluice.fetch('/view/usage', { headers: page });
+  assert.equal(response.status, 401);
+  const text = await response.text();
   assert.match(text, /This requires a login with the right to see or do it\./);
   assert.doesNotMatch(text, /HTTP basic/);
 });

@@ -38,12 +38,12 @@ suite('many open pages', () => {
     const done: string[] = [];
     const containers: string[] = [];
     for (let at = 0; at < 4; at += 1) {
-      const answer = await world.request(
+      const response = await world.request(
         `FROM ${world.base}\nRUN for i in $(seq 1 500); do echo "row $i ${at}"; done\n`,
       );
-      done.push(answer.buildId ?? '');
-      containers.push(answer.containerToken);
-      await world.finished(answer.buildId ?? '');
+      done.push(response.buildId ?? '');
+      containers.push(response.containerToken);
+      await world.finished(response.buildId ?? '');
     }
     const running = await endless('beat');
     const waiting = await Promise.all(
@@ -80,9 +80,9 @@ suite('many open pages', () => {
       for (let count = 0; count < 5; count += 1) {
         await Promise.all(
           paths.map(async path => {
-            const answer = await world.sluice.fetch(path, asAdmin);
-            assert.equal(answer.status, 200, path);
-            await answer.text();
+            const response = await world.sluice.fetch(path, asAdmin);
+            assert.equal(response.status, 200, path);
+            await response.text();
           }),
         );
       }
@@ -104,7 +104,7 @@ suite('many open pages', () => {
   function watch(id: string): { readonly first: Promise<void>; leave(): void } {
     const first = Promise.withResolvers<void>();
     const request = get(`${world.sluice.url}/view/builds/${id}/events`, { agent: false });
-    request.on('response', answer => answer.on('data', first.resolve).on('error', () => {}));
+    request.on('response', response => response.on('data', first.resolve).on('error', () => {}));
     request.on('error', first.reject);
     return { first: first.promise, leave: () => request.destroy() };
   }

@@ -7,7 +7,7 @@ export async function pageText(
   path: string,
   headers: Readonly<Record<string, string>>,
 ): Promise<string> {
-  const answer = await sluice.fetch(path, { headers: { accept: 'text/html', ...headers } });
-  assert.equal(answer.status, 200, path);
-  return answer.text();
+  const response = await sluice.fetch(path, { headers: { accept: 'text/html', ...headers } });
+  assert.equal(response.status, 200, path);
+  return response.text();
 }

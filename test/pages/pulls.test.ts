@@ -51,13 +51,13 @@ suite('pulls', { concurrency: 1 }, () => {
     pageText(sluice, path, headers);
   /** Gets a manifest, as the client behind a proxy. */
   const get = async (url: string, client: string, method = 'GET', headers = {}) => {
-    const answer = await fetch(url, {
+    const response = await fetch(url, {
       method,
       headers: { 'x-forwarded-for': client, accept: '*/*', ...headers },
     });
-    assert.equal(answer.status, 200, url);
-    await answer.arrayBuffer();
-    return answer.headers.get('docker-content-digest') ?? '';
+    assert.equal(response.status, 200, url);
+    await response.arrayBuffer();
+    return response.headers.get('docker-content-digest') ?? '';
   };
 
   test('a container shows its pulls by day, each client once, also after a restart', async () => {
@@ -179,8 +179,8 @@ suite('pulls', { concurrency: 1 }, () => {
     assert.equal((await figures(reader)).status, 403);
     const unknown = await sluice.fetch('/v1alpha1/figures/unknown', { headers: admin });
     assert.equal(unknown.status, 400);
-    const strangers = await sluice.fetch('/view/usage/pulls', { headers: page });
-    assert.equal(strangers.status, 401);
+    const anonymous = await sluice.fetch('/view/usage/pulls', { headers: page });
+    assert.equal(anonymous.status, 401);
     const asAdmin = { ...browser, open: (view = {}) => browser.open({ ...view, headers: admin }) };
     await checkLooks(asAdmin, `${sluice.url}/view/usage/pulls`, 'usage-pulls');
   });

@@ -21,7 +21,7 @@ suite('sessions in the database', () => {
     const sessions = createSessions(createSessionStore(database), limits, () => clock.now);
     const find = async (cookie: string) => {
       const found = await sessions.find(cookie);
-      // The use of a session is written after the answer.
+      // The use of a session is written after the response.
       await database.commit(() => database.sql('SELECT 1').get());
       return found;
     };

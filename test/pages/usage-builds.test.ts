@@ -32,13 +32,13 @@ after(async () => {
 });
 
 const conda = async (entries: readonly string[]) => {
-  const answer = await world.sluice.request({
+  const response = await world.sluice.request({
     packages: {
       ...{ type: 'CONDA', entries, channels: ['conda-forge', 'bioconda'] },
       condaOpts: { baseImage: `${world.registry.host}/debian:1` },
     },
   });
-  await world.finished(answer.buildId ?? '');
+  await world.finished(response.buildId ?? '');
 };
 /** Returns a file for spreadsheets as objects by the names of its columns. */
 const table = async (name: string, server = world.sluice) => {
@@ -74,11 +74,11 @@ test('results, times, cache hits and the queue of real builds are on the page', 
     (await table('queue')).some(hour => hour['Most waiting'] === '1'),
   );
   for (const id of [waiting, slow]) {
-    const answer = await world.sluice.fetch(`/v1alpha1/builds/${id}`, {
+    const response = await world.sluice.fetch(`/v1alpha1/builds/${id}`, {
       method: 'DELETE',
       headers: { authorization },
     });
-    assert.ok(answer.ok, await answer.text());
+    assert.ok(response.ok, await response.text());
     await world.finished(id);
   }
 

@@ -59,13 +59,13 @@ before(async () => {
   };
   const [layer] = manifest.layers;
   await (await fetch(sluice.at(targetImage, `blobs/${layer?.digest}`))).arrayBuffer();
-  const answer = await sluice.request({
+  const response = await sluice.request({
     packages: {
       ...{ type: 'CONDA', entries: ['library'], channels: ['conda-forge', 'bioconda'] },
       condaOpts: { baseImage: `${registry.host}/debian:1` },
     },
   });
-  const { buildId } = answer;
+  const { buildId } = response;
   await (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
   // A server looks at its disk when it starts.
   await sluice.stop();
@@ -80,8 +80,8 @@ after(async () => {
 });
 
 const table = async (name: string) => {
-  const answer = await sluice.fetch(`/view/usage/${name}.csv`, { headers });
-  const [, ...rows] = (await answer.text()).trimEnd().split('\r\n');
+  const response = await sluice.fetch(`/view/usage/${name}.csv`, { headers });
+  const [, ...rows] = (await response.text()).trimEnd().split('\r\n');
   return new Map(
     rows.map(row => {
       const [first = '', ...cells] = row

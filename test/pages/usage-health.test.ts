@@ -53,13 +53,13 @@ after(async () => {
 const textOf = (path: string) => pageText(sluice, path, headers);
 /** Requests a container; returns the status. */
 const request = async (body: object) => {
-  const answer = await sluice.fetch('/v1alpha2/container', {
+  const response = await sluice.fetch('/v1alpha2/container', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   });
-  await answer.text();
-  return answer.status;
+  await response.text();
+  return response.status;
 };
 /** Returns the row of a host as one text. */
 const rowOf = async (title: string, host: string) => {

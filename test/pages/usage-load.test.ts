@@ -80,9 +80,11 @@ test('each page is light, and hostile names are text', async () => {
   const builds = await loadFirstView(sluice.url, `/view/usage/builds?${month}`, { authorization });
   for (const [, link = ''] of builds.html.matchAll(/<a href="(\/view\/[^"]+)"/g)) {
     const target = link.replaceAll('&amp;', '&');
-    const answer = await sluice.fetch(target, { headers: { accept: 'text/html', authorization } });
-    await answer.text();
-    assert.equal(answer.status, 200, target);
+    const response = await sluice.fetch(target, {
+      headers: { accept: 'text/html', authorization },
+    });
+    await response.text();
+    assert.equal(response.status, 200, target);
   }
   for (const name of ['limits', 'pulls']) {
     const { html } = await loadFirstView(sluice.url, `/view/usage/${name}?${month}`, {

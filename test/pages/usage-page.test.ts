@@ -121,8 +121,8 @@ test('refused connections count as a limit', async () => {
   for (const socket of sockets) socket.destroy();
   await Promise.all(ends);
   await eventually('connections are free again', async () => {
-    const answer = await full.fetch('/view/usage/limits.csv', { headers }).catch(() => undefined);
-    return (await answer?.text())?.includes('open connections from one address') ?? false;
+    const response = await full.fetch('/view/usage/limits.csv', { headers }).catch(() => undefined);
+    return (await response?.text())?.includes('open connections from one address') ?? false;
   });
 });
 
@@ -144,9 +144,9 @@ test('a file for spreadsheets runs no formula', async () => {
 
 test('only administrators see usage', async () => {
   for (const path of ['', '/builds', '/limits', '/days.csv', '/organisations.csv', '/limits.csv']) {
-    const answer = await sluice.fetch(`/view/usage${path}`, { redirect: 'manual' });
-    assert.ok([401, 303].includes(answer.status), `${path} ${answer.status}`);
-    assert.doesNotMatch(await answer.text(), /one\.org/);
+    const response = await sluice.fetch(`/view/usage${path}`, { redirect: 'manual' });
+    assert.ok([401, 303].includes(response.status), `${path} ${response.status}`);
+    assert.doesNotMatch(await response.text(), /one\.org/);
   }
 });
 
@@ -156,8 +156,8 @@ test('a wrong range is explained', async () => {
     ['from=2026-02-02&to=2026-02-01', /after the last day/],
     ['from=2020-01-01&to=2026-01-01', /at most 366/],
   ] as const) {
-    const answer = await sluice.fetch(`/view/usage?${query}`, { headers });
-    assert.equal(answer.status, 400, query);
-    assert.match(await answer.text(), message);
+    const response = await sluice.fetch(`/view/usage?${query}`, { headers });
+    assert.equal(response.status, 400, query);
+    assert.match(await response.text(), message);
   }
 });

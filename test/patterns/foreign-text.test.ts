@@ -1,4 +1,4 @@
-/** Longest texts of strangers, as far as their limits permit: each is read within the time of one turn. */
+/** Longest texts of anonymous callers, as far as their limits permit: each is read within the time of one turn. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type TarEntry, TarError } from '../../src/archives/tar-entry.ts';

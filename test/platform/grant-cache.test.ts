@@ -25,13 +25,13 @@ test('an answer is cached for its lifetime and no longer', async () => {
 test('identical simultaneous questions are asked once, those of other callers separately', async () => {
   const cache = createGrantCache();
   const load = counting();
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     cache.get('a', 'user', 1000, load),
     cache.get('a', 'user', 1000, load),
     cache.get('b', 'user', 1000, load),
     cache.get('a', 'keys', 1000, load),
   ]);
-  assert.deepEqual(answers, [1, 1, 2, 3]);
+  assert.deepEqual(responses, [1, 1, 2, 3]);
 });
 
 test('a failure is not cached', async () => {

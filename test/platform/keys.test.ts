@@ -39,7 +39,7 @@ test('the first source that has credentials counts, for the repository that was 
   const named = (username: string) => ({ kind: 'password', username, password: 'x' }) as const;
   const asked: unknown[] = [];
   const source = firstOf(
-    async (...question) => void asked.push(question),
+    async (...request) => void asked.push(request),
     async registry => (registry === 'a' ? named('second') : undefined),
     async () => named('third'),
   );

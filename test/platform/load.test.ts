@@ -27,7 +27,7 @@ test('1,000 requests of a few users and workspaces make few calls, and none fail
       scripted.keys.set(own.id, { discriminator: 'container-reg', ...secret });
     }
   }
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 1000 }, async (_, number) => {
       await sleep(Math.random() * 1000);
       const person = number % people;
@@ -44,7 +44,7 @@ test('1,000 requests of a few users and workspaces make few calls, and none fail
       return found;
     }),
   );
-  assert.equal(answers.length, 1000);
+  assert.equal(responses.length, 1000);
   assert.equal(scripted.calls.length, people * (1 + 2 * workspaces));
 });
 

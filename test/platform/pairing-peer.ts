@@ -7,8 +7,8 @@ import type { Pairing } from '../../src/platform/pairing/pairing.ts';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** Returns the platform's answer to a request over its socket; undefined for none. */
-export type Answering = (request: Message) => Message | undefined;
+/** Returns the platform's response to a request over its socket; undefined for none. */
+export type Responder = (request: Message) => Message | undefined;
 
 /** The platform's end of a pairing. */
 export interface Peer {
@@ -58,7 +58,7 @@ export function pairingUrl(
 }
 
 /** Opens a socket as a platform does and waits for its key; answers requests in the given way. */
-export async function pair(address: string, answer: Answering): Promise<Peer> {
+export async function pair(address: string, respond: Responder): Promise<Peer> {
   const socket = new WebSocket(address);
   const requests: Message[] = [];
   const messages: Message[] = [];
@@ -71,7 +71,7 @@ export async function pair(address: string, answer: Answering): Promise<Peer> {
       return taker ? taker(message) : void messages.push(message);
     }
     requests.push(message);
-    const reply = answer(message);
+    const reply = respond(message);
     if (reply) {
       socket.send(
         JSON.stringify({ '@type': 'proxy-http-response', msgId: message.msgId, ...reply }),

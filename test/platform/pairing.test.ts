@@ -9,7 +9,7 @@ import { createPairingKeys } from '../../src/platform/pairing/pairing-keys.ts';
 import { createPairingStore } from '../../src/storage/rows/people/pairing-rows.ts';
 import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
 import { eventually } from '../world/eventually.ts';
-import { type Answering, listen, type Message, pair, pairingUrl, refusal } from './pairing-peer.ts';
+import { listen, type Message, pair, pairingUrl, type Responder, refusal } from './pairing-peer.ts';
 import { isFault, makePlatformWorld } from './platform-world.ts';
 import { sealPacket } from './seal-packet.ts';
 
@@ -18,7 +18,7 @@ const pairingToken = 'a-pairing-token-of-the-operator';
 const grant = { endpoint, accessToken: 'token-of-alice' };
 const day = 24 * 3_600_000;
 
-const userInfo: Answering = ({ auth }) =>
+const userInfo: Responder = ({ auth }) =>
   auth === 'Bearer token-of-alice'
     ? reply({ user: { id: 7, userName: 'alice', email: 'alice@lab.example' } })
     : { status: 403, body: '', headers: {} };

@@ -58,7 +58,7 @@ export async function makePlatformWorld(
     settings: { ...usualSettings, ...settings },
     own: { platform: own, address: 'http://127.0.0.1:9090/platform' },
     registries: new Map(),
-    answerLifeMs: 30_000,
+    responseLifeMs: 30_000,
     connectMs: 20_000,
     idleMs: 20_000,
     tokenPairs: createTokenPairStore(database),

@@ -58,12 +58,12 @@ test('an expired token is renewed once for all waiting callers', async () => {
   await using at = await start((call, response) =>
     withCookies(() => at.scripted.users)(call, response),
   );
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     ...Array.from({ length: 10 }, () => at.platform.user(at.grant)),
     ...Array.from({ length: 5 }, () => at.platform.credentials(at.grant)),
     ...Array.from({ length: 5 }, () => at.platform.credentials({ ...at.grant, endpoint: '' })),
   ]);
-  assert.equal(answers.length, 20);
+  assert.equal(responses.length, 20);
   assert.equal(at.scripted.count('POST /api/oauth/access_token'), 1);
   assert.equal((await at.platform.user(at.grant)).userName, 'alice');
 });

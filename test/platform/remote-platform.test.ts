@@ -24,7 +24,7 @@ async function start(settings: Parameters<typeof makePlatformWorld>[0] = {}) {
 }
 
 /** Answers with status 200 that are invalid. */
-const oddAnswers: ReadonlyArray<Parameters<ScriptedPlatform['on']>[1]> = [
+const oddResponses: ReadonlyArray<Parameters<ScriptedPlatform['on']>[1]> = [
   (_, response) => response.end('<!doctype html>'),
   (_, response) => send(response, 200, { user: null }),
   (_, response) => send(response, 200, [1]),
@@ -232,8 +232,8 @@ test('failures of the platform are distinguished', async () => {
     );
     await assert.rejects(at.platform.user(at.grant), isFault(kind, message, token));
   }
-  for (const answer of oddAnswers) {
-    at.scripted.on('/user-info', answer);
+  for (const respond of oddResponses) {
+    at.scripted.on('/user-info', respond);
     await assert.rejects(
       at.platform.user(at.grant),
       isFault('upstream-unusable', /check that the address/, token),

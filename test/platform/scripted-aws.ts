@@ -41,26 +41,26 @@ export async function startScriptedAws(): Promise<ScriptedAws> {
       signature.exec(request.headers.authorization ?? '') ?? [];
     const sessionToken = request.headers['x-amz-security-token'] as string | undefined;
     calls.push({ service, region, accessKey, sessionToken, body });
-    const answer = (status: number, text: string) => {
+    const respond = (status: number, text: string) => {
       const type = service === 'sts' ? 'text/xml' : 'application/x-amz-json-1.1';
       response.writeHead(status, { 'content-type': type }).end(text);
     };
     const refuse = (kind: string) =>
-      answer(
+      respond(
         service === 'sts' ? 403 : 400,
         service === 'sts'
           ? `<ErrorResponse><Error><Type>Sender</Type><Code>${kind}</Code><Message>${accessKey} may not</Message></Error></ErrorResponse>`
           : JSON.stringify({ __type: kind, message: `${accessKey} may not` }),
       );
     const failure = failures.shift();
-    if (failure !== undefined) return answer(failure, '');
+    if (failure !== undefined) return respond(failure, '');
     if (!accounts.has(accessKey)) return refuse('UnrecognizedClientException');
     if (service === 'sts') {
       const form = new URLSearchParams(body);
       const role = form.get('RoleArn') ?? '';
       if (roles.get(role) !== (form.get('ExternalId') ?? '')) return refuse('AccessDenied');
       accounts.add('ASIATAKEN');
-      return answer(
+      return respond(
         200,
         `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials><AccessKeyId>ASIATAKEN</AccessKeyId><SecretAccessKey>taken-secret</SecretAccessKey><SessionToken>taken-session</SessionToken><Expiration>2037-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`,
       );
@@ -69,7 +69,7 @@ export async function startScriptedAws(): Promise<ScriptedAws> {
       authorizationToken: Buffer.from(`AWS:password-${calls.length}`).toString('base64'),
       expiresAt: scripted.expiresAt / 1000,
     };
-    answer(200, JSON.stringify({ authorizationData: service === 'ecr' ? [data] : data }));
+    respond(200, JSON.stringify({ authorizationData: service === 'ecr' ? [data] : data }));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

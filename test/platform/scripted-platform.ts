@@ -21,7 +21,7 @@ export interface ScriptedPlatform extends AsyncDisposable {
   readonly host: string;
   readonly calls: SeenCall[];
   count(part: string): number;
-  /** Valid tokens, and the answer of `GET /user-info` for each. */
+  /** Valid tokens, and the response of `GET /user-info` for each. */
   readonly users: Map<string, { id: number; userName: string; email: string | null }>;
   /** Entries by `<user id>` or `<user id>/<workspace id>`; without an entry there is no right (403). */
   readonly credentials: Map<string, Array<Record<string, unknown>>>;

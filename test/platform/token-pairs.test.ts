@@ -31,13 +31,13 @@ function makePairs(boxKey = 1) {
 test('a refresh runs once for all waiting callers, and all get the new pair', async () => {
   const { pairs } = makePairs();
   const spent: string[] = [];
-  const answer = Promise.withResolvers<typeof renewed>();
+  const response = Promise.withResolvers<typeof renewed>();
   const refresh = (token: string) => {
     spent.push(token);
-    return answer.promise;
+    return response.promise;
   };
   const waiting = Array.from({ length: 50 }, () => pairs.renew(key, grant, own, refresh));
-  answer.resolve(renewed);
+  response.resolve(renewed);
   for (const pair of await Promise.all(waiting)) assert.deepEqual(pair, renewed);
   assert.deepEqual(spent, ['refresh-1']);
   // A caller with the refused token needs no further refresh.

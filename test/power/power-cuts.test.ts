@@ -61,9 +61,9 @@ const request =
   (image: string, worker: number): Work =>
   async (sluice, at, note) => {
     const containerConfig = { env: [`AT=${worker}.${at}`] };
-    const answer = await sluice.request({ containerImage: image, containerConfig });
-    const token = answer.containerToken;
-    if (at % 3 > 0) return note({ kind: 'request', token, digest: answer.digest });
+    const response = await sluice.request({ containerImage: image, containerConfig });
+    const token = response.containerToken;
+    if (at % 3 > 0) return note({ kind: 'request', token, digest: response.digest });
     const init = { method: 'DELETE', headers: admin };
     assert.equal((await sluice.fetch(`/container-token/${token}`, init)).status, 200);
     note({ kind: 'revoked', token });
@@ -74,9 +74,9 @@ const addToken: Work = async (sluice, at, note) => {
   const ask = async (path: string, body: object) => {
     const headers = { ...admin, 'content-type': 'application/json' };
     const init = { method: 'POST', headers, body: JSON.stringify(body) };
-    const answer = await sluice.fetch(`/platform/${path}`, init);
-    assert.equal(answer.status, 200);
-    return (await answer.json()) as { accessKey: string };
+    const response = await sluice.fetch(`/platform/${path}`, init);
+    assert.equal(response.status, 200);
+    return (await response.json()) as { accessKey: string };
   };
   const user = `user-${Math.floor(at / 100)}@example.org`;
   if (at % 100 === 0) await ask('users', { email: user });

@@ -12,7 +12,7 @@ const digest = digestOf(bytes);
 
 function stream(): FoundBlob {
   const source = sourceOfBytes(bytes);
-  return { kind: 'stream', size: bytes.length, source, way: 'relayed', isVerified: false };
+  return { kind: 'stream', size: bytes.length, source, delivery: 'relayed', isVerified: false };
 }
 
 function redirectTo(client: string): FoundBlob {
@@ -79,10 +79,10 @@ test('other clients of a blob that the registry sends share a transfer', async (
   const pulls = ['one', 'two', 'three'].map(pull);
   opened('one').resolve(stream());
   const [first, ...others] = await Promise.all(pulls.map(({ blob }) => blob));
-  assert.ok(first?.kind === 'stream' && first.way === 'relayed');
-  for (const other of others) assert.ok(other.kind === 'stream' && other.way === 'stored');
+  assert.ok(first?.kind === 'stream' && first.delivery === 'relayed');
+  for (const other of others) assert.ok(other.kind === 'stream' && other.delivery === 'stored');
   const late = await pull('four').blob;
-  assert.ok(late.kind === 'stream' && late.way === 'stored');
+  assert.ok(late.kind === 'stream' && late.delivery === 'stored');
   assert.equal(joined.length, 3);
   assert.deepEqual(asked(), ['one']);
 });
@@ -123,8 +123,8 @@ test('when the first client leaves, one of the others takes its place', async ()
   assert.deepEqual(asked(), ['one', 'two']);
   opened('two').resolve(stream());
   const [second, third] = await Promise.all([two.blob, three.blob]);
-  assert.ok(second.kind === 'stream' && second.way === 'relayed');
-  assert.ok(third.kind === 'stream' && third.way === 'stored');
+  assert.ok(second.kind === 'stream' && second.delivery === 'relayed');
+  assert.ok(third.kind === 'stream' && third.delivery === 'stored');
   assert.equal(joined.length, 1);
 });
 

@@ -57,9 +57,9 @@ suite('a deleted hosted image', () => {
 
     test(`is no longer served under its ${what} name, and is again after another push`, async () => {
       const { reference, digest } = imageOf(name);
-      const answer = await sluice.request({ containerImage: reference, containerConfig });
-      const { targetImage } = answer;
-      const routes = await routesOf(targetImage, answer.digest);
+      const response = await sluice.request({ containerImage: reference, containerConfig });
+      const { targetImage } = response;
+      const routes = await routesOf(targetImage, response.digest);
       // The tag is not what is served.
       const tag = reference.split(':').at(-1);
       assert.equal((await repository(name).send('DELETE', `manifests/${tag}`)).status, 202);

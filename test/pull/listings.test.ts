@@ -18,8 +18,8 @@ before(async () => {
   world = await startFaultWorld();
   image = world.upstreams.relay.image('team/app');
   const containerConfig = { env: ['A=1'] };
-  const answer = await world.sluice.request({ containerImage: image.name, containerConfig });
-  target = answer.targetImage;
+  const response = await world.sluice.request({ containerImage: image.name, containerConfig });
+  target = response.targetImage;
 });
 after(() => world?.[Symbol.asyncDispose]());
 

@@ -1,4 +1,4 @@
-/** What a pull asks about its caller and its image, and for how long an answer counts. */
+/** What a pull asks about its caller and its image, and for how long a response counts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
@@ -27,7 +27,7 @@ interface State {
   /** Digest of the finished build. */
   digest?: string | null;
   isService?: boolean;
-  /** When an answer of a registry ends. */
+  /** When a response of a registry ends. */
   until?: number;
 }
 

@@ -98,7 +98,7 @@ function world(state: State) {
   const relayed = {
     async open(one, _range, redirects) {
       asked.push(`relay ${nameOf(one.access)} ${one.size} ${redirects}`);
-      return { kind: 'stream', size, source, way: 'relayed', isVerified: false };
+      return { kind: 'stream', size, source, delivery: 'relayed', isVerified: false };
     },
     async size(one) {
       asked.push(`size ${nameOf(one.access)} ${one.size}`);
@@ -136,7 +136,7 @@ const keptOnly = ['read 0-999999', 'used'];
 test('content of the image itself is served from here, without a question', async () => {
   const { found, asked } = await opened({ kept: size, isOwned: true });
   assert.deepEqual(asked, keptOnly);
-  assert.ok(found.kind === 'stream' && found.way === 'stored' && found.isVerified);
+  assert.ok(found.kind === 'stream' && found.delivery === 'stored' && found.isVerified);
   assert.equal(found.size, size);
   assert.deepEqual((await opened({ isOwned: true })).asked, relayedOnly, 'it is not kept');
 });
@@ -249,7 +249,7 @@ test('redirects go to clients only where the operator has chosen that', async ()
 test('a cached registry is asked once: the copy fills while it is read', async () => {
   const { found, asked } = await opened({ mode: 'cache' });
   assert.deepEqual(asked, ['cached blobs: registry', 'join', 'copy 0-999999']);
-  assert.ok(found.kind === 'stream' && found.way === 'stored' && found.isVerified);
+  assert.ok(found.kind === 'stream' && found.delivery === 'stored' && found.isVerified);
   assert.equal(found.size, size);
   const kept = await opened({ mode: 'cache', kept: size, from: 'repository' });
   assert.deepEqual(kept.asked, ['read 0-999999', 'cached blobs: cache', 'used']);
@@ -337,7 +337,13 @@ test('a kept blob is read from its first to its last byte', async () => {
       return source;
     },
   };
-  const expected: FoundBlob = { kind: 'stream', size: 10, source, way: 'stored', isVerified: true };
+  const expected: FoundBlob = {
+    kind: 'stream',
+    size: 10,
+    source,
+    delivery: 'stored',
+    isVerified: true,
+  };
   assert.deepEqual(await keptBlob(content, blob, 10, undefined), expected);
   assert.deepEqual(await keptBlob(content, blob, 10, () => undefined), expected);
   assert.deepEqual(await keptBlob(content, blob, 10, () => ({ start: 2, end: 3 })), expected);

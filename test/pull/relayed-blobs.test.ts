@@ -19,7 +19,7 @@ const location = new URL('https://cdn.example.com/x');
 interface State {
   /** What the registry reports; default: the size. */
   head?: number | undefined;
-  /** The size in its answer to GET. */
+  /** The size in its response to GET. */
   total?: number | undefined;
   /** `always` also redirects requests that must be followed. */
   redirects?: 'handed on' | 'always';
@@ -61,7 +61,7 @@ function world(state: State = {}, trustMs = 0) {
       const part = bytes.subarray(offset, isBroken ? breaksAfter : last + 1);
       return {
         ...{ kind: 'bytes', offset, total: 'total' in state ? state.total : size },
-        answer: {
+        response: {
           ...{ status: 200, headers: new Map(), contentLength: part.length },
           body: sourceOf(part, isBroken),
         },
@@ -141,7 +141,7 @@ test('a part is requested alone, and only its bytes', async () => {
     'the rest has no end: some registries redirect only that',
   );
   assert.deepEqual([keys, heads], [[], []]);
-  assert.ok(part.kind === 'stream' && part.size === size && part.way === 'relayed');
+  assert.ok(part.kind === 'stream' && part.size === size && part.delivery === 'relayed');
 });
 
 test('the part of a blob without a known size needs the size first', async () => {
@@ -163,7 +163,7 @@ test('the part of a blob without a known size needs the size first', async () =>
 });
 
 test('the size of a blob is that of the answer, of the manifest, or of another question', async () => {
-  for (const [state, named, expected, questions] of [
+  for (const [state, named, expected, requests] of [
     [{}, undefined, size, 0],
     [{ total: undefined }, size, size, 0],
     [{ total: undefined }, undefined, size, 1],
@@ -172,7 +172,7 @@ test('the size of a blob is that of the answer, of the manifest, or of another q
     const found = await blobs.open({ access, digest, size: named }, undefined, 'follow', signal);
     assert.ok(found.kind === 'stream');
     assert.equal(found.size, expected);
-    assert.equal(heads.length, questions);
+    assert.equal(heads.length, requests);
   }
 });
 

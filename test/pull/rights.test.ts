@@ -92,12 +92,12 @@ suite('the right to stored content', { concurrency: 4 }, () => {
       password: registry.password,
     };
     const headers = { ...json, authorization: `Bearer ${platformAccessToken}` };
-    const answer = await sluice.fetch('/platform/credentials', {
+    const response = await sluice.fetch('/platform/credentials', {
       method: 'POST',
       headers,
       body: JSON.stringify({ credentials: { keys } }),
     });
-    const { credentialsId } = (await answer.json()) as { credentialsId: string };
+    const { credentialsId } = (await response.json()) as { credentialsId: string };
     return {
       platformAccessToken,
       removeCredentials: () =>
@@ -166,11 +166,11 @@ suite('the right to stored content', { concurrency: 4 }, () => {
     });
     const tag = targetImage.slice(targetImage.lastIndexOf(':') + 1);
     const pull: Pull = async route => {
-      const answer = await sluice.fetch(sluice.at(targetImage, route).slice(sluice.url.length));
-      const body = Buffer.from(await answer.arrayBuffer());
+      const response = await sluice.fetch(sluice.at(targetImage, route).slice(sluice.url.length));
+      const body = Buffer.from(await response.arrayBuffer());
       return {
-        status: answer.status,
-        headers: Object.fromEntries(answer.headers),
+        status: response.status,
+        headers: Object.fromEntries(response.headers),
         body,
         isWhole: true,
         ms: 0,
@@ -223,14 +223,14 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     await assertServed(pull, routes);
     return { image, pull, routes, at };
   };
-  const answer = (upstream: ScriptedUpstream, part: string, status: number) =>
+  const respond = (upstream: ScriptedUpstream, part: string, status: number) =>
     upstream.on(part, (_request, response) => response.writeHead(status).end());
 
   for (const status of [401, 403]) {
     test(`ends for an image that it refuses with ${status}`, async () => {
       await using world = await startFaultWorld({ rightLife });
       const { pull, routes } = await serve(world);
-      answer(world.upstreams.cache, '/v2/team/app/', status);
+      respond(world.upstreams.cache, '/v2/team/app/', status);
       await assertEnds(pull, routes);
     });
   }
@@ -240,13 +240,13 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     const { cache } = world.upstreams;
     const { pull, routes, image } = await serve(world);
     cache.put('team/app/tags/list', 'application/json', Buffer.from('{"tags":[]}'));
-    answer(cache, `/v2/team/app/manifests/${image.digest}`, 404);
+    respond(cache, `/v2/team/app/manifests/${image.digest}`, 404);
     const asked = () => cache.count('GET', 'tags/list');
     await eventually('the repository is requested', async () => {
       await assertServed(pull, routes);
       return asked() > 1;
     });
-    answer(cache, '/v2/team/app/', 404);
+    respond(cache, '/v2/team/app/', 404);
     await assertEnds(pull, routes);
   });
 
@@ -256,7 +256,7 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
     const { cache } = world.upstreams;
     for (const status of [500, 503, 429]) {
       const before = cache.requests.length;
-      answer(cache, '/v2/team/app/', status);
+      respond(cache, '/v2/team/app/', status);
       await eventually('it is asked', async () => {
         await assertServed(pull, routes);
         return cache.requests.length > before + 3;
@@ -319,17 +319,17 @@ suite('a registry that changes its mind', { concurrency: 4 }, () => {
       const bytes = pattern(1_000_000, 'slow');
       const image = upstreams.relay.image('slow/app', [bytes]);
       const blob = `blobs/${image.layers[0]?.digest}`;
-      let isUnderWay = false;
+      let isInProgress = false;
       upstreams.relay.on(`GET /v2/slow/app/${blob}`, (_request, response) => {
         response.writeHead(200, { 'content-length': bytes.length });
         response.write(bytes.subarray(0, 500_000));
         const timer = setInterval(() => response.write(bytes.subarray(0, 10)), 50);
         response.once('close', () => clearInterval(timer));
-        isUnderWay = true;
+        isInProgress = true;
       });
       const { targetImage, containerToken } = await sluice.request({ containerImage: image.name });
       const running = call(sluice.at(targetImage, blob));
-      await eventually('it is in progress', () => isUnderWay);
+      await eventually('it is in progress', () => isInProgress);
       await end(world, containerToken);
       const reply = await running;
       assert.equal(reply.isWhole, false);

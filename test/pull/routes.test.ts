@@ -317,13 +317,13 @@ test('invalid paths', async () => {
     ['/v2/other/app/manifests/latest', 401],
     ['/v2/public/app/manifests/latest', 404],
   ] as const) {
-    const answer = await raw(
+    const response = await raw(
       world.sluice.port,
       `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
     );
-    assert.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), `${path}: ${answer}`);
-    assert.match(answer, /\r\ncontent-type: application\/json\r\n/i);
-    const body = answer.slice(answer.indexOf('\r\n\r\n') + 4);
+    assert.match(response, new RegExp(`^HTTP/1\\.1 ${status} `), `${path}: ${response}`);
+    assert.match(response, /\r\ncontent-type: application\/json\r\n/i);
+    const body = response.slice(response.indexOf('\r\n\r\n') + 4);
     assert.ok(JSON.parse(body).errors[0].message.length > 10, path);
   }
 });

@@ -63,7 +63,7 @@ async function sharing(again: Buffer = blob) {
   const never = new Promise<void>(() => {});
   const opened: string[] = [];
   const streamOf = (source: ByteSource): FoundBlob => ({
-    ...{ kind: 'stream', size: blob.length, source, way: 'relayed', isVerified: false },
+    ...{ kind: 'stream', size: blob.length, source, delivery: 'relayed', isVerified: false },
   });
   const wanted = {
     digest: digestOf(blob),

@@ -38,9 +38,9 @@ suite('a blob that changes in its registry', () => {
     const { targetImage } = await sluice.request({
       containerImage: `${registry.host}/corpus/big:64m`,
     });
-    const answer = await fetch(sluice.at(targetImage, `blobs/${digest}`));
-    assert.equal(answer.status, 200);
-    return answer.arrayBuffer().then(Buffer.from, () => undefined);
+    const response = await fetch(sluice.at(targetImage, `blobs/${digest}`));
+    assert.equal(response.status, 200);
+    return response.arrayBuffer().then(Buffer.from, () => undefined);
   };
   /** Flips the bits of a byte in the registry. */
   const flip = async () => {

@@ -9,7 +9,7 @@ import { pack } from 'tar-stream';
 import { call } from '../faults/http-client.ts';
 import { pattern, startScriptedUpstream } from '../faults/scripted-upstream.ts';
 import { admin, administered, expect } from '../hosted/push-client.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
 /** A layer of about so many bytes, which no other number gives. */
@@ -34,11 +34,11 @@ const post = (sluice: Sluice, body: object, address = '192.0.2.1') =>
     body: JSON.stringify(body),
   });
 
-async function refused(answer: Response, status: number, message: RegExp): Promise<void> {
-  const body = (await answer.json()) as { message: string };
-  assert.equal(answer.status, status, body.message);
+async function refused(response: Response, status: number, message: RegExp): Promise<void> {
+  const body = (await response.json()) as { message: string };
+  assert.equal(response.status, status, body.message);
   assert.match(body.message, message);
-  assert.ok(Number(answer.headers.get('retry-after')) > 0);
+  assert.ok(Number(response.headers.get('retry-after')) > 0);
 }
 
 const start = async (anonymous: object, more: object = {}) => {
@@ -90,7 +90,7 @@ test('a layer that a sweep removes no longer counts', async () => {
     const layers = [{ location: await layer(number, 900_000) }];
     return post(sluice, { containerImage: image, containerConfig: { layers } });
   };
-  const { containerToken } = (await (await ask(1)).json()) as ContainerAnswer;
+  const { containerToken } = (await (await ask(1)).json()) as ContainerResponse;
   await refused(await ask(2), 429, /already has \d+ bytes/);
   const url = `${sluice.url}/container-token/${containerToken}`;
   expect(await call(url, { method: 'DELETE', headers: admin }), 200);
@@ -119,15 +119,15 @@ test('files and requests are counted, except those of callers with an access tok
   }
   await refused(await ask('4'), 429, /already has 4 container requests/);
   for (let number = 0; number < 12; number += 1) {
-    const answer = await ask(`known ${number}`, { platformAccessToken });
-    assert.equal(answer.status, 200, await answer.text());
+    const response = await ask(`known ${number}`, { platformAccessToken });
+    assert.equal(response.status, 200, await response.text());
   }
   const other = await Promise.all(
     Array.from({ length: 12 }, (_, number) => ask(`other ${number}`, {}, '192.0.2.9')),
   );
   const bad = other.filter(({ status }) => status !== 200);
   assert.ok(bad.length > 0, 'each has its own files');
-  for (const answer of bad) assert.equal(answer.status, 429);
+  for (const response of bad) assert.equal(response.status, 429);
 });
 
 test('an inspection or dry run leaves nothing on the disk', async () => {

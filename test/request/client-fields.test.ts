@@ -25,7 +25,7 @@ after(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-/** Values by the path of their field, and the warning in the answer; undefined for none. */
+/** Values by the path of their field, and the warning in the response; undefined for none. */
 const refusals: readonly (readonly [body: object, message: RegExp])[] = [
   [{ mirror: true }, /'mirror' requires 'buildRepository': name the registry or the repository/],
   [{ scanMode: 'required' }, /'scanMode' cannot be honoured: this server does not scan images\./],
@@ -134,10 +134,10 @@ test('a compression is ignored with a warning where no builder makes layers', as
   ]);
   const containerFile = Buffer.from('FROM scratch').toString('base64');
   const built = await world.ask({ containerFile, buildCompression, dryRun: true });
-  const answer = JSON.parse(built.body.toString());
-  assert.equal(answer.warnings, undefined);
+  const response = JSON.parse(built.body.toString());
+  assert.equal(response.warnings, undefined);
   const plain = await world.ask({ containerFile, dryRun: true });
-  assert.notEqual(answer.key, JSON.parse(plain.body.toString()).key);
+  assert.notEqual(response.key, JSON.parse(plain.body.toString()).key);
   const gzip = { containerFile, buildCompression: { mode: 'gzip' }, dryRun: true };
   const same = await world.ask(gzip);
   assert.equal(JSON.parse(same.body.toString()).key, JSON.parse(plain.body.toString()).key);

@@ -6,7 +6,7 @@ import { startSluice } from '../world/sluice.ts';
 test('a dry run without a builder does not succeed, and says what is missing', async () => {
   await using sluice = await startSluice({ config: { limits: { builds: { anonymous: 'off' } } } });
   const dockerfile = 'FROM scratch\nCOPY . /\n';
-  const answer = await sluice.fetch('/v1alpha2/container', {
+  const response = await sluice.fetch('/v1alpha2/container', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -14,8 +14,8 @@ test('a dry run without a builder does not succeed, and says what is missing', a
       dryRun: true,
     }),
   });
-  assert.equal(answer.status, 200);
-  const { succeeded, reason, buildId } = (await answer.json()) as Record<string, unknown>;
+  assert.equal(response.status, 200);
+  const { succeeded, reason, buildId } = (await response.json()) as Record<string, unknown>;
   assert.equal(succeeded, false);
   assert.match(String(reason), /builder|BuildKit/);
   assert.match(String(buildId), /_0$/);

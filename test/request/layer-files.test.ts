@@ -10,7 +10,7 @@ import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
-interface Answer {
+interface FilesResponse {
   readonly state: string;
   readonly reason?: string;
   readonly digest: string;
@@ -79,15 +79,18 @@ async function ask(
   headers: Readonly<Record<string, string>> = {},
 ) {
   const search = new URLSearchParams({ wait: '20', ...query });
-  const answer = await sluice.fetch(`/v1alpha1/inspect/files?${search}`, {
+  const response = await sluice.fetch(`/v1alpha1/inspect/files?${search}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: JSON.stringify({ containerImage }),
   });
-  return { status: answer.status, body: (await answer.json()) as Answer & { message: string } };
+  return {
+    status: response.status,
+    body: (await response.json()) as FilesResponse & { message: string },
+  };
 }
-/** Returns an answer to which nothing is added any more. */
-async function files(query: Readonly<Record<string, string>> = {}): Promise<Answer> {
+/** Returns a response to which nothing is added any more. */
+async function files(query: Readonly<Record<string, string>> = {}): Promise<FilesResponse> {
   for (;;) {
     const { status, body } = await ask(query);
     assert.equal(status, 200, body.message);
@@ -160,9 +163,9 @@ test('wrong questions get an answer that says what is wrong', async () => {
     [{ wait: '3600' }, 400, /wait/],
     [{ platform: 'linux/none' }, 200, /^$/],
   ] as const) {
-    const answer = await ask(query);
-    assert.equal(answer.status, status, JSON.stringify([query, answer.body]));
-    assert.match(answer.body.message ?? '', message);
+    const response = await ask(query);
+    assert.equal(response.status, status, JSON.stringify([query, response.body]));
+    assert.match(response.body.message ?? '', message);
   }
   assert.equal((await ask({}, `${registry.host}/layers:none`)).status, 404);
 });
@@ -195,7 +198,7 @@ test('sluice files prints a table without control characters, and JSON', async (
   assert.match(table.stdout, /^Layer 2 of 2: sha256:[0-9a-f]{64}, 261 bytes$/m);
   assert.match(table.stdout, /^The image wastes 1026 of its 2287 bytes$/m);
   const json = await sluiceCommand(['files', name, '--layer', '1', '--json', ...server]);
-  assert.equal((JSON.parse(json.stdout) as Answer).number, 1);
+  assert.equal((JSON.parse(json.stdout) as FilesResponse).number, 1);
   const wrong = await sluiceCommand(['files', name, '--layer', '9', ...server]);
   assert.equal(wrong.code, 1);
   assert.match(wrong.stderr, /no such layer/);

@@ -77,8 +77,8 @@ test('a blob of a hosted repository requires the right of the caller each time',
   const layer = { location, gzipDigest: digest };
   const withLayer = (more: object = {}) =>
     world.ask({ containerImage: base, containerConfig: { layers: [layer] }, ...more });
-  const stranger = await withLayer();
-  assertApiFault(stranger, 403, /layers\[0\] could not be fetched/);
+  const anonymous = await withLayer();
+  assertApiFault(anonymous, 403, /layers\[0\] could not be fetched/);
 
   const token = await newAccessToken(sluice, administrator, 'owner@example.org');
   const entered = await sluice.fetch('/platform/credentials', {

@@ -15,8 +15,8 @@ suite('messages that lead to the cause', { concurrency: 1 }, () => {
   });
   after(() => world[Symbol.asyncDispose]());
 
-  const answersOf: Readonly<
-    Record<string, readonly [answer: (to: ServerResponse) => void, status: number, said: RegExp]>
+  const responsesOf: Readonly<
+    Record<string, readonly [response: (to: ServerResponse) => void, status: number, said: RegExp]>
   > = {
     'a page': [
       to => {
@@ -41,11 +41,11 @@ suite('messages that lead to the cause', { concurrency: 1 }, () => {
       /^The quota at 127\.0\.0\.1:\d+ is used up/,
     ],
   };
-  for (const [what, [answer, status, said]] of Object.entries(answersOf)) {
+  for (const [what, [respond, status, said]] of Object.entries(responsesOf)) {
     test(`${what} in place of a manifest`, async () => {
       const { relay } = world.upstreams;
       const repository = `odd/${what.replaceAll(' ', '-')}`;
-      relay.on(`/v2/${repository}/manifests/`, (_, response) => answer(response));
+      relay.on(`/v2/${repository}/manifests/`, (_, response) => respond(response));
       const reply = await world.ask({ containerImage: `${relay.host}/${repository}:1` });
       assert.match(JSON.parse(reply.body.toString()).message, said);
       assert.equal(reply.status, status);

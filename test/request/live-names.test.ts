@@ -110,7 +110,7 @@ suite('live names', { concurrency: 1 }, () => {
   test('the page shows and ends them', async () => {
     const name = await ask(busybox, token);
     const page = async (path: string, headers: Record<string, string>, body?: string) => {
-      const answer = await sluice.fetch(path, {
+      const response = await sluice.fetch(path, {
         headers: {
           accept: 'text/html',
           ...headers,
@@ -119,7 +119,7 @@ suite('live names', { concurrency: 1 }, () => {
         redirect: 'manual',
         ...(body ? { method: 'POST', body } : {}),
       });
-      return { location: answer.headers.get('location') ?? '', text: await answer.text() };
+      return { location: response.headers.get('location') ?? '', text: await response.text() };
     };
     const path = `/view/containers?image=${encodeURIComponent(busybox.digest)}`;
     assert.match((await page(path, {})).text, /Log in to see/);

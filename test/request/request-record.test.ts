@@ -7,7 +7,7 @@ import { newAccessToken } from '../world/platform-user.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 
-interface Answer {
+interface RecordedResponse {
   readonly requestId: string;
   readonly targetImage: string;
   readonly buildId: string;
@@ -34,7 +34,7 @@ suite('records of requests', { concurrency: 1 }, () => {
     await registry?.stop();
   });
 
-  const ask = async (body: object) => (await sluice.request(body)) as unknown as Answer;
+  const ask = async (body: object) => (await sluice.request(body)) as unknown as RecordedResponse;
   const json = async (path: string, headers: Record<string, string> = {}) =>
     (await (await sluice.fetch(path, { headers })).json()) as Record<string, unknown>;
 

@@ -108,11 +108,11 @@ test('a token that another server has revoked ends, unless the database does not
 test('a token whose revocation happened without an answer ends', async () => {
   const store = createRequestStore(openDatabase(':memory:'));
   const broken = new Fault('unavailable', 'the connection broke', { phase: 'store' });
-  const withoutAnswer: typeof store.revoke = async (hash, at) => {
+  const withoutResponse: typeof store.revoke = async (hash, at) => {
     await store.revoke(hash, at);
     throw broken;
   };
-  const registry = createTokenRegistry({ ...store, revoke: withoutAnswer }, hourMs, unlimited);
+  const registry = createTokenRegistry({ ...store, revoke: withoutResponse }, hourMs, unlimited);
   const { token } = await issueOne(registry);
   await registry.get(token);
   await assert.rejects(registry.revoke(token), broken);

@@ -83,14 +83,14 @@ test('a caller can unpack one file at a time, and all callers together two', asy
 test('layers of many networks do not delay the layers of a user', async () => {
   const take = createUnpackTurns();
   const order: string[] = [];
-  const strangers = Array.from({ length: 50 }, async (_, at) => {
+  const anonymous = Array.from({ length: 50 }, async (_, at) => {
     const end = await take({ network: `network${at}` });
     order.push(`network${at}`);
     return end;
   });
-  await strangers[0];
+  await anonymous[0];
   for (let count = 0; count < 3; count += 1) (await take({ user: 'ada' }))[Symbol.dispose]();
   assert.deepEqual(order, ['network0']);
-  for (const one of strangers) (await one)[Symbol.dispose]();
+  for (const one of anonymous) (await one)[Symbol.dispose]();
   assert.equal(order.length, 50);
 });

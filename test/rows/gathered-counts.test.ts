@@ -89,11 +89,11 @@ test('a flush also writes what was added during the one before it', async () => 
 
 test('figures are right while the database across a network has written them and not yet answered', async () => {
   const committed = Promise.withResolvers<void>();
-  const answer = Promise.withResolvers<void>();
+  const response = Promise.withResolvers<void>();
   const database = around(openDatabase(':memory:'), async commit => {
     const result = await commit();
     committed.resolve();
-    await answer.promise;
+    await response.promise;
     return result;
   });
   const pulls = createPullStore(database, now);
@@ -119,7 +119,7 @@ test('figures are right while the database across a network has written them and
     queue.between(0, now() + 1).then(hours => hours[0]?.samples),
   ]);
   await new Promise(setImmediate);
-  answer.resolve();
+  response.resolve();
   assert.deepEqual(await found, [1, 1, 1, 1, 1, 1]);
   await Promise.all(flushed);
 });

@@ -82,7 +82,7 @@ suite(`${scale / 2} million rows`, () => {
         assert.ok(found.some(one => one.pulls.lastAt !== undefined));
       },
       async 'repositories of a viewer without rights'() {
-        // Nothing in the answer says that there are repositories.
+        // Nothing in the response says that there are repositories.
         const seen = await listRepositories(nothing, '', '', sources);
         assert.deepEqual(seen, { repositories: [], next: undefined });
       },

@@ -126,7 +126,7 @@ suite('the lock of the server', () => {
     const news: string[] = [];
     const lock = await takeServerLock(() => lockClient(proxy.url, 'silent'), {
       ...{ patienceMs: 0, onNews: one => news.push(one) },
-      heartbeat: { pauseMs: 10, answerMs: 100 },
+      heartbeat: { pauseMs: 10, responseMs: 100 },
     });
     lock.require();
     proxy.silence();

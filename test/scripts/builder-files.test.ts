@@ -37,11 +37,11 @@ test('one version of BuildKit is everywhere, and has none of the known vulnerabi
 });
 
 test('another module under its version is refused', async () => {
-  const answer = JSON.stringify({ Dir: '/nowhere', Sum: 'h1:AAAA' });
+  const response = JSON.stringify({ Dir: '/nowhere', Sum: 'h1:AAAA' });
   const commands: string[] = [];
   const runner = async (command: string, ...args: string[]) => {
     commands.push([command, ...args].join(' '));
-    return answer;
+    return response;
   };
   await assert.rejects(compileModule(runner, '/nowhere'), /another BuildKit .*h1:AAAA in place of/);
   assert.equal(commands.length, 1);

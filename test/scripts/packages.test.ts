@@ -118,9 +118,9 @@ suite('packages', () => {
 async function pull(sluice: Sluice, name: string): Promise<{ env: string[] }> {
   const accept = manifestAccept;
   const tag = name.slice(name.lastIndexOf(':') + 1);
-  const answer = await fetch(sluice.at(name, `manifests/${tag}`), { headers: { accept } });
-  assert.equal(answer.status, 200);
-  const { config, layers } = (await answer.json()) as Record<'config', Part> & { layers: Part[] };
+  const response = await fetch(sluice.at(name, `manifests/${tag}`), { headers: { accept } });
+  assert.equal(response.status, 200);
+  const { config, layers } = (await response.json()) as Record<'config', Part> & { layers: Part[] };
   for (const { digest } of layers) await blob(sluice, name, digest);
   const document = JSON.parse((await blob(sluice, name, config.digest)).toString());
   return { env: document.config.Env };
@@ -131,8 +131,8 @@ interface Part {
 }
 
 async function blob(sluice: Sluice, name: string, digest: string): Promise<Buffer> {
-  const answer = await fetch(sluice.at(name, `blobs/${digest}`));
-  const bytes = Buffer.from(await answer.arrayBuffer());
+  const response = await fetch(sluice.at(name, `blobs/${digest}`));
+  const bytes = Buffer.from(await response.arrayBuffer());
   assert.equal(digestOf(bytes), digest);
   return bytes;
 }

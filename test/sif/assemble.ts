@@ -15,7 +15,7 @@ import { type SifContents, sifHead, squashfsOffset } from '../../src/images/sif/
 import { type KeptScripts, postEnvironmentPath } from '../../src/images/sif/layers/kept-scripts.ts';
 import {
   inspectMetadata,
-  type RuntimeWish,
+  type RuntimeInput,
   runtimeFiles,
 } from '../../src/images/sif/runtime/runtime-files.ts';
 import { type Apptainer, apptainerTool } from '../world/apptainer.ts';
@@ -24,8 +24,8 @@ import { type BusyboxArchitecture, requireBusybox } from '../world/tools.ts';
 /** The description of an image. */
 export interface Described {
   /** The `config` member of the image config. */
-  readonly config?: RuntimeWish['config'];
-  readonly definition?: RuntimeWish['definition'];
+  readonly config?: RuntimeInput['config'];
+  readonly definition?: RuntimeInput['definition'];
   readonly architecture?: BusyboxArchitecture;
 }
 
@@ -69,12 +69,12 @@ export async function assembleTree(
   }: Described,
 ): Promise<string> {
   const scripts = await scriptsIn(tree);
-  const wish: RuntimeWish = { config, architecture, createdAt, definition, scripts };
-  await addRuntime(tree, wish);
+  const input: RuntimeInput = { config, architecture, createdAt, definition, scripts };
+  await addRuntime(tree, input);
   const sif = apptainer.join(`${name}.sif`);
   await squash(apptainer, tree, sif, {
     definition: definition.text,
-    inspectMetadata: inspectMetadata(wish),
+    inspectMetadata: inspectMetadata(input),
     ociConfig: config,
     ...{ architecture, createdAt, id: Buffer.alloc(16, name) },
   });
@@ -93,8 +93,8 @@ async function scriptsIn(tree: string): Promise<KeptScripts> {
   return scripts;
 }
 
-async function addRuntime(tree: string, wish: RuntimeWish): Promise<void> {
-  for (const { path, kind, mode, content, target } of runtimeFiles(wish)) {
+async function addRuntime(tree: string, input: RuntimeInput): Promise<void> {
+  for (const { path, kind, mode, content, target } of runtimeFiles(input)) {
     const place = join(tree, path);
     if (kind === 'directory') await mkdir(place, { recursive: true, mode });
     else if (kind === 'symlink') {

@@ -203,8 +203,8 @@ test('without mksquashfs, the error says what to install, before anything is dow
 
 /** A shell script in place of mksquashfs. */
 async function fake(path: string, script: string, version = '4.5.1'): Promise<string> {
-  const answer = `if [ "$1" = -version ]; then echo "mksquashfs version ${version} (2022/03/17)"; exit; fi`;
-  await writeFile(path, `#!/bin/sh\n${answer}\n${script}\n`, { mode: 0o755 });
+  const response = `if [ "$1" = -version ]; then echo "mksquashfs version ${version} (2022/03/17)"; exit; fi`;
+  await writeFile(path, `#!/bin/sh\n${response}\n${script}\n`, { mode: 0o755 });
   return path;
 }
 

@@ -61,8 +61,8 @@ async function build(dockerfile: string, context: FileTree = memoryTree({})): Pr
   await mkdir(tree);
   output(await apptainer.runProgram(['tar', '-xf', archive, '-C', tree]));
   const { config } = await world.manifest(name, '1');
-  const answer = await fetch(`${world.registry.url}/v2/${name}/blobs/${config.digest}`);
-  return { tree, config: ((await answer.json()) as { config: JsonObject }).config };
+  const response = await fetch(`${world.registry.url}/v2/${name}/blobs/${config.digest}`);
+  return { tree, config: ((await response.json()) as { config: JsonObject }).config };
 }
 
 function output({ code, stdout, stderr }: Result): string {

@@ -26,14 +26,14 @@ test('requested variables take precedence over those of %environment and of %pos
   const { environment: _, ...plain } = definition;
   /** What A is in the image, where the caller has one too. */
   const valueIn = async (own: DefinitionRuntime, postEnvironment?: string) => {
-    const wish = {
+    const request = {
       ...{ config: { Env: ['A=asked'] }, architecture: 'amd64' as const, createdAt: 0 },
       ...{ definition: changeDefinition(own, { env: ['A=asked'] }), scripts: { postEnvironment } },
     };
     const folder = directory.join(String(Math.random()));
     await mkdir(folder);
     const scripts = new Map([['91-environment.sh', Buffer.from(postEnvironment ?? '')]]);
-    for (const entry of runtimeFiles(wish)) {
+    for (const entry of runtimeFiles(request)) {
       const [, name] = /^\.singularity\.d\/env\/(.*)$/.exec(entry.path) ?? [];
       if (name !== undefined && entry.kind === 'file')
         scripts.set(name, Buffer.from(entry.content ?? ''));

@@ -290,9 +290,9 @@ test('a Singularity image of a registry is a base under a name for the builder',
   assert.equal(dockerfile.match(/^FROM sluice-sif-1 AS /gm)?.length, 2);
   assert.match(dockerfile, /^# sluice-sif-2 is made of the .* image sluice.test\/team\/own\.$/m);
   assert.equal(runtime.isOnSif, true);
-  const wish = { containerFile: Buffer.from(text).toString('base64'), format: 'sif' } as const;
+  const request = { containerFile: Buffer.from(text).toString('base64'), format: 'sif' } as const;
   const places = { repository: 'sluice.test/builds', cache: undefined, frozen: {} };
-  const { origin } = planBuild(wish, places);
+  const { origin } = planBuild(request, places);
   assert.ok(origin.kind === 'recipe');
   // The last stage needs nothing of the others. The caller has to show the right to pull what it begins with.
   assert.deepEqual(origin.baseImages, ['sluice.test/team/own:latest']);
@@ -312,12 +312,12 @@ test('a Singularity image of the build context is a base under a name for the bu
   assert.equal(dockerfile.match(/^FROM sluice-file-1 AS /gm)?.length, 2);
   assert.match(dockerfile, /^# sluice-file-2 is made of the file 'a b.sif' in the build context/m);
   assert.equal(runtime.isOnSif, true);
-  const wish = (definition: string) => ({
+  const request = (definition: string) => ({
     ...{ containerFile: Buffer.from(definition).toString('base64'), format: 'sif' as const },
     context: { digest: digestOf(Buffer.from('')), tarDigest: digestOf(Buffer.from('tar')) },
   });
   const places = { repository: 'sluice.test/builds', cache: undefined, frozen: {} };
-  const originOf = (definition: string) => planBuild(wish(definition), places).origin;
+  const originOf = (definition: string) => planBuild(request(definition), places).origin;
   const origin = originOf(text);
   assert.ok(origin.kind === 'recipe');
   assert.deepEqual(origin.sifFiles, paths);

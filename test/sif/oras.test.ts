@@ -18,12 +18,12 @@ test('manifest and config equal those of apptainer push byte for byte', async ()
     const bytes = await readFile(sif);
     const layer = { digest: digestOf(bytes), size: bytes.length };
     const manifest = sifManifest(layer, `${name}.sif`);
-    const answer = await fetch(`${registry.url}/v2/sif/image/manifests/1`, {
+    const response = await fetch(`${registry.url}/v2/sif/image/manifests/1`, {
       headers: { accept: manifest.mediaType },
     });
-    assert.equal(answer.headers.get('content-type'), manifest.mediaType);
-    assert.equal(await answer.text(), manifest.bytes.toString());
-    assert.equal(answer.headers.get('docker-content-digest'), manifest.digest);
+    assert.equal(response.headers.get('content-type'), manifest.mediaType);
+    assert.equal(await response.text(), manifest.bytes.toString());
+    assert.equal(response.headers.get('docker-content-digest'), manifest.digest);
     const config = await fetch(`${registry.url}/v2/sif/image/blobs/${sifConfig.digest}`);
     assert.equal(await config.text(), sifConfig.bytes.toString());
   }

@@ -1,6 +1,6 @@
 /** Clients that request builds, follow their logs, and check that each build ran once to its end. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ContainerAnswer } from '../world/sluice.ts';
+import type { ContainerResponse } from '../world/sluice.ts';
 import { numberedStep, readLog } from './build-log.ts';
 import { inLanes } from './lanes.ts';
 import { pullKept } from './pull-image.ts';
@@ -50,17 +50,17 @@ export class BuildWorks {
     const { http, tally, registry } = storm;
     const text = `FROM ${registry}/corpus/busybox:oci\nRUN ${numberedStep(marker, lines, pauseSeconds)}\n`;
     const request = () =>
-      http.post<ContainerAnswer>('/v1alpha2/container', {
+      http.post<ContainerResponse>('/v1alpha2/container', {
         containerFile: Buffer.from(text).toString('base64'),
       });
-    const answers = await Promise.allSettled([request(), request()]);
-    const given = answers.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
+    const responses = await Promise.allSettled([request(), request()]);
+    const given = responses.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
     const ids = new Set(given.flatMap(({ buildId }) => buildId ?? []));
     if (ids.size > 1) throw new Wrong(`one recipe has the builds ${[...ids]}`);
     const [id] = ids;
     const [, repository = '', tag = ''] =
       /^[^/]+\/(.+):([^:]+)$/.exec(given[0]?.targetImage ?? '') ?? [];
-    if (id === undefined) throw (answers[0] as PromiseRejectedResult).reason;
+    if (id === undefined) throw (responses[0] as PromiseRejectedResult).reason;
     tally.acknowledge('builds requested');
     await followToEnd(storm, client, id);
     const details = await untilCompleted(storm, id);
@@ -108,7 +108,7 @@ async function checkEnded(
   }
 }
 
-/** Follows a log until it says how the build ended. Begins again when the answer breaks off, or the server stops. */
+/** Follows a log until it says how the build ended. Begins again when the response breaks off, or the server stops. */
 async function followToEnd(storm: Storm, { random }: Client, id: string): Promise<void> {
   for (const began = performance.now(); ; ) {
     if (performance.now() - began > longestMs) throw new Wrong(`build ${id} does not end`);
@@ -138,7 +138,7 @@ function rethrowWrong(error: unknown): void {
 
 interface Followed {
   readonly text: string;
-  /** False for an answer that broke off. */
+  /** False for a response that broke off. */
   readonly isWhole: boolean;
 }
 
@@ -159,9 +159,9 @@ async function followAsEvents(storm: Storm, id: string): Promise<Followed> {
 async function readStream({ http }: Storm, path: string, accept: string): Promise<Followed> {
   let text = '';
   try {
-    const answer = await http.open(path, { headers: { accept } });
-    if (!answer.ok || !answer.body) return { text, isWhole: false };
-    for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) text += piece;
+    const response = await http.open(path, { headers: { accept } });
+    if (!response.ok || !response.body) return { text, isWhole: false };
+    for await (const piece of response.body.pipeThrough(new TextDecoderStream())) text += piece;
     return { text, isWhole: true };
   } catch {
     return { text, isWhole: false };

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { digestOf } from '../../src/oci/digest.ts';
-import { type Answered, Refused, type StormHttp } from './storm-http.ts';
+import { Refused, type StormHttp, type StormResponse } from './storm-http.ts';
 import type { Tally } from './tally.ts';
 
 // More than a blob needs when a server dies every few seconds.
@@ -28,7 +28,7 @@ export async function pushInChunks(
   const chunkSize = Math.ceil(bytes.length / chunks);
   const end = `?digest=${digestOf(bytes)}`;
 
-  const note = (upload: Upload, { headers, replica }: Answered) => {
+  const note = (upload: Upload, { headers, replica }: StormResponse) => {
     upload.location = headers.get('location') ?? upload.location;
     upload.replicas.add(replica);
     return headers;
@@ -91,7 +91,7 @@ export async function pushInChunks(
       tally.count('uploads');
       return;
     }
-    // The answer to its end may have been lost.
+    // The response to its end may have been lost.
     if (upload.size === bytes.length && (await isThere())) return;
     tally.count('uploads begun again');
     if (beginnings === mostBeginnings) throw new Error('the upload was lost too often');

@@ -1,6 +1,6 @@
 /** Clients that request, pull and revoke container tokens. */
 import { createHash } from 'node:crypto';
-import type { ContainerAnswer } from '../world/sluice.ts';
+import type { ContainerResponse } from '../world/sluice.ts';
 import { inLanes } from './lanes.ts';
 import { pullKept, pullManifest } from './pull-image.ts';
 import type { Client, Storm, Work } from './storm.ts';
@@ -38,14 +38,14 @@ export class ContainerWorks {
       containerConfig: { env: [`STORM=${seed}-${this.#requests}`] },
     };
     const start = history.now();
-    const answer = await http.post<ContainerAnswer>('/v1alpha2/container', body);
-    const container = containerOf(answer, !client.random.once(3));
+    const response = await http.post<ContainerResponse>('/v1alpha2/container', body);
+    const container = containerOf(response, !client.random.once(3));
     const { key, repository, tag } = container;
-    const write = { key, client: client.number, kind: 'write', value: answer.digest } as const;
+    const write = { key, client: client.number, kind: 'write', value: response.digest } as const;
     history.note({ ...write, start, end: history.now() });
     this.#containers.push(container);
     tally.acknowledge('containers requested');
-    if (container.isKept) kept.add({ kind: 'image', repository, tag, digest: answer.digest });
+    if (container.isKept) kept.add({ kind: 'image', repository, tag, digest: response.digest });
   };
 
   /** Reads the manifest of a recent container, and sometimes pulls its image. */
@@ -96,7 +96,10 @@ export class ContainerWorks {
   }
 }
 
-function containerOf({ targetImage, containerToken }: ContainerAnswer, isKept: boolean): Container {
+function containerOf(
+  { targetImage, containerToken }: ContainerResponse,
+  isKept: boolean,
+): Container {
   const [, repository = '', tag = ''] = /^[^/]+\/(.+):([^:]+)$/.exec(targetImage) ?? [];
   const hash = createHash('sha256').update(containerToken).digest('hex').slice(0, 12);
   return {

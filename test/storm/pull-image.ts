@@ -46,14 +46,14 @@ export async function pullKept(...args: Parameters<typeof pullImage>): Promise<s
   }
 }
 
-/** Throws {@link Wrong} when the bytes are not those of the digest in the answer. */
+/** Throws {@link Wrong} when the bytes are not those of the digest in the response. */
 export async function pullManifest(
   http: StormHttp,
   repository: string,
   reference: string,
 ): Promise<{ readonly digest: string; readonly body: Buffer }> {
-  const answer = await http.expect(200, `/v2/${repository}/manifests/${reference}`);
-  const { body, headers } = answer;
+  const response = await http.expect(200, `/v2/${repository}/manifests/${reference}`);
+  const { body, headers } = response;
   const digest = headers.get('docker-content-digest') ?? '';
   requireDigest(digest, body);
   if (reference.startsWith('sha256:')) requireDigest(reference, body);

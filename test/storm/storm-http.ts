@@ -1,8 +1,8 @@
 import { basic } from '../hosted/push-client.ts';
 import type { Login } from '../world/clients.ts';
 
-/** A whole answer. */
-export interface Answered {
+/** A whole response. */
+export interface StormResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly body: Buffer;
@@ -10,13 +10,13 @@ export interface Answered {
   readonly replica: string;
 }
 
-/** An answer with another status than the expected ones. */
+/** A response with another status than the expected ones. */
 export class Refused extends Error {
   readonly status: number;
   /** The code in the registry dialect; `''` in the JSON API. */
   readonly code: string;
 
-  constructor({ status, body }: Answered) {
+  constructor({ status, body }: StormResponse) {
     super(`${status}: ${body.subarray(0, 500)}`);
     this.status = status;
     this.code = /"code":"([A-Z_]+)"/.exec(body.subarray(0, 500).toString())?.[1] ?? '';
@@ -37,31 +37,31 @@ export class StormHttp {
     this.#headers = basic(username, password);
   }
 
-  /** Throws when the answer breaks off, or does not come in time. */
-  async send(path: string, init: RequestInit = {}): Promise<Answered> {
-    const answer = await fetch(new URL(path, this.url), {
+  /** Throws when the response breaks off, or does not come in time. */
+  async send(path: string, init: RequestInit = {}): Promise<StormResponse> {
+    const response = await fetch(new URL(path, this.url), {
       ...init,
       headers: { ...this.#headers, accept: '*/*', ...init.headers },
       signal: AbortSignal.timeout(callMs),
     });
-    const body = Buffer.from(await answer.arrayBuffer());
-    const { status, headers } = answer;
+    const body = Buffer.from(await response.arrayBuffer());
+    const { status, headers } = response;
     const replica = headers.get('x-replicas')?.split(', ').at(-1) ?? '';
     return { status, headers, body, replica };
   }
 
-  /** Throws {@link Refused} unless the answer has one of the statuses, and arrives whole. */
+  /** Throws {@link Refused} unless the response has one of the statuses, and arrives whole. */
   async expect(
     statuses: number | readonly number[],
     path: string,
     init?: RequestInit,
-  ): Promise<Answered> {
-    const answer = await this.send(path, init);
-    if ([statuses].flat().includes(answer.status)) return answer;
-    throw new Refused(answer);
+  ): Promise<StormResponse> {
+    const response = await this.send(path, init);
+    if ([statuses].flat().includes(response.status)) return response;
+    throw new Refused(response);
   }
 
-  /** Returns an answer whose body is read while it comes. */
+  /** Returns a response whose body is read while it comes. */
   open(path: string, init: RequestInit = {}): Promise<Response> {
     return fetch(new URL(path, this.url), {
       ...init,

@@ -22,7 +22,7 @@ export class Supervisor {
     this.#work.catch(() => {});
   }
 
-  /** True while all replicas run, and one leads. Throws when a replica gave an answer that does not fit. */
+  /** True while all replicas run, and one leads. Throws when a replica gave a response that does not fit. */
   async isWhole(): Promise<boolean> {
     await Promise.race([this.#work, undefined]);
     const { servers } = this.#replicas;
@@ -41,7 +41,7 @@ export class Supervisor {
         await sleep(lookMs);
         continue;
       }
-      // Throws when an answer did not fit.
+      // Throws when a response did not fit.
       await server?.stop();
       await this.#replicas.start(at).then(this.#onStart, error => {
         // It ends while it starts: the database or the store is down.

@@ -7,7 +7,7 @@ import { call } from '../faults/http-client.ts';
 import { emptyLayer, pattern, startScriptedUpstream } from '../faults/scripted-upstream.ts';
 import { admin, administered, expect, Repository } from '../hosted/push-client.ts';
 import { freePort } from '../world/free-port.ts';
-import { type ContainerAnswer, type Sluice, startSluice } from '../world/sluice.ts';
+import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
 interface Report {
@@ -87,17 +87,17 @@ test('content of a live container token stays until the token ends', async () =>
     { containerImage: `${sluice.host}/team/hosted:1`, containerConfig: { env: ['A=1'] } },
     { containerImage: `${sluice.host}/team/hosted:1` },
   ];
-  const answers = await Promise.all(requests.map(body => sluice.request(body)));
+  const responses = await Promise.all(requests.map(body => sluice.request(body)));
   expect(await hosted.send('DELETE', `manifests/${digest}`), 202);
 
   const swept = await gc(sluice, '0s');
   assert.deepEqual(swept.removed, [], JSON.stringify(swept));
-  for (const { targetImage } of answers) await pullWhole(sluice, targetImage);
+  for (const { targetImage } of responses) await pullWhole(sluice, targetImage);
   expect(await hosted.get('manifests/1'), 404);
 
   // The cache itself removes content that was fetched into it.
   const cached = digestOf(pattern(40_000, 'upstream'));
-  for (const answer of answers) await revoke(sluice, answer);
+  for (const response of responses) await revoke(sluice, response);
   await gc(sluice, '0s');
   assert.deepEqual(await kept(sluice), new Set([cached]));
 });
@@ -175,7 +175,7 @@ test('sweeps during pushes and pulls remove nothing from them', async () => {
   assert.doesNotMatch(sluice.output(), /the sweep failed/);
 });
 
-async function revoke(sluice: Sluice, { containerToken }: ContainerAnswer): Promise<void> {
+async function revoke(sluice: Sluice, { containerToken }: ContainerResponse): Promise<void> {
   const url = `${sluice.url}/container-token/${containerToken}`;
   expect(await call(url, { method: 'DELETE', headers: admin }), 200);
 }

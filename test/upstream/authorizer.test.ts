@@ -10,11 +10,11 @@ const MiB = 1024 * 1024;
 test('long tokens and challenges of a registry do not fill the memory', async () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
-  let answered = 0;
+  let responded = 0;
   const transport = {
     async send() {
-      answered += 1;
-      const parts = [Buffer.from(JSON.stringify({ token: `${answered}`.padEnd(60_000, 'a') }))];
+      responded += 1;
+      const parts = [Buffer.from(JSON.stringify({ token: `${responded}`.padEnd(60_000, 'a') }))];
       const read = async () => {
         const bytes = parts.shift();
         return bytes ? { bytes, release() {} } : null;
@@ -38,7 +38,7 @@ test('long tokens and challenges of a registry do not fill the memory', async ()
   for (let count = 0; count < 1000; count += 1) {
     const service = `${count}`.padEnd(15_000, 's');
     const parameters = { realm: `https://${registry}/token`, service };
-    const value = await authorizer.answer(
+    const value = await authorizer.respond(
       access(count),
       [{ scheme: 'bearer', parameters }],
       undefined,
@@ -48,5 +48,5 @@ test('long tokens and challenges of a registry do not fill the memory', async ()
   const grown = used() - before;
   assert.ok(grown < 35 * MiB, `${grown} bytes more than before`);
   assert.ok(await authorizer.known(access(999)), 'the latest is kept');
-  assert.equal(answered, 1000);
+  assert.equal(responded, 1000);
 });

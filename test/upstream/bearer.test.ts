@@ -4,7 +4,7 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { fetchBearer } from '../../src/upstream/auth/bearer.ts';
 import type { Credentials } from '../../src/upstream/auth/credentials.ts';
 import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
-import type { Hop, Transport } from '../../src/upstream/transport/transport.ts';
+import type { HttpRequest, Transport } from '../../src/upstream/transport/transport.ts';
 
 const credentials: Credentials = { kind: 'password', username: 'robot', password: 'secret' };
 
@@ -20,17 +20,17 @@ interface Asked {
 
 /** Requests a token from a transport that answers everything. Returns the sent requests. */
 async function ask(asked: Asked) {
-  const hops: Hop[] = [];
+  const requests: HttpRequest[] = [];
   const { realm, registry = 'registry.example.com', plainHttp = false, tokenHosts = [] } = asked;
-  const answer = Buffer.from(JSON.stringify(asked.body ?? { token: 't' }));
-  const parts = [answer];
+  const response = Buffer.from(JSON.stringify(asked.body ?? { token: 't' }));
+  const parts = [response];
   const transport: Transport = {
-    async send(hop) {
-      hops.push(hop);
+    async send(request) {
+      requests.push(request);
       return {
         status: 200,
         headers: new Map(),
-        contentLength: answer.length,
+        contentLength: response.length,
         body: {
           async read() {
             const bytes = parts.shift();
@@ -54,7 +54,7 @@ async function ask(asked: Asked) {
     retry: { attempts: 1, firstDelayMs: 1, longestDelayMs: 1 },
     challenge: { scheme: 'bearer', parameters: { realm, service: 'it & that' } },
   });
-  return { token, hop: hops[0] };
+  return { token, request: requests[0] };
 }
 
 test("token services on the registry's host are asked", async () => {
@@ -67,13 +67,13 @@ test("token services on the registry's host are asked", async () => {
     { realm: 'https://elsewhere.org/t', tokenHosts: ['elsewhere.org'] },
     { realm: 'https://10.0.0.1:81/t', registry: '10.0.0.1:80' },
   ]) {
-    const { token, hop } = await ask(asked);
+    const { token, request } = await ask(asked);
     assert.equal(token.token, 't');
     const registry = asked.registry ?? 'registry.example.com';
-    assert.equal(hop?.from?.host, new URL(`https://${registry}`).host, 'judged as named by it');
-    assert.equal(hop?.url.searchParams.get('scope'), 'repository:team/app:pull');
-    assert.equal(hop?.url.searchParams.get('service'), 'it & that');
-    assert.equal(hop?.headers.authorization, `Basic ${btoa('robot:secret')}`);
+    assert.equal(request?.from?.host, new URL(`https://${registry}`).host, 'judged as named by it');
+    assert.equal(request?.url.searchParams.get('scope'), 'repository:team/app:pull');
+    assert.equal(request?.url.searchParams.get('service'), 'it & that');
+    assert.equal(request?.headers.authorization, `Basic ${btoa('robot:secret')}`);
   }
 });
 
@@ -102,14 +102,14 @@ test('token services on other hosts are refused, and receive nothing', async () 
 });
 
 test('an identity token is exchanged by POST', async () => {
-  const { hop } = await ask({
+  const { request } = await ask({
     realm: 'https://registry.example.com/token',
     credentials: { kind: 'identity-token', token: 'refresh me' },
     body: { access_token: 'a' },
   });
-  assert.equal(hop?.method, 'POST');
-  assert.equal(hop?.url.search, '');
-  const form = new URLSearchParams(String(hop?.body));
+  assert.equal(request?.method, 'POST');
+  assert.equal(request?.url.search, '');
+  const form = new URLSearchParams(String(request?.body));
   assert.equal(form.get('grant_type'), 'refresh_token');
   assert.equal(form.get('refresh_token'), 'refresh me');
   assert.equal(form.get('scope'), 'repository:team/app:pull');

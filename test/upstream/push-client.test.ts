@@ -17,7 +17,7 @@ import { createRegistryClient } from '../../src/upstream/registry-client.ts';
 import { defaultRegistrySettings, endpointOf } from '../../src/upstream/registry-settings.ts';
 import {
   createTransport,
-  type Hop,
+  type HttpRequest,
   type Transport,
 } from '../../src/upstream/transport/transport.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
@@ -343,25 +343,25 @@ test('the message of a registry that refuses a push is passed on', async () => {
 });
 
 test('the place of an upload is judged as an address that the registry names', async () => {
-  const hops: Hop[] = [];
+  const requests: HttpRequest[] = [];
   const location = 'https://storage.example.com/upload/1';
-  const send: Transport['send'] = async hop => {
-    hops.push(hop);
+  const send: Transport['send'] = async request => {
+    requests.push(request);
     const headers = new Map([['location', location]]);
     return { status: 202, headers, contentLength: 0, body: sourceOfBytes(Buffer.alloc(0)) };
   };
   const exchange = createExchange({
     ...{ health: noRemoteHealth, registries: new Map(), retry, onMirrorFailure: () => {} },
     transport: { send, sendBlob: send, checkReach: async () => {}, close: async () => {} },
-    authorizer: { known: async () => undefined, answer: async () => undefined, forget() {} },
+    authorizer: { known: async () => undefined, respond: async () => undefined, forget() {} },
     mirrorCredentials: async () => undefined,
   });
   const pusher = createPushClient(exchange, registry => endpointOf(new Map(), registry), 1);
   const registry = 'registry.example.com';
   await pusher.check(pushingTo({ registry, repository: 'team/app', credentials: undefined }));
   // Nobody waits for the end of the upload.
-  await eventually('the end of the upload', () => hops.length === 2);
-  const [first, second] = hops;
+  await eventually('the end of the upload', () => requests.length === 2);
+  const [first, second] = requests;
   assert.equal(first?.from, undefined);
   assert.equal(second?.url.href, location);
   assert.equal(second?.from?.origin, `https://${registry}`);

@@ -2,21 +2,25 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
-import type { Answer } from '../../src/upstream/exchange/answer.ts';
+import type { UpstreamResponse } from '../../src/upstream/exchange/upstream-response.ts';
 import { checkAddress } from '../../src/upstream/transport/address-guard.ts';
-import { nextHop, RedirectFailure, redirected } from '../../src/upstream/transport/redirect.ts';
-import type { Hop } from '../../src/upstream/transport/transport.ts';
+import {
+  RedirectFailure,
+  redirected,
+  redirectedRequest,
+} from '../../src/upstream/transport/redirect.ts';
+import type { HttpRequest } from '../../src/upstream/transport/transport.ts';
 
 const headers = { authorization: 'Bearer secret', accept: '*/*' };
 
-function hopTo(url: string, more: Partial<Hop> = {}): Hop {
+function requestTo(url: string, more: Partial<HttpRequest> = {}): HttpRequest {
   return { url: new URL(url), method: 'GET', headers, ...more };
 }
 
-/** An answer that says whether its body was destroyed. */
-function answerOf(status: number, location: string | undefined) {
+/** A response that says whether its body was destroyed. */
+function responseOf(status: number, location: string | undefined) {
   const state = { isDestroyed: false };
-  const answer: Answer = {
+  const response: UpstreamResponse = {
     status,
     headers: new Map(location === undefined ? [] : [['location', location]]),
     contentLength: 0,
@@ -27,19 +31,23 @@ function answerOf(status: number, location: string | undefined) {
       },
     },
   };
-  return { answer, state };
+  return { response, state };
 }
 
 test('these statuses with a location are redirects, and no others', () => {
-  const hop = hopTo('https://a.test/v2/');
+  const request = requestTo('https://a.test/v2/');
   for (const status of [301, 302, 303, 307, 308]) {
-    const { answer, state } = answerOf(status, '/next');
-    assert.equal(nextHop(hop, answer)?.url.href, 'https://a.test/next');
-    assert.equal(nextHop(hop, answerOf(status, undefined).answer), undefined);
+    const { response, state } = responseOf(status, '/next');
+    assert.equal(redirectedRequest(request, response)?.url.href, 'https://a.test/next');
+    assert.equal(redirectedRequest(request, responseOf(status, undefined).response), undefined);
     assert.equal(state.isDestroyed, false);
   }
   for (const status of [200, 201, 202, 300, 304, 305, 306, 309, 401, 404]) {
-    assert.equal(nextHop(hop, answerOf(status, '/next').answer), undefined, String(status));
+    assert.equal(
+      redirectedRequest(request, responseOf(status, '/next').response),
+      undefined,
+      String(status),
+    );
   }
 });
 
@@ -55,30 +63,42 @@ test('credentials go along within their origin only, all else always', () => {
     ['https://sub.a.test:8443/', false],
     ['//b.test/', false],
   ] as const) {
-    const next = nextHop(hopTo(from), answerOf(307, location).answer);
+    const next = redirectedRequest(requestTo(from), responseOf(307, location).response);
     assert.deepEqual(next?.headers, goes ? headers : { accept: '*/*' }, location);
     assert.equal(next?.method, 'GET');
   }
-  const upgraded = nextHop(hopTo('http://a.test/'), answerOf(307, 'https://a.test/').answer);
+  const upgraded = redirectedRequest(
+    requestTo('http://a.test/'),
+    responseOf(307, 'https://a.test/').response,
+  );
   assert.deepEqual(upgraded?.headers, { accept: '*/*' }, 'another protocol is another origin');
 });
 
 test('credentials that a redirect took off are not sent again on the way back', () => {
-  const away = nextHop(hopTo('https://a.test/'), answerOf(302, 'https://b.test/').answer);
+  const away = redirectedRequest(
+    requestTo('https://a.test/'),
+    responseOf(302, 'https://b.test/').response,
+  );
   assert.ok(away);
-  const back = nextHop(away, answerOf(302, 'https://a.test/').answer);
+  const back = redirectedRequest(away, responseOf(302, 'https://a.test/').response);
   assert.deepEqual(back?.headers, { accept: '*/*' });
   assert.ok(!('authorization' in (back?.headers ?? {})));
 });
 
 test('the server that redirected first is the origin of all that follow', () => {
-  const first = nextHop(hopTo('https://a.test/'), answerOf(302, 'https://b.test/').answer);
+  const first = redirectedRequest(
+    requestTo('https://a.test/'),
+    responseOf(302, 'https://b.test/').response,
+  );
   assert.equal(first?.from?.href, 'https://a.test/');
   assert.ok(first);
-  const second = nextHop(first, answerOf(302, 'https://c.test/').answer);
+  const second = redirectedRequest(first, responseOf(302, 'https://c.test/').response);
   assert.equal(second?.from?.href, 'https://a.test/');
-  const token = hopTo('https://t.test/', { from: new URL('https://a.test/') });
-  assert.equal(nextHop(token, answerOf(302, '/x').answer)?.from?.href, 'https://a.test/');
+  const token = requestTo('https://t.test/', { from: new URL('https://a.test/') });
+  assert.equal(
+    redirectedRequest(token, responseOf(302, '/x').response)?.from?.href,
+    'https://a.test/',
+  );
 });
 
 test('a redirect that must not be followed is the fault of its server, and its body is destroyed', () => {
@@ -88,16 +108,19 @@ test('a redirect that must not be followed is the fault of its server, and its b
     ['http://a.test/', 'file:///etc/passwd', /redirects to the protocol file:,/],
     ['https://a.test/', 'https://[', /redirects to an address that is not a URL,/],
   ] as const) {
-    const { answer, state } = answerOf(302, location);
+    const { response, state } = responseOf(302, location);
     assert.throws(
-      () => nextHop(hopTo(from), answer),
+      () => redirectedRequest(requestTo(from), response),
       (error: unknown) =>
         error instanceof Fault && error.kind === 'upstream-unusable' && why.test(error.message),
       location,
     );
     assert.ok(state.isDestroyed);
   }
-  const plain = nextHop(hopTo('http://a.test/'), answerOf(302, 'http://b.test/').answer);
+  const plain = redirectedRequest(
+    requestTo('http://a.test/'),
+    responseOf(302, 'http://b.test/').response,
+  );
   assert.equal(plain?.url.href, 'http://b.test/', 'plain http may lead to plain http');
 });
 

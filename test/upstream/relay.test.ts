@@ -124,11 +124,11 @@ async function fetchBody(port: number, length: number): Promise<Buffer> {
   return bodyAt < 4 ? Buffer.alloc(0) : Buffer.concat(parts).subarray(bodyAt);
 }
 
-const answer = (length: number) => `HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n`;
+const respond = (length: number) => `HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n`;
 
 function send(body: Buffer, claimed = body.length): Origin {
   return socket => {
-    socket.write(answer(claimed));
+    socket.write(respond(claimed));
     socket.write(body);
   };
 }
@@ -150,7 +150,7 @@ function endless(length: number): { origin: Origin; sent: () => number } {
   let sent = 0;
   const block = Buffer.alloc(65_536, 7);
   const origin: Origin = async socket => {
-    socket.write(answer(length));
+    socket.write(respond(length));
     while (sent < length && !socket.destroyed) {
       const isRoomy = socket.write(block.subarray(0, Math.min(block.length, length - sent)));
       sent += block.length;
@@ -216,13 +216,13 @@ for (const [name, code, origin] of [
   [
     'closes before the end',
     'upstream',
-    (socket: Socket) => void socket.end(answer(300_000) + 'x'.repeat(200_000)),
+    (socket: Socket) => void socket.end(respond(300_000) + 'x'.repeat(200_000)),
   ],
   [
     'resets in the middle',
     'upstream',
     async (socket: Socket) => {
-      socket.write(answer(300_000) + 'x'.repeat(200_000));
+      socket.write(respond(300_000) + 'x'.repeat(200_000));
       await sleep(30);
       socket.resetAndDestroy();
     },
@@ -230,7 +230,7 @@ for (const [name, code, origin] of [
   [
     'stalls',
     'upstream',
-    (socket: Socket) => void socket.write(answer(300_000) + 'x'.repeat(200_000)),
+    (socket: Socket) => void socket.write(respond(300_000) + 'x'.repeat(200_000)),
   ],
   ['sends more than promised', 'length', send(random(300_001))],
   ['sends much more than promised', 'length', send(random(3_000_000))],
@@ -263,7 +263,7 @@ test('so does a client that disconnects while the upstream is silent', async t =
   const { port, ended, originSockets } = await relayed(
     t,
     { length: 1000 },
-    socket => void socket.write(`${answer(1000)}some`),
+    socket => void socket.write(`${respond(1000)}some`),
   );
   const reader = client(port);
   await once(reader, 'data');

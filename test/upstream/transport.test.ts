@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { type Answer, readAll } from '../../src/upstream/exchange/answer.ts';
 import { readErrorWords } from '../../src/upstream/exchange/error-words.ts';
+import { readAll, type UpstreamResponse } from '../../src/upstream/exchange/upstream-response.ts';
 import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
 import { closedAddressIn } from '../../src/upstream/transport/address-guard.ts';
 import { createTransport } from '../../src/upstream/transport/transport.ts';
@@ -30,20 +30,20 @@ async function startServer(listener: RequestListener) {
   };
 }
 
-const leavings: Readonly<Record<string, (answer: Answer) => Promise<unknown>>> = {
-  'after its first bytes': async answer => {
-    const { quote } = await readErrorWords(answer, undefined);
+const leavings: Readonly<Record<string, (response: UpstreamResponse) => Promise<unknown>>> = {
+  'after its first bytes': async response => {
+    const { quote } = await readErrorWords(response, undefined);
     assert.equal(quote, 'Too much');
   },
-  'because it is too long': async answer => {
-    await assert.rejects(readAll(answer.body, 1000, 'The page'), /larger than the 1000 bytes/);
+  'because it is too long': async response => {
+    await assert.rejects(readAll(response.body, 1000, 'The page'), /larger than the 1000 bytes/);
   },
-  'without reading it': async answer => answer.body.destroy(),
-  'while it waits for the next bytes': async answer => {
-    const chunk = await answer.body.read();
+  'without reading it': async response => response.body.destroy(),
+  'while it waits for the next bytes': async response => {
+    const chunk = await response.body.read();
     chunk?.release();
-    const next = answer.body.read().catch(() => null);
-    answer.body.destroy();
+    const next = response.body.read().catch(() => null);
+    response.body.destroy();
     await next;
   },
 };
@@ -89,20 +89,20 @@ test('a listed host is exempt from the address guard for itself and for other li
   try {
     for (const host of hosts) {
       const url = new URL(`http://${host}/path`);
-      const hopFrom = (from?: string) => ({
+      const requestFrom = (from?: string) => ({
         ...({ url, method: 'GET', headers: {} } as const),
         from: from === undefined ? undefined : new URL(from),
       });
       // These keep their connections open, and the ones after them must not use them.
       const welcome = [undefined, url.origin, 'http://listed.test', 'https://registry-1.docker.io'];
       for (const from of welcome) {
-        const hop = hopFrom(from);
+        const request = requestFrom(from);
         for (const send of [transport.send, transport.sendBlob]) {
-          assert.equal((await readAll((await send(hop)).body, 100, 'It')).toString(), 'here');
+          assert.equal((await readAll((await send(request)).body, 100, 'It')).toString(), 'here');
         }
-        await transport.checkReach(hop);
+        await transport.checkReach(request);
       }
-      const strange = hopFrom('https://evil.example');
+      const strange = requestFrom('https://evil.example');
       for (const send of [transport.send, transport.sendBlob, transport.checkReach]) {
         await assert.rejects(send(strange), error => closedAddressIn(error) !== undefined);
       }

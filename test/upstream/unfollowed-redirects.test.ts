@@ -1,4 +1,4 @@
-/** Redirects that are neither followed nor passed on, and the bodies of answers that nobody reads. */
+/** Redirects that are neither followed nor passed on, and the bodies of responses that nobody reads. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
@@ -13,7 +13,7 @@ const access = { registry: 'registry.example.com', repository: 'app', credential
 const digest = digestOf(Buffer.from('blob'));
 const metadata = 'http://169.254.169.254/latest';
 
-/** A client of a registry that gives the same answer to everything. */
+/** A client of a registry that gives the same response to everything. */
 function clientOf(status: number, headers: Readonly<Record<string, string>>, token?: Error) {
   let destroyed = 0;
   const checked: string[] = [];
@@ -34,7 +34,7 @@ function clientOf(status: number, headers: Readonly<Record<string, string>>, tok
     },
     authorizer: {
       known: async () => undefined,
-      answer: () => (token ? Promise.reject(token) : Promise.resolve(undefined)),
+      respond: () => (token ? Promise.reject(token) : Promise.resolve(undefined)),
       forget() {},
     },
     registries: new Map(),

@@ -96,15 +96,15 @@ const failsWith = (code: string) => (error: unknown) => {
 test('a body with a length arrives complete, for any size of the pieces', async t => {
   const body = pattern(3_000_001);
   const { get, heads } = await upstream(t, async socket => {
-    const answer = withLength(body, 'X-Twice: a\r\nx-twice: b\r\n');
-    for (let at = 0; at < 200; at += 1) socket.write(answer.subarray(at, at + 1));
+    const reply = withLength(body, 'X-Twice: a\r\nx-twice: b\r\n');
+    for (let at = 0; at < 200; at += 1) socket.write(reply.subarray(at, at + 1));
     await sleep(5);
-    socket.write(answer.subarray(200));
+    socket.write(reply.subarray(200));
   });
-  const answer = await get({ headers: { range: 'bytes=0-' } });
-  assert.equal(answer.contentLength, body.length);
-  assert.equal(answer.headers.get('x-twice'), 'a, b');
-  assert.ok((await readAll(answer.body)).equals(body));
+  const response = await get({ headers: { range: 'bytes=0-' } });
+  assert.equal(response.contentLength, body.length);
+  assert.equal(response.headers.get('x-twice'), 'a, b');
+  assert.ok((await readAll(response.body)).equals(body));
   assert.match(heads[0] ?? '', /^GET \/v2\/a\/blobs\/x\?y=z HTTP\/1\.1\r\nhost: 127/);
   assert.match(heads[0] ?? '', /range: bytes=0-\r\naccept-encoding: identity$/);
 });
@@ -191,14 +191,14 @@ test('an empty body ends at once, and its connection is reused', async t => {
 });
 
 test('a connection is not reused after `close`, excess bytes, or an abandoned body', async t => {
-  const answers = [
+  const responses = [
     withLength('a', 'connection: close\r\n'),
     Buffer.concat([withLength('b'), Buffer.from('more')]),
     withLength('c').subarray(0, -1),
     withLength('d'),
   ];
   const { get, sockets } = await upstream(t, (socket, request) => {
-    socket.write(answers[request - 1] ?? '');
+    socket.write(responses[request - 1] ?? '');
   });
   assert.equal((await readAll((await get()).body)).toString(), 'a');
   assert.equal((await readAll((await get()).body)).toString(), 'b');
@@ -260,9 +260,9 @@ test('no answer, no bytes and no listener are distinguished', async t => {
 });
 
 test('a request that gets no connection in time is refused, and the next one gets it', async t => {
-  const answer = withLength('abc');
+  const response = withLength('abc');
   const { url, sockets } = await upstream(t, (socket, request) => {
-    socket.write(request === 1 ? answer.subarray(0, -1) : answer);
+    socket.write(request === 1 ? response.subarray(0, -1) : response);
   });
   const pool = new WirePool({ active: 1 });
   t.after(() => pool.close());
@@ -280,18 +280,18 @@ test('a request that gets no connection in time is refused, and the next one get
   const next = get();
   leaving.abort();
   await assert.rejects(left, failsWith('aborted'));
-  sockets[0]?.write(answer.subarray(-1));
+  sockets[0]?.write(response.subarray(-1));
   assert.equal((await readAll(first.body)).toString(), 'abc');
   assert.equal((await readAll((await next).body)).toString(), 'abc');
 });
 
 test('a slow body is not idle, and neither is a body that nobody reads for a while', async t => {
   const { get } = await upstream(t, async socket => {
-    const answer = withLength('drip drip drip');
-    socket.write(answer.subarray(0, -10));
+    const response = withLength('drip drip drip');
+    socket.write(response.subarray(0, -10));
     for (let left = 10; left > 0; left -= 1) {
       await sleep(250);
-      socket.write(answer.subarray(-left, left === 1 ? undefined : 1 - left));
+      socket.write(response.subarray(-left, left === 1 ? undefined : 1 - left));
     }
   });
   const { body } = await get({ timeouts: { ...timeouts, idleMs: 2000 } });
@@ -310,9 +310,9 @@ test('while chunks are on loan nothing more is read, and their bytes stay', asyn
       if (!isRoomy) await once(socket, 'drain');
     }
   });
-  const answer = await get({ timeouts: { ...timeouts, idleMs: 1000 } });
-  const first = await answer.body.read();
-  const second = await answer.body.read();
+  const response = await get({ timeouts: { ...timeouts, idleMs: 1000 } });
+  const first = await response.body.read();
+  const second = await response.body.read();
   const before = Buffer.from(first?.bytes ?? []);
   await sleep(1500);
   const stopped = sent;
@@ -320,7 +320,7 @@ test('while chunks are on loan nothing more is read, and their bytes stay', asyn
   assert.ok(pool.slabs.lent <= largeSlabsPerBody, `${pool.slabs.lent} buffers`);
   second?.release();
   let read = before.length + (second?.bytes.length ?? 0);
-  for (let chunk = await answer.body.read(); chunk; chunk = await answer.body.read()) {
+  for (let chunk = await response.body.read(); chunk; chunk = await response.body.read()) {
     assert.equal(Buffer.compare(chunk.bytes, body.subarray(read, read + chunk.bytes.length)), 0);
     read += chunk.bytes.length;
     chunk.release();
@@ -368,11 +368,11 @@ test('TLS: a connection whose body ended while it was paused answers the next re
   const { trust, key, cert } = await ownAuthority();
   // TLS hands over what it has decrypted even after a pause: somewhere here that is a body's end.
   const sizes = Array.from({ length: 60 }, (_, step) => 900_000 + step * 4000);
-  let answered = 0;
+  let responded = 0;
   const server = createTlsServer({ key, cert });
   const { get } = await upstream(
     t,
-    socket => void socket.write(withLength(pattern(sizes[answered++] ?? 0))),
+    socket => void socket.write(withLength(pattern(sizes[responded++] ?? 0))),
     server,
   );
   for (const size of sizes) {

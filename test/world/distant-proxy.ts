@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A round trip of a connection: from the first byte that the client sends to the last byte of the answer. */
+/** A round trip of a connection: from the first byte that the client sends to the last byte of the response. */
 export interface RoundTrip {
   readonly began: number;
-  /** `Infinity` until the first byte of the answer. */
+  /** `Infinity` until the first byte of the response. */
   readonly ended: number;
 }
 
@@ -18,7 +18,7 @@ export interface DistantProxy extends AsyncDisposable {
 }
 
 /**
- * Starts a proxy on a free port of 127.0.0.1. It holds each piece of an answer back for the delay (ms). A round trip
+ * Starts a proxy on a free port of 127.0.0.1. It holds each piece of a response back for the delay (ms). A round trip
  * begins when a client sends after it has received something, or when it sends for the first time.
  */
 export async function startDistantProxy(address: string, delayMs = 5): Promise<DistantProxy> {

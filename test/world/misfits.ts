@@ -1,6 +1,6 @@
 import type { Daemon } from './daemon.ts';
 
-/** Begins a line of a server whose answer does not fit its published schema, see `answer-check.ts`. */
+/** Begins a line of a server whose answer does not fit its published schema, see `response-check.ts`. */
 export const misfitMark = 'ANSWER DOES NOT FIT: ';
 
 /** Returns a function that throws if any answer of the server so far did not fit. */

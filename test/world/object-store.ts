@@ -41,7 +41,7 @@ export async function startObjectStore({ place }: ObjectStoreOptions = {}): Prom
         ROOT_SECRET_KEY: credentials.secretAccessKey,
       },
     });
-    await waitUntilAnswered(url, started);
+    await waitForResponse(url, started);
     return started;
   };
   let daemon = await launch();
@@ -76,7 +76,7 @@ export async function startObjectStore({ place }: ObjectStoreOptions = {}): Prom
   };
 }
 
-async function waitUntilAnswered(url: string, daemon: Daemon): Promise<void> {
+async function waitForResponse(url: string, daemon: Daemon): Promise<void> {
   let hasEnded = false;
   daemon.ended.then(() => {
     hasEnded = true;

@@ -8,13 +8,13 @@ export async function newAccessToken(
 ): Promise<string> {
   const authorization = `Basic ${Buffer.from(`${account.name}:${account.password}`).toString('base64')}`;
   const post = async (path: string, body: object) => {
-    const answer = await server.fetch(`/platform${path}`, {
+    const response = await server.fetch(`/platform${path}`, {
       method: 'POST',
       headers: { authorization, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
-    if (!answer.ok) throw new Error(`${answer.status}: ${await answer.text()}`);
-    return (await answer.json()) as { accessKey: string };
+    if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
+    return (await response.json()) as { accessKey: string };
   };
   await post('/users', { email });
   return (await post('/tokens', { name: 'test', user: email })).accessKey;

@@ -21,7 +21,7 @@ export interface PodsApi extends AsyncDisposable {
   readonly pods: StandInPod[];
   /** Its requests: `DELETE worker-0`. */
   readonly asked: string[];
-  /** Statuses for requests such as `list` or `delete`, in place of an answer. `0`: none at all. */
+  /** Statuses for requests such as `list` or `delete`, in place of a response. `0`: none at all. */
   readonly faults: Map<string, number>;
   /** What happens to a pod that is deleted. Default: it is gone at once. */
   onDelete: (pod: StandInPod) => void;
@@ -46,34 +46,34 @@ export async function startPodsApi(): Promise<PodsApi> {
     const [, name] = /^\/api\/v1\/namespaces\/tools\/pods(?:\/(.+))?$/.exec(pathname) ?? [];
     const verb = name ? (request.method ?? '').toLowerCase() : 'list';
     asked.push(name ? `${request.method} ${name}` : `list ${searchParams.get('labelSelector')}`);
-    const answer = (status: number, body: object = {}) =>
+    const respond = (status: number, body: object = {}) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     const fault = faults.get(verb);
     if (fault === 0) return;
-    if (fault) return answer(fault, { kind: 'Status', status: 'Failure' });
-    if (request.headers.authorization !== `Bearer ${token}`) return answer(401);
-    if (!/PartialObjectMetadata/.test(request.headers.accept ?? '')) return answer(406);
+    if (fault) return respond(fault, { kind: 'Status', status: 'Failure' });
+    if (request.headers.authorization !== `Bearer ${token}`) return respond(401);
+    if (!/PartialObjectMetadata/.test(request.headers.accept ?? '')) return respond(406);
     if (!name) {
       const [, ip] = /status\.podIP=([^,]+)/.exec(searchParams.get('fieldSelector') ?? '') ?? [];
       const found = pods.filter(pod => ip === undefined || pod.ip === ip);
       const limit = Number(searchParams.get('limit'));
-      if (found.length === 0) return answer(200, { metadata: {}, items: null });
+      if (found.length === 0) return respond(200, { metadata: {}, items: null });
       const start = Number(searchParams.get('continue') ?? 0);
       const more = start + limit < found.length ? { continue: `${start + limit}` } : {};
-      return answer(200, {
+      return respond(200, {
         metadata: more,
         items: found.slice(start, start + limit).map(metadata),
       });
     }
     const pod = pods.find(one => one.name === name);
-    if (!pod) return answer(404);
-    if (request.method === 'GET') return answer(200, metadata(pod));
+    if (!pod) return respond(404);
+    if (request.method === 'GET') return respond(200, metadata(pod));
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const { preconditions } = JSON.parse(Buffer.concat(chunks).toString());
-    if (preconditions.uid !== pod.uid) return answer(409);
+    if (preconditions.uid !== pod.uid) return respond(409);
     api.onDelete(pod);
-    return answer(200);
+    return respond(200);
   });
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   const account = join(directory.path, 'account');

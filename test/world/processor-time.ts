@@ -12,9 +12,8 @@ export function processorMs(work: () => void): number {
 }
 
 /**
- * Returns the processor time of the main thread of a process so far, in ms. The answer of a server takes so much of it,
- * however busy the machine is.
- * Source: Linux, Documentation/scheduler/sched-stats.rst.
+ * Returns the processor time of the main thread of a process so far, in ms. The response of a server takes so much of
+ * it, however busy the machine is. Source: Linux, Documentation/scheduler/sched-stats.rst.
  */
 export function mainThreadMs(pid: number | undefined): number {
   const [onProcessor] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ');

@@ -36,7 +36,7 @@ export interface ReplicasOptions {
   readonly config: object;
   /** Further variables of all servers. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Starts a server. Default: with a check of its answers. */
+  /** Starts a server. Default: with a check of its responses. */
   readonly startServer?: typeof startSluice;
 }
 
@@ -118,7 +118,7 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
   const leads = async (server: Sluice): Promise<boolean> => {
     // One that was stopped by a signal does not answer.
     const metrics = await server.fetch('/metrics', { signal: AbortSignal.timeout(askedMs) }).then(
-      answer => answer.text(),
+      response => response.text(),
       () => '',
     );
     return /^sluice_replica_leads 1$/m.test(metrics);

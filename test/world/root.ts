@@ -97,7 +97,7 @@ export async function openRoot(
   }
   // The first process of the namespace reads its input to the end: it ends when this process does,
   // and the kernel then kills every other process and drops every mount of the namespace.
-  const keeper = startDaemon(
+  const authenticator = startDaemon(
     'unshare',
     [
       ...['--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child'],
@@ -107,14 +107,14 @@ export async function openRoot(
     { stdin: 'pipe' },
   );
   const close = async () => {
-    keeper.process.stdin?.end();
-    await keeper.ended;
+    authenticator.process.stdin?.end();
+    await authenticator.ended;
     await controlGroup.remove();
     await scratch.remove();
   };
   try {
-    await waitForLine(keeper, /^entered$/);
-    const target = String(await firstChild(keeper.process));
+    await waitForLine(authenticator, /^entered$/);
+    const target = String(await firstChild(authenticator.process));
     const network = ownNetwork ? ['--net'] : [];
     const enter = ['--target', target, ...network, '--mount', '--pid', '--root', '--wd'];
     const enterNetwork = ['--target', target, ...network];

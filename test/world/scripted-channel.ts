@@ -26,10 +26,10 @@ export async function startScriptedChannel(
   const server = createServer((request, response) => {
     const path = request.url ?? '';
     requests.push(path);
-    const answer = channel.script(Object.assign(request, { url: path }), response);
-    if (answer instanceof Promise) return;
-    if (answer === undefined) response.writeHead(404).end();
-    else response.writeHead(200, { 'content-length': Buffer.byteLength(answer) }).end(answer);
+    const reply = channel.script(Object.assign(request, { url: path }), response);
+    if (reply instanceof Promise) return;
+    if (reply === undefined) response.writeHead(404).end();
+    else response.writeHead(200, { 'content-length': Buffer.byteLength(reply) }).end(reply);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

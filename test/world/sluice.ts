@@ -21,11 +21,11 @@ export interface SluiceOptions {
   readonly diskBytes?: number;
   /** Files that it may have open. */
   readonly descriptors?: number;
-  /** Starts the server. Default: what `npm start` runs, with a check of its answers. */
+  /** Starts the server. Default: what `npm start` runs, with a check of its responses. */
   readonly command?: readonly string[];
 }
 
-export interface ContainerAnswer {
+export interface ContainerResponse {
   readonly requestId: string;
   readonly containerToken: string;
   readonly targetImage: string;
@@ -37,7 +37,7 @@ export interface ContainerAnswer {
   readonly warnings?: readonly string[];
 }
 
-/** A request as the server wrote it into its log when its answer was over. */
+/** A request as the server wrote it into its log when its response was over. */
 export interface ServedRequest {
   readonly method: string;
   /** The container token is cut out of it: `/v2/ct/<token>/corpus/cfg/manifests/full`. */
@@ -45,7 +45,7 @@ export interface ServedRequest {
   readonly status: number;
   /** Tells container tokens apart, see `labelOf`. */
   readonly tokenLabel?: string;
-  /** The answer did not arrive completely. */
+  /** The response did not arrive completely. */
   readonly aborted?: boolean;
 }
 
@@ -61,8 +61,8 @@ export interface Sluice extends AsyncDisposable {
   output(): string;
   /** Every request that was over until now, oldest first. */
   requests(): Promise<readonly ServedRequest[]>;
-  /** `POST /v1alpha2/container`; throws with the answer's text when it is not 200. */
-  request(body: object): Promise<ContainerAnswer>;
+  /** `POST /v1alpha2/container`; throws with the response's text when it is not 200. */
+  request(body: object): Promise<ContainerResponse>;
   /** Any request, as `fetch` makes it; `path` begins with `/`. */
   fetch(path: string, init?: RequestInit): Promise<Response>;
   /** URL of a served name's route: `at('127.0.0.1:1/ct/token/image:tag', 'blobs/sha256:...')`. */
@@ -73,16 +73,16 @@ export interface Sluice extends AsyncDisposable {
 }
 
 const compiled = fileURLToPath(new URL('../../node_modules/.cache/sluice', import.meta.url));
-const answerCheck = new URL('answer-check.ts', import.meta.url).href;
+const responseCheck = new URL('response-check.ts', import.meta.url).href;
 
 let markers = 0;
 
-/** Starts the server without the check of its answers, which takes time and memory: for measurements. */
+/** Starts the server without the check of its responses, which takes time and memory: for measurements. */
 export function startMeasuredSluice(options: SluiceOptions = {}): Promise<Sluice> {
   return startSluice({ command: serverCommand(), ...options });
 }
 
-/** Starts the server and waits until it is ready. Checks its answers, unless a command is given. */
+/** Starts the server and waits until it is ready. Checks its responses, unless a command is given. */
 export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> {
   const directory = await makeTempDir('server');
   const data = options.data ?? directory.join('data');
@@ -93,7 +93,7 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     descriptors === undefined
       ? []
       : [requireCommand('prlimit'), `--nofile=${descriptors}:${descriptors}`];
-  const checked = serverCommand(['--import', answerCheck]);
+  const checked = serverCommand(['--import', responseCheck]);
   const command = ['--pdeathsig', 'KILL', ...open, ...disk, ...(options.command ?? checked)];
   const child = spawn(requireCommand('setpriv'), command, {
     cwd: new URL('../..', import.meta.url),
@@ -152,13 +152,13 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     },
     fetch: call,
     async request(body) {
-      const answer = await call('/v1alpha2/container', {
+      const response = await call('/v1alpha2/container', {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify(body),
       });
-      const text = await answer.text();
-      if (answer.status !== 200) throw new Error(`${answer.status}: ${text}`);
+      const text = await response.text();
+      if (response.status !== 200) throw new Error(`${response.status}: ${text}`);
       return JSON.parse(text);
     },
     at(targetImage, route) {
@@ -186,7 +186,7 @@ function ownDisk(directory: string, bytes: number): string[] {
 }
 
 /** What stands for a container token in the log. */
-export function labelOf({ containerToken }: ContainerAnswer): string {
+export function labelOf({ containerToken }: ContainerResponse): string {
   return createHash('sha256').update(containerToken).digest('hex').slice(0, 12);
 }
 

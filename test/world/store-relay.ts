@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Answers a request instead of the store, or passes it on and does something with the answer. */
+/** Answers a request instead of the store, or passes it on and does something with the response. */
 export type StoreFault = (
   req: IncomingMessage,
   res: ServerResponse,
@@ -25,14 +25,14 @@ export async function startStoreRelay(url: string) {
       return once(asked, 'response') as Promise<[IncomingMessage]>;
     };
     const pass = async () => {
-      const [answer] = await upstream();
-      res.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(res);
+      const [response] = await upstream();
+      res.writeHead(response.statusCode ?? 500, response.headers);
+      response.pipe(res);
     };
     if (fault?.isFor(req)) {
       fault.run(req, res, async () => {
-        const [answer] = await upstream();
-        await answer.toArray();
+        const [response] = await upstream();
+        await response.toArray();
       });
     } else pass().catch(() => res.destroy());
   });

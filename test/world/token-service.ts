@@ -11,7 +11,7 @@ import { createServer as createSecureServer } from 'node:https';
 import type { Certificates } from './certificates.ts';
 
 /** One received request of the token service. */
-export interface TokenQuestion {
+export interface TokenRequest {
   readonly method: string;
   readonly scopes: readonly string[];
   readonly service: string;
@@ -21,11 +21,11 @@ export interface TokenQuestion {
 }
 
 export interface TokenOptions {
-  /** The member with the token in the answer to GET. Default: `token`. */
-  readonly answer?: 'token' | 'access_token' | 'both';
+  /** The member with the token in the response to GET. Default: `token`. */
+  readonly response?: 'token' | 'access_token' | 'both';
   /** After how many seconds the registry refuses a token. Default: 300. */
   readonly expiresInSeconds?: number;
-  /** False: the answer has no `expires_in`, so that a client must assume 60 seconds. */
+  /** False: the response has no `expires_in`, so that a client must assume 60 seconds. */
   readonly tellsExpiry?: boolean;
   /** True: a client without credentials gets a pull token. */
   readonly anonymousPull?: boolean;
@@ -37,8 +37,8 @@ export interface TokenService {
   readonly realm: string;
   readonly service: string;
   readonly issuer: string;
-  /** Every question so far, oldest first. */
-  readonly questions: TokenQuestion[];
+  /** Every request so far, oldest first. */
+  readonly requests: TokenRequest[];
   stop(): Promise<void>;
 }
 
@@ -63,25 +63,25 @@ export async function startTokenService(
 ): Promise<TokenService> {
   const service = 'registry.test';
   const issuer = 'tokens.test';
-  const questions: TokenQuestion[] = [];
+  const requests: TokenRequest[] = [];
   const respond: RequestListener = async (request, response) => {
-    const question = await readQuestion(request);
-    const given = question.credentials;
+    const tokenRequest = await readTokenRequest(request);
+    const given = tokenRequest.credentials;
     const isKnown = given?.username === account.username && given.password === account.password;
     const isLetIn = given === undefined ? options.anonymousPull === true : isKnown;
     const isAllowed = isLetIn && options.isClosed !== true;
     const status = isAllowed ? 200 : 401;
-    const { method, scopes, service: asked } = question;
-    questions.push({ method, scopes, service: asked, username: given?.username, status });
+    const { method, scopes, service: asked } = tokenRequest;
+    requests.push({ method, scopes, service: asked, username: given?.username, status });
     if (!isAllowed) {
       const errors = [{ code: 'UNAUTHORIZED', message: 'authentication required', detail: null }];
-      return answer(response, 401, { errors });
+      return reply(response, 401, { errors });
     }
     const access = scopes.map(scope => readScope(scope, isKnown));
     const token = makeToken({ issuer, service, access, subject: given?.username ?? '' });
     // The OAuth2 variant knows no `token`.
-    const kind = method === 'POST' ? 'access_token' : (options.answer ?? 'token');
-    answer(response, 200, {
+    const kind = method === 'POST' ? 'access_token' : (options.response ?? 'token');
+    reply(response, 200, {
       ...(kind === 'access_token' ? {} : { token }),
       ...(kind === 'token' ? {} : { access_token: token }),
       ...(options.tellsExpiry === false ? {} : { expires_in: lifeSeconds }),
@@ -102,7 +102,7 @@ export async function startTokenService(
     await new Promise<void>(resolve => server.close(() => resolve()));
   };
   const realm = `${certificates ? 'https' : 'http'}://127.0.0.1:${address.port}/token`;
-  return { realm, service, issuer, questions, stop };
+  return { realm, service, issuer, requests, stop };
 }
 
 async function readPair({ certificate, key }: Certificates) {
@@ -133,7 +133,7 @@ function tokenMaker(keyPair: { key: string; certificate: string }, lifeSeconds: 
   };
 }
 
-async function readQuestion(request: IncomingMessage) {
+async function readTokenRequest(request: IncomingMessage) {
   const url = new URL(request.url ?? '/', 'http://tokens.test');
   let body = '';
   for await (const chunk of request) body += chunk;
@@ -167,7 +167,7 @@ function readScope(scope: string, isKnown: boolean): object {
   return { type, name: rest.join(':'), actions: allowed };
 }
 
-function answer(response: ServerResponse, status: number, body: object): void {
+function reply(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' });
   response.end(JSON.stringify(body));
 }

@@ -67,11 +67,11 @@ interface Caller {
   open(): Promise<Transport>;
 }
 
-const questionMs = 10_000;
+const callMs = 10_000;
 const pruneMs = 600_000;
 
 export function info(caller: Caller, options: CallOptions): Promise<BuilderInfo> {
-  return call(caller, options, questionMs, async ({ control }, signal) => {
+  return call(caller, options, callMs, async ({ control }, signal) => {
     try {
       const { buildkitVersion } = await callUnary(control, Control.method.info, {}, signal);
       return {
@@ -87,7 +87,7 @@ export function info(caller: Caller, options: CallOptions): Promise<BuilderInfo>
 }
 
 export function listWorkers(caller: Caller, options: CallOptions): Promise<BuilderWorker[]> {
-  return call(caller, options, questionMs, async ({ control }, signal) => {
+  return call(caller, options, callMs, async ({ control }, signal) => {
     const { record } = await callUnary(control, Control.method.listWorkers, {}, signal);
     return record.map(worker => ({
       id: worker.ID,
@@ -104,7 +104,7 @@ export function diskUsage(
   filter: readonly string[],
   options: CallOptions,
 ): Promise<UsageRecord[]> {
-  return call(caller, options, questionMs, async ({ control }, signal) => {
+  return call(caller, options, callMs, async ({ control }, signal) => {
     const request = { filter: [...filter] };
     const { record } = await callUnary(control, Control.method.diskUsage, request, signal);
     return record.map(usageRecord);
@@ -118,7 +118,7 @@ export function prune(
 ): Promise<UsageRecord[]> {
   return call(caller, options, pruneMs, async ({ control }, signal) => {
     const gone: UsageRecord[] = [];
-    const answers = callServerStream(control, Control.method.prune, {
+    const responses = callServerStream(control, Control.method.prune, {
       filter: [...filter],
       all,
       keepDuration: BigInt(Math.round(keepMs)) * 1_000_000n,
@@ -126,10 +126,10 @@ export function prune(
       maxUsedSpace: BigInt(space.maxUsedSpace ?? 0),
       minFreeSpace: BigInt(space.minFreeSpace ?? 0),
     });
-    const onAbort = () => answers.cancel();
+    const onAbort = () => responses.cancel();
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      for await (const record of answers) gone.push(usageRecord(record as wire.UsageRecord));
+      for await (const record of responses) gone.push(usageRecord(record as wire.UsageRecord));
       return gone;
     } finally {
       signal.removeEventListener('abort', onAbort);
@@ -141,7 +141,7 @@ async function call<T>(
   caller: Caller,
   { signal, timeoutMs }: CallOptions,
   defaultMs: number,
-  question: (transport: Transport, signal: AbortSignal) => Promise<T>,
+  send: (transport: Transport, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   using stop = new Stop([signal, caller.closed], timeoutMs ?? defaultMs, {
     cancelled: 'The call was cancelled',
@@ -151,7 +151,7 @@ async function call<T>(
     const transport = await caller.open();
     await transport.ready;
     stop.signal.throwIfAborted();
-    return await question(transport, stop.signal);
+    return await send(transport, stop.signal);
   } catch (error) {
     throw stop.signal.aborted ? stop.signal.reason : failureOfCall(error, caller.address);
   }

@@ -35,7 +35,7 @@ export function openDockerBridge(dockerSocket: string): DockerBridge {
       path: '/grpc',
       headers: { host: 'docker', connection: 'Upgrade', upgrade: 'h2c' },
     });
-    upgrade.on('upgrade', (_answer, far: Socket, head) => {
+    upgrade.on('upgrade', (_response, far: Socket, head) => {
       keep(far);
       if (head.length > 0) near.write(head);
       near.pipe(far).pipe(near);

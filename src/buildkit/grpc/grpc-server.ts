@@ -47,14 +47,14 @@ export class GrpcError extends Error {
 /** Returns a handler for a method with one request and one response. */
 export function unaryHandler<I extends DescMessage, O extends DescMessage>(
   method: DescMethodUnary<I, O>,
-  answer: (request: MessageShape<I>) => Promise<MessageInitShape<O>>,
+  respond: (request: MessageShape<I>) => Promise<MessageInitShape<O>>,
 ): Handler {
   return {
     path: pathOf(method),
     async handle(call) {
       for await (const bytes of call.messages) {
-        const answered = await answer(fromBinary(method.input, bytes));
-        return call.send(toBinary(method.output, create(method.output, answered)));
+        const response = await respond(fromBinary(method.input, bytes));
+        return call.send(toBinary(method.output, create(method.output, response)));
       }
     },
   };

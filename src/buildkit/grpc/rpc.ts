@@ -34,9 +34,9 @@ export function callUnary<I extends DescMessage, O extends DescMessage>(
       encoder(method.input),
       decoder(method.output),
       create(method.input, request),
-      (error, answer) => {
+      (error, response) => {
         signal?.removeEventListener('abort', onAbort);
-        if (answer !== undefined && !error) resolve(answer);
+        if (response !== undefined && !error) resolve(response);
         else reject(signal?.aborted ? signal.reason : error);
       },
     );

@@ -21,8 +21,8 @@ export interface BlobWriter {
 }
 
 /**
- * Receives blobs from the builder. The builder waits for the answer to each message. `onFailure` receives the error of a
- * sink that fails. Source: containerd, api/services/content/v1 and core/content/proxy.
+ * Receives blobs from the builder. The builder waits for the response to each message. `onFailure` receives the error
+ * of a sink that fails. Source: containerd, api/services/content/v1 and core/content/proxy.
  */
 export function blobSendHandler(sink: BlobSink, onFailure: (error: unknown) => void): Handler {
   return streamHandler(Content.method.write, async call => {

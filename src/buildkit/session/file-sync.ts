@@ -64,7 +64,7 @@ async function sendTree(call: PacketCall, tree: FileTree, selection: TreeSelecti
   const paths = new Map<number, string>();
   const isTold = tell(call, tree, selection, paths);
   // A failure on either side ends the other side.
-  await Promise.all([isTold, answerRequests(call, tree, paths)]);
+  await Promise.all([isTold, respondToRequests(call, tree, paths)]);
   await call.send({ type: PacketType.PACKET_FIN });
 }
 
@@ -96,7 +96,7 @@ async function tell(
 }
 
 /** Sends each requested file until the builder has all of them. Reads requests even while it sends. */
-async function answerRequests(
+async function respondToRequests(
   call: PacketCall,
   tree: FileTree,
   paths: Map<number, string>,

@@ -44,7 +44,7 @@ export function sshHandlers(agents: ReadonlyMap<string, SshAgent>): Handler[] {
           if (messages > most.messages) {
             throw exhausted(`has sent ${most.messages} messages to SSH agents`);
           }
-          await call.send({ data: wireStrings(await connection.answer(message)) });
+          await call.send({ data: wireStrings(await connection.respond(message)) });
         }
       } finally {
         connections -= 1;

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { status } from '@grpc/grpc-js';
 import { Auth } from '../gen/moby/filesync/v1/auth_pb.js';
 import { GrpcError, type Handler, unaryHandler } from '../grpc/grpc-server.ts';
-import { hostOf } from './login-question.ts';
+import { hostOf } from './login-request.ts';
 
 /** A bearer token that a builder needs. Source: distribution's token authentication specification. */
-export interface TokenQuestion {
+export interface TokenRequest {
   /** Host as in image names; `docker.io` for Docker Hub. */
   readonly host: string;
   /** URL of the token service and the name of the service, as the registry reported them to the builder. */
@@ -23,7 +23,7 @@ export interface TokenSource {
   /** Returns false if the builder must fetch the registry's tokens itself, with the credentials that it gets. */
   covers(host: string): Promise<boolean>;
   /** An error that it throws is sent to the builder, which fails with it or continues without the registry. */
-  fetch(question: TokenQuestion): Promise<{
+  fetch(request: TokenRequest): Promise<{
     readonly token: string;
     readonly lifeSeconds: number;
   }>;
@@ -50,8 +50,8 @@ export function tokenHandlers(
     }),
 
     unaryHandler(Auth.method.fetchToken, async ({ Host, Realm, Service, Scopes }) => {
-      const question = { host: hostOf(Host), realm: Realm, service: Service, scopes: Scopes };
-      const { token, lifeSeconds } = await tokens.fetch(question).catch(error => {
+      const request = { host: hostOf(Host), realm: Realm, service: Service, scopes: Scopes };
+      const { token, lifeSeconds } = await tokens.fetch(request).catch(error => {
         const why = error instanceof Error ? error.message : String(error);
         throw new GrpcError(status.PERMISSION_DENIED, why);
       });

@@ -7,7 +7,7 @@ import {
 import type { Logger, RemoteHealth } from '../../foundation/telemetry/index.ts';
 import { traceHeaders } from '../../tracing/traces.ts';
 import type { TrustDomain } from '../domain.ts';
-import { closedToStrangers } from './builder-refusals.ts';
+import { closedToAnonymous } from './builder-refusals.ts';
 import type { TlsOf } from './builder-tls.ts';
 import { troubleOf } from './builder-trouble.ts';
 import type {
@@ -43,7 +43,7 @@ export interface Builder {
   /** Builds that run there, and the removal of its state. */
   load: number;
   /** The domain whose builds run there, or are about to. */
-  wanted?: Pick<TrustDomain, 'name' | 'customer'>;
+  wanted?: Pick<TrustDomain, 'name' | 'callerKind'>;
   /** The name of the domain whose state it has, while that is certain. */
   domain?: string | undefined;
   /** Resolves when the state of the domain before is gone. */
@@ -87,9 +87,9 @@ export function createBuilderConnections(
   // Builders whose certificates have been replaced, while they still build.
   const leaving = new Set<Builder>();
 
-  // The builders last found for each kind of customer, without those that this server has started. Connections to all
+  // The builders last found for each kind of caller, without those that this server has started. Connections to all
   // others are closed.
-  const listed = new Map<TrustDomain['customer'], readonly FoundBuilder[]>();
+  const listed = new Map<TrustDomain['callerKind'], readonly FoundBuilder[]>();
 
   const isBusy: IsBusy = address =>
     [...builders.values(), ...leaving].some(
@@ -113,12 +113,12 @@ export function createBuilderConnections(
 
   /** Returns the current builders for a domain, each with its connection. */
   const known = async (domain: TrustDomain): Promise<Builder[]> => {
-    const { customer } = domain;
+    const { callerKind } = domain;
     const found = await find(domain, isBusy);
-    const usable = found.filter(({ isOpen }) => isOpen || customer === 'known');
-    if (found.length > 0 && usable.length === 0) throw closedToStrangers();
+    const usable = found.filter(({ isOpen }) => isOpen || callerKind === 'known');
+    if (found.length > 0 && usable.length === 0) throw closedToAnonymous();
     listed.set(
-      customer,
+      callerKind,
       usable.filter(({ own }) => own === undefined),
     );
     const wanted = new Map([...listed.values()].flat().map(one => [one.address, one]));
@@ -206,7 +206,7 @@ function nameOf({ address, configured = address }: FoundBuilder): string {
   return configured;
 }
 
-/** Asks a builder for its version and platforms, at most once a minute. Nobody waits for the answer. */
+/** Asks a builder for its version and platforms, at most once a minute. Nobody waits for the response. */
 export function askAbout(builder: Builder): void {
   const now = performance.now();
   if (builder.askedAt !== undefined && now - builder.askedAt < toldMs) return;

@@ -25,7 +25,7 @@ import { isInDocker } from './push-ability.ts';
 import { mayUse, type Separation } from './separation.ts';
 
 /** The properties of a build that decide which builder runs it. */
-export interface BuilderWish {
+export interface BuilderRequest {
   readonly domain: TrustDomain;
   /** Platforms in the form `linux/amd64`. */
   readonly platforms: readonly string[];
@@ -42,7 +42,7 @@ export interface Builders {
    * open to the domain.
    */
   use<T>(
-    wish: BuilderWish,
+    request: BuilderRequest,
     signal: AbortSignal,
     work: (client: BuildkitClient) => Promise<T>,
   ): Promise<T>;
@@ -69,7 +69,7 @@ export interface BuildersOptions {
   readonly log: Logger;
   readonly tlsOf?: TlsOf;
   readonly health?: RemoteHealth;
-  /** True if strangers leave one of several builders that have one domain at a time to users. */
+  /** True if anonymous callers leave one of several builders that have one domain at a time to users. */
   readonly keepsForUsers?: boolean;
   /** The pods of workers; absent outside Kubernetes. */
   readonly pods?: WorkerPods | undefined;
@@ -132,12 +132,12 @@ export function createBuilders({
   };
 
   /** Returns the builder to use next. Its load already includes this build, so that concurrent choices see it. */
-  const choose = async (wish: BuilderWish, signal: AbortSignal): Promise<Builder> => {
+  const choose = async (request: BuilderRequest, signal: AbortSignal): Promise<Builder> => {
     const waiter: Waiter = { wants: new Set() };
     try {
       for (;;) {
         const { promise: ended } = buildEnds;
-        const chosen = await chooseNow(wish, waiter, signal);
+        const chosen = await chooseNow(request, waiter, signal);
         if (chosen) return chosen;
         // A builder that starts meanwhile is found, too.
         await unlessAborted(atMost(lookAgainMs, ended), signal);
@@ -159,7 +159,7 @@ export function createBuilders({
 
   /** Like {@link choose}, but returns undefined when the builders that suit best are full. */
   const chooseNow = async (
-    { domain, platforms }: BuilderWish,
+    { domain, platforms }: BuilderRequest,
     waiter: Waiter,
     signal: AbortSignal,
   ): Promise<Builder | undefined> => {
@@ -201,7 +201,7 @@ export function createBuilders({
       left.delete(builder);
       const name =
         builder.separation === 'pod-each' ? `${domain.name} ${randomUUID()}` : domain.name;
-      if (builder.load === 0) builder.wanted = { name, customer: domain.customer };
+      if (builder.load === 0) builder.wanted = { name, callerKind: domain.callerKind };
       builder.load += 1;
       let isChosen = false;
       try {
@@ -236,8 +236,8 @@ export function createBuilders({
       await unlessAborted(source.untilInstalled(domain), signal);
     },
 
-    async use(wish, signal, work) {
-      const builder = await choose(wish, signal);
+    async use(request, signal, work) {
+      const builder = await choose(request, signal);
       askAbout(builder);
       try {
         return await work(builder.client);
@@ -247,7 +247,7 @@ export function createBuilders({
         }
         throw error;
       } finally {
-        release(builder, wish.domain);
+        release(builder, request.domain);
       }
     },
 
@@ -263,7 +263,7 @@ export function createBuilders({
       if (!found.every(({ client }) => isInDocker(client.address))) return;
       // A builder that does not answer now may answer when its turn comes.
       const able = await Promise.all(found.map(builder => isAble(builder)));
-      if (able.every(answer => answer === false)) throw classicStore();
+      if (able.every(result => result === false)) throw classicStore();
     },
 
     states: connections.states,
@@ -283,8 +283,8 @@ export function createBuilders({
 function otherAddresses(
   kinds: readonly (readonly [Builder, Separation | undefined])[],
 ): readonly Builder[] {
-  const rank = ([{ load }, answer]: (typeof kinds)[number]) =>
-    load > 0 ? 0 : answer !== undefined ? 1 : 2;
+  const rank = ([{ load }, result]: (typeof kinds)[number]) =>
+    load > 0 ? 0 : result !== undefined ? 1 : 2;
   const taken = new Set<string>();
   const others: Builder[] = [];
   for (const [builder] of kinds.toSorted((one, other) => rank(one) - rank(other))) {
@@ -297,17 +297,19 @@ function otherAddresses(
 }
 
 /**
- * Returns the builders that a stranger's build must not take: of those that serve one domain at a time, one stays for
- * users, if there are several.
+ * Returns the builders that the build of an anonymous caller must not take: of those that serve one domain at a time,
+ * one stays for users, if there are several.
  */
 function keptForUsers(
   builders: readonly Builder[],
-  { customer }: TrustDomain,
+  { callerKind }: TrustDomain,
 ): ReadonlySet<Builder> {
   const exclusive = builders.filter(({ own, separation }) => !own && separation !== 'shared');
-  const taken = exclusive.filter(({ load, wanted }) => load > 0 && wanted?.customer === 'stranger');
+  const taken = exclusive.filter(
+    ({ load, wanted }) => load > 0 && wanted?.callerKind === 'anonymous',
+  );
   const isLast = exclusive.length > 1 && taken.length >= exclusive.length - 1;
-  if (customer === 'known' || !isLast) return new Set();
+  if (callerKind === 'known' || !isLast) return new Set();
   return new Set(exclusive.filter(one => !taken.includes(one)));
 }
 

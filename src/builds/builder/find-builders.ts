@@ -2,7 +2,7 @@ import { accessSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { type BuildkitClient, connect } from '../../buildkit/index.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
-import { strangers, type TrustDomain } from '../domain.ts';
+import { anonymousDomain, type TrustDomain } from '../domain.ts';
 import { troubleOf } from './builder-trouble.ts';
 import { obstacleToContainment } from './contained/requirements.ts';
 import type { BuilderShare, BuilderSource, FindBuilders, FoundBuilder } from './found-builder.ts';
@@ -11,7 +11,7 @@ import type { OwnBuilder } from './own/builder-process.ts';
 import { createDomainBuilders, type DomainStart } from './own/domain-builders.ts';
 import {
   builderPath,
-  closedToStrangers,
+  closedToAnonymous,
   hasOwnBuilder,
   type OwnBuilderOptions,
   startOwnBuilder,
@@ -32,17 +32,17 @@ export interface FindBuildersOptions extends OwnBuilderOptions {
   readonly shares?: ReadonlyMap<string, BuilderShare> | undefined;
   /** What the configured addresses stand for. Default: what the name service of the system says. */
   readonly addressesOf?: AddressesOf | undefined;
-  /** Builders of other operators on which strangers may build; `*` means all. */
+  /** Builders of other operators on which anonymous callers may build; `*` means all. */
   readonly open?: readonly string[] | undefined;
   /** Addresses at which another program may have started a builder. Default: the usual addresses. */
   readonly usual?: readonly string[] | undefined;
   /** Installs buildkitd into one of the folders; absent where installation is not allowed. */
   readonly bring?: BringBuilder | undefined;
   /**
-   * Hosts that a contained builder of strangers reaches although their addresses are closed, instead of those of
-   * `containment.openHosts.builder`: ADD follows redirects to whatever the builder reaches. Default: the same.
+   * Hosts that a contained builder of anonymous callers reaches although their addresses are closed, instead of those
+   * of `containment.openHosts.builder`: ADD follows redirects to whatever the builder reaches. Default: the same.
    */
-  readonly strangersReach?: readonly string[] | undefined;
+  readonly anonymousReach?: readonly string[] | undefined;
   /** Time before a failed start of a contained builder is repeated (ms). Default: two minutes. */
   readonly retryMs?: number | undefined;
   /** How long the builder of a domain keeps running without builds (ms). Default: two minutes. */
@@ -68,14 +68,14 @@ const usualAddresses = [
 // Results are checked again after this time (ms): engines are reconfigured, and sockets remain after their builder
 // ends.
 const believedMs = 10_000;
-const questionMs = 3000;
+const probeMs = 3000;
 const remindMs = 30_000;
 const usualIdleMs = 2 * 60_000;
 const mostIdle = 4;
 
 /**
- * Finds builders in this order: the configured builders; a running builder, if strangers may build there or the caller
- * is known; a buildkitd that this server starts; a Docker engine that cannot push.
+ * Finds builders in this order: the configured builders; a running builder, if anonymous callers may build there or the
+ * caller is known; a buildkitd that this server starts; a Docker engine that cannot push.
  */
 export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   const { configured, usual = usualAddresses, open = [], log, shares } = options;
@@ -93,12 +93,12 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
   const troubles = new Map<string, string>();
 
   /** Returns whether the builder can push; undefined if it does not answer. */
-  const ask: Question = async address => {
+  const ask: Probe = async address => {
     const client = clients.get(address) ?? connect(address);
     clients.set(address, client);
     try {
-      const able = await canPush(client, { timeoutMs: questionMs });
-      separations.set(address, separationOf(await client.listWorkers({ timeoutMs: questionMs })));
+      const able = await canPush(client, { timeoutMs: probeMs });
+      separations.set(address, separationOf(await client.listWorkers({ timeoutMs: probeMs })));
       troubles.delete(address);
       return able;
     } catch (err) {
@@ -138,11 +138,11 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     }
   };
 
-  const containmentFor = ({ customer, together }: DomainStart) => {
-    const { containment, strangersReach } = options;
+  const containmentFor = ({ callerKind, together }: DomainStart) => {
+    const { containment, anonymousReach } = options;
     if (!containment) return undefined;
     const { openHosts } = containment;
-    const builder = customer === 'stranger' ? strangersReach : undefined;
+    const builder = callerKind === 'anonymous' ? anonymousReach : undefined;
     return { ...containment, together, openHosts: { ...openHosts, ...(builder && { builder }) } };
   };
 
@@ -189,9 +189,9 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
     const found = foreign(able);
     const isClosed =
       !mayUse(separations.get(able) ?? 'shared', domain) ||
-      (domain.customer === 'stranger' && !found.isOpen);
-    // Strangers need a network of their own.
-    const isOwn = isClosed && (domain.customer === 'known' || mayContain(options));
+      (domain.callerKind === 'anonymous' && !found.isOpen);
+    // Anonymous callers need a network of their own.
+    const isOwn = isClosed && (domain.callerKind === 'known' || mayContain(options));
     return { found, unable, isOwn };
   };
 
@@ -215,14 +215,15 @@ export function findBuilders(options: FindBuildersOptions): FoundBuilders {
 
   reportOpenness(options);
   // An installation takes minutes. It begins now, so that the builder is ready for the first build.
-  if (options.bring) find(strangers).catch(() => {});
+  if (options.bring) find(anonymousDomain).catch(() => {});
 
   return {
     find,
     async canStart(domain) {
       if (configured.length > 0) return false;
       const last = own.lastStart() ?? expectedStart(options);
-      if (last === 'failed' || (domain.customer === 'stranger' && !isOpenOwn(last))) return false;
+      if (last === 'failed' || (domain.callerKind === 'anonymous' && !isOpenOwn(last)))
+        return false;
       return (await look(domain)).isOwn;
     },
     async untilInstalled(domain) {
@@ -246,7 +247,10 @@ function expectedStart(options: FindBuildersOptions): 'failed' | Pick<OwnBuilder
   return { isContained: options.containment !== undefined && obstacle === undefined };
 }
 
-/** Returns whether this server's own builder would be open to strangers once everything it requires is installed. */
+/**
+ * Returns whether this server's own builder would be open to anonymous callers once everything it requires is
+ * installed.
+ */
 function mayContain({ containment }: FindBuildersOptions): boolean {
   return containment !== undefined && process.platform === 'linux' && process.getuid?.() === 0;
 }
@@ -265,7 +269,7 @@ function reportOpenness(options: FindBuildersOptions): void {
   // The running installation may add what is missing.
   if (containment === undefined || bring !== undefined) return;
   const obstacle = obstacleToContainment(builderPath(options));
-  if (obstacle !== undefined) log.warn(closedToStrangers(obstacle));
+  if (obstacle !== undefined) log.warn(closedToAnonymous(obstacle));
 }
 
 /** Logs the steps of an installation, and every 30 s that the last step still runs. */
@@ -292,11 +296,11 @@ interface Running {
   readonly unable: string | undefined;
 }
 
-type Question = (address: string) => Promise<boolean | undefined>;
+type Probe = (address: string) => Promise<boolean | undefined>;
 
 async function findRunning(
   addresses: readonly string[],
-  ask: Question,
+  ask: Probe,
   troubles: Map<string, string>,
 ): Promise<Running> {
   let unable: string | undefined;
@@ -305,9 +309,9 @@ async function findRunning(
       troubles.delete(address);
       continue;
     }
-    const answer = await ask(address);
-    if (answer === true) return { able: address, unable };
-    if (answer === false) unable ??= address;
+    const result = await ask(address);
+    if (result === true) return { able: address, unable };
+    if (result === false) unable ??= address;
   }
   return { able: undefined, unable };
 }

@@ -17,7 +17,7 @@ export interface FoundBuilder {
   /** The configured address that it was found by, with the name of several builders. Default: its address. */
   readonly configured?: string;
   readonly share?: BuilderShare | undefined;
-  /** True if strangers may build there. */
+  /** True if anonymous callers may build there. */
   readonly isOpen: boolean;
   /** Present for a builder that this server has started for the domain alone. */
   readonly own?: OwnHandle;
@@ -40,7 +40,7 @@ export interface BuilderSource {
   readonly find: FindBuilders;
   /**
    * Returns true if this server would start a builder for the domain, and the last start of one succeeded; before the
-   * first start, if the programs are installed. A question starts nothing.
+   * first start, if the programs are installed. The call starts nothing.
    */
   canStart(domain: TrustDomain): Promise<boolean>;
   /** Resolves when no builder that the domain needs is being installed. Starts nothing. */

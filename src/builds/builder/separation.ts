@@ -27,8 +27,8 @@ export function separationOf(workers: readonly BuilderWorker[]): Separation {
 }
 
 /** Returns whether builds of the domain may use a builder. */
-export function mayUse(separation: Separation, { customer, isAlone }: TrustDomain): boolean {
-  return separation !== 'shared' || (customer === 'known' && !isAlone);
+export function mayUse(separation: Separation, { callerKind, isAlone }: TrustDomain): boolean {
+  return separation !== 'shared' || (callerKind === 'known' && !isAlone);
 }
 
 /**

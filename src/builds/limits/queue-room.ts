@@ -1,4 +1,4 @@
-import { ownQueueFull, queueFull, strangersQueueFull } from './refusals.ts';
+import { anonymousQueueFull, ownQueueFull, queueFull } from './refusals.ts';
 import type { Sharer, Shares } from './shares.ts';
 
 /**
@@ -12,6 +12,6 @@ export function requireRoom(shares: Shares, present: readonly Sharer[], caller: 
   const own = present.filter(one => one.owner === caller.owner).length;
   if (own >= shares.ofOne) throw ownQueueFull(shares.ofOne);
   if (caller.isTrusted) return;
-  const strangers = present.filter(one => !one.isTrusted).length;
-  if (strangers >= shares.ofStrangers) throw strangersQueueFull(shares.ofStrangers);
+  const anonymous = present.filter(one => !one.isTrusted).length;
+  if (anonymous >= shares.ofAnonymous) throw anonymousQueueFull(shares.ofAnonymous);
 }

@@ -12,7 +12,7 @@ export function queueFull(most: number): Fault {
 }
 
 /** Too many builds of callers without a login run or wait. */
-export function strangersQueueFull(most: number): Fault {
+export function anonymousQueueFull(most: number): Fault {
   return new Fault(
     'unavailable',
     `${most} builds of callers without a login run or wait already, which is the limit (builds.maxWaitingAnonymous): send the request with an access token, or try again later`,

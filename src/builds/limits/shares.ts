@@ -4,7 +4,7 @@ export interface Shares {
   /** Of one user, or of one network without a login. */
   readonly ofOne: number;
   /** Of all callers without a login together. The rest is kept for users. */
-  readonly ofStrangers: number;
+  readonly ofAnonymous: number;
 }
 
 /** The caller that uses a share. */

@@ -9,7 +9,7 @@ export interface SubmittedCompression {
   readonly force?: boolean | undefined;
 }
 
-interface CompressionWish {
+interface CompressionFields {
   readonly buildCompression?: SubmittedCompression | undefined;
   readonly format?: 'docker' | 'sif' | undefined;
 }
@@ -22,9 +22,9 @@ const mostForLayers: Readonly<Record<LayerCompression['mode'], number>> = {
 };
 
 /** Checks the compression of a request. Throws a `Fault` (400) for a mode or level that does not exist. */
-export function checkCompression(wish: CompressionWish): void {
-  readSifCompression(wish);
-  readLayerCompression(wish);
+export function checkCompression(fields: CompressionFields): void {
+  readSifCompression(fields);
+  readLayerCompression(fields);
 }
 
 /**
@@ -34,7 +34,7 @@ export function checkCompression(wish: CompressionWish): void {
 export function readSifCompression({
   buildCompression: submitted,
   format,
-}: CompressionWish): Compression | undefined {
+}: CompressionFields): Compression | undefined {
   if (submitted === undefined || format !== 'sif') return undefined;
   const asked = modeOf(submitted);
   const mode = asked === 'estargz' ? 'gzip' : asked;
@@ -49,7 +49,7 @@ export function readSifCompression({
 export function readLayerCompression({
   buildCompression: submitted,
   format,
-}: CompressionWish): LayerCompression | undefined {
+}: CompressionFields): LayerCompression | undefined {
   if (submitted === undefined || format === 'sif') return undefined;
   const mode = modeOf(submitted);
   const level = levelOf(submitted, mode, 0, mostForLayers[mode]);
@@ -95,10 +95,13 @@ export function layersOption(compression: LayerCompression | undefined): Record<
  *
  * @param plan the build; undefined for an image that is served as it is
  */
-export function compressionWarnings(wish: CompressionWish, plan: BuildPlan | undefined): string[] {
-  const { buildCompression: submitted } = wish;
+export function compressionWarnings(
+  fields: CompressionFields,
+  plan: BuildPlan | undefined,
+): string[] {
+  const { buildCompression: submitted } = fields;
   if (submitted === undefined) return [];
-  if (wish.format === 'sif') {
+  if (fields.format === 'sif') {
     if (submitted.mode === 'estargz') {
       return [
         "'buildCompression.mode' estargz is for layers: the Singularity image is compressed with gzip",
@@ -108,7 +111,7 @@ export function compressionWarnings(wish: CompressionWish, plan: BuildPlan | und
       ? ["'buildCompression.force' is ignored: a Singularity image has no layers to compress again"]
       : [];
   }
-  if (readLayerCompression(wish) === undefined) return [];
+  if (readLayerCompression(fields) === undefined) return [];
   const why =
     plan === undefined || plan.origin.kind === 'image'
       ? 'the layers of an existing image stay as they are'

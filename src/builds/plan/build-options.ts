@@ -1,8 +1,8 @@
 import { refuse, shown } from '../recipe/text/refuse.ts';
-import { readSecretIds, type SecretIds, type SecretsWish } from './build-secrets.ts';
+import { readSecretIds, type SecretIds, type SubmittedSecrets } from './build-secrets.ts';
 
 /** Options for building a recipe, as a request specifies them. */
-export interface BuildOptionsWish extends SecretsWish {
+export interface SubmittedOptions extends SubmittedSecrets {
   /** Values by the names of build arguments. */
   readonly buildArgs?: Readonly<Record<string, string>> | undefined;
   /** The stage of a Dockerfile to build. */
@@ -44,10 +44,13 @@ const keyPattern = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,254}$/;
 const maxText = 256 * 1024;
 
 /** Checks the options of a build. Throws a `Fault` (400) that names the field. */
-export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject): BuildOptions {
-  const { buildTarget: target, labels = {}, annotations = {}, created } = wish;
+export function readBuildOptions(
+  submitted: SubmittedOptions,
+  subject: OptionsSubject,
+): BuildOptions {
+  const { buildTarget: target, labels = {}, annotations = {}, created } = submitted;
   const { isDockerfile, isSif } = subject;
-  const args = isDockerfile ? (wish.buildArgs ?? {}) : {};
+  const args = isDockerfile ? (submitted.buildArgs ?? {}) : {};
   const reserved = Object.keys(args).find(name => reservedArg.test(name));
   if (reserved !== undefined) refuse(`'buildArgs.${reserved}': only this server can set it`);
   if (target !== undefined && !isDockerfile) {
@@ -64,8 +67,8 @@ export function readBuildOptions(wish: BuildOptionsWish, subject: OptionsSubject
     ...(Object.keys(labels).length > 0 ? { labels } : {}),
     ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
     ...(created === undefined ? {} : { created: dateOf(created) }),
-    ...(wish.noCache ? { noCache: true } : {}),
-    ...readSecretIds(wish, subject),
+    ...(submitted.noCache ? { noCache: true } : {}),
+    ...readSecretIds(submitted, subject),
   };
 }
 

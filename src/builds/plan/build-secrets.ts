@@ -2,7 +2,7 @@ import { readSshKey, SshKeyError } from '../../buildkit/index.ts';
 import { refuse, shown } from '../recipe/text/refuse.ts';
 
 /** What steps of a build may use without it being stored anywhere. */
-export interface SecretsWish {
+export interface SubmittedSecrets {
   /** Base64 values by id, for `RUN --mount=type=secret`. */
   readonly secrets?: Readonly<Record<string, string>> | undefined;
   /** Private keys by the id of their SSH agent, base64, for `RUN --mount=type=ssh`. */
@@ -24,7 +24,7 @@ const mostKeys = 20;
  * that names the field.
  */
 export function readSecretIds(
-  { secrets = {}, ssh = {} }: SecretsWish,
+  { secrets = {}, ssh = {} }: SubmittedSecrets,
   subject: { readonly isDockerfile: boolean; readonly hasRepository: boolean },
 ): SecretIds {
   const secretIds = idsIn('secrets', secrets, subject);

@@ -24,7 +24,7 @@ import {
   type SubmittedCompression,
 } from './build-compression.ts';
 import { buildKey } from './build-key.ts';
-import { type BuildOptionsWish, optionsInKey, readBuildOptions } from './build-options.ts';
+import { optionsInKey, readBuildOptions, type SubmittedOptions } from './build-options.ts';
 import type { BuildPlan } from './build-plan.ts';
 import { checkOnePlatform, readPlatforms } from './build-platforms.ts';
 import { chooseFrontend, type FrontendSetting } from './frontend.ts';
@@ -32,7 +32,7 @@ import { imageName, type NameStrategy } from './image-name.ts';
 import { contextOptions, readNamedContexts } from './named-contexts.ts';
 
 /** The fields of a container request that decide the result of a build. */
-export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
+export interface BuildFields extends SubmittedBuild, SubmittedOptions {
   readonly containerPlatform?: string | undefined;
   readonly buildRepository?: string | undefined;
   readonly cacheRepository?: string | undefined;
@@ -53,7 +53,7 @@ export interface BuildFields extends SubmittedBuild, BuildOptionsWish {
 }
 
 /** The build to plan. */
-export interface BuildWish extends BuildFields {
+export interface PlanRequest extends BuildFields {
   /** The build context, after it was verified. */
   readonly context?: SentContext | undefined;
   /** The trust domain whose builds share cache mounts with this one; undefined if only builds with the same key do. */
@@ -94,7 +94,7 @@ type FrozenPlaces = Readonly<Partial<Record<'docker' | 'sif', string>>>;
 
 /** Returns the server's repository for a frozen image whose request names none. */
 export function frozenPlace(
-  { buildRepository, freeze, format = 'docker', defaultRepository }: BuildWish,
+  { buildRepository, freeze, format = 'docker', defaultRepository }: PlanRequest,
   { frozen, local = {} }: Pick<BuildPlaces, 'frozen' | 'local'>,
 ): string | undefined {
   if (!freeze || buildRepository !== undefined) return undefined;
@@ -110,39 +110,40 @@ export function frozenPlaces({ frozen, local = {} }: BuildPlaces): readonly stri
 export const localFrozenPaths = { docker: 'public/frozen', sif: 'public/sif' } as const;
 
 /**
- * Returns the plan of a build. Pure: the same wish gives the same plan, on every replica. Throws {@link Fault} (400).
+ * Returns the plan of a build. Pure: the same request gives the same plan, on every replica. Throws {@link Fault}
+ * (400).
  *
  * @param change the changes to make in the image itself
  */
 export function planBuild(
-  wish: BuildWish,
+  request: PlanRequest,
   places: BuildPlaces,
   change: ImageChange = {},
 ): BuildPlan {
-  const { nameStrategy, context, format } = wish;
-  const parsed = readPlatforms(wish.containerPlatform ?? defaultPlatformName);
-  const source = readBuildSource(wish, parsed);
+  const { nameStrategy, context, format } = request;
+  const parsed = readPlatforms(request.containerPlatform ?? defaultPlatformName);
+  const source = readBuildSource(request, parsed);
   const kind = recipeKindNamed(source.kind);
   const ownHost = parseReference(places.repository).registry;
   const { conda: condaMaker, condaChannels } = places;
   const hasContext = context !== undefined;
   const settings = { ownHost, condaMaker, condaChannels, hasContext };
-  const recipe = kind.recipe(source, { ...wish, ...settings });
+  const recipe = kind.recipe(source, { ...request, ...settings });
   const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);
   const platforms = parsed.map(formatPlatform);
-  const repository = wish.buildRepository ?? frozenPlace(wish, places) ?? places.repository;
-  const namedContexts = readNamedContexts(wish.namedContexts);
-  const compression = readSifCompression(wish);
+  const repository = request.buildRepository ?? frozenPlace(request, places) ?? places.repository;
+  const namedContexts = readNamedContexts(request.namedContexts);
+  const compression = readSifCompression(request);
   // Layers of packages are shared by images, whatever their requests say.
-  const layers = recipe.maker === 'native' ? undefined : readLayerCompression(wish);
-  const options = readBuildOptions(wish, {
+  const layers = recipe.maker === 'native' ? undefined : readLayerCompression(request);
+  const options = readBuildOptions(request, {
     isDockerfile: !kind.isGenerated,
     isSif: format === 'sif',
-    hasRepository: wish.buildRepository !== undefined,
+    hasRepository: request.buildRepository !== undefined,
   });
   const { args: buildArgs = {}, target } = options;
-  const isFiltered = context !== undefined && wish.buildContext?.isFiltered === true;
+  const isFiltered = context !== undefined && request.buildContext?.isFiltered === true;
   const key = buildKey({
     source,
     maker: recipe.maker,
@@ -156,10 +157,10 @@ export function planBuild(
       ...contextOptions(namedContexts),
       ...compressionOption(compression),
       ...layersOption(layers),
-      ...argumentOptions(wish),
+      ...argumentOptions(request),
       ...optionsInKey(options),
       ...(isFiltered ? { dockerignore: 'off' } : {}),
-      ...mountOption(wish, recipe.maker),
+      ...mountOption(request, recipe.maker),
     },
   });
   const pulled = parsed.map(platform => {
@@ -207,7 +208,7 @@ export function planBuild(
       ...(recipe.warnings ? { warnings: recipe.warnings } : {}),
       platforms,
       baseImages,
-      cache: wish.cacheRepository ?? places.cache,
+      cache: request.cacheRepository ?? places.cache,
       ...(frontend === undefined ? {} : { frontend }),
       ...(context ? { context: context.digest } : {}),
       ...(context?.isUploaded ? { isUploaded: true as const } : {}),
@@ -237,13 +238,13 @@ export function planBuild(
 }
 
 /** Returns the domain in the key, whose other builds can change the image: nobody else gets it. */
-function mountOption({ mountsOf }: BuildWish, maker: Recipe['maker']): Record<string, string> {
+function mountOption({ mountsOf }: PlanRequest, maker: Recipe['maker']): Record<string, string> {
   if (mountsOf === undefined || maker === 'native') return {};
   return { mounts: domainLabel({ name: mountsOf }) };
 }
 
 /** Returns the arguments of a Dockerfile or definition file in the form for the key. */
-function argumentOptions({ buildArgs = {}, noTest }: BuildWish): Record<string, string> {
+function argumentOptions({ buildArgs = {}, noTest }: PlanRequest): Record<string, string> {
   const values = Object.entries(buildArgs).map(([name, value]) => [`arg:${name}`, value]);
   return { ...Object.fromEntries(values), ...(noTest ? { test: 'off' } : {}) };
 }

@@ -6,7 +6,7 @@ import type { Logger } from '../../foundation/telemetry/index.ts';
 import type { SealedGrant } from '../../platform/index.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/index.ts';
 import { traced } from '../../tracing/traces.ts';
-import type { Asker, Requester, Undo } from '../asker.ts';
+import type { BuildCaller, Requester, Undo } from '../build-caller.ts';
 import type { Builders } from '../builder/builders.ts';
 import { domainOf } from '../domain.ts';
 import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
@@ -32,7 +32,7 @@ import { untilStored } from './until-stored.ts';
 export interface ActiveBuild {
   readonly row: BuildRow;
   /** The callers who wait for it. */
-  readonly askers: ReadonlyMap<string, Requester>;
+  readonly callers: ReadonlyMap<string, Requester>;
   /** False while it waits in the queue. */
   readonly isStarted: boolean;
   /** True if it waits among the builds of users, which go first. */
@@ -41,10 +41,10 @@ export interface ActiveBuild {
   readonly solved: Promise<void>;
   /** Resolves when the build has ended, or is left to the next process. */
   readonly done: Promise<void>;
-  /** Notes one more asker. A stranger's build that a user waits for takes the place of a build of this user. */
-  join(asker: Pick<Asker, 'owner' | 'isTrusted' | 'grant'>): void;
-  /** Forgets an asker. */
-  leave(asker: Requester): void;
+  /** Adds a caller. The build of an anonymous caller that a user waits for takes the place of a build of this user. */
+  join(caller: Pick<BuildCaller, 'owner' | 'isTrusted' | 'grant'>): void;
+  /** Removes a caller. */
+  leave(caller: Requester): void;
   /** Ends the build; the reason becomes its failure. */
   stop(reason: Error): void;
 }
@@ -277,15 +277,15 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
           active.delete(row.id);
           onSolved();
         });
-      const askers = new Map<string, Requester>();
+      const callers = new Map<string, Requester>();
       const add = (owner: string, grant: SealedGrant | undefined): void => {
         const limits = deps.limitsOf(grant);
-        askers.set(keyOf({ owner, limits }), { owner, limits });
+        callers.set(keyOf({ owner, limits }), { owner, limits });
       };
       add(row.owner, (row.grant ?? undefined) as SealedGrant | undefined);
       active.set(row.id, {
         row,
-        askers,
+        callers,
         solved,
         done,
         stop: reason => stop.abort(reason),
@@ -295,7 +295,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         get isOfUser() {
           return run.sharer.isTrusted;
         },
-        leave: asker => void askers.delete(keyOf(asker)),
+        leave: caller => void callers.delete(keyOf(caller)),
         join({ owner, isTrusted, grant }) {
           add(owner, grant);
           if (run.sharer.isTrusted || !isTrusted) return;

@@ -17,7 +17,7 @@ import {
 import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
-import type { Secrets } from '../asker.ts';
+import type { Secrets } from '../build-caller.ts';
 import { domainHosts, numberedBuild } from '../builder/build-host.ts';
 import type { Builders } from '../builder/builders.ts';
 import type { LabelOf, TrustDomain } from '../domain.ts';
@@ -146,7 +146,7 @@ function commonOptions(
     sourceRules,
     // Otherwise, files that another recipe left in a cache mount would change an image that everyone uses.
     cacheNamespace: labelOf(
-      sharesMounts && run.domain.customer === 'known' ? run.domain.name : key,
+      sharesMounts && run.domain.callerKind === 'known' ? run.domain.name : key,
     ),
     ...(args ? { buildArgs: args } : {}),
     ...(labels ? { labels } : {}),

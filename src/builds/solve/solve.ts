@@ -57,7 +57,7 @@ export interface SolveDeps extends BuilderRules {
   readonly rightsOf: RightsOf;
   /** Repositories of intermediate images. */
   readonly staging: Staging;
-  /** Returns true for a registry that builders of strangers do not reach: it may have a closed address. */
+  /** Returns true for a registry that builders of anonymous callers do not reach: it may have a closed address. */
   readonly isClosed: (registry: string) => boolean;
   /** Repository of the layer caches of this server, which all builders reach. */
   readonly serviceCache: string | undefined;

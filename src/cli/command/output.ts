@@ -1,9 +1,9 @@
 import { terminalLine, terminalLines } from '../../foundation/text/terminal-text.ts';
 import type { Values } from './command.ts';
 
-/** Prints the answer as JSON with `--json`, else the lines. */
-export function print(values: Values, answer: object, lines: string | readonly string[]): void {
-  if (values.json) console.log(JSON.stringify(answer, null, 2));
+/** Prints the response as JSON with `--json`, else the lines. */
+export function print(values: Values, response: object, lines: string | readonly string[]): void {
+  if (values.json) console.log(JSON.stringify(response, null, 2));
   else for (const line of [lines].flat()) console.log(terminalLines(line));
 }
 

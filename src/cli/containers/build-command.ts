@@ -5,7 +5,7 @@ import { followExits } from '../command/exit-codes.ts';
 import { RefusedError, serverAddress } from '../server/server-client.ts';
 import { ownMachine } from '../server/use-proxies.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
-import { answerOptions, type ImageAnswer, printImage } from './image-answer.ts';
+import { type ImageResponse, imageOptions, printImage } from './image-response.ts';
 import { requestContainer } from './request-container.ts';
 import {
   type BuildRequest,
@@ -20,7 +20,7 @@ export const buildCommand: Command = {
   summary: 'Build an image from a Dockerfile or from Conda packages and print the name to pull',
   usage: sourceUsage,
   completes: 'directory',
-  options: { ...sourceOptions, ...claimOptions, server: serverOption, ...answerOptions },
+  options: { ...sourceOptions, ...claimOptions, server: serverOption, ...imageOptions },
   variables: { ...serverVariables, ...tokenVariable },
   exits: followExits,
 
@@ -42,7 +42,10 @@ function warnOfPlainHttp(values: Values, { secrets, ssh }: Submission): void {
   );
 }
 
-async function ask(values: Values, { submission, directory }: BuildRequest): Promise<ImageAnswer> {
+async function ask(
+  values: Values,
+  { submission, directory }: BuildRequest,
+): Promise<ImageResponse> {
   const send = async (buildContext: Submission['buildContext']) =>
     requestContainer(values, {
       ...submission,

@@ -8,8 +8,8 @@ import {
 import { print } from '../command/output.ts';
 import { remove } from '../server/server-client.ts';
 
-/** The server's answer to a cancellation. */
-interface CancelAnswer {
+/** The server's response to a cancellation. */
+interface CancelResponse {
   readonly cancelled: boolean;
   readonly message: string;
 }
@@ -24,13 +24,13 @@ export const cancelCommand: Command = {
 
   async run(values, args) {
     const id = only(args, 'BUILD-ID');
-    const answer = await cancelBuild(values, id);
-    print(values, answer, answer.message);
-    return answer.cancelled ? 0 : 1;
+    const response = await cancelBuild(values, id);
+    print(values, response, response.message);
+    return response.cancelled ? 0 : 1;
   },
 };
 
 /** Asks the server to cancel a build, as the user of `SLUICE_TOKEN`. Throws `CommandError`. */
-export async function cancelBuild(values: Values, id: string): Promise<CancelAnswer> {
-  return (await remove(values, `/v1alpha1/builds/${encodeURIComponent(id)}`)) as CancelAnswer;
+export async function cancelBuild(values: Values, id: string): Promise<CancelResponse> {
+  return (await remove(values, `/v1alpha1/builds/${encodeURIComponent(id)}`)) as CancelResponse;
 }

@@ -94,7 +94,7 @@ async function end(values: Values, what: string): Promise<number> {
   return sum;
 }
 
-/** Calls the server until its answer is the last one. */
+/** Calls the server until its response is the last one. */
 async function* pages<P extends Part>(
   image: string | undefined,
   ask: (path: string) => Promise<unknown>,

@@ -22,7 +22,7 @@ interface LayerFile {
   readonly target?: string;
 }
 
-interface FilesAnswer {
+interface FilesResponse {
   readonly digest: string;
   readonly number: number;
   readonly layers: number;
@@ -86,14 +86,14 @@ export const filesCommand: Command = {
   variables: { ...serverVariables, ...tokenVariable },
 
   async run(values, args) {
-    const answer = await whole(values, only(args, 'IMAGE'));
-    print(values, answer, [...table(head, answer.files.map(cells)), ...summary(answer)]);
-    return answer.state === 'complete' ? 0 : 1;
+    const response = await whole(values, only(args, 'IMAGE'));
+    print(values, response, [...table(head, response.files.map(cells)), ...summary(response)]);
+    return response.state === 'complete' ? 0 : 1;
   },
 };
 
-/** Returns the answer when no layer is being read any more. */
-async function whole(values: Values, image: string): Promise<FilesAnswer> {
+/** Returns the response when no layer is being read any more. */
+async function whole(values: Values, image: string): Promise<FilesResponse> {
   const query = new URLSearchParams({ wait: String(waitSeconds) });
   for (const name of filters) {
     const value = text(values, name);
@@ -101,9 +101,13 @@ async function whole(values: Values, image: string): Promise<FilesAnswer> {
   }
   const body = { containerImage: image, ...(await claimOf(values)) };
   for (;;) {
-    const answer = (await post(values, `/v1alpha1/inspect/files?${query}`, body)) as FilesAnswer;
-    if (answer.state !== 'reading') return answer;
-    process.stderr.write(`The server reads the ${answer.layers} layers of the image ...\n`);
+    const response = (await post(
+      values,
+      `/v1alpha1/inspect/files?${query}`,
+      body,
+    )) as FilesResponse;
+    if (response.state !== 'reading') return response;
+    process.stderr.write(`The server reads the ${response.layers} layers of the image ...\n`);
   }
 }
 
@@ -116,8 +120,8 @@ function cells({ change = '-', mode = '-', uid, gid, bytes, ...file }: LayerFile
   return [change, mode, owner, String(bytes), path + target];
 }
 
-function summary(answer: FilesAnswer): string[] {
-  const { number, layers, digest, bytes, count, page, pages, reason, waste } = answer;
+function summary(response: FilesResponse): string[] {
+  const { number, layers, digest, bytes, count, page, pages, reason, waste } = response;
   return [
     '',
     `Layer ${number} of ${layers}: ${digest}${bytes === undefined ? '' : `, ${bytes} bytes`}`,

@@ -62,22 +62,20 @@ function pageOf(values: Values, id: string): string {
 /** Asks the user on a terminal; false without a terminal. */
 async function isToBeCancelled(): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
-  const question = createInterface({ input: process.stdin, output: process.stderr });
+  const prompt = createInterface({ input: process.stdin, output: process.stderr });
   const leaving = new AbortController();
   // Another Ctrl-C, or the end of the input, means no.
-  question.once('SIGINT', () => leaving.abort());
-  question.once('close', () => leaving.abort());
+  prompt.once('SIGINT', () => leaving.abort());
+  prompt.once('close', () => leaving.abort());
   try {
     const { signal } = leaving;
-    return /^y(es)?$/i.test(
-      (await question.question('Cancel the build? [y/N] ', { signal })).trim(),
-    );
+    return /^y(es)?$/i.test((await prompt.question('Cancel the build? [y/N] ', { signal })).trim());
   } catch (error) {
     if (!leaving.signal.aborted) throw error;
     console.error();
     return false;
   } finally {
-    question.close();
+    prompt.close();
   }
 }
 

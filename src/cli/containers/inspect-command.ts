@@ -10,7 +10,7 @@ import {
 import { post } from '../server/server-client.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
 
-interface InspectAnswer {
+interface InspectResponse {
   readonly container?: {
     readonly hostName: string;
     readonly imageName: string;
@@ -53,20 +53,20 @@ export const inspectCommand: Command = {
     }
     const platform = text(values, 'platform');
     const query = platform === undefined ? '' : `?platform=${encodeURIComponent(platform)}`;
-    const answer = (await post(values, `/v1alpha1/inspect${query}`, {
+    const response = (await post(values, `/v1alpha1/inspect${query}`, {
       containerImage: image,
       ...(await claimOf(values)),
-    })) as InspectAnswer;
+    })) as InspectResponse;
     console.log(
-      values.json || !answer.container
-        ? JSON.stringify(answer, null, 2)
-        : summary(answer.container),
+      values.json || !response.container
+        ? JSON.stringify(response, null, 2)
+        : summary(response.container),
     );
     return 0;
   },
 };
 
-function summary(container: NonNullable<InspectAnswer['container']>): string {
+function summary(container: NonNullable<InspectResponse['container']>): string {
   const { config, manifest } = container;
   const runtime = config?.config ?? {};
   const layers = manifest.layers ?? [];

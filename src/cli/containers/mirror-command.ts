@@ -3,7 +3,7 @@ import { type Command, text, UsageError, type Values } from '../command/command.
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
-import { answerOptions, printImage } from './image-answer.ts';
+import { imageOptions, printImage } from './image-response.ts';
 import { requestContainer } from './request-container.ts';
 import { contentOf } from './source/source-options.ts';
 
@@ -32,7 +32,7 @@ export const mirrorCommand: Command = {
     },
     ...claimOptions,
     server: serverOption,
-    ...answerOptions,
+    ...imageOptions,
   },
   variables: { ...serverVariables, ...tokenVariable },
   exits: followExits,
@@ -49,7 +49,7 @@ export const mirrorCommand: Command = {
 };
 
 async function mirrorOne(values: Values, image: string, to: string): Promise<number> {
-  const answer = await requestContainer(values, {
+  const response = await requestContainer(values, {
     containerImage: image,
     mirror: true,
     buildRepository: to,
@@ -58,7 +58,7 @@ async function mirrorOne(values: Values, image: string, to: string): Promise<num
     ...(await claimOf(values)),
     timestamp: new Date().toISOString(),
   });
-  return printImage(values, answer);
+  return printImage(values, response);
 }
 
 async function imagesIn(file: string | undefined): Promise<string[]> {

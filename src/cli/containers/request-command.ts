@@ -17,7 +17,7 @@ import {
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';
 import { claimOf, claimOptions } from './caller-options.ts';
-import { answerOptions, printImage } from './image-answer.ts';
+import { imageOptions, printImage } from './image-response.ts';
 import { requestContainer } from './request-container.ts';
 import { layerOf, packDirectory } from './source/pack.ts';
 import { freezeOf } from './source/source-options.ts';
@@ -79,7 +79,7 @@ export const requestCommand: Command = {
     },
     ...claimOptions,
     server: serverOption,
-    ...answerOptions,
+    ...imageOptions,
   },
   variables: { ...serverVariables, ...tokenVariable },
   exits: followExits,
@@ -95,7 +95,7 @@ export const requestCommand: Command = {
     if (text(values, 'push-to') !== undefined && !frozen.freeze) {
       throw new CommandError('--push-to requires --freeze: only frozen images are pushed', 2);
     }
-    const answer = await requestContainer(values, {
+    const response = await requestContainer(values, {
       containerImage: image,
       containerConfig: await configOf(values),
       containerPlatform: text(values, 'platform'),
@@ -106,7 +106,7 @@ export const requestCommand: Command = {
       ...(await claimOf(values)),
       timestamp: new Date().toISOString(),
     });
-    return printImage(values, answer);
+    return printImage(values, response);
   },
 };
 

@@ -1,17 +1,17 @@
 import type { Submission } from '../../request/index.ts';
 import type { Values } from '../command/command.ts';
 import { post, RefusedError } from '../server/server-client.ts';
-import type { ImageAnswer } from './image-answer.ts';
+import type { ImageResponse } from './image-response.ts';
 
 /**
  * Sends a container request. Its failures and warnings name the options of the command line in place of the fields. Throws
  * like {@link post}.
  */
-export async function requestContainer(values: Values, body: object): Promise<ImageAnswer> {
+export async function requestContainer(values: Values, body: object): Promise<ImageResponse> {
   try {
-    const answer = (await post(values, '/v1alpha2/container', body)) as ImageAnswer;
-    const { warnings } = answer;
-    return warnings ? { ...answer, warnings: warnings.map(inOptionWords) } : answer;
+    const response = (await post(values, '/v1alpha2/container', body)) as ImageResponse;
+    const { warnings } = response;
+    return warnings ? { ...response, warnings: warnings.map(inOptionWords) } : response;
   } catch (error) {
     if (!(error instanceof RefusedError)) throw error;
     throw new RefusedError(inOptionWords(error.message), error.status);

@@ -1,4 +1,4 @@
-/** Calls the API of the built-in platform as an administrator; undefined is an answer without a body. */
+/** Calls the API of the built-in platform as an administrator; undefined is a response without a body. */
 export type AskPlatform = (
   method: 'GET' | 'POST' | 'DELETE',
   path: string,
@@ -16,12 +16,12 @@ export async function listAll<T>(
   for (;;) {
     const given = Object.entries({ ...query, offset: String(entries.length) });
     const parameters = given.filter((entry): entry is [string, string] => entry[1] !== undefined);
-    const answer = (await ask('GET', `${path}?${new URLSearchParams(parameters)}`)) as {
+    const response = (await ask('GET', `${path}?${new URLSearchParams(parameters)}`)) as {
       readonly totalSize: number;
       readonly [member: string]: unknown;
     };
-    const page = answer[member] as T[];
+    const page = response[member] as T[];
     entries.push(...page);
-    if (page.length === 0 || entries.length >= answer.totalSize) return entries;
+    if (page.length === 0 || entries.length >= response.totalSize) return entries;
   }
 }

@@ -16,7 +16,7 @@ import { platformOptions, platformVariables, withPlatform } from './platform-opt
 import { findUser } from './user-command.ts';
 import { findWorkspace } from './workspace-command.ts';
 
-interface CredentialsAnswer {
+interface CredentialsResponse {
   readonly id: string;
   readonly name: string;
   readonly provider: string;
@@ -73,7 +73,7 @@ export const credentialsCommand: CommandGroup = {
             ...(await owner(ask)),
             credentials: { name: text(values, 'name'), provider: 'container-reg', keys },
           }),
-        )) as { credentials: CredentialsAnswer };
+        )) as { credentials: CredentialsResponse };
         const { name, id } = credentials;
         print(values, credentials, `Added ${name} of ${ownerText(credentials)}: ${id}`);
         return 0;
@@ -124,15 +124,15 @@ export const credentialsCommand: CommandGroup = {
   },
 };
 
-function ownerText({ user, workspace }: CredentialsAnswer): string {
+function ownerText({ user, workspace }: CredentialsResponse): string {
   return user ?? `workspace ${workspace}`;
 }
 
 /** Returns the query that names an owner to the platform. */
 type Owner = (ask: AskPlatform) => Promise<Record<string, string>>;
 
-async function listOf(ask: AskPlatform, owner: Owner | undefined): Promise<CredentialsAnswer[]> {
-  return listAll<CredentialsAnswer>(ask, '/credentials', 'credentials', await owner?.(ask));
+async function listOf(ask: AskPlatform, owner: Owner | undefined): Promise<CredentialsResponse[]> {
+  return listAll<CredentialsResponse>(ask, '/credentials', 'credentials', await owner?.(ask));
 }
 
 /** Returns the owner that the options name; undefined when they name none. */
@@ -147,7 +147,7 @@ function ownerOf(values: Values): Owner | undefined {
 }
 
 /** Returns the credentials with that id, or the only ones with that registry or name. */
-function chosen(all: readonly CredentialsAnswer[], which: string): CredentialsAnswer {
+function chosen(all: readonly CredentialsResponse[], which: string): CredentialsResponse {
   const ofId = all.find(({ id }) => id === which);
   const named = all.filter(({ name, keys }) => name === which || keys.registry === which);
   const [first, ...more] = ofId ? [ofId] : named;

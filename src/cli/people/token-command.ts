@@ -13,7 +13,7 @@ import { print, table } from '../command/output.ts';
 import { listAll } from './ask-platform.ts';
 import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 
-interface TokenAnswer {
+interface TokenResponse {
   readonly id: number;
   readonly name: string;
   readonly user: string;
@@ -76,7 +76,7 @@ export const tokenCommand: CommandGroup = {
             scopes: listIn(values, 'scope'),
             repositories: listIn(values, 'repositories'),
           }),
-        )) as { accessKey: string; token: TokenAnswer };
+        )) as { accessKey: string; token: TokenResponse };
         print(values, { token: accessKey, ...token }, accessKey);
         return 0;
       },
@@ -91,7 +91,7 @@ export const tokenCommand: CommandGroup = {
         none(args);
         const user = text(values, 'user');
         const tokens = await withPlatform(values, ask =>
-          listAll<TokenAnswer>(ask, '/tokens', 'tokens', { user }),
+          listAll<TokenResponse>(ask, '/tokens', 'tokens', { user }),
         );
         const rows = tokens.map(token => [
           String(token.id),
@@ -125,7 +125,7 @@ export const tokenCommand: CommandGroup = {
       async run(values, args) {
         const matches = choice(values, args);
         const token = await withPlatform(values, async ask => {
-          const found = (await listAll<TokenAnswer>(ask, '/tokens', 'tokens')).find(matches);
+          const found = (await listAll<TokenResponse>(ask, '/tokens', 'tokens')).find(matches);
           if (!found) {
             throw new CommandError(
               'The token does not exist. To list all tokens: sluice token list',
@@ -142,7 +142,10 @@ export const tokenCommand: CommandGroup = {
 };
 
 /** Returns a test for the token with that id, or of that user and name. */
-function choice(values: Values, [id, ...more]: readonly string[]): (token: TokenAnswer) => boolean {
+function choice(
+  values: Values,
+  [id, ...more]: readonly string[],
+): (token: TokenResponse) => boolean {
   const user = text(values, 'user')?.toLowerCase();
   const name = text(values, 'name');
   const isNamed = user !== undefined && name !== undefined;
@@ -176,7 +179,7 @@ function expirationOf(values: Values): string | undefined {
   return end.toISOString();
 }
 
-function hasExpired({ expiration }: TokenAnswer): boolean {
+function hasExpired({ expiration }: TokenResponse): boolean {
   return expiration !== null && Date.parse(expiration) <= Date.now();
 }
 

@@ -3,7 +3,7 @@ import { print, table } from '../command/output.ts';
 import { type AskPlatform, listAll } from './ask-platform.ts';
 import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 
-export interface UserAnswer {
+export interface UserResponse {
   readonly id: number;
   readonly email: string;
   readonly userName: string;
@@ -24,7 +24,7 @@ export const userCommand: CommandGroup = {
         const email = only(args, 'EMAIL');
         const { user } = (await withPlatform(values, ask => ask('POST', '/users', { email }), {
           create: true,
-        })) as { user: UserAnswer };
+        })) as { user: UserResponse };
         print(
           values,
           user,
@@ -41,7 +41,7 @@ export const userCommand: CommandGroup = {
       async run(values, args) {
         none(args);
         const users = await withPlatform(values, ask =>
-          listAll<UserAnswer>(ask, '/users', 'users'),
+          listAll<UserResponse>(ask, '/users', 'users'),
         );
         const rows = users.map(({ email, dateCreated }) => [email, dateCreated.slice(0, 10)]);
         print(values, { users }, table(['email', 'created'], rows));
@@ -72,8 +72,8 @@ export const userCommand: CommandGroup = {
 };
 
 /** Returns the user with this address. Throws {@link CommandError} for an unknown user. */
-export async function findUser(ask: AskPlatform, email: string): Promise<UserAnswer> {
-  const [user] = await listAll<UserAnswer>(ask, '/users', 'users', { email });
+export async function findUser(ask: AskPlatform, email: string): Promise<UserResponse> {
+  const [user] = await listAll<UserResponse>(ask, '/users', 'users', { email });
   if (user) return user;
   throw new CommandError(`The user ${email} does not exist. To list all users: sluice user list`);
 }

@@ -9,9 +9,9 @@ import {
 import { print, table } from '../command/output.ts';
 import { type AskPlatform, listAll } from './ask-platform.ts';
 import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
-import { findUser, type UserAnswer } from './user-command.ts';
+import { findUser, type UserResponse } from './user-command.ts';
 
-interface WorkspaceAnswer {
+interface WorkspaceResponse {
   readonly id: number;
   readonly name: string;
   readonly dateCreated: string;
@@ -42,7 +42,7 @@ export const workspaceCommand: CommandGroup = {
           values,
           ask => ask('POST', '/workspaces', { name }),
           { create: true },
-        )) as { workspace: WorkspaceAnswer };
+        )) as { workspace: WorkspaceResponse };
         print(values, workspace, `Added ${workspace.name}, number ${workspace.id}`);
         return 0;
       },
@@ -88,8 +88,8 @@ export const workspaceCommand: CommandGroup = {
         const user = required(values, 'user', 'EMAIL');
         const { workspace, member } = await withPlatform(values, async ask => {
           const found = await findWorkspace(ask, name);
-          const answer = await ask('POST', `/workspaces/${found.id}/members`, { user });
-          return { workspace: found, ...(answer as { member: UserAnswer }) };
+          const response = await ask('POST', `/workspaces/${found.id}/members`, { user });
+          return { workspace: found, ...(response as { member: UserResponse }) };
         });
         const line = `Added ${member.email} to ${workspace.name}, number ${workspace.id}`;
         print(values, { workspace, member }, line);
@@ -119,9 +119,9 @@ export const workspaceCommand: CommandGroup = {
 
 async function listWithMembers(ask: AskPlatform) {
   const workspaces = [];
-  for (const workspace of await listAll<WorkspaceAnswer>(ask, '/workspaces', 'workspaces')) {
+  for (const workspace of await listAll<WorkspaceResponse>(ask, '/workspaces', 'workspaces')) {
     const path = `/workspaces/${workspace.id}/members`;
-    const members = await listAll<UserAnswer>(ask, path, 'members');
+    const members = await listAll<UserResponse>(ask, path, 'members');
     workspaces.push({ ...workspace, members: members.map(({ email }) => email) });
   }
   return workspaces;
@@ -131,8 +131,8 @@ async function listWithMembers(ask: AskPlatform) {
 export async function findWorkspace(
   ask: AskPlatform,
   nameOrNumber: string,
-): Promise<WorkspaceAnswer> {
-  const all = await listAll<WorkspaceAnswer>(ask, '/workspaces', 'workspaces');
+): Promise<WorkspaceResponse> {
+  const all = await listAll<WorkspaceResponse>(ask, '/workspaces', 'workspaces');
   const found =
     all.find(({ id }) => String(id) === nameOrNumber) ??
     all.find(({ name }) => name === nameOrNumber);

@@ -122,7 +122,7 @@ const manifestTypes = [
 ];
 
 /**
- * Returns the answer of the server's registry, to the account in `SLUICE_ACCOUNT` if it is set. Throws
+ * Returns the response of the server's registry, to the account in `SLUICE_ACCOUNT` if it is set. Throws
  * {@link RefusedError} when the registry refuses the request, and {@link CommandError} when it does not answer.
  */
 async function askRegistry(
@@ -133,13 +133,13 @@ async function askRegistry(
   const account = process.env.SLUICE_ACCOUNT || undefined;
   const headers = { accept: manifestTypes.join(', '), ...loginHeaders(undefined, account) };
   // The password must not follow a redirect.
-  const answer = await askServer(serverAddress(values), path, {
+  const response = await askServer(serverAddress(values), path, {
     method,
     headers,
     redirect: 'error',
   });
-  if (answer.ok) return answer;
-  throw new RefusedError(await messageOf(answer, account), answer.status);
+  if (response.ok) return response;
+  throw new RefusedError(await messageOf(response, account), response.status);
 }
 
 interface Message {
@@ -147,21 +147,21 @@ interface Message {
 }
 
 /** Returns the message of the registry or of the JSON API, with advice when a login is missing. */
-async function messageOf(answer: Response, account: string | undefined): Promise<string> {
+async function messageOf(response: Response, account: string | undefined): Promise<string> {
   const login = '. Set SLUICE_ACCOUNT=name:password to an account of the server';
-  const mayLack = account === undefined && [401, 403, 404].includes(answer.status);
+  const mayLack = account === undefined && [401, 403, 404].includes(response.status);
   try {
-    const body = (await answer.json()) as { errors?: readonly Message[] } & Partial<Message>;
+    const body = (await response.json()) as { errors?: readonly Message[] } & Partial<Message>;
     const message = (body.errors ?? [body]).map(error => error.message).join('; ');
     // The advice of the server is for other clients.
-    if (answer.status === 401) {
+    if (response.status === 401) {
       return account === undefined
         ? `The server requires a login${login}`
         : 'The name or the password is wrong: correct SLUICE_ACCOUNT';
     }
     return mayLack ? `${message}${login}` : message;
   } catch {
-    return `The server answered ${answer.status}${mayLack ? login : ''}`;
+    return `The server answered ${response.status}${mayLack ? login : ''}`;
   }
 }
 
@@ -174,8 +174,8 @@ async function listAll<T>(values: Values, path: string, member: string): Promise
   const [route = '', given = ''] = path.split('?');
   const query = new URLSearchParams(given);
   for (;;) {
-    const answer = await askRegistry(values, `/v1alpha1/repositories${route}?${query}`);
-    const page = (await answer.json()) as Readonly<Record<string, T[]>> & {
+    const response = await askRegistry(values, `/v1alpha1/repositories${route}?${query}`);
+    const page = (await response.json()) as Readonly<Record<string, T[]>> & {
       readonly next?: string;
     };
     entries.push(...(page[member] ?? []));

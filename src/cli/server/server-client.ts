@@ -6,7 +6,7 @@ import { useProxies } from './use-proxies.ts';
 
 /** The server refused the request; the message is the server's, and safe to print. */
 export class RefusedError extends CommandError {
-  /** Status code of the answer. */
+  /** Status code of the response. */
   readonly status: number;
 
   constructor(message: string, status: number) {
@@ -24,7 +24,7 @@ export function serverAddress(values: Values): string {
 }
 
 /**
- * Sends a JSON body and returns the JSON answer. Throws {@link RefusedError} when the server refuses the request, and
+ * Sends a JSON body and returns the JSON response. Throws {@link RefusedError} when the server refuses the request, and
  * {@link CommandError} when it does not answer.
  */
 export function post(values: Values, path: string, body: object): Promise<unknown> {
@@ -35,7 +35,7 @@ export function post(values: Values, path: string, body: object): Promise<unknow
   });
 }
 
-/** Returns the JSON answer at a path. Throws like {@link post}. */
+/** Returns the JSON response at a path. Throws like {@link post}. */
 export function get(
   values: Values,
   path: string,
@@ -45,7 +45,7 @@ export function get(
 }
 
 /**
- * Sends DELETE and returns the JSON answer. Throws like {@link post}.
+ * Sends DELETE and returns the JSON response. Throws like {@link post}.
  *
  * @param headers default: the token in `SLUICE_TOKEN`
  */
@@ -72,28 +72,28 @@ export async function stream(
   path: string,
   signal?: AbortSignal,
 ): Promise<AsyncIterable<Uint8Array>> {
-  const answer = await ask(values, path, { signal: signal ?? null });
-  if (answer.ok && answer.body) return answer.body;
-  throw refused(await answer.text(), answer.status);
+  const response = await ask(values, path, { signal: signal ?? null });
+  if (response.ok && response.body) return response.body;
+  throw refused(await response.text(), response.status);
 }
 
 async function json(values: Values, path: string, init: RequestInit): Promise<unknown> {
   return readJson(await ask(values, path, init));
 }
 
-/** Returns the JSON value of an answer, undefined for one without a body. Throws like {@link post}. */
-export async function readJson(answer: Response): Promise<unknown> {
-  const content = await answer.text();
+/** Returns the JSON value of a response, undefined for one without a body. Throws like {@link post}. */
+export async function readJson(response: Response): Promise<unknown> {
+  const content = await response.text();
   const value = parse(content);
-  if (answer.status === 204 || (answer.ok && value !== undefined)) return value;
-  throw refused(content, answer.status);
+  if (response.status === 204 || (response.ok && value !== undefined)) return value;
+  throw refused(content, response.status);
 }
 
 function ask(values: Values, path: string, init: RequestInit): Promise<Response> {
   return askServer(serverAddress(values), path, init);
 }
 
-/** Returns the answer at a path of a server. Throws {@link CommandError} when the server does not answer. */
+/** Returns the response at a path of a server. Throws {@link CommandError} when the server does not answer. */
 export async function askServer(
   server: string,
   path: string,

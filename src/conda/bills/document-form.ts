@@ -4,7 +4,7 @@ export interface DocumentForm {
   readonly title: string;
   /** Artifact type of the referrer, and media type of its content. */
   readonly artifactType: string;
-  /** Media type of an answer over HTTP. */
+  /** Media type of a response over HTTP. */
   readonly mediaType: string;
 }
 

@@ -1,4 +1,4 @@
-import type { Answer } from '../../upstream/index.ts';
+import type { UpstreamResponse } from '../../upstream/index.ts';
 import type { NamedChannel } from './channel-lookup.ts';
 
 /** Fetches files of channels with the mirrors, credentials and rules of their configuration. */
@@ -15,11 +15,12 @@ export interface ChannelAccess {
    */
   channelsOf(written: string): readonly NamedChannel[];
   /**
-   * Opens a file of a channel: an archive, repository data, or a lock file. Tries the mirrors of the channel in turn.
-   * A URL below no known channel is fetched as it is. Returns the answer with its status 200, 206 or 304. Throws a
-   * `Fault` that names the channel: 400 for other statuses, for a closed address, and for a channel that does not answer.
+   * Opens a file of a channel: an archive, repository data, or a lock file. Tries the mirrors of the channel in turn. A
+   * URL below no known channel is fetched as it is. Returns the response with its status 200, 206 or 304. Throws a
+   * `Fault` that names the channel: 400 for other statuses, for a closed address, and for a channel that does not
+   * answer.
    */
-  open(url: string, options: OpenOptions): Promise<Answer>;
+  open(url: string, options: OpenOptions): Promise<UpstreamResponse>;
 }
 
 export interface OpenOptions {

@@ -5,20 +5,24 @@ import { closedAddressIn } from '../../upstream/transport/index.ts';
 /** A file of a channel that could not be fetched. */
 export class ChannelFault extends Fault {
   /** The status that the channel answered; undefined when it did not answer. */
-  readonly answered: number | undefined;
+  readonly responseStatus: number | undefined;
   /** The package that asks for the channel, where the list of channels does not. */
   readonly askedBy: string | undefined;
 
   constructor(
     message: string,
-    answered: number | undefined,
+    responseStatus: number | undefined,
     { askedBy, ...options }: FaultOptions & { readonly askedBy?: string | undefined } = {},
   ) {
-    super(answered === undefined ? 'upstream-unusable' : statusKind(answered), message, {
-      phase: 'upstream',
-      ...options,
-    });
-    this.answered = answered;
+    super(
+      responseStatus === undefined ? 'upstream-unusable' : statusKind(responseStatus),
+      message,
+      {
+        phase: 'upstream',
+        ...options,
+      },
+    );
+    this.responseStatus = responseStatus;
     this.askedBy = askedBy;
   }
 }
@@ -26,8 +30,8 @@ export class ChannelFault extends Fault {
 /** True when the channel itself is at fault and may be well again later: it did not answer, or answered 429 or 5xx. */
 export function isPassing(error: unknown): boolean {
   if (!(error instanceof ChannelFault)) return false;
-  const { answered } = error;
-  return answered === undefined || answered === 429 || answered >= 500;
+  const { responseStatus } = error;
+  return responseStatus === undefined || responseStatus === 429 || responseStatus >= 500;
 }
 
 /** Returns the fault for a status that is not a success. */
@@ -45,7 +49,7 @@ export function statusFault(channel: string, file: string, status: number): Chan
   );
 }
 
-/** Returns the fault for a request without an answer. */
+/** Returns the fault for a request without a response. */
 export function silenceFault(channel: string, host: string, file: string, error: unknown): Fault {
   const closed = closedAddressIn(error);
   if (closed) {

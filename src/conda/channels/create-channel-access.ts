@@ -1,8 +1,8 @@
-import type { Answer, Hop, Transport } from '../../upstream/index.ts';
+import type { HttpRequest, Transport, UpstreamResponse } from '../../upstream/index.ts';
 import {
-  nextHop,
   type RetryPolicy,
   redirected,
+  redirectedRequest,
   withRetries,
 } from '../../upstream/transport/index.ts';
 import type { ChannelAccess, OpenOptions } from './channel-access.ts';
@@ -10,7 +10,7 @@ import { plainBase, restBelow } from './channel-address.ts';
 import { ChannelFault, silenceFault, statusFault } from './channel-fault.ts';
 import { createChannelLookup } from './channel-lookup.ts';
 import type { ChannelSettings } from './channel-settings.ts';
-import { type CredentialWay, createCredentialWays } from './credential-ways.ts';
+import { type CredentialScheme, createCredentialSchemes } from './credential-schemes.ts';
 
 export interface ChannelAccessDeps {
   readonly channels: readonly ChannelSettings[];
@@ -24,7 +24,7 @@ export interface ChannelAccessDeps {
 /** A place that has the file. */
 interface Place {
   readonly url: string;
-  readonly ways: readonly CredentialWay[];
+  readonly schemes: readonly CredentialScheme[];
   readonly mayBePrivate: boolean;
 }
 
@@ -33,7 +33,7 @@ const welcome = new Set([200, 206, 304]);
 
 export function createChannelAccess(deps: ChannelAccessDeps): ChannelAccess {
   const { channels } = deps;
-  const waysTo = createCredentialWays(channels);
+  const schemesFor = createCredentialSchemes(channels);
   const lookup = createChannelLookup(channels);
 
   /** Returns the channel whose base is the longest one above the URL, and the rest of the URL. */
@@ -54,13 +54,13 @@ export function createChannelAccess(deps: ChannelAccessDeps): ChannelAccess {
       return {
         channel,
         file,
-        places: [{ url, ways: waysTo(undefined, url), mayBePrivate: false }],
+        places: [{ url, schemes: schemesFor(undefined, url), mayBePrivate: false }],
       };
     }
     const { settings, rest } = found;
     const places = [...settings.mirrors, settings.url].map(base => ({
       url: `${base}${rest}`,
-      ways: waysTo(settings, base),
+      schemes: schemesFor(settings, base),
       mayBePrivate: settings.allowPrivateAddress,
     }));
     return { channel: settings.url, file: rest.slice(1), places };
@@ -85,52 +85,56 @@ export function createChannelAccess(deps: ChannelAccessDeps): ChannelAccess {
   };
 }
 
-/** Tries the ways in which the place may take its credentials. Remembers the way that was accepted. */
+/** Tries the schemes by which the place may take its credentials. Remembers the scheme that was accepted. */
 async function openPlace(
   deps: ChannelAccessDeps,
   place: Place,
   channel: string,
   file: string,
   options: OpenOptions,
-): Promise<Answer> {
+): Promise<UpstreamResponse> {
   let status = 0;
-  for (const way of place.ways) {
-    const hop: Hop = {
-      url: new URL(way.place(place.url)),
+  for (const scheme of place.schemes) {
+    const request: HttpRequest = {
+      url: new URL(scheme.place(place.url)),
       method: 'GET',
-      headers: { ...options.headers, ...way.headers },
+      headers: { ...options.headers, ...scheme.headers },
       signal: options.signal,
     };
-    const answer = await follow(deps, hop, place.mayBePrivate).catch(error => {
+    const response = await follow(deps, request, place.mayBePrivate).catch(error => {
       if (options.signal.aborted) throw error;
-      throw silenceFault(channel, hop.url.host, file, error);
+      throw silenceFault(channel, request.url.host, file, error);
     });
-    if (welcome.has(answer.status)) {
-      way.accepted();
-      return answer;
+    if (welcome.has(response.status)) {
+      scheme.accepted();
+      return response;
     }
-    answer.body.destroy();
-    ({ status } = answer);
+    response.body.destroy();
+    ({ status } = response);
     if (![401, 403, 404].includes(status)) break;
   }
   throw statusFault(channel, file, status);
 }
 
 /** Sends a request and follows redirects. A closed address may be left for another one of the same origin only. */
-async function follow(deps: ChannelAccessDeps, first: Hop, mayBePrivate: boolean): Promise<Answer> {
-  let hop = first;
+async function follow(
+  deps: ChannelAccessDeps,
+  first: HttpRequest,
+  mayBePrivate: boolean,
+): Promise<UpstreamResponse> {
+  let request = first;
   for (let redirects = 0; redirects <= maxRedirects; redirects += 1) {
-    const isHome = hop.url.origin === first.url.origin;
+    const isHome = request.url.origin === first.url.origin;
     const transport = mayBePrivate && isHome ? deps.transport : deps.guarded;
-    const answer = await withRetries(deps.retry, hop.signal, () => transport.sendBlob(hop)).catch(
-      error => {
-        throw hop === first ? error : redirected(error, first.url, hop.url);
-      },
-    );
-    const next = nextHop(hop, answer);
-    if (!next) return answer;
-    answer.body.destroy();
-    hop = next;
+    const response = await withRetries(deps.retry, request.signal, () =>
+      transport.sendBlob(request),
+    ).catch(error => {
+      throw request === first ? error : redirected(error, first.url, request.url);
+    });
+    const next = redirectedRequest(request, response);
+    if (!next) return response;
+    response.body.destroy();
+    request = next;
   }
   throw new ChannelFault(`${first.url.host} redirects more than ${maxRedirects} times`, undefined);
 }

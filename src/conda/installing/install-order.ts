@@ -93,7 +93,7 @@ function* circlesOf(
   for (const root of names) {
     if (visited.has(root)) continue;
     visited.add(root);
-    const way = [root];
+    const path = [root];
     const places = new Map([[root, 0]]);
     const stack = [{ name: root, next: 0 }];
     for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
@@ -102,14 +102,14 @@ function* circlesOf(
       top.next += 1;
       if (next === undefined) {
         stack.pop();
-        way.pop();
+        path.pop();
         places.delete(top.name);
       } else if (place !== undefined) {
-        yield way.slice(place);
+        yield path.slice(place);
       } else if (edges.has(next) && !visited.has(next)) {
         visited.add(next);
-        places.set(next, way.length);
-        way.push(next);
+        places.set(next, path.length);
+        path.push(next);
         stack.push({ name: next, next: 0 });
       }
     }

@@ -5,7 +5,7 @@ import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { Semaphore } from '../../foundation/semaphore.ts';
 import { drain } from '../../storage/content/byte-source.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
-import type { Answer } from '../../upstream/index.ts';
+import type { UpstreamResponse } from '../../upstream/index.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { ChannelFault, isPassing, silenceFault } from '../channels/channel-fault.ts';
 import type { FetchTime } from './fetch-time.ts';
@@ -76,7 +76,7 @@ export async function fetchRepodata(
     }
   }
   if (wrong) throw wrong;
-  if (refusal && refusal.answered !== 404 && refusal.answered !== 410) throw refusal;
+  if (refusal && refusal.responseStatus !== 404 && refusal.responseStatus !== 410) throw refusal;
   return undefined;
 }
 
@@ -95,15 +95,15 @@ async function fetchFile(
   };
   const source = join(directory, `${randomUUID()}.download`);
   try {
-    const answer = await downloadTo(deps, wanted, source, `${url}/${file}`, headers);
-    if (answer.status === 304 && kept) return { ...kept, checkedAt: Date.now() };
+    const response = await downloadTo(deps, wanted, source, `${url}/${file}`, headers);
+    if (response.status === 304 && kept) return { ...kept, checkedAt: Date.now() };
     const pack = `${randomUUID()}.pack`;
     const order: PrepareOrder = {
       url,
       subdir,
       source,
       path: join(directory, pack),
-      form: formOf(file, answer),
+      form: formOf(file, response),
       maxBytes: deps.maxFileBytes,
     };
     // Others may take minutes, such as a large package that is installed.
@@ -114,8 +114,8 @@ async function fetchFile(
       pack,
       source: file,
       shards,
-      etag: answer.headers.get('etag'),
-      lastModified: answer.headers.get('last-modified'),
+      etag: response.headers.get('etag'),
+      lastModified: response.headers.get('last-modified'),
       checkedAt: Date.now(),
     };
   } finally {
@@ -123,25 +123,25 @@ async function fetchFile(
   }
 }
 
-/** Downloads a file that changed. The answer is 304 for one that did not. */
+/** Downloads a file that changed. The response is 304 for one that did not. */
 async function downloadTo(
   { channels, maxFileBytes, space }: RepodataFetchDeps,
   { channel, subdir, signal, progress }: RepodataFetch,
   path: string,
   url: string,
   headers: Readonly<Record<string, string>>,
-): Promise<Answer> {
+): Promise<UpstreamResponse> {
   for (let tried = 1; ; tried += 1) {
-    const answer = await channels.open(url, { headers, signal });
-    if (answer.status === 304) {
-      answer.body.destroy();
-      return answer;
+    const response = await channels.open(url, { headers, signal });
+    if (response.status === 304) {
+      response.body.destroy();
+      return response;
     }
     try {
-      await download(answer, path, maxFileBytes, space, bytes =>
-        progress.received(bytes, answer.contentLength),
+      await download(response, path, maxFileBytes, space, bytes =>
+        progress.received(bytes, response.contentLength),
       );
-      return answer;
+      return response;
     } catch (error) {
       await rm(path, { force: true });
       if (error instanceof Fault || error instanceof RepodataError || signal.aborted) throw error;
@@ -170,7 +170,7 @@ async function prepareIn(
   }
 }
 
-function formOf(file: string, { headers }: Answer): PrepareOrder['form'] {
+function formOf(file: string, { headers }: UpstreamResponse): PrepareOrder['form'] {
   if (file.endsWith('.msgpack.zst')) return 'shards';
   if (file.endsWith('.zst')) return 'zstd';
   return headers.get('content-encoding') === 'gzip' ? 'gzip' : 'plain';
@@ -184,9 +184,11 @@ function diskFull(cause: unknown): Fault {
   );
 }
 
-/** Writes the body of an answer into a new file. Throws a {@link RepodataError} when it has more than `limit` bytes. */
+/**
+ * Writes the body of a response into a new file. Throws a {@link RepodataError} when it has more than `limit` bytes.
+ */
 async function download(
-  { body, contentLength = 0 }: Answer,
+  { body, contentLength = 0 }: UpstreamResponse,
   path: string,
   limit: number,
   space: DiskSpace,

@@ -1,7 +1,7 @@
 import { endThread, startThread } from '../../foundation/work.ts';
 import { makeRoom } from '../threads/idle-threads.ts';
 import { inRoom, threadNeeds } from '../threads/thread-room.ts';
-import type { PrepareAnswer, PrepareOrder } from './prepare-worker.ts';
+import type { PrepareOrder, PrepareResponse } from './prepare-worker.ts';
 import { RepodataError } from './shards/json-records.ts';
 
 /**
@@ -24,7 +24,7 @@ export function prepareRepodata(
 async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<string | undefined> {
   await makeRoom();
   signal.throwIfAborted();
-  const { promise, resolve, reject } = Promise.withResolvers<PrepareAnswer>();
+  const { promise, resolve, reject } = Promise.withResolvers<PrepareResponse>();
   const worker = startThread(new URL('./prepare-worker.ts', import.meta.url), {
     workerData: order,
     // It holds the places of all records, and the records of one package.
@@ -38,10 +38,11 @@ async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<stri
   };
   signal.addEventListener('abort', stop, { once: true });
   try {
-    const answer = await promise;
-    if ('wrong' in answer) throw new RepodataError(answer.wrong);
-    if ('failed' in answer) throw Object.assign(new Error(answer.failed), { code: answer.code });
-    return answer.shards;
+    const response = await promise;
+    if ('wrong' in response) throw new RepodataError(response.wrong);
+    if ('failed' in response)
+      throw Object.assign(new Error(response.failed), { code: response.code });
+    return response.shards;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
       throw new RepodataError(

@@ -18,7 +18,7 @@ export interface PrepareOrder extends CutTarget {
   readonly maxBytes: number;
 }
 
-export type PrepareAnswer =
+export type PrepareResponse =
   /** The upstream URL of the shards; absent when all are in the file. */
   | { readonly shards: string | undefined }
   /** What is wrong with the data. */
@@ -28,17 +28,17 @@ export type PrepareAnswer =
 const pieceBytes = 64 * 1024;
 
 prepare(workerData as PrepareOrder).then(
-  shards => answer({ shards }),
+  shards => respond({ shards }),
   (error: NodeJS.ErrnoException) =>
-    answer(
+    respond(
       error instanceof RepodataError
         ? { wrong: error.message }
         : { failed: error.message, code: error.code },
     ),
 );
 
-function answer(answer: PrepareAnswer): void {
-  parentPort?.postMessage(answer);
+function respond(response: PrepareResponse): void {
+  parentPort?.postMessage(response);
 }
 
 async function prepare(order: PrepareOrder): Promise<string | undefined> {

@@ -6,7 +6,7 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { copiesOf } from '../../storage/content/byte-source.ts';
-import type { Answer } from '../../upstream/index.ts';
+import type { UpstreamResponse } from '../../upstream/index.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { JsonRecords, type RecordReceiver } from '../repodata/shards/json-records.ts';
 
@@ -66,11 +66,11 @@ export function createChannelSummaries({ channels }: ChannelSummariesDeps): Chan
 
   const fetchSummaries = async (base: string): Promise<SummaryList> => {
     const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(timeoutMs)]);
-    const answer = await channels.open(`${base}/channeldata.json`, {
+    const response = await channels.open(`${base}/channeldata.json`, {
       headers: { 'accept-encoding': 'gzip' },
       signal,
     });
-    return readSummaries(answer);
+    return readSummaries(response);
   };
 
   const begin = (base: string): void => {
@@ -105,7 +105,7 @@ export function createChannelSummaries({ channels }: ChannelSummariesDeps): Chan
 }
 
 /** Reads the file of a channel in pieces: the whole would need many times its size in memory. */
-async function readSummaries({ body, headers }: Answer): Promise<SummaryList> {
+async function readSummaries({ body, headers }: UpstreamResponse): Promise<SummaryList> {
   const lines: string[] = [];
   let length = 0;
   let count = 0;

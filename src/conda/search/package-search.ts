@@ -12,7 +12,7 @@ import { runTask } from '../threads/one-task.ts';
 import type { ChannelSummaries, PackageSummary } from './channel-summaries.ts';
 import { hasName, matchingNames, type NameList } from './name-search.ts';
 import { compareVersions, type FoundVersion, mostVersions } from './package-versions.ts';
-import type { SearchOrder, VersionsAnswer } from './search-worker.ts';
+import type { SearchOrder, VersionsResponse } from './search-worker.ts';
 
 export interface PackageSearchDeps {
   readonly channels: ChannelAccess;
@@ -86,7 +86,7 @@ const mostMatches = 20;
 const mostChannels = 10;
 const namesBytes = 48 * 1024 * 1024;
 const knownVersions = 500;
-/** How long a failure is the answer for a channel: people type faster than a channel that is down answers. */
+/** How long a failure is the response for a channel: people type faster than a channel that is down answers. */
 const failureMs = 15_000;
 /** How long a search waits for data that is being fetched. */
 const waitMs = 1000;
@@ -193,12 +193,12 @@ export function createPackageSearch({
     if (known) return known;
     if (!hasName(await namesIn(one), name)) return [];
     const { path, url, shards: base } = one;
-    let answer = await run<VersionsAnswer>({ kind: 'versions', path, url, name });
-    if (answer.elsewhere !== undefined && base !== undefined) {
-      const shard = await shards.read(base, answer.elsewhere, signal);
-      answer = await run<VersionsAnswer>({ kind: 'records', shard });
+    let response = await run<VersionsResponse>({ kind: 'versions', path, url, name });
+    if (response.elsewhere !== undefined && base !== undefined) {
+      const shard = await shards.read(base, response.elsewhere, signal);
+      response = await run<VersionsResponse>({ kind: 'records', shard });
     }
-    const { versions = [] } = answer;
+    const { versions = [] } = response;
     versionsKnown.set(key, versions);
     return versions;
   };

@@ -16,7 +16,7 @@ export type SearchOrder =
     }
   | { readonly kind: 'records'; readonly shard: Uint8Array };
 
-export interface VersionsAnswer {
+export interface VersionsResponse {
   /** Digest of a shard that the file does not have. */
   readonly elsewhere?: string;
   readonly versions?: readonly FoundVersion[];
@@ -25,7 +25,7 @@ export interface VersionsAnswer {
 // Other names cannot be requested. A channel can write anything into its data.
 const plainName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$/;
 
-serveTask((order: SearchOrder): string | VersionsAnswer => {
+serveTask((order: SearchOrder): string | VersionsResponse => {
   switch (order.kind) {
     case 'names':
       return withPack(order.path, pack => {

@@ -2,7 +2,7 @@ import type { CondaPackage } from '../conda-package.ts';
 import type { ReportRepodata } from '../repodata/repodata-progress.ts';
 
 /** An environment to solve. */
-export interface SolveWish {
+export interface SolveRequest {
   /** Match specifications. */
   readonly specs: readonly string[];
   /** Names or URLs in order of priority. */
@@ -29,7 +29,7 @@ export interface SolveOptions {
   /** Receives how far the downloads of repository data are. */
   readonly report?: ReportRepodata | undefined;
   /** True for a caller without a login. Users wait for one of these at most. */
-  readonly isStranger?: boolean | undefined;
+  readonly isAnonymous?: boolean | undefined;
 }
 
 /** Solves environments. */
@@ -38,7 +38,7 @@ export interface CondaSolver {
    * Returns the packages of the environment, sorted by name, with the records of their repository data. Throws a `Fault`:
    * 400 with the solver's explanation for an environment that has no solution, and for one above the limits.
    */
-  solve(wish: SolveWish, options: SolveOptions): Promise<readonly CondaPackage[]>;
+  solve(request: SolveRequest, options: SolveOptions): Promise<readonly CondaPackage[]>;
   /** Ends the worker. */
   close(): Promise<void>;
 }

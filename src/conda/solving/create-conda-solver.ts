@@ -9,7 +9,7 @@ import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.t
 import type { ShardStore } from '../repodata/shard-store.ts';
 import { makeRoom, noteIdle } from '../threads/idle-threads.ts';
 import { inRoom, threadNeeds } from '../threads/thread-room.ts';
-import type { CondaSolver, SolveOptions, SolveWish } from './conda-solver.ts';
+import type { CondaSolver, SolveOptions, SolveRequest } from './conda-solver.ts';
 import { faultOfUnsolved } from './explanation.ts';
 import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';
 import type { SolveOrder } from './solve-messages.ts';
@@ -48,8 +48,8 @@ export function createCondaSolver({
   limits,
 }: CondaSolverDeps): CondaSolver {
   const queue = new Semaphore({ limit: 1, mostWaiting: limits.maxWaiting, refusal });
-  // One stranger at a time enters the queue: the others keep no user waiting, and half of it is for users.
-  const strangers = new Semaphore({
+  // One anonymous caller at a time enters the queue: the others keep no user waiting, and half of it is for users.
+  const anonymous = new Semaphore({
     limit: 1,
     mostWaiting: Math.ceil(limits.maxWaiting / 2),
     refusal,
@@ -116,11 +116,11 @@ export function createCondaSolver({
   };
 
   /** Returns undefined when kept data was damaged: it is fetched again. */
-  const solveWish = async (
-    wish: SolveWish,
+  const solveRequest = async (
+    request: SolveRequest,
     specs: readonly string[],
     wanted: readonly WantedChannel[],
-    { signal, log, report, isStranger }: SolveOptions,
+    { signal, log, report, isAnonymous }: SolveOptions,
   ): Promise<readonly CondaPackage[] | undefined> => {
     const opened: OpenedRepodata[] = [];
     const inUse = new DisposableStack();
@@ -131,20 +131,20 @@ export function createCondaSolver({
     };
     try {
       const subdirs = await openSubdirs(repodata, wanted, { signal, log, report }, take);
-      const locked = wish.locked ?? [];
+      const locked = request.locked ?? [];
       const order = {
         subdirs,
         specs: [...specs.map(solverSpec), ...locked.map(lockingSpec)],
         channels: wanted.map(({ url }) => url),
-        platforms: [wish.subdir, 'noarch'],
+        platforms: [request.subdir, 'noarch'],
         locked: [
-          ...wish.virtualPackages.map(one => virtualRecord(one, wish.subdir)),
+          ...request.virtualPackages.map(one => virtualRecord(one, request.subdir)),
           ...locked.map(lockedRecord),
         ],
       };
       const inTurn = () =>
         queue.run(() => inRoom(threadNeeds.solve, () => solve(order, { signal, report })));
-      const work = isStranger ? strangers.run(inTurn) : inTurn();
+      const work = isAnonymous ? anonymous.run(inTurn) : inTurn();
       return sorted(await unlessAborted(work, signal), locked);
     } catch (error) {
       if (!(error instanceof Unsolved) || error.reason !== 'disk') throw error;
@@ -157,12 +157,12 @@ export function createCondaSolver({
   };
 
   return {
-    async solve(wish, options) {
-      const { specs, channelOf } = withoutChannels(wish.specs);
-      const wanted = wantedChannels(wish, channelOf, channels);
+    async solve(request, options) {
+      const { specs, channelOf } = withoutChannels(request.specs);
+      const wanted = wantedChannels(request, channelOf, channels);
       try {
         for (let tried = 0; tried < damagesTaken; tried += 1) {
-          const packages = await solveWish(wish, specs, wanted, options);
+          const packages = await solveRequest(request, specs, wanted, options);
           if (packages) return packages;
         }
       } catch (error) {

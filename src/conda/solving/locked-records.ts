@@ -10,7 +10,7 @@ export function isVirtual(name: string): boolean {
   return name.startsWith('__');
 }
 
-/** The solver takes no virtual packages: they are given as installed ones, and found again in its answer. */
+/** The solver takes no virtual packages: they are given as installed ones, and found again in its response. */
 export function virtualRecord(it: VirtualPackage, subdir: string): LockedRecord {
   const { name, version, build = '0' } = it;
   const filename = `${name}-${version}-${build}.conda`;

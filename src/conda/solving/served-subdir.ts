@@ -100,7 +100,7 @@ export class ServedSubdir {
 
 const emptyShard = zstdCompressSync(pack({ packages: {}, 'packages.conda': {}, removed: [] }));
 
-/** A channel may have packages for other platforms only. The solver requires an answer for each. */
+/** A channel may have packages for other platforms only. The solver requires a response for each. */
 function emptyIndex({ url, subdir }: SubdirOrder): Uint8Array {
   return zstdCompressSync(
     pack({

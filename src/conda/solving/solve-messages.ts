@@ -46,15 +46,15 @@ export interface LockedRecord {
   readonly size?: bigint | undefined;
 }
 
-/** A question of the thread for a shard that is not in its files. */
-export interface ShardQuestion {
+/** A request of the thread for a shard that is not in its files. */
+export interface ShardRequest {
   readonly shard: number;
   /** Upstream URL of the shards. */
   readonly base: string;
   readonly hex: string;
 }
 
-export interface ShardAnswer {
+export interface ShardResponse {
   readonly shard: number;
   readonly bytes: Uint8Array;
 }
@@ -63,7 +63,7 @@ export type UnsolvedCause = 'solver' | 'channel' | 'disk' | 'unreadable' | 'memo
 
 /** A message from the thread. */
 export type ThreadMessage =
-  | ShardQuestion
+  | ShardRequest
   | {
       readonly solved: number;
       readonly packages: readonly CondaPackage[];

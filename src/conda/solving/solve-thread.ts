@@ -2,8 +2,8 @@ import type { Worker } from 'node:worker_threads';
 import { endThread, startThread } from '../../foundation/work.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type {
-  ShardAnswer,
-  ShardQuestion,
+  ShardRequest,
+  ShardResponse,
   SolveOrder,
   ThreadMessage,
   ThreadSettings,
@@ -90,11 +90,11 @@ export class SolveThread {
     else this.#end()?.reject(new Unsolved(message.cause, message.reason));
   }
 
-  #read({ shard, base, hex }: ShardQuestion): void {
+  #read({ shard, base, hex }: ShardRequest): void {
     const job = this.#job;
     job?.readShard(base, hex).then(
       bytes => {
-        if (this.#job === job) this.#worker.postMessage({ shard, bytes } satisfies ShardAnswer);
+        if (this.#job === job) this.#worker.postMessage({ shard, bytes } satisfies ShardResponse);
       },
       // The solve cannot go on, and its thread waits for this shard.
       (error: Error) => {

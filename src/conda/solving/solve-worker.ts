@@ -10,7 +10,7 @@ import { loadRattler } from './load-rattler.ts';
 import { isVirtual } from './locked-records.ts';
 import { ServedSubdir } from './served-subdir.ts';
 import type {
-  ShardAnswer,
+  ShardResponse,
   SolveOrder,
   ThreadMessage,
   ThreadSettings,
@@ -23,7 +23,7 @@ const mostRecordLength = 4 * 2 ** 20;
 // Memory that is taken in steps ends a little below its maximum.
 const nearlyAll = 0.8;
 
-const waiting = new Map<number, (answer: ShardAnswer) => void>();
+const waiting = new Map<number, (response: ShardResponse) => void>();
 let lastShard = 0;
 let subdirs: readonly ServedSubdir[] = [];
 /** Why repository data could not be served: the solver reports only that a request failed. */
@@ -43,7 +43,7 @@ globalThis.fetch = async request => {
   const response = new Response(bytes ? new Uint8Array(bytes) : null, {
     status: bytes ? 200 : 404,
   });
-  // The solver reads the address of the answer, which a constructed response does not have.
+  // The solver reads the address of the response, which a constructed response does not have.
   Object.defineProperty(response, 'url', { value: url });
   return response;
 };
@@ -53,12 +53,12 @@ console.error = (...words: unknown[]) => {
   panic ??= words.join(' ');
 };
 
-// When the solver breaks down in its own task, its answer never comes.
+// When the solver breaks down in its own task, its response never comes.
 process.on('uncaughtException', error => tell(failureOf(current, error, true)));
 
 const { rattler, memoryBytes } = loadRattler(maxBytes);
 
-parentPort?.on('message', (message: SolveOrder | ShardAnswer) => {
+parentPort?.on('message', (message: SolveOrder | ShardResponse) => {
   if ('shard' in message) {
     waiting.get(message.shard)?.(message);
     waiting.delete(message.shard);
@@ -105,7 +105,7 @@ async function fileOf(url: string): Promise<Uint8Array | undefined> {
 function fetchShard(base: string, hex: string): Promise<Uint8Array> {
   lastShard += 1;
   const shard = lastShard;
-  const { promise, resolve } = Promise.withResolvers<ShardAnswer>();
+  const { promise, resolve } = Promise.withResolvers<ShardResponse>();
   waiting.set(shard, resolve);
   tell({ shard, base, hex });
   return promise.then(({ bytes }) => bytes);

@@ -3,7 +3,7 @@ import { parentPort, Worker } from 'node:worker_threads';
 import { Fault } from '../../foundation/fault.ts';
 import { makeRoom } from './idle-threads.ts';
 
-type Answer<R> =
+type TaskResponse<R> =
   | { readonly result: R }
   | { readonly refused: Pick<Fault, 'kind' | 'message'> }
   | { readonly failed: unknown };
@@ -18,15 +18,15 @@ export async function runTask<O, R>(worker: URL, order: O): Promise<R> {
   const thread = new Worker(worker, {
     resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
   });
-  // After the answer, nothing else listens.
+  // After the response, nothing else listens.
   thread.on('error', () => {});
   try {
-    const answered = once(thread, 'message');
+    const responded = once(thread, 'message');
     thread.postMessage(order);
-    const [answer] = (await answered) as [Answer<R>];
-    if ('result' in answer) return answer.result;
-    if ('failed' in answer) throw answer.failed;
-    const { kind, message } = answer.refused;
+    const [response] = (await responded) as [TaskResponse<R>];
+    if ('result' in response) return response.result;
+    if ('failed' in response) throw response.failed;
+    const { kind, message } = response.refused;
     throw new Fault(kind, message, { phase: 'request' });
   } finally {
     await thread.terminate();
@@ -35,10 +35,10 @@ export async function runTask<O, R>(worker: URL, order: O): Promise<R> {
 
 /** Answers the one order of this thread. */
 export function serveTask<O, R>(work: (order: O) => R): void {
-  parentPort?.once('message', (order: O) => parentPort?.postMessage(answerOf(() => work(order))));
+  parentPort?.once('message', (order: O) => parentPort?.postMessage(responseOf(() => work(order))));
 }
 
-function answerOf<R>(work: () => R): Answer<R> {
+function responseOf<R>(work: () => R): TaskResponse<R> {
   try {
     return { result: work() };
   } catch (error) {

@@ -4,10 +4,10 @@ import { Counter, type Registry } from 'prom-client';
  * How a blob came to a client: `stored`: from the content store, or through it while it arrives; `relayed`: from its
  * registry as it arrives; `redirected`: by itself, from the storage of its registry.
  */
-export type BlobWay = 'stored' | 'relayed' | 'redirected';
+export type BlobDelivery = 'stored' | 'relayed' | 'redirected';
 
 /** Notes a blob that has ended, and how many of its bytes were sent. */
-export type NoteBlob = (way: BlobWay, bytes: number) => void;
+export type NoteBlob = (delivery: BlobDelivery, bytes: number) => void;
 
 /** Adds metrics of the blobs that clients have pulled. */
 export function createBlobMetrics(registry: Registry): NoteBlob {
@@ -24,8 +24,8 @@ export function createBlobMetrics(registry: Registry): NoteBlob {
     labelNames: ['way'] as const,
     registers,
   });
-  return (way, sent) => {
-    blobs.inc({ way });
-    if (sent > 0) bytes.inc({ way }, sent);
+  return (delivery, sent) => {
+    blobs.inc({ way: delivery });
+    if (sent > 0) bytes.inc({ way: delivery }, sent);
   };
 }

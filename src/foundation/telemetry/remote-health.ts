@@ -33,7 +33,7 @@ export interface RemoteHealth {
 }
 
 // Callers may name hosts that have never answered. They take no place of those that have.
-const mostAnswering = 300;
+const mostResponding = 300;
 const mostSilent = 100;
 const slotMs = 600_000;
 const slots = 7;
@@ -90,19 +90,19 @@ export function createRemoteHealth({
     remote.slots[at] = fresh;
     return fresh;
   };
-  const remoteOf = (kind: RemoteKind, given: string, isAnswer: boolean): Remote => {
+  const remoteOf = (kind: RemoteKind, given: string, isResponse: boolean): Remote => {
     const name = given.slice(0, longestName);
-    const { answering, silent } = places[kind];
+    const { responding, silent } = places[kind];
     const fresh = () => newRemote(kind, name);
     if (kind === 'registry' && configured.has(name)) {
       const remote = own.get(name) ?? fresh();
       own.set(name, remote);
       return remote;
     }
-    const remote = answering.get(name) ?? silent.get(name) ?? fresh();
-    const isAnswering = isAnswer || remote.succeededAt !== undefined;
-    (isAnswering ? answering : silent).set(name, remote);
-    if (isAnswering) silent.delete(name);
+    const remote = responding.get(name) ?? silent.get(name) ?? fresh();
+    const isResponding = isResponse || remote.succeededAt !== undefined;
+    (isResponding ? responding : silent).set(name, remote);
+    if (isResponding) silent.delete(name);
     return remote;
   };
 
@@ -132,7 +132,7 @@ export function createRemoteHealth({
     list() {
       const last = Math.floor(now() / slotMs);
       const others = Object.values(places)
-        .flatMap(({ answering, silent }) => [...answering.values(), ...silent.values()])
+        .flatMap(({ responding, silent }) => [...responding.values(), ...silent.values()])
         .sort((one, other) => other.total.successes - one.total.successes);
       return [...own.values(), ...others].map(({ slots: all, total, ...remote }) => {
         // After the clock was set back, there are slots of the future.
@@ -163,12 +163,12 @@ export function createRemoteHealth({
 
 /** Hosts of one kind, the least recently used of which are forgotten. */
 interface Places {
-  readonly answering: LRUCache<string, Remote>;
+  readonly responding: LRUCache<string, Remote>;
   readonly silent: LRUCache<string, Remote>;
 }
 
 function placesOf(): Places {
-  return { answering: boundedCache(mostAnswering), silent: boundedCache(mostSilent) };
+  return { responding: boundedCache(mostResponding), silent: boundedCache(mostSilent) };
 }
 
 function newRemote(kind: RemoteKind, name: string): Remote {

@@ -3,15 +3,15 @@ import { isDigest, splitDigest } from '../../oci/digest.ts';
 import { type ByteSource, copiesOf } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { PushAccess, PushClient, PushedBlob } from '../../upstream/index.ts';
+import type { Authenticator } from '../authenticator.ts';
 import type { HostedBlobs } from '../blobs.ts';
-import type { Keeper } from '../keeper.ts';
 import type { HostedManifests } from '../manifests.ts';
 import { createBatches } from '../uploads/batches.ts';
 import type { Quota } from '../uploads/quota.ts';
 
 export interface OwnPusherDeps {
   readonly content: ContentStore;
-  readonly keeper: Keeper;
+  readonly authenticator: Authenticator;
   readonly manifests: HostedManifests;
   readonly blobs: HostedBlobs;
   readonly quota: Quota;
@@ -19,11 +19,11 @@ export interface OwnPusherDeps {
 
 /** Pushes to the hosted repositories without the network. The credentials decide, as with any registry. */
 export function createOwnPusher(deps: OwnPusherDeps): PushClient {
-  const { content, keeper, manifests, blobs, quota } = deps;
+  const { content, authenticator, manifests, blobs, quota } = deps;
 
   const require = async ({ isService, credentials, registry, repository }: PushAccess) => {
     if (isService) return;
-    const rights = await keeper.withCredentials(credentials);
+    const rights = await authenticator.withCredentials(credentials);
     if (rights?.(repository).includes('push')) return;
     throw new Fault(
       'denied',

@@ -2,14 +2,14 @@ import { Fault } from '../../foundation/fault.ts';
 import { type Digest, parseDigest } from '../../oci/digest.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { Access, RegistryClient } from '../../upstream/index.ts';
+import type { Authenticator } from '../authenticator.ts';
 import type { HostedBlobs } from '../blobs.ts';
-import type { Keeper } from '../keeper.ts';
 import type { HostedListings, Listing } from '../listings/listings.ts';
 import type { HostedManifests } from '../manifests.ts';
 
 export interface OwnRegistryDeps {
   readonly content: ContentStore;
-  readonly keeper: Keeper;
+  readonly authenticator: Authenticator;
   readonly manifests: HostedManifests;
   readonly blobs: HostedBlobs;
   readonly listings: HostedListings;
@@ -22,7 +22,7 @@ export interface OwnRegistryDeps {
  * credentials of the access decide what it may see.
  */
 export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
-  const { content, keeper, manifests, blobs, listings } = deps;
+  const { content, authenticator, manifests, blobs, listings } = deps;
 
   const require = async (access: Access): Promise<void> => {
     if (access.isService) return;
@@ -34,7 +34,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
         { phase: 'request' },
       );
     }
-    const rights = await keeper.withCredentials(credentials);
+    const rights = await authenticator.withCredentials(credentials);
     if (rights?.(repository).includes('pull')) return;
     throw new Fault(
       'denied',
@@ -70,7 +70,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
         kind: 'bytes',
         offset,
         total: size,
-        answer: {
+        response: {
           status: 200,
           headers: new Map(),
           contentLength: size,

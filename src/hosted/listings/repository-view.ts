@@ -185,7 +185,7 @@ function recentPulls(
   return pulls.recent(subject, from);
 }
 
-/** Returns the answer for a repository that does not exist, and for one that the viewer may not pull. */
+/** Returns the response for a repository that does not exist, and for one that the viewer may not pull. */
 export function unknownRepository(name: string): Fault {
   return new Fault(
     'not-found',

@@ -235,7 +235,7 @@ function isRefusal(error: unknown): boolean {
   return error instanceof Fault && !['unavailable', 'storage-full'].includes(error.kind);
 }
 
-/** Reads bytes that are here already: many clients read no answer before they have sent their request. */
+/** Reads bytes that are here already: many clients read no response before they have sent their request. */
 async function skip(body: UploadBody, size: number): Promise<void> {
   let skipped = 0;
   for await (const { length } of body.chunks) {

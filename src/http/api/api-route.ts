@@ -70,8 +70,8 @@ interface Definition<
   /** Returns the login in the input. Default: the login in the `Authorization` header. */
   readonly claim?: (input: Input<Path, P, z.output<Q>, z.output<B>>) => Claim;
   /**
-   * Returns the body of the answer. Objects and booleans are sent as JSON, texts and streams with the declared
-   * media type.
+   * Returns the body of the response. Objects and booleans are sent as JSON, texts and streams with the declared media
+   * type.
    */
   run(
     call: Input<Path, P, z.output<Q>, z.output<B>> & {
@@ -88,7 +88,7 @@ interface Definition<
 
 export interface ApiRoute<D> extends Declaration {
   /** Answers a call. Throws a `Fault` for every failure. */
-  answer(ctx: Context, params: Readonly<Record<string, string>>, deps: D): Promise<void>;
+  respond(ctx: Context, params: Readonly<Record<string, string>>, deps: D): Promise<void>;
 }
 
 /** Creates a route of the JSON API. */
@@ -102,11 +102,11 @@ export function apiRoute<
   B extends z.ZodType = z.ZodUndefined,
 >(definition: Definition<Path, A, P, Q, B, D>): ApiRoute<D & ApiBasis> {
   const { run, claim = () => ({}), ...declaration } = definition;
-  const { access, body: bodyOf, limit, answers } = definition;
+  const { access, body: bodyOf, limit, responses } = definition;
   return {
     ...declaration,
 
-    async answer(ctx, rawParams, deps) {
+    async respond(ctx, rawParams, deps) {
       if (access === 'requests') deps.gate.beforeRequest();
       if (access === 'administrator') await deps.requireAdministrator(ctx.req, 'site');
       const read = bodyOf && (await readRequest(ctx, bodyOf.schema, deps.maxBodyBytes));
@@ -122,7 +122,7 @@ export function apiRoute<
       if (caller && bodyOf?.isBuild?.(input.body)) deps.gate.build(caller);
       const rate = caller && limit ? rateFor(deps.rates, caller, caller.address) : undefined;
       const setHeaders = (headers: Record<string, string>) => ctx.set(headers);
-      const { types } = answers[200] ?? {};
+      const { types } = responses[200] ?? {};
       if (types?.[0]) ctx.type = types[0];
       const body = await limited(deps.limiter, rate, setHeaders, async left =>
         run({ ...input, ctx, caller: caller as CallerBy[A], warnings, left }, deps),

@@ -11,7 +11,7 @@ export interface FigureDeps {
 /** By the name in the address: `pulled-images` for `pulled images`. */
 const kinds = new Map(tallyKinds.map(kind => [kind.replaceAll(' ', '-'), kind]));
 
-/** The counts that the pages of usage show, for programs: one day of one kind, so that an answer is bounded. */
+/** The counts that the pages of usage show, for programs: one day of one kind, so that a response is bounded. */
 export const figureRoutes = [
   apiRoute({
     id: 'getFigures',
@@ -24,7 +24,7 @@ export const figureRoutes = [
     query: z.object({
       date: z.iso.date().optional().describe('Day, yyyy-mm-dd (UTC). Default: today'),
     }),
-    answers: ok(
+    responses: ok(
       z.object({
         date: z.iso.date(),
         counts: z

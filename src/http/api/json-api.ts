@@ -55,7 +55,7 @@ export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
     if (!found) return next();
     ctx.state.route = labelOf('route' in found ? found.route : found.other);
     if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
-    await found.route.answer(ctx, found.params, deps);
+    await found.route.respond(ctx, found.params, deps);
   };
 }
 

@@ -5,7 +5,7 @@ import type { Metric, UsageStore } from '../../storage/rows/index.ts';
 import { ok } from '../route/declaration.ts';
 import { mountedAlias } from './aliases.ts';
 import { apiRoute } from './api-route.ts';
-import { metricAnswerSchema } from './container/answer-schema.ts';
+import { metricResponseSchema } from './container/response-schema.ts';
 
 export interface MetricsDeps {
   readonly usage: UsageStore;
@@ -48,7 +48,7 @@ const archQuery = metricQuery.extend({
 
 /**
  * Routes of usage metrics. Source: container service specification, sections 2.9 and 4, rules 2 to 6. The later version
- * of the reference service returns the day of an organisation in the same form as all other answers.
+ * of the reference service returns the day of an organisation in the same form as all other responses.
  */
 export const metricsRoutes = versions.flatMap(({ version, id }) =>
   metrics.map(({ id: name, path, metric, alias }) =>
@@ -61,7 +61,7 @@ export const metricsRoutes = versions.flatMap(({ version, id }) =>
       summary: `Usage: ${path}`,
       access: 'administrator',
       query: version === 'v1alpha3' ? archQuery : metricQuery,
-      answers: ok(metricAnswerSchema, 'The count', {
+      responses: ok(metricResponseSchema, 'The count', {
         metric,
         count: 7,
         orgs: { 'example.org': 7 },

@@ -58,7 +58,7 @@ export const repositoryRoutes = [
       find: z.string().max(255).optional().describe('A part of the name. Default: all'),
       last,
     }),
-    answers: ok(
+    responses: ok(
       z.object({
         repositories: z.array(z.object({ name: z.string(), bytes: z.number().int(), ...pulled })),
         next,
@@ -85,7 +85,7 @@ export const repositoryRoutes = [
     path: '/v1alpha1/repositories/tags',
     summary: 'Tags of a hosted repository, with digests, sizes and pulls',
     query: ofRepository,
-    answers: ok(
+    responses: ok(
       z.object({ tags: z.array(z.object({ tag: z.string(), ...image, ...pulled })), next }),
       'A page of the list',
     ),
@@ -109,7 +109,7 @@ export const repositoryRoutes = [
     path: '/v1alpha1/repositories/untagged',
     summary: 'Images of a hosted repository that no tag names, for callers who may delete them',
     query: ofRepository,
-    answers: ok(
+    responses: ok(
       z.object({ images: z.array(z.object({ ...image, ...pulled })), next }),
       'A page of the list',
     ),

@@ -8,7 +8,7 @@ import { ok } from '../route/declaration.ts';
 import type { OpenApi } from '../route/describe-api.ts';
 import { apiLevel } from './aliases.ts';
 import { apiRoute } from './api-route.ts';
-import { documentSchema, serviceInfoSchema, stateSchema } from './container/answer-schema.ts';
+import { documentSchema, serviceInfoSchema, stateSchema } from './container/response-schema.ts';
 
 export interface ServiceDeps {
   readonly version: Version;
@@ -41,7 +41,7 @@ export const serviceRoutes = [
     id: 'getServiceInfo',
     path: '/service-info',
     summary: 'Version and commit',
-    answers: ok(serviceInfoSchema, 'The version'),
+    responses: ok(serviceInfoSchema, 'The version'),
     run(_, { version: { version, commitId }, reportVersion }: ServiceDeps) {
       const reported = reportVersion === 'api' ? `${apiLevel}+sluice.${version}` : version;
       return { serviceInfo: { version: reported, commitId, apiLevel } };
@@ -52,7 +52,7 @@ export const serviceRoutes = [
     id: 'getLiveness',
     path: '/healthz',
     summary: 'The process is alive',
-    answers: ok(stateSchema, 'The process is alive', { status: 'ok' }),
+    responses: ok(stateSchema, 'The process is alive', { status: 'ok' }),
     run: (_, __: object) => ({ status: 'ok' }),
   }),
   apiRoute({
@@ -60,7 +60,7 @@ export const serviceRoutes = [
     id: 'getHealth',
     path: '/health',
     summary: 'The same, in the form that health checks of Wave expect',
-    answers: ok(stateSchema, 'The process is alive', { status: 'UP' }),
+    responses: ok(stateSchema, 'The process is alive', { status: 'UP' }),
     run: (_, __: object) => ({ status: 'UP' }),
   }),
   apiRoute({
@@ -69,7 +69,7 @@ export const serviceRoutes = [
     path: '/readyz',
     summary: 'The server can serve requests',
     query: readyQuery,
-    answers: ok(stateSchema, 'The server can serve them', { status: 'ready' }),
+    responses: ok(stateSchema, 'The server can serve them', { status: 'ready' }),
     faults: ['unavailable', 'storage-full'],
     async run({ query, ctx }, { isStopping, readiness }: ServiceDeps) {
       // Other replicas stay ready: they hand on requests until this server ends, and then to the next leader.
@@ -90,7 +90,9 @@ export const serviceRoutes = [
     id: 'getMetrics',
     path: '/metrics',
     summary: 'Metrics in the format of Prometheus',
-    answers: { 200: { about: 'The metrics', types: ['text/plain; version=0.0.4; charset=utf-8'] } },
+    responses: {
+      200: { about: 'The metrics', types: ['text/plain; version=0.0.4; charset=utf-8'] },
+    },
     run: (_, { metrics }: ServiceDeps) => metrics.metrics(),
   }),
   apiRoute({
@@ -101,7 +103,9 @@ export const serviceRoutes = [
     path: '/metrics/hosts',
     summary:
       'Metrics of the registries, builders and platforms that the server talked to, by host, in the format of Prometheus',
-    answers: { 200: { about: 'The metrics', types: ['text/plain; version=0.0.4; charset=utf-8'] } },
+    responses: {
+      200: { about: 'The metrics', types: ['text/plain; version=0.0.4; charset=utf-8'] },
+    },
     run: (_, { remoteMetrics }: ServiceDeps) => remoteMetrics.metrics(),
   }),
   apiRoute({
@@ -109,7 +113,7 @@ export const serviceRoutes = [
     id: 'getOpenApi',
     path: '/openapi.json',
     summary: 'This description',
-    answers: ok(documentSchema, 'The description'),
+    responses: ok(documentSchema, 'The description'),
     run: (_, { openapi }: ServiceDeps) => openapi(),
   }),
 ];

@@ -19,7 +19,7 @@ const shared = {
   tag: 'Registries',
   access: 'requests',
   limit: 'requests',
-  answers: ok(z.boolean(), 'Whether the registry accepts them', true),
+  responses: ok(z.boolean(), 'Whether the registry accepts them', true),
   faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
 } as const;
 const example = { registry: 'quay.io', userName: 'ada', password: 'secret' };

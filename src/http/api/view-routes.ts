@@ -1,9 +1,9 @@
 import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
 import { apiRoute } from './api-route.ts';
-import { locationSchema } from './container/answer-schema.ts';
+import { locationSchema } from './container/response-schema.ts';
 
-const answers = {
+const responses = {
   200: {
     about: 'The page, for clients that accept HTML',
     types: ['text/html; charset=utf-8'],
@@ -27,7 +27,7 @@ export const viewRoutes = [
     tag: 'Builds',
     summary: 'Redirects to the details of a build',
     access: 'anybody',
-    answers,
+    responses,
     faults: ['not-found'],
     run({ ctx, params }, _: object) {
       // One recipe can have several builds, so its key has no details of its own.
@@ -48,7 +48,7 @@ export const viewRoutes = [
     tag: 'Mirrors',
     summary: 'Redirects to the page of a copy of an image',
     access: 'anybody',
-    answers,
+    responses,
     run({ ctx, params }, _: object) {
       return redirect(ctx, `/view/builds/${idIn(params.mirrorId)}`);
     },
@@ -60,7 +60,7 @@ export const viewRoutes = [
     tag: 'Containers',
     summary: 'Redirects to the details of a container request',
     access: 'anybody',
-    answers,
+    responses,
     run: ({ ctx, params }, _: object) =>
       redirect(ctx, `/v1alpha2/container/${encodeURIComponent(params.token)}`),
   }),

@@ -8,13 +8,13 @@ import type { Callers } from './callers.ts';
 import { callerAddress } from './client-address.ts';
 
 /** Records in the audit log what the sender of a request did. */
-export type NoteDeed = (request: IncomingMessage, action: string, target: string) => void;
+export type RecordAudit = (request: IncomingMessage, action: string, target: string) => void;
 
-export function createNoteDeed(
+export function createRecordAudit(
   audit: Pick<AuditLog, 'add'>,
   callers: Callers,
   trustedProxies: number,
-): NoteDeed {
+): RecordAudit {
   return (request, action, target) => {
     const actor = actorOf(request, callers);
     audit.add({ actor, client: callerAddress(request, trustedProxies), action, target });
@@ -76,7 +76,7 @@ export function createNoteBuild(
   callers: Callers,
   trustedProxies: number,
 ): NoteBuild {
-  const note = audit && createNoteDeed(audit, callers, trustedProxies);
+  const note = audit && createRecordAudit(audit, callers, trustedProxies);
   return (request, made) => {
     const target = made
       ? `${made.buildId ?? ''} for ${formatReference(made.image)}`

@@ -3,7 +3,7 @@ import { isIP, SocketAddress } from 'node:net';
 
 /**
  * Returns the network of an address: its /64 in IPv6, the address itself in IPv4. Such a network usually belongs to one
- * customer. All limits and counts by address use this network. Source: RFC 6177.
+ * subscriber. All limits and counts by address use this network. Source: RFC 6177.
  */
 export function networkOf(given: string): string {
   const address = spelled(given);

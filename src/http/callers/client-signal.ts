@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 
-/** Returns a signal that aborts when the client has disconnected; also after the answer, when nothing needs it. */
+/** Returns a signal that aborts when the client has disconnected; also after the response, when nothing needs it. */
 export function clientSignal(response: ServerResponse): AbortSignal {
   const gone = new AbortController();
   if (response.closed) gone.abort();

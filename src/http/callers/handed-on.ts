@@ -4,13 +4,13 @@ import { notePeer } from './client-address.ts';
 
 /** Headers of a request that a replica hands on to the one that leads. */
 export const handedOnHeaders = {
-  /** Proves that a replica sends it. In the answer: `follows`, from a replica that does not lead. */
+  /** Proves that a replica sends it. In the response: `follows`, from a replica that does not lead. */
   proof: 'sluice-replica',
   /** Address of the client, or of its proxy, that connected to that replica. */
   peer: 'sluice-peer',
   /**
-   * The replica can send a blob itself; `look`: it sends the blob, and asks whether the right still holds. In the answer: the
-   * body says which one.
+   * The replica can send a blob itself; `look`: it sends the blob, and asks whether the right still holds. In the
+   * response: the body says which one.
    */
   order: 'sluice-order',
 } as const;

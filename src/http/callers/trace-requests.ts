@@ -1,13 +1,13 @@
 import type { Middleware } from 'koa';
 import { withoutToken } from '../../foundation/telemetry/index.ts';
 import { traced, traceHeaders } from '../../tracing/traces.ts';
-import { routeOf } from '../errors/error-answers.ts';
+import { routeOf } from '../errors/error-responses.ts';
 import type { RequestState } from '../request-state.ts';
 
 /**
- * Records each request as a span, from its head to the end of its answer. The request then names this span, for its log line
- * and for the server that it may be handed on to. Without tracing, this step is left out.
- * Source: semantic conventions of OpenTelemetry for HTTP servers.
+ * Records each request as a span, from its head to the end of its response. The request then names this span, for its
+ * log line and for the server that it may be handed on to. Without tracing, this step is left out. Source: semantic
+ * conventions of OpenTelemetry for HTTP servers.
  */
 export const traceRequests: Middleware<RequestState> = async (ctx, next) => {
   const { req, res, method } = ctx;

@@ -16,7 +16,7 @@ export interface Gate {
   request(caller: GatedCaller): void;
   /** Called before an image is built, frozen or converted. */
   build(caller: GatedCaller): void;
-  /** Called for a container request. Refuses it if nobody could pull the name in its answer. */
+  /** Called for a container request. Refuses it if nobody could pull the name in its response. */
   serve(request: { readonly freeze?: boolean | undefined }): void;
   /** Returns true if callers with a login, or without one, may build images. */
   mayBuild(hasLogin: boolean): boolean;

@@ -6,11 +6,11 @@ import type { RequestState } from '../request-state.ts';
 export interface CrossOrigin {
   /** Returns true for a request that a page of a listed origin sent. */
   isAllowed(request: IncomingMessage): boolean;
-  /** Allows browsers to pass the answer to such a page, and answers their preflight requests. */
-  readonly answer: Middleware<RequestState>;
+  /** Allows browsers to pass the response to such a page, and answers their preflight requests. */
+  readonly respond: Middleware<RequestState>;
 }
 
-// A browser repeats the preflight after this time. Most browsers do not cache an answer for longer.
+// A browser repeats the preflight after this time. Most browsers do not cache a response for longer.
 const keptSeconds = 7200;
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const usualHeaders =
@@ -24,7 +24,7 @@ const shownHeaders = [
 ].join(', ');
 
 /**
- * Creates the rules for pages of the given origins. Only pages of this server accept its cookie, and no answer allows
+ * Creates the rules for pages of the given origins. Only pages of this server accept its cookie, and no response allows
  * credentials of the browser: a page of another origin sends its token itself.
  *
  * @param origins as browsers write them, `https://portal.example.org`; `*` for every page
@@ -38,13 +38,13 @@ export function createCrossOrigin(origins: readonly string[]): CrossOrigin {
 
   return {
     isAllowed,
-    async answer(ctx, next) {
+    async respond(ctx, next) {
       if (!allowsAll) ctx.vary('Origin');
       if (!isAllowed(ctx.req)) return next();
       ctx.set('access-control-allow-origin', allowsAll ? '*' : ctx.get('origin'));
-      const isQuestion =
+      const isPreflight =
         ctx.method === 'OPTIONS' && ctx.get('access-control-request-method') !== '';
-      if (!isQuestion) {
+      if (!isPreflight) {
         ctx.set('access-control-expose-headers', shownHeaders);
         return next();
       }

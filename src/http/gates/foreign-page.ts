@@ -8,7 +8,7 @@ const ownSites = new Set<unknown>([undefined, 'same-origin', 'none']);
 
 /**
  * Rejects requests that a page of another origin sends through a browser, if they would change something. Even without
- * cookies, such a page can reach servers on the user's machine and network, and can do harm without seeing an answer.
+ * cookies, such a page can reach servers on the user's machine and network, and can do harm without seeing a response.
  * Clients that are not browsers send neither of the two headers.
  *
  * @param isAllowed returns true for a request of a page that the operator has listed

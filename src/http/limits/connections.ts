@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { endWith, rawAnswer } from '../../foundation/answers.ts';
+import { endWith, rawResponse } from '../../foundation/responses.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
 import { networkOf } from '../callers/client-address.ts';
 
@@ -28,7 +28,7 @@ export interface Connections {
   /** Returns the open connections, oldest first. */
   list(): Iterable<Connection>;
   /** Returns true while a request on the connection is not answered. */
-  isAnswering(socket: Socket): boolean;
+  isResponding(socket: Socket): boolean;
   /** Ends each connection after its next response, so that clients send later requests elsewhere. */
   drain(): void;
   /**
@@ -78,7 +78,10 @@ export function createConnections(
   let refused: RefusedListener = () => {};
   let farewells = 0;
   let accepts = 0;
-  /** Serves the connections of the moment before the servers stop to listen. Until then, clients that wait for an answer do not connect again. */
+  /**
+   * Serves the connections of the moment before the servers stop to listen. Until then, clients that wait for a
+   * response do not connect again.
+   */
   let held: (() => void)[] | undefined;
   let isDraining = false;
   let finished: PromiseWithResolvers<void> | undefined;
@@ -109,7 +112,7 @@ export function createConnections(
     socket.once('close', () => {
       farewells -= 1;
     });
-    endWith(socket, rawAnswer(503, tooMany[why], { 'retry-after': '5' }));
+    endWith(socket, rawResponse(503, tooMany[why], { 'retry-after': '5' }));
   };
 
   const admit = (socket: Socket, isPlain: boolean): Tracked | undefined => {
@@ -141,7 +144,7 @@ export function createConnections(
   /** Returns the connection to end for a new one: one that never had a request, else one that is idle. */
   const spare = (): Tracked | undefined => {
     for (const connection of silent) return connection;
-    for (const connection of open) if (!isAnswering(connection)) return connection;
+    for (const connection of open) if (!isResponding(connection)) return connection;
     return undefined;
   };
 
@@ -158,7 +161,7 @@ export function createConnections(
   const endAfter = (connection: Tracked, response: ServerResponse): void => {
     if (!response.headersSent) response.setHeader('connection', 'close');
     response.once('close', () => {
-      if (!isAnswering(connection)) connection.socket.destroySoon();
+      if (!isResponding(connection)) connection.socket.destroySoon();
     });
   };
 
@@ -229,9 +232,9 @@ export function createConnections(
 
     list: () => open,
 
-    isAnswering(socket) {
+    isResponding(socket) {
       const connection = bySocket.get(socket);
-      return connection !== undefined && isAnswering(connection);
+      return connection !== undefined && isResponding(connection);
     },
 
     drain,
@@ -263,7 +266,7 @@ export function createConnections(
       drain();
       const now = performance.now();
       for (const connection of open) {
-        if (isAnswering(connection)) continue;
+        if (isResponding(connection)) continue;
         const leftMs = connection.since + firstRequestMs - now;
         if (silent.has(connection) && leftMs > 0) endUnlessUsed(connection, leftMs);
         else end(connection);
@@ -283,7 +286,7 @@ export function createConnections(
 }
 
 /** Returns true while a response is due on the connection, and for one that has left HTTP. */
-function isAnswering({ response, isReleased }: Tracked): boolean {
+function isResponding({ response, isReleased }: Tracked): boolean {
   return isReleased || (response !== undefined && !response.closed);
 }
 

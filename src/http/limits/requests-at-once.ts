@@ -7,10 +7,10 @@ import type { Check } from '../gates/gate.ts';
  * would count all clients as one.
  */
 export function limitRequestsAtOnce(most: number, trustedProxies: number): Check {
-  const underWay = new Map<string, number>();
+  const inFlight = new Map<string, number>();
   return ({ req, res }) => {
     const client = networkOf(callerAddress(req, trustedProxies));
-    const count = underWay.get(client) ?? 0;
+    const count = inFlight.get(client) ?? 0;
     if (count >= most) {
       throw new Fault(
         'too-many-requests',
@@ -18,11 +18,11 @@ export function limitRequestsAtOnce(most: number, trustedProxies: number): Check
         { phase: 'limit', limit: 'requests at once from one address', retryAfterSeconds: 5 },
       );
     }
-    underWay.set(client, count + 1);
+    inFlight.set(client, count + 1);
     res.once('close', () => {
-      const left = (underWay.get(client) ?? 0) - 1;
-      if (left > 0) underWay.set(client, left);
-      else underWay.delete(client);
+      const left = (inFlight.get(client) ?? 0) - 1;
+      if (left > 0) inFlight.set(client, left);
+      else inFlight.delete(client);
     });
   };
 }

@@ -74,7 +74,7 @@ interface Definition<
   readonly role?: AdministratorRole;
   /** The scope that the access token of a user must have. Default: none. */
   readonly scope?: TokenScope;
-  /** Returns the body of the answer, or nothing for an answer without a body. */
+  /** Returns the body of the response, or nothing for a response without a body. */
   run(
     call: {
       readonly actor: Actors[A];

@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { documentSchema } from '../api/container/answer-schema.ts';
+import { documentSchema } from '../api/container/response-schema.ts';
 import { ok } from '../route/declaration.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
 import { createRouter } from '../route/router.ts';
@@ -16,7 +16,7 @@ import { runEntryPoints } from './entry-points/run-entry-points.ts';
 import { tokenEntryPoints } from './entry-points/token-entry-points.ts';
 import { userEntryPoints } from './entry-points/user-entry-points.ts';
 import { workspaceEntryPoints } from './entry-points/workspace-entry-points.ts';
-import { platformInfoAnswer } from './platform-schemas.ts';
+import { platformInfoResponse } from './platform-schemas.ts';
 
 /** The supported version of the API. Source: platform specification, section 9. */
 export const apiVersion = '1';
@@ -28,8 +28,8 @@ export interface PlatformRequest extends Omit<ApiRequest, 'params'> {
 }
 
 /**
- * The API of the built-in platform, for calls over HTTP and from the same process. Returns the body of the answer, or
- * nothing if the answer has no body. Throws a {@link Fault}: 403 for an entry point that does not exist (platform
+ * The API of the built-in platform, for calls over HTTP and from the same process. Returns the body of the response, or
+ * nothing if the response has no body. Throws a {@link Fault}: 403 for an entry point that does not exist (platform
  * specification, section 7), and every `Fault` of the entry point.
  */
 export type PlatformApi = (request: PlatformRequest) => Promise<object | undefined>;
@@ -48,7 +48,7 @@ const entryPoints: readonly EntryPoint[] = [
     tag: 'Service',
     summary: 'Version and commit',
     access: 'anybody',
-    answers: ok(platformInfoAnswer),
+    responses: ok(platformInfoResponse),
     run: (_, { version }) => ({ serviceInfo: { ...version, apiVersion } }),
   }),
   entryPoint({
@@ -58,7 +58,7 @@ const entryPoints: readonly EntryPoint[] = [
     tag: 'Service',
     summary: 'This description',
     access: 'anybody',
-    answers: ok(documentSchema, 'The description'),
+    responses: ok(documentSchema, 'The description'),
     run: (_, { version }) => describePlatformApi(version.version),
   }),
 ];

@@ -32,17 +32,17 @@ const writing = new Set(['POST', 'PUT', 'PATCH']);
 
 /** Answers all requests below `/platform`. Source: platform specification. */
 export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestState> {
-  const answer = createPlatformApi(deps);
+  const respond = createPlatformApi(deps);
   return async (ctx, next) => {
     const base = bases.find(one => ctx.path === one || ctx.path.startsWith(`${one}/`));
     if (base === undefined) return next();
     ctx.state.route = '/platform';
-    // Answers contain tokens and passwords.
+    // Responses contain tokens and passwords.
     ctx.set('cache-control', 'no-store');
     requireVersion(ctx.get('accept-version'));
     // Removals need no check: they free space.
     if (writing.has(ctx.method)) deps.space.take(maxBodyBytes);
-    const body = await answer({
+    const body = await respond({
       method: ctx.method === 'HEAD' ? 'GET' : ctx.method,
       path: ctx.path.slice(base.length).replace(/\/$/, ''),
       query: givenOnly(queryOf(ctx.req)),

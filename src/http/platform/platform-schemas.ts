@@ -161,8 +161,8 @@ const credentialsView = z.object({
   lastUsed,
 });
 
-export const userAnswer = z.object({ user: userView }).meta({ title: 'User' });
-export const userInfoAnswer = z
+export const userResponse = z.object({ user: userView }).meta({ title: 'User' });
+export const userInfoResponse = z
   .object({
     user: userView,
     tokenRights: z
@@ -174,14 +174,16 @@ export const userInfoAnswer = z
       .describe('The limits of the access token; absent for none'),
   })
   .meta({ title: 'UserInfo' });
-export const usersAnswer = z
+export const usersResponse = z
   .object({ users: z.array(userView), totalSize: total })
   .meta({ title: 'Users' });
-export const workspaceAnswer = z.object({ workspace: workspaceView }).meta({ title: 'Workspace' });
-export const workspacesAnswer = z
+export const workspaceResponse = z
+  .object({ workspace: workspaceView })
+  .meta({ title: 'Workspace' });
+export const workspacesResponse = z
   .object({ workspaces: z.array(workspaceView), totalSize: total })
   .meta({ title: 'Workspaces' });
-export const userWorkspacesAnswer = z
+export const userWorkspacesResponse = z
   .object({
     orgsAndWorkspaces: z.array(
       z.object({
@@ -196,33 +198,33 @@ export const userWorkspacesAnswer = z
     ),
   })
   .meta({ title: 'UserWorkspaces' });
-export const memberAnswer = z.object({ member: userView }).meta({ title: 'Member' });
-export const membersAnswer = z
+export const memberResponse = z.object({ member: userView }).meta({ title: 'Member' });
+export const membersResponse = z
   .object({ members: z.array(userView), totalSize: total })
   .meta({ title: 'Members' });
-export const newTokenAnswer = z
+export const newTokenResponse = z
   .object({
     accessKey: z.string().describe('The token; no other answer contains it'),
     token: tokenView,
   })
   .meta({ title: 'CreatedToken' });
-export const tokensAnswer = z
+export const tokensResponse = z
   .object({ tokens: z.array(tokenView), totalSize: total })
   .meta({ title: 'Tokens' });
-export const newCredentialsAnswer = z
+export const newCredentialsResponse = z
   .object({ credentialsId: z.string(), credentials: credentialsView })
   .meta({ title: 'CreatedCredentials' });
-export const credentialsAnswer = z
+export const credentialsResponse = z
   .object({ credentials: z.array(credentialsView), totalSize: total })
   .meta({ title: 'CredentialsList' });
-export const keysAnswer = z
+export const keysResponse = z
   .object({
     keys: z
       .string()
       .describe('JSON text: `discriminator` names the provider, the rest is its keys'),
   })
   .meta({ title: 'Keys' });
-export const auditAnswer = z
+export const auditResponse = z
   .object({
     entries: z.array(
       z.object({
@@ -236,14 +238,14 @@ export const auditAnswer = z
     ),
   })
   .meta({ title: 'AuditLog' });
-export const runAnswer = z
+export const runResponse = z
   .object({ workflowId: z.string(), message: z.string() })
   .meta({ title: 'Run' });
-export const newRunAnswer = runAnswer.meta({ title: 'NewRun' });
-export const startedRunAnswer = z
+export const newRunResponse = runResponse.meta({ title: 'NewRun' });
+export const startedRunResponse = z
   .object({ workflowId: z.string(), watchUrl: z.string() })
   .meta({ title: 'StartedRun' });
-export const platformInfoAnswer = z
+export const platformInfoResponse = z
   .object({
     serviceInfo: z.object({
       version: z.string(),

@@ -7,7 +7,7 @@ import {
 } from '../../platform/built-in/index.ts';
 import type { AuditEntry, UserRow } from '../../storage/rows/index.ts';
 
-/** Returns a user as answers show it. */
+/** Returns a user as responses show it. */
 export function userView({ id, email, createdAt }: UserRow) {
   return {
     id,
@@ -61,7 +61,7 @@ export function describeToken({ name, rights }: AccessToken, email: string): str
   return `'${name}' of ${email}${limits}`;
 }
 
-/** Returns credentials as answers show them, without their secret. */
+/** Returns credentials as responses show them, without their secret. */
 export async function credentialsView(
   { id, owner, name, description, provider, shown, createdAt, usedDay }: KeptCredentials,
   { users, workspaces }: BuiltInPlatform,
@@ -90,7 +90,7 @@ export async function describeCredentials(
   return `'${view.name}' for ${view.keys.registry ?? view.provider} of ${owner}`;
 }
 
-/** Returns an entry of the audit log as answers show it. */
+/** Returns an entry of the audit log as responses show it. */
 export function auditView({ id, at, actor, client, action, target }: AuditEntry) {
   return {
     id,

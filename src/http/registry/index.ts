@@ -1,6 +1,6 @@
 /** The registry: its routes, logins and meters. */
 
-export { type BlobAnswer, sendBlob } from './blobs/send-blob.ts';
+export { type OfferedBlob, sendBlob } from './blobs/send-blob.ts';
 export { largestOrder, parseOrder } from './blobs/send-order.ts';
 export { type CountHostedPull, countHostedPulls } from './hosted/hosted-pulls.ts';
 export {

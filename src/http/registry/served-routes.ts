@@ -146,13 +146,13 @@ async function sendBlobOf(
   const order = takesOrders(req) ? await blobs.order(image, digest) : undefined;
   if (order) return sendOrder(order, res);
   watchRight(res, deps.rightLifeMs, () => requireRight(deps, request.token));
-  const answer = {
+  const offered = {
     isKnown: async () => (await image.member(digest)) !== undefined,
     size: (signal: AbortSignal) => blobs.head(image, digest, signal),
     open: (rangeOf: RangeOf | undefined, signal: AbortSignal) =>
       blobs.open(image, digest, rangeOf, signal),
   };
-  return sendBlob(answer, digest, req, res, noteBlob);
+  return sendBlob(offered, digest, req, res, noteBlob);
 }
 
 async function sendListing(

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { Fault } from '../../foundation/fault.ts';
 
 /**
- * Checks at intervals, while an answer is being sent, whether its receiver still has the right to it. Ends the
+ * Checks at intervals, while a response is being sent, whether its receiver still has the right to it. Ends the
  * connection when the right has ended. A registry that does not answer has not ended a right.
  *
  * @param look throws a {@link Fault} below 500 when the right has ended

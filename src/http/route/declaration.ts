@@ -3,19 +3,19 @@ import type { FaultKind } from '../../foundation/fault.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'delete';
 
-/** The answer with one status. */
-export interface AnswerDeclaration {
+/** The response with one status. */
+export interface ResponseDeclaration {
   readonly about: string;
-  /** Schema of a JSON answer. */
+  /** Schema of a JSON response. */
   readonly schema?: z.ZodType;
-  /** Media types of an answer that is not JSON; the first one is the default. */
+  /** Media types of a response that is not JSON; the first one is the default. */
   readonly types?: readonly string[];
   /** Descriptions of headers, by header name. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly example?: unknown;
 }
 
-export type Answers = Readonly<Record<number, AnswerDeclaration>>;
+export type Responses = Readonly<Record<number, ResponseDeclaration>>;
 
 export interface BodyDeclaration<B extends z.ZodType = z.ZodType> {
   readonly schema: B;
@@ -60,7 +60,7 @@ export interface Declaration<
   readonly params?: P;
   readonly query?: Q;
   readonly body?: BodyDeclaration<B>;
-  readonly answers: Answers;
+  readonly responses: Responses;
   /** Further failures, in addition to those that follow from the access, the input and the limit. */
   readonly faults?: readonly FaultKind[];
   /** The rate limit that each call counts for. */
@@ -73,13 +73,13 @@ export function namesIn(path: string): string[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name);
 }
 
-/** Returns the answers of a route with a single successful answer, in JSON. */
-export function ok(schema: z.ZodType, about = 'Done', example?: unknown): Answers {
+/** Returns the responses of a route with a single successful response, in JSON. */
+export function ok(schema: z.ZodType, about = 'Done', example?: unknown): Responses {
   return { 200: { about, schema, ...(example === undefined ? {} : { example }) } };
 }
 
-/** The answers of a route that succeeds without a body. */
-export const noContent: Answers = { 204: { about: 'Done' } };
+/** The responses of a route that succeeds without a body. */
+export const noContent: Responses = { 204: { about: 'Done' } };
 
 /** Returns a schema for a whole number that arrives as text. The document describes it as a number. */
 export function digits(most: number, schema: z.ZodInt) {

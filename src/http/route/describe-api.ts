@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import type { FaultKind } from '../../foundation/fault.ts';
-import { type AnswerDeclaration, type Declaration, namesIn } from './declaration.ts';
+import { type Declaration, namesIn, type ResponseDeclaration } from './declaration.ts';
 import {
-  faultAnswers,
+  faultResponses,
   faultStatuses,
   type HeaderName,
   headers,
   limitHeaderNames,
-} from './fault-answers.ts';
+} from './fault-responses.ts';
 import { type JsonSchema, jsonSchema } from './json-schema.ts';
 
 /** Describes one kind of access in the OpenAPI document. */
@@ -95,7 +95,7 @@ export function describeApi(api: Api): OpenApi {
           content: error,
         },
         ...Object.fromEntries(
-          Object.values(faultAnswers).map(({ name, about, headers: also = [] }) => [
+          Object.values(faultResponses).map(({ name, about, headers: also = [] }) => [
             name,
             { description: about, headers: headersOf([...everyError, ...also]), content: error },
           ]),
@@ -135,15 +135,15 @@ function describeRoute(route: Declaration, { access }: Api, schemaOf: SchemaOf):
       : {}),
     responses: {
       ...Object.fromEntries(
-        Object.entries(route.answers).map(([status, answer]) => [
+        Object.entries(route.responses).map(([status, response]) => [
           status,
-          describeAnswer(answer, limit ? limitHeaderNames : [], schemaOf),
+          describeResponse(response, limit ? limitHeaderNames : [], schemaOf),
         ]),
       ),
       ...Object.fromEntries(
         statuses.map(status => [
           status,
-          { $ref: `#/components/responses/${faultAnswers[status]?.name ?? 'Error'}` },
+          { $ref: `#/components/responses/${faultResponses[status]?.name ?? 'Error'}` },
         ]),
       ),
       default: { $ref: '#/components/responses/Error' },
@@ -151,17 +151,17 @@ function describeRoute(route: Declaration, { access }: Api, schemaOf: SchemaOf):
   };
 }
 
-function describeAnswer(
-  answer: AnswerDeclaration,
+function describeResponse(
+  response: ResponseDeclaration,
   also: readonly HeaderName[],
   schemaOf: SchemaOf,
 ): object {
-  const { about, schema, types = [] } = answer;
-  const text = { schema: { type: 'string' }, ...exampleOf(answer) };
+  const { about, schema, types = [] } = response;
+  const text = { schema: { type: 'string' }, ...exampleOf(response) };
   const content = schema
-    ? { 'application/json': { schema: schemaOf(schema), ...exampleOf(answer) } }
+    ? { 'application/json': { schema: schemaOf(schema), ...exampleOf(response) } }
     : Object.fromEntries(types.map(type => [type.replace(/;.*/, ''), text]));
-  const own = Object.entries(answer.headers ?? {}).map(([name, description]) => [
+  const own = Object.entries(response.headers ?? {}).map(([name, description]) => [
     name,
     { description, schema: { type: 'string' } },
   ]);

@@ -57,7 +57,7 @@ export function createBaseResolver(
     async resolve(access, reference) {
       const name = reference.digest ?? reference.tag ?? 'latest';
       const key = `${accessKey(access)} ${access.registry} ${access.repository} ${name}`;
-      // A call gets no answer that is older than itself: the tag may have moved.
+      // A call gets no response that is older than itself: the tag may have moved.
       const root = await asking.runAnew(() => ask(access, name), { key });
       if (parseManifest(root).kind === 'schema1') throw schema1();
       return root;

@@ -22,8 +22,8 @@ export interface ProvedLayer {
 /** Proves that a caller may have a layer, and what is in it. */
 export interface LayerProofs {
   /**
-   * Throws a {@link Fault} unless the registry shows the blob to the caller now. An answer is used for a while. It proves
-   * a right only where {@link unpacked} has shown that this registry has the bytes.
+   * Throws a {@link Fault} unless the registry shows the blob to the caller now. A response is used for a while. It
+   * proves a right only where {@link unpacked} has shown that this registry has the bytes.
    */
   show(blob: Omit<ProvedLayer, 'isOwn'>, signal: AbortSignal): Promise<void>;
   /**
@@ -40,11 +40,11 @@ export interface LayerProofsDeps {
   readonly store: VerifiedLayerStore;
   /** Opens all of a layer: from its registry, which it then keeps a copy of, or from here for an own one. */
   readonly openLayer: (layer: ProvedLayer, signal: AbortSignal) => Promise<ByteSource>;
-  /** How long the answer of a registry is used (ms). */
+  /** How long the response of a registry is used (ms). */
   readonly lifeMs: number;
 }
 
-const keptAnswers = 100_000;
+const keptResponses = 100_000;
 // In the rows. No registry has a name like this.
 const ownPlace = 'here';
 
@@ -54,7 +54,7 @@ export function createLayerProofs({
   openLayer,
   lifeMs,
 }: LayerProofsDeps): LayerProofs {
-  const shown = boundedCache<string, true>(keptAnswers, { ttl: lifeMs });
+  const shown = boundedCache<string, true>(keptResponses, { ttl: lifeMs });
   // Each caller may have other rights than the one whose work failed.
   const asking = new SingleFlight<void>({ sharesFailure: false });
   const reading = new SingleFlight<Digest>({ sharesFailure: false });

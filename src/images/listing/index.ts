@@ -7,7 +7,7 @@ export {
   type LayerListings,
   type LayerLook,
   type ListingProgress,
-  type ListingQuestion,
+  type ListingQuery,
   type ReadableLayer,
 } from './layer-listings.ts';
 export { openListingFiles } from './listing-files.ts';

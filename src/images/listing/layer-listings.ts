@@ -25,14 +25,14 @@ export interface ReadableLayer {
   open(signal: AbortSignal): Promise<ByteSource>;
 }
 
-/** A question about one layer of an image. Its caller has the right to pull all of the layers. */
-export interface ListingQuestion {
+/** A query about one layer of an image. Its caller has the right to pull all of the layers. */
+export interface ListingQuery {
   /** The lowest layer first. */
   readonly layers: readonly ReadableLayer[];
   /** Number of the layer, counted from 0. */
   readonly at: number;
   /** Whose failures are remembered together. */
-  readonly asker: string;
+  readonly accessKey: string;
   /** Who takes turns with other callers. */
   readonly caller: string;
 }
@@ -65,9 +65,9 @@ export interface LayerListings {
    * @param waitMs how long the caller waits for what is missing. Default: not at all
    * @param signal ends the wait, not the computation: throws its reason
    */
-  look(question: ListingQuestion, waitMs?: number, signal?: AbortSignal): Promise<LayerLook>;
+  look(query: ListingQuery, waitMs?: number, signal?: AbortSignal): Promise<LayerLook>;
   /** Removes what is kept about a layer, because the disk has damaged it. */
-  discard(question: ListingQuestion): Promise<void>;
+  discard(query: ListingQuery): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -197,7 +197,7 @@ export function createLayerListings({
     }
   };
 
-  const work = async ({ layers, at }: ListingQuestion, run: Run): Promise<void> => {
+  const work = async ({ layers, at }: ListingQuery, run: Run): Promise<void> => {
     const own = layers.slice(at, at + 1);
     run.layer = at;
     await compare('tree', own, run);
@@ -218,23 +218,23 @@ export function createLayerListings({
     return count;
   };
 
-  const start = (key: string, failureKey: string, question: ListingQuestion): Run => {
+  const start = (key: string, failureKey: string, query: ListingQuery): Run => {
     const running = runs.get(key);
     if (running) {
       running.run.time.look();
       return running.run;
     }
     const time = new ImageTime(limits, isAwaited);
-    const run: Run = { time, isWaiting: true, layer: question.at, bytes: 0, layersDone: 0 };
+    const run: Run = { time, isWaiting: true, layer: query.at, bytes: 0, layersDone: 0 };
     const done = queue
       .run(
         async () => {
           closing.signal.throwIfAborted();
           time.begin();
           run.isWaiting = false;
-          await work(question, run);
+          await work(query, run);
         },
-        { key: question.caller },
+        { key: query.caller },
       )
       .catch(error => {
         if (closing.signal.aborted) return;
@@ -270,19 +270,19 @@ export function createLayerListings({
     return waste;
   };
 
-  const lookNow = async (question: ListingQuestion): Promise<LayerLook> => {
-    const { layers, at, asker } = question;
+  const lookNow = async (query: ListingQuery): Promise<LayerLook> => {
+    const { layers, at, accessKey } = query;
     const isReadable = (some: readonly ReadableLayer[]) =>
       some.every(({ problem }) => problem === undefined);
     const [below, own] = [layers.slice(0, at + 1), layers.slice(at, at + 1)];
     const waste = isReadable(layers) ? await wasteOf(layers) : undefined;
     const compared = isReadable(below) ? await openKept(below) : undefined;
     const tree = compared ?? (isReadable(own) ? await openKept(own) : undefined);
-    const key = keyOf(question);
-    const failureKey = `${key} ${asker}`;
+    const key = keyOf(query);
+    const failureKey = `${key} ${accessKey}`;
     const failure = failures.get(failureKey);
     const isWhole = waste !== undefined && compared !== undefined;
-    const run = isWhole || failure !== undefined ? undefined : start(key, failureKey, question);
+    const run = isWhole || failure !== undefined ? undefined : start(key, failureKey, query);
     return {
       tree,
       waste,
@@ -296,13 +296,13 @@ export function createLayerListings({
   };
 
   return {
-    async look(question, waitMs = 0, signal) {
-      const look = await lookNow(question);
-      const run = runs.get(keyOf(question));
+    async look(query, waitMs = 0, signal) {
+      const look = await lookNow(query);
+      const run = runs.get(keyOf(query));
       if (!look.progress || !run || waitMs === 0) return look;
       await look[Symbol.asyncDispose]();
       await Promise.race([run.done, sleep(waitMs, undefined, { ref: false, signal })]);
-      return lookNow(question);
+      return lookNow(query);
     },
 
     async discard({ layers, at }) {
@@ -321,7 +321,7 @@ export function createLayerListings({
   };
 }
 
-function keyOf({ layers, at }: Pick<ListingQuestion, 'layers' | 'at'>): string {
+function keyOf({ layers, at }: Pick<ListingQuery, 'layers' | 'at'>): string {
   return `${nameOf('waste', layers)} ${at}`;
 }
 

@@ -15,7 +15,7 @@ import { type ImageTree, partsOf } from './layers/tree.ts';
 import type { ConvertLimits } from './limits.ts';
 import {
   inspectMetadata,
-  type RuntimeWish,
+  type RuntimeInput,
   runtimeFiles,
   type SifEntry,
 } from './runtime/runtime-files.ts';
@@ -106,10 +106,10 @@ async function make(
   const { directory, limits, log, signal } = options;
   const space = createScratchSpace(limits, options.disk ?? unlimitedSpace.promise(0));
   const image = await gatherLayers(source, { directory: fetched, space, limits, log, signal });
-  const wish = { ...wishOf(source, options.definition), scripts: image.scripts };
-  const contents = contentsOf(source, wish);
-  const createdAt = Math.floor(wish.createdAt / 1000);
-  addRuntimeFiles(image.tree, runtimeFiles(wish), image.layers.length, createdAt);
+  const input = { ...runtimeInputOf(source, options.definition), scripts: image.scripts };
+  const contents = contentsOf(source, input);
+  const createdAt = Math.floor(input.createdAt / 1000);
+  addRuntimeFiles(image.tree, runtimeFiles(input), image.layers.length, createdAt);
   const offset = squashfsOffset(contents);
   const size = await squashImage(image, {
     directory,
@@ -138,7 +138,10 @@ async function make(
   return `sha256:${await hexDigest(path, 0, end, signal)}` as Digest;
 }
 
-function wishOf({ config, architecture }: SifSource, definition: DefinitionRuntime): RuntimeWish {
+function runtimeInputOf(
+  { config, architecture }: SifSource,
+  definition: DefinitionRuntime,
+): RuntimeInput {
   const runtime = asObject(config[memberName(config, 'config')]) ?? {};
   const created = config[memberName(config, 'created')];
   const createdAt = typeof created === 'string' ? Date.parse(created) : 0;
@@ -146,12 +149,12 @@ function wishOf({ config, architecture }: SifSource, definition: DefinitionRunti
   return { config: runtime, architecture, createdAt: Math.max(createdAt || 0, 0), definition };
 }
 
-function contentsOf({ layers, config }: SifSource, wish: RuntimeWish): SifContents {
-  const { architecture, createdAt, definition } = wish;
+function contentsOf({ layers, config }: SifSource, input: RuntimeInput): SifContents {
+  const { architecture, createdAt, definition } = input;
   return {
     definition: definition.text,
-    inspectMetadata: inspectMetadata(wish),
-    ociConfig: wish.config,
+    inspectMetadata: inspectMetadata(input),
+    ociConfig: input.config,
     architecture,
     createdAt,
     id: idOf([layers.map(({ digest }) => digest), config, architecture, definition]),

@@ -3,7 +3,12 @@ import { Fault } from '../../foundation/fault.ts';
 import { dayMs } from '../../foundation/telemetry/counted.ts';
 import type { Accounts } from '../../hosted/accounts/index.ts';
 import { isAccepted, type ValidateDeps } from '../../http/api/index.ts';
-import { describeCredentials, describeToken, type NoteDeed, readBasic } from '../../http/index.ts';
+import {
+  describeCredentials,
+  describeToken,
+  type RecordAudit,
+  readBasic,
+} from '../../http/index.ts';
 import { pathNumber } from '../../http/route/index.ts';
 import {
   type BuiltInPlatform,
@@ -12,14 +17,14 @@ import {
 } from '../../platform/built-in/index.ts';
 import type { CredentialOwner } from '../../storage/rows/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
-import { type PageAnswer, pageRoute, type Viewer } from '../frame/page-route.ts';
+import { type PageResponse, pageRoute, type Viewer } from '../frame/page-route.ts';
 import { type AccountView, accountPage } from './account-template.ts';
 import { holderOf, ownThings, requireHolder } from './own-things.ts';
 
 export interface AccountDeps extends ValidateDeps {
   readonly accounts: Accounts;
   readonly platform: BuiltInPlatform;
-  readonly noteDeed: NoteDeed;
+  readonly recordAudit: RecordAudit;
 }
 
 interface Call {
@@ -60,7 +65,7 @@ export const accountRoutes = [
           },
           { until: used.expiresAt ?? undefined, rights: used.rights },
         );
-        deps.noteDeed(ctx.req, 'token.create', describeToken(token, user.email));
+        deps.recordAudit(ctx.req, 'token.create', describeToken(token, user.email));
         return show({ ctx, viewer }, deps, { newToken: { name: token.name, value } });
       });
     },
@@ -70,10 +75,10 @@ export const accountRoutes = [
     path: `${path}/tokens/{tokenId}/revoke`,
     access: 'anybody',
     params: { tokenId: pathNumber },
-    async run({ ctx, params }, { platform, noteDeed }: AccountDeps) {
+    async run({ ctx, params }, { platform, recordAudit }: AccountDeps) {
       const { user } = await requireHolder(ctx, platform);
       const { name } = await platform.tokens.revoke(params.tokenId, user.id);
-      noteDeed(ctx.req, 'token.revoke', `'${name}' of ${user.email}`);
+      recordAudit(ctx.req, 'token.revoke', `'${name}' of ${user.email}`);
       return back;
     },
   }),
@@ -99,7 +104,7 @@ export const accountRoutes = [
         const keys = { kind: 'container-reg', username: userName, password, registry } as const;
         const kept = await deps.platform.vault.add({ owner, keys });
         const about = await describeCredentials(kept, deps.platform);
-        deps.noteDeed(ctx.req, 'credentials.add', about);
+        deps.recordAudit(ctx.req, 'credentials.add', about);
         return back;
       });
     },
@@ -108,7 +113,7 @@ export const accountRoutes = [
     method: 'post',
     path: `${path}/credentials/{credentialsId}/remove`,
     access: 'anybody',
-    async run({ ctx, params: { credentialsId } }, { platform, noteDeed }: AccountDeps) {
+    async run({ ctx, params: { credentialsId } }, { platform, recordAudit }: AccountDeps) {
       const { user } = await requireHolder(ctx, platform);
       const kept = await platform.vault.find(credentialsId);
       const { owner } = kept;
@@ -119,7 +124,7 @@ export const accountRoutes = [
       if (!mayRemove) throw unknownCredentials(credentialsId);
       const about = await describeCredentials(kept, platform);
       await platform.vault.remove(credentialsId);
-      noteDeed(ctx.req, 'credentials.remove', about);
+      recordAudit(ctx.req, 'credentials.remove', about);
       return back;
     },
   }),
@@ -130,7 +135,7 @@ async function show(
   { accounts, platform }: AccountDeps,
   more: Pick<AccountView, 'newToken' | 'problem'> = {},
   status = 200,
-): Promise<PageAnswer> {
+): Promise<PageResponse> {
   if (name === undefined) return { location: `/view/login?to=${path}` };
   const account = readBasic(ctx.req.headers.authorization)?.name;
   const holder = await holderOf(ctx, platform);
@@ -173,8 +178,8 @@ async function ownerIn(
 async function attempt(
   call: Call,
   deps: AccountDeps,
-  change: () => Promise<PageAnswer>,
-): Promise<PageAnswer> {
+  change: () => Promise<PageResponse>,
+): Promise<PageResponse> {
   try {
     return await change();
   } catch (error) {

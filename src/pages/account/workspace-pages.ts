@@ -31,10 +31,10 @@ export const workspaceRoutes = [
     method: 'post',
     path,
     access,
-    async run({ ctx }, { platform, noteDeed }: AccountDeps) {
+    async run({ ctx }, { platform, recordAudit }: AccountDeps) {
       const form = await readFormBody(ctx.req);
       const { id, name } = await platform.workspaces.add(form.get('name')?.trim() ?? '');
-      noteDeed(ctx.req, 'workspace.add', name);
+      recordAudit(ctx.req, 'workspace.add', name);
       return { location: `${path}/${id}` };
     },
   }),
@@ -61,11 +61,11 @@ export const workspaceRoutes = [
     access,
     role: 'credentials',
     params: { ...params, userId: pathNumber },
-    async run({ ctx, params: { workspaceId, userId } }, { platform, noteDeed }: AccountDeps) {
+    async run({ ctx, params: { workspaceId, userId } }, { platform, recordAudit }: AccountDeps) {
       const { id, name } = await platform.workspaces.get(workspaceId);
       await platform.workspaces.removeMember(id, userId);
       const { email } = await platform.users.get(userId);
-      noteDeed(ctx.req, 'workspace.remove-member', `${email} in ${name}`);
+      recordAudit(ctx.req, 'workspace.remove-member', `${email} in ${name}`);
       return { location: `${path}/${id}` };
     },
   }),
@@ -75,12 +75,12 @@ async function addMember(
   { req }: Pick<ParameterizedContext, 'req'>,
   workspaceId: number,
   email: string,
-  { platform, noteDeed }: AccountDeps,
+  { platform, recordAudit }: AccountDeps,
 ): Promise<void> {
   const user = await platform.users.withEmail(email);
   const { id, name } = await platform.workspaces.get(workspaceId);
   await platform.workspaces.addMember(id, user.id);
-  noteDeed(req, 'workspace.add-member', `${user.email} in ${name}`);
+  recordAudit(req, 'workspace.add-member', `${user.email} in ${name}`);
 }
 
 async function show(

@@ -1,11 +1,11 @@
 import { supportedPlatforms } from '../../oci/index.ts';
-/** The ways to ask for a container. */
-export const ways = ['packages', 'image', 'dockerfile'] as const;
-export type Way = (typeof ways)[number];
+/** The kinds of requests for a container. */
+export const requestKinds = ['packages', 'image', 'dockerfile'] as const;
+export type RequestKind = (typeof requestKinds)[number];
 
 /** The form as a person filled it in: texts as they were written. */
 export interface AskForm {
-  readonly by: Way;
+  readonly by: RequestKind;
   readonly image: string;
   /** Chosen packages, each as `name`, `name=version` or `channel::name=version`. */
   readonly packages: readonly string[];
@@ -57,7 +57,7 @@ export function readForm(given: URLSearchParams): AskForm {
     .filter(one => one !== '');
   return {
     ...members,
-    by: ways.find(way => way === given.get('by')) ?? 'packages',
+    by: requestKinds.find(kind => kind === given.get('by')) ?? 'packages',
     packages: [...new Set(packages)].slice(0, mostPackages),
     platforms: supportedPlatforms.filter(one => given.getAll('platform').includes(one)),
     isSingularity: given.get('format') === 'sif',

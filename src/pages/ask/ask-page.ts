@@ -1,16 +1,7 @@
 import { z } from 'zod';
 import { queryOf } from '../../http/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
-import { type PageAnswer, pageRoute } from '../frame/page-route.ts';
-import {
-  type AskDeps,
-  type Asking,
-  askFor,
-  barrierFor,
-  foundFor,
-  planOf,
-  problemIn,
-} from './ask-answers.ts';
+import { type PageResponse, pageRoute } from '../frame/page-route.ts';
 import {
   type AskForm,
   addressOf,
@@ -21,6 +12,15 @@ import {
   withoutPackage,
   withPackage,
 } from './ask-form.ts';
+import {
+  type AskDeps,
+  type Asking,
+  askFor,
+  barrierFor,
+  foundFor,
+  planOf,
+  problemIn,
+} from './ask-responses.ts';
 import { type AskView, askPage } from './ask-template.ts';
 import { chosenPieces, foundPieces } from './package-template.ts';
 import { type PlanView, planPieces } from './plan-template.ts';
@@ -44,7 +44,7 @@ export const askRoutes = [
     method: 'post',
     path: '/',
     access: 'anybody',
-    async run({ ctx, viewer: { caller } }, deps: AskDeps): Promise<PageAnswer> {
+    async run({ ctx, viewer: { caller } }, deps: AskDeps): Promise<PageResponse> {
       const asking = { ctx, caller };
       const given = await readFormBody(ctx.req);
       const form = changed(readForm(given), given);

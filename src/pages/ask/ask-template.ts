@@ -1,7 +1,13 @@
 import { supportedPlatforms } from '../../oci/index.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import { type AskForm, addressOf, isEmptyForm, type Way, ways } from './ask-form.ts';
+import {
+  type AskForm,
+  addressOf,
+  isEmptyForm,
+  type RequestKind,
+  requestKinds,
+} from './ask-form.ts';
 import { type FormField, type FormProblem, labels } from './form-problem.ts';
 import { chosenPieces, type Found, foundPieces, isSearchLate } from './package-template.ts';
 import { type PlanView, planPieces, problemLine } from './plan-template.ts';
@@ -19,7 +25,7 @@ export interface AskView {
 
 const untilFoundSeconds = 2;
 
-const wayNames: Readonly<Record<Way, string>> = {
+const kindNames: Readonly<Record<RequestKind, string>> = {
   packages: 'Packages',
   image: 'An image',
   dockerfile: 'A Dockerfile',
@@ -37,14 +43,14 @@ export function askPage(view: AskView): Page {
     content: html`<h1>Containers on request</h1>
 <p class="lead">Say what you need: packages, an image with changes, or a Dockerfile. This server answers with the name of a container image, which any client can pull.</p>
 ${barrier && problemLine(barrier)}
-<nav class="tabs" aria-label="What to ask with">${ways.map(
-      way =>
-        html`<a href="${tabAddress(form, way)}"${way === form.by && html` aria-current="page"`}>${wayNames[way]}</a>`,
+<nav class="tabs" aria-label="What to ask with">${requestKinds.map(
+      kind =>
+        html`<a href="${tabAddress(form, kind)}"${kind === form.by && html` aria-current="page"`}>${kindNames[kind]}</a>`,
     )}</nav>
 <form id="ask" class="ask" method="post" action="/" autocomplete="off">
 <input type="hidden" name="by" value="${form.by}">
 <div class="ask-fields">
-${wayFields(view, problem)}
+${kindFields(view, problem)}
 ${resultFields(form, problem)}
 ${moreFields(form, problem)}
 </div>
@@ -61,7 +67,7 @@ ${shareLine(form)}
   };
 }
 
-function tabAddress(form: AskForm, by: Way): string {
+function tabAddress(form: AskForm, by: RequestKind): string {
   return addressOf({ ...form, by, search: '', versionsOf: '' }) ?? `/?by=${by}`;
 }
 
@@ -71,7 +77,7 @@ function shareLine(form: AskForm): Html {
 <p class="minor" id="share-long"${!isLong && html` hidden`}>The form is too long for an address, so the address of this page does not hold it: send the text itself to a colleague.</p>`;
 }
 
-function wayFields({ form, found }: AskView, problem: FormProblem | undefined): Html {
+function kindFields({ form, found }: AskView, problem: FormProblem | undefined): Html {
   switch (form.by) {
     case 'packages':
       return html`<label for="q">${labels.package}</label>

@@ -48,8 +48,8 @@ export function foundPieces(found: Found): Html {
 
 /** Returns true for a search that finds more a little later. */
 export function isSearchLate(found: Found): boolean {
-  const isAnswer = found.kind === 'packages' || found.kind === 'versions';
-  return isAnswer && found.result.failures.late.length > 0;
+  const hasResults = found.kind === 'packages' || found.kind === 'versions';
+  return hasResults && found.result.failures.late.length > 0;
 }
 
 function packageRows(text: string, result: SearchResult): Html {

@@ -30,15 +30,15 @@ function pieces(address) {
     const body = fields();
     for (const [name, value] of Object.entries(more)) body.set(name, value);
     try {
-      const answer = await fetch(address, {
+      const response = await fetch(address, {
         method: 'POST',
         body,
         signal: own.signal,
         headers: { accept: 'text/html' },
       });
-      const text = await answer.text();
+      const text = await response.text();
       if (own.signal.aborted) return undefined;
-      if (answer.ok) return text;
+      if (response.ok) return text;
       const page = new DOMParser().parseFromString(text, 'text/html');
       return page.querySelector('.failure')?.outerHTML ?? '';
     } catch {

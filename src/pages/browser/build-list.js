@@ -16,9 +16,9 @@ function isBusy() {
 async function replace() {
   const address = new URL(location.href);
   address.searchParams.set('part', 'table');
-  const answer = await fetch(address);
-  if (!answer.ok) return;
-  const text = await answer.text();
+  const response = await fetch(address);
+  if (!response.ok) return;
+  const text = await response.text();
   // Somebody may have moved into the list meanwhile.
   if (isBusy()) return;
   // Written by this server, which escapes every text in it.

@@ -8,9 +8,9 @@ const parts = ['state', 'use', 'build', 'facts', 'contents'];
 /** Shows the page as it is now. */
 async function refresh() {
   try {
-    const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
-    if (!answer.ok) return;
-    show(new DOMParser().parseFromString(await answer.text(), 'text/html'));
+    const response = await fetch(location.href, { headers: { accept: 'text/html' } });
+    if (!response.ok) return;
+    show(new DOMParser().parseFromString(await response.text(), 'text/html'));
     followState();
   } catch {
     // The server may be starting again.

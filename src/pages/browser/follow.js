@@ -32,7 +32,7 @@ export function follow(build, listeners) {
       });
     }
     own.addEventListener('error', () => {
-      // After a failure that is an answer, such as too many connections, a browser does not connect again itself.
+      // After a failure that is a response, such as too many connections, a browser does not connect again itself.
       if (own.readyState !== EventSource.CLOSED || events !== own) return;
       close();
       setTimeout(open, againMs);

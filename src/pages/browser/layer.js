@@ -14,10 +14,10 @@ async function refresh() {
 async function replace() {
   const address = new URL(location.href);
   address.searchParams.set('part', 'content');
-  const answer = await fetch(address);
-  if (!answer.ok) return false;
+  const response = await fetch(address);
+  if (!response.ok) return false;
   // Written by this server, which escapes every text in it.
-  part.innerHTML = await answer.text();
+  part.innerHTML = await response.text();
   improve(part);
   return true;
 }

@@ -25,13 +25,13 @@ export function openFolds(box) {
     if (!fold.open || filled.has(step)) return;
     filled.set(step, 'filling');
     const from = Math.max(0, (totals.get(step) ?? 0) - most);
-    const answer = await fetch(
+    const response = await fetch(
       `/view/builds/${build}/lines?step=${step}&from=${from}&to=${from + most}`,
     );
     const isStale = filled.get(step) === 'stale';
     filled.delete(step);
-    if (!answer.ok) return;
-    sheetOf(fold).replaceChildren(...linesIn(await answer.text()));
+    if (!response.ok) return;
+    sheetOf(fold).replaceChildren(...linesIn(await response.text()));
     // Lines were added in the meantime.
     if (isStale) return fill(fold);
     filled.set(step, 'filled');

@@ -73,11 +73,11 @@ export function openLog(box) {
     try {
       const from = at * size;
       const filter = step === undefined ? '' : `&step=${step}`;
-      const answer = await fetch(
+      const response = await fetch(
         `/view/builds/${build}/lines?from=${from}&to=${from + size}${filter}`,
       );
-      if (!answer.ok) return;
-      const lines = linesIn(await answer.text());
+      if (!response.ok) return;
+      const lines = linesIn(await response.text());
       partAt(at).replaceChildren(...lines);
       mark();
       isStale = lines.length < wholeOf(at) && lines.length > before;

@@ -178,7 +178,7 @@ async function viewerPart(
   const { caller } = viewer;
   const mayCancel =
     viewer.isAdministrator ||
-    (hasScope(caller.rights, 'build') && (await builds.isAsker(id, requesterOf(caller))));
+    (hasScope(caller.rights, 'build') && (await builds.isCaller(id, requesterOf(caller))));
   // The id of a build lets everyone see it: only its owner learns the ids of the others.
   const maySee = maySeeAll(build, viewer, builds);
   const own = viewer.isAdministrator ? { limits: '' } : requesterOf(caller);

@@ -96,7 +96,7 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
         await pause(watch);
       }
     } catch {
-      // The build was removed, or the disk fails. Browsers connect again and get the failure as an answer.
+      // The build was removed, or the disk fails. Browsers connect again and get the failure as a response.
     } finally {
       watches.delete(id);
       for (const reader of watch.readers) reader.push(null);

@@ -16,14 +16,18 @@ import { pullsPart } from './container-pulls.ts';
 import { layerStack } from './layer-stack.ts';
 
 const untilBuiltSeconds = 5;
-const untilAnsweredSeconds = 3;
+const untilRespondedSeconds = 3;
 
 /** Returns the page of a container request. A script replaces the parts that have an id. */
 export function containerPage(data: ContainerData, mayEnd: boolean, now: number): Page {
   const { request, source, state, image } = data;
   const isBuilding = state.kind === 'building';
   const isLate = image !== undefined && 'isLate' in image;
-  const refreshSeconds = isBuilding ? untilBuiltSeconds : isLate ? untilAnsweredSeconds : undefined;
+  const refreshSeconds = isBuilding
+    ? untilBuiltSeconds
+    : isLate
+      ? untilRespondedSeconds
+      : undefined;
   const isLive = state.kind === 'ready' || isBuilding;
   const name = shortName(source);
   return {

@@ -1,7 +1,7 @@
 import { type Html, html } from './html.ts';
 import { shownText } from './shown-text.ts';
 
-/** The bytes that the lists of a page may still take: a stranger's image can have any number of texts of any length. */
+/** The bytes that the lists of a page may still take: a foreign image can have any number of texts of any length. */
 export interface PageRoom {
   /** Renders entries in their order as long as there is room. Returns them and the number of those left out. */
   list<T>(

@@ -31,7 +31,7 @@ export interface Viewer {
 export type PageAccess = 'anybody' | 'requests' | 'administrator';
 
 /** What a page answers: a page, a piece of one for a script, or the address of another page. */
-export type PageAnswer = Page | { readonly piece: Html } | { readonly location: string };
+export type PageResponse = Page | { readonly piece: Html } | { readonly location: string };
 
 type Context = ParameterizedContext<RequestState>;
 
@@ -48,7 +48,7 @@ interface Definition<Path extends string, P extends ParamSchemas, Q extends z.Zo
   readonly limit?: 'requests';
   /** True for a path of the JSON API, which answers clients that do not prefer HTML. */
   readonly isShared?: true;
-  /** Throws a `Fault` for every failure. An answer of `undefined`: the page has set the body itself. */
+  /** Throws a `Fault` for every failure. A response of `undefined`: the page has set the body itself. */
   run(
     call: {
       readonly ctx: Context;
@@ -57,7 +57,7 @@ interface Definition<Path extends string, P extends ParamSchemas, Q extends z.Zo
       readonly viewer: Viewer;
     },
     deps: D,
-  ): PageAnswer | undefined | Promise<PageAnswer | undefined>;
+  ): PageResponse | undefined | Promise<PageResponse | undefined>;
 }
 
 /**
@@ -75,11 +75,11 @@ export interface PageRoute<D> {
   readonly method: 'get' | 'post';
   readonly path: string;
   readonly isShared?: true;
-  answer(
+  respond(
     ctx: Context,
     params: Readonly<Record<string, string>>,
     deps: D,
-  ): Promise<{ readonly answer?: PageAnswer | undefined; readonly viewer?: Viewer }>;
+  ): Promise<{ readonly response?: PageResponse | undefined; readonly viewer?: Viewer }>;
 }
 
 /** Creates the route of a page. */
@@ -96,7 +96,7 @@ export function pageRoute<
     path,
     ...(isShared ? { isShared } : {}),
 
-    async answer(ctx, rawParams, deps) {
+    async respond(ctx, rawParams, deps) {
       if (access === 'requests') deps.gate.beforeRequest();
       // A session brings the login that all other checks look at.
       const viewer = await deps.viewerOf(ctx);
@@ -110,13 +110,13 @@ export function pageRoute<
       const { caller } = viewer;
       if (access === 'requests') deps.gate.request(caller);
       const rate = limit ? rateFor(deps.rates, caller, caller.address) : undefined;
-      const answer = await limited(
+      const response = await limited(
         deps.limiter,
         rate,
         headers => ctx.set(headers),
         async () => run({ ctx, params, query, viewer }, deps),
       );
-      return { answer, viewer };
+      return { response, viewer };
     },
   };
 }
@@ -130,16 +130,16 @@ export function uncheckedPageRoute<D, Q extends z.ZodObject = z.ZodObject<Record
     run(
       call: { readonly ctx: Context; readonly query: z.output<Q> },
       deps: D,
-    ): PageAnswer | Promise<PageAnswer>;
+    ): PageResponse | Promise<PageResponse>;
   },
 ): PageRoute<D> {
   const { method, path, run } = definition;
   return {
     method,
     path,
-    async answer(ctx, _, deps) {
+    async respond(ctx, _, deps) {
       const query = givenQuery(ctx, definition) as z.output<Q>;
-      return { answer: await run({ ctx, query }, deps) };
+      return { response: await run({ ctx, query }, deps) };
     },
   };
 }

@@ -46,12 +46,14 @@ export async function findReferrers(
     ...attached,
     ...(manifest.subject ? [Promise.resolve([subjectView(manifest.subject)])] : []),
   ];
-  const answers = await Promise.allSettled(asked);
-  const found = answers.flatMap(answer => (answer.status === 'fulfilled' ? answer.value : []));
+  const responses = await Promise.allSettled(asked);
+  const found = responses.flatMap(response =>
+    response.status === 'fulfilled' ? response.value : [],
+  );
   const unique = [...new Map(found.map(view => [`${view.digest} ${view.kind}`, view])).values()];
   return {
     found: unique.slice(0, mostShown),
-    isPartial: unique.length > mostShown || answers.some(({ status }) => status === 'rejected'),
+    isPartial: unique.length > mostShown || responses.some(({ status }) => status === 'rejected'),
   };
 }
 
@@ -61,10 +63,12 @@ async function byApi(
   subject: Digest,
   signal: AbortSignal,
 ): Promise<ReferrerView[]> {
-  const answer = await unlessMissing(registry.getJson(access, `referrers/${subject}`, '', signal));
+  const response = await unlessMissing(
+    registry.getJson(access, `referrers/${subject}`, '', signal),
+  );
   // Source: OCI distribution specification 1.1, Referrers Tag Schema.
   const bytes =
-    answer?.body ??
+    response?.body ??
     (await unlessMissing(registry.getManifest(access, referrersTag(subject), signal)))?.bytes;
   if (!bytes) return [];
   const index = parseManifest(documentOf(bytes, mediaTypes.ociIndex));

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { listRepositories, listUntagged, viewRepository } from '../../hosted/index.ts';
-import type { NoteDeed } from '../../http/index.ts';
+import type { RecordAudit } from '../../http/index.ts';
 import {
   type ListedRepositories,
   listRights,
@@ -22,7 +22,7 @@ import {
 
 export interface RepositoryPagesDeps {
   readonly repositories: ListedRepositories;
-  readonly noteDeed: NoteDeed;
+  readonly recordAudit: RecordAudit;
   readonly publicUrl: URL;
 }
 
@@ -76,11 +76,11 @@ export const repositoryRoutes = [
     path: '/view/repositories/delete',
     access: 'anybody',
     query: z.object({ name, reference }),
-    async run({ ctx, query }, { repositories, noteDeed }: RepositoryPagesDeps) {
+    async run({ ctx, query }, { repositories, recordAudit }: RepositoryPagesDeps) {
       const { name, reference } = query;
       await requireDelete(ctx.req, name, repositories);
       await repositories.manifests.remove(name, reference);
-      noteDeed(ctx.req, 'manifest.delete', `${name} ${reference}`);
+      recordAudit(ctx.req, 'manifest.delete', `${name} ${reference}`);
       const isLeft = await repositories.store.hasRepository(name);
       return {
         location: isLeft ? contentAddress(name, { deleted: reference }) : '/view/repositories',

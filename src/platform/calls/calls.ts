@@ -1,6 +1,6 @@
 import type { RemoteHealth } from '../../foundation/telemetry/index.ts';
 import { type JsonShape, parseShaped } from '../../foundation/text/index.ts';
-import { type Answer, type Hop, readAll } from '../../upstream/index.ts';
+import { type HttpRequest, readAll, type UpstreamResponse } from '../../upstream/index.ts';
 import {
   type RetryPolicy,
   retryAfterSeconds,
@@ -12,7 +12,7 @@ import { faultOfFailedCall, faultOfReply } from './call-failure.ts';
 import type { CallLine } from './call-line.ts';
 
 /** Carries a request to a platform. */
-export type Carrier = (endpoint: Endpoint, hop: Hop) => Promise<Answer>;
+export type Carrier = (endpoint: Endpoint, request: HttpRequest) => Promise<UpstreamResponse>;
 
 /** A call to the API of a platform. */
 export interface Call {
@@ -52,20 +52,28 @@ export interface CallsDeps {
 }
 
 const apiVersion = '1';
-const largestAnswer = 4 * 1024 * 1024;
+const largestResponse = 4 * 1024 * 1024;
 // Room for a page of a thousand credentials.
-const answerShape: JsonShape = { maxValues: 30_000, maxDepth: 32, maxEscapes: 500_000 };
+const responseShape: JsonShape = { maxValues: 30_000, maxDepth: 32, maxEscapes: 500_000 };
 const longestWords = 300;
 
 /** Source: platform specification, sections 4, 5 and 7. */
 export function createCalls({ carrier, line, retry, timeoutMs, health }: CallsDeps): Calls {
-  const attempt = async (call: Call): Promise<Answer & { readonly text: Buffer }> => {
+  const attempt = async (call: Call): Promise<UpstreamResponse & { readonly text: Buffer }> => {
     const leave = await line.enter(tokenKey(call.endpoint, call.onBehalfOf));
     try {
       const signal = AbortSignal.timeout(2 * timeoutMs);
-      const answer = await carrier(call.endpoint, { ...hopOf(call), headersMs: timeoutMs, signal });
-      const text = await readAll(answer.body, largestAnswer, `The answer of ${call.endpoint.host}`);
-      return { ...answer, text };
+      const response = await carrier(call.endpoint, {
+        ...httpRequestOf(call),
+        headersMs: timeoutMs,
+        signal,
+      });
+      const text = await readAll(
+        response.body,
+        largestResponse,
+        `The answer of ${call.endpoint.host}`,
+      );
+      return { ...response, text };
     } finally {
       leave();
     }
@@ -75,7 +83,7 @@ export function createCalls({ carrier, line, retry, timeoutMs, health }: CallsDe
     const { host } = call.endpoint;
     const began = performance.now();
     let text: Buffer = Buffer.alloc(0);
-    const answer = await withRetries(retry, undefined, async () => {
+    const response = await withRetries(retry, undefined, async () => {
       const whole = await attempt(call);
       text = whole.text;
       return whole;
@@ -85,21 +93,21 @@ export function createCalls({ carrier, line, retry, timeoutMs, health }: CallsDe
       if (fault.kind !== 'too-many-requests') health.failure('platform', host, fault.message);
       throw fault;
     });
-    const { status, headers } = answer;
+    const { status, headers } = response;
     const document = parseJson(text);
     const isReply = (status >= 200 && status < 300) || [401, 403, 404].includes(status);
     if (isReply || status === 400) health.success('platform', host, performance.now() - began);
     if (isReply) return { status, headers, document };
     const secrets = [call.token, call.onBehalfOf, ...Object.values(call.form ?? {})];
     const fault = faultOfReply(
-      ...([status, wordsOf(document, secrets), host, retryAfterSeconds(answer)] as const),
+      ...([status, wordsOf(document, secrets), host, retryAfterSeconds(response)] as const),
     );
     if (status !== 400) health.failure('platform', host, fault.message);
     throw fault;
   };
 }
 
-function hopOf({ endpoint, method, path, query, form, token }: Call): Hop {
+function httpRequestOf({ endpoint, method, path, query, form, token }: Call): HttpRequest {
   const url = new URL(`${endpoint.base}${path}`);
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value !== undefined) url.searchParams.set(name, value);
@@ -116,7 +124,7 @@ function hopOf({ endpoint, method, path, query, form, token }: Call): Hop {
 
 function parseJson(text: Buffer): unknown {
   try {
-    return parseShaped(text, answerShape);
+    return parseShaped(text, responseShape);
   } catch {
     return undefined;
   }

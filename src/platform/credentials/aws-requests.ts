@@ -14,7 +14,7 @@ interface AwsRequest {
   readonly body?: string;
 }
 
-const largestAnswer = 1024 * 1024;
+const largestResponse = 1024 * 1024;
 const longestMs = 10_000;
 
 /** Sends the requests of the AWS SDK through the server's own transport. */
@@ -24,17 +24,17 @@ export function awsRequests(
   return {
     async handle(request: AwsRequest) {
       const { 'content-length': _counted, ...headers } = request.headers;
-      const answer = await transport.send({
+      const reply = await transport.send({
         url: urlOf(request),
         method: request.method === 'POST' ? 'POST' : 'GET',
         headers,
         ...(request.body === undefined ? {} : { body: request.body }),
         signal: AbortSignal.timeout(longestMs),
       });
-      const body = Readable.from([await readAll(answer.body, largestAnswer, 'The answer of AWS')]);
+      const body = Readable.from([await readAll(reply.body, largestResponse, 'The answer of AWS')]);
       const response = {
-        statusCode: answer.status,
-        headers: Object.fromEntries(answer.headers),
+        statusCode: reply.status,
+        headers: Object.fromEntries(reply.headers),
         body,
       };
       return { response };

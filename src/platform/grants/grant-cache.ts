@@ -3,31 +3,31 @@ import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 
 /**
- * Caches the answers of platforms for each grant: no caller receives an answer meant for another. Simultaneous equal
- * questions are sent once.
+ * Caches the responses of platforms for each grant: no caller receives a response meant for another. Simultaneous equal
+ * requests are sent once.
  */
 export interface GrantCache {
   /** Returns the cached value, or loads it and keeps it for `lifeMs`. A failure is not kept. */
-  get<T>(grant: string, question: string, lifeMs: number, load: () => Promise<T>): Promise<T>;
-  put(grant: string, question: string, lifeMs: number, answer: unknown): void;
-  /** Drops one answer. */
-  drop(grant: string, question: string): void;
-  /** Drops all answers for a grant, including answers to questions that are still under way. */
+  get<T>(grant: string, request: string, lifeMs: number, load: () => Promise<T>): Promise<T>;
+  put(grant: string, request: string, lifeMs: number, response: unknown): void;
+  /** Drops one response. */
+  drop(grant: string, request: string): void;
+  /** Drops all responses for a grant, including those to requests in flight. */
   forget(grant: string): void;
 }
 
 interface Kept {
-  readonly answer: unknown;
+  readonly response: unknown;
   readonly until: number;
 }
 
 interface Known {
   readonly kept: LRUCache<string, Kept>;
-  readonly questions: SingleFlight<unknown>;
+  readonly requests: SingleFlight<unknown>;
 }
 
 const maxGrants = 10_000;
-const maxAnswers = 500;
+const maxResponses = 500;
 
 /** @param now ms on a scale that changes of the wall clock do not affect */
 export function createGrantCache(now: () => number = () => performance.now()): GrantCache {
@@ -35,33 +35,33 @@ export function createGrantCache(now: () => number = () => performance.now()): G
 
   const knownOf = (grant: string): Known => {
     const known = grants.get(grant) ?? {
-      kept: boundedCache<string, Kept>(maxAnswers),
-      questions: new SingleFlight(),
+      kept: boundedCache<string, Kept>(maxResponses),
+      requests: new SingleFlight(),
     };
     grants.set(grant, known);
     return known;
   };
 
   return {
-    get<T>(grant: string, question: string, lifeMs: number, load: () => Promise<T>): Promise<T> {
-      // An answer goes to the entry where its question began; after `forget` that entry is gone.
-      const { kept, questions } = knownOf(grant);
-      const found = kept.get(question);
-      if (found && now() < found.until) return Promise.resolve(found.answer as T);
+    get<T>(grant: string, request: string, lifeMs: number, load: () => Promise<T>): Promise<T> {
+      // A response goes to the entry where its request began; after `forget` that entry is gone.
+      const { kept, requests } = knownOf(grant);
+      const found = kept.get(request);
+      if (found && now() < found.until) return Promise.resolve(found.response as T);
       const ask = async () => {
-        const answer = await load();
-        kept.set(question, { answer, until: now() + lifeMs });
-        return answer;
+        const response = await load();
+        kept.set(request, { response, until: now() + lifeMs });
+        return response;
       };
-      return questions.run(ask, { key: question }) as Promise<T>;
+      return requests.run(ask, { key: request }) as Promise<T>;
     },
 
-    put(grant, question, lifeMs, answer) {
-      knownOf(grant).kept.set(question, { answer, until: now() + lifeMs });
+    put(grant, request, lifeMs, response) {
+      knownOf(grant).kept.set(request, { response, until: now() + lifeMs });
     },
 
-    drop(grant, question) {
-      grants.get(grant)?.kept.delete(question);
+    drop(grant, request) {
+      grants.get(grant)?.kept.delete(request);
     },
 
     forget(grant) {

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { WebSocket } from 'ws';
 import type { Logger } from '../../foundation/telemetry/index.ts';
 import { sourceOfBytes } from '../../storage/content/byte-source.ts';
-import type { Answer, Hop } from '../../upstream/index.ts';
+import type { HttpRequest, UpstreamResponse } from '../../upstream/index.ts';
 import { type ReceivedMessage, readMessage, type SentMessage } from './pairing-messages.ts';
 
 /** One socket of a paired platform: requests go to the platform over the socket that it opened. */
 export interface PairingSocket {
   /** Rejects like a broken connection when the socket closes first, and rejects on a timeout. */
-  send(hop: Hop): Promise<Answer>;
+  send(request: HttpRequest): Promise<UpstreamResponse>;
   close(): void;
 }
 
@@ -33,7 +33,7 @@ type HttpReply = Extract<ReceivedMessage, { '@type': 'proxy-http-response' }>;
 
 export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
   const { socket, pairing, isKept, timeoutMs, pingMs, log } = deps;
-  const waiting = new Map<string, PromiseWithResolvers<Answer>>();
+  const waiting = new Map<string, PromiseWithResolvers<UpstreamResponse>>();
   const say = (message: SentMessage) => socket.send(JSON.stringify(message));
 
   let isAlive = true;
@@ -61,7 +61,7 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
     // This reads the database, which may fail.
     if (message?.['@type'] === 'pairing-heartbeat') beat(message.msgId).catch(fail);
     if (message?.['@type'] === 'proxy-http-response') {
-      waiting.get(message.msgId)?.resolve(answerOf(message));
+      waiting.get(message.msgId)?.resolve(responseOf(message));
     }
   };
   socket.on('message', (data, isBinary) => {
@@ -86,12 +86,9 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
     async send({ url, method, headers, body, headersMs = timeoutMs }) {
       const { authorization: auth, ...others } = headers;
       const msgId = randomUUID();
-      const answered = Promise.withResolvers<Answer>();
-      const late = setTimeout(
-        () => answered.reject(withCode('UND_ERR_HEADERS_TIMEOUT')),
-        headersMs,
-      );
-      waiting.set(msgId, answered);
+      const pending = Promise.withResolvers<UpstreamResponse>();
+      const late = setTimeout(() => pending.reject(withCode('UND_ERR_HEADERS_TIMEOUT')), headersMs);
+      waiting.set(msgId, pending);
       try {
         if (socket.readyState !== socket.OPEN) throw withCode('ECONNRESET');
         say({
@@ -105,7 +102,7 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
             Object.entries(others).map(([name, value]) => [name, [value]]),
           ),
         });
-        return await answered.promise;
+        return await pending.promise;
       } finally {
         clearTimeout(late);
         waiting.delete(msgId);
@@ -116,7 +113,7 @@ export function attachPairingSocket(deps: PairingSocketDeps): PairingSocket {
   };
 }
 
-function answerOf({ status, body, headers }: HttpReply): Answer {
+function responseOf({ status, body, headers }: HttpReply): UpstreamResponse {
   const bytes = Buffer.from(body ?? '');
   const flat = Object.entries(headers ?? {}).map(
     ([name, values]) => [name.toLowerCase(), values.join(', ')] as const,

@@ -2,10 +2,10 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { WebSocket, WebSocketServer } from 'ws';
-import { endWith, rawAnswer } from '../../foundation/answers.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { endWith, rawResponse } from '../../foundation/responses.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
-import type { Answer, Hop } from '../../upstream/index.ts';
+import type { HttpRequest, UpstreamResponse } from '../../upstream/index.ts';
 import type { Endpoint, Endpoints } from '../endpoint.ts';
 import type { PairingKeys } from './pairing-keys.ts';
 import { attachPairingSocket, type PairingSocket } from './pairing-socket.ts';
@@ -19,7 +19,7 @@ export interface Pairing {
   handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): boolean;
   isPaired(endpoint: Endpoint): boolean;
   /** Sends a request to a paired platform; rejects as a direct connection would. */
-  send(endpoint: Endpoint, hop: Hop): Promise<Answer>;
+  send(endpoint: Endpoint, request: HttpRequest): Promise<UpstreamResponse>;
   close(): void;
 }
 
@@ -131,13 +131,13 @@ export function createPairing(deps: PairingDeps): Pairing {
 
     isPaired: endpoint => paired.has(endpoint.id),
 
-    async send(endpoint, hop) {
+    async send(endpoint, request) {
       const [first, ...others] = socketsOf(endpoint);
       // The socket closed a moment ago. A retry goes directly or over the platform's next socket.
       if (!first) throw Object.assign(new Error('The socket is closed'), { code: 'ECONNRESET' });
       // Sockets take turns: a platform with several processes opens a socket from each.
       paired.set(endpoint.id, [...others, first]);
-      return first.send(hop);
+      return first.send(request);
     },
 
     close() {
@@ -149,7 +149,7 @@ export function createPairing(deps: PairingDeps): Pairing {
 /** Reports the error as an HTTP response, because there is no WebSocket yet. */
 function refuseUpgrade(socket: Duplex, error: unknown): void {
   const fault = error instanceof Fault ? error : new Fault('internal', 'The pairing failed');
-  endWith(socket, rawAnswer(fault.status, fault.message));
+  endWith(socket, rawResponse(fault.status, fault.message));
 }
 
 function decoded(text: string): string {

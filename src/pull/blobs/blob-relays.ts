@@ -80,7 +80,7 @@ export function createBlobRelays(transfers: Transfers, maxBytes: number): BlobRe
         size: reader.size,
         openWhole: () => openWhole(signal),
       });
-      return { kind: 'stream', size: reader.size, source, way: 'stored', isVerified: true };
+      return { kind: 'stream', size: reader.size, source, delivery: 'stored', isVerified: true };
     } catch (error) {
       if (isNoRoom(error)) return open();
       throw error;

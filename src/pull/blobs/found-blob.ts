@@ -15,7 +15,7 @@ export type FoundBlob =
       /** Source of the requested part. */
       readonly source: ByteSource;
       /** `stored`: from the content store or through it. `relayed`: from the registry as they arrive. */
-      readonly way: 'stored' | 'relayed';
+      readonly delivery: 'stored' | 'relayed';
       /** True for bytes that need no check: stored ones, and those of a blob that was verified recently. */
       readonly isVerified: boolean;
       /** Called when the digest of the whole blob has been verified. */

@@ -99,7 +99,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
     try {
       const { start, end } = rangeOf?.(reader.size) ?? { start: 0, end: reader.size - 1 };
       const source = reader.read(start, end);
-      return { kind: 'stream', size: reader.size, source, way: 'stored', isVerified: true };
+      return { kind: 'stream', size: reader.size, source, delivery: 'stored', isVerified: true };
     } catch (error) {
       reader.leave();
       throw error;
@@ -176,7 +176,7 @@ export async function keptBlob(
   if (location) return { kind: 'redirect', location };
   const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
   const source = content.open(digest, start, end);
-  return { kind: 'stream', size, source, way: 'stored', isVerified: true };
+  return { kind: 'stream', size, source, delivery: 'stored', isVerified: true };
 }
 
 /** Returns a copy; undefined when it was removed since it was found. Its registry has the blob. */

@@ -84,16 +84,16 @@ export function createRelayedBlobs(deps: RelayedBlobsDeps): RelayedBlobs {
     const start = range?.start ?? 0;
     const opened = await openAt(start, redirects);
     if (opened.kind === 'redirect') return opened;
-    const { answer, offset } = opened;
+    const { response, offset } = opened;
     total = await totalOf(blob, opened, signal);
     const source = resumingSource({
-      first: { source: answer.body, offset },
+      first: { source: response.body, offset },
       start,
       end: range?.end ?? total - 1,
       reopen: async from => {
         const again = await openAt(from, 'follow');
         if (again.kind === 'redirect') throw notFollowed();
-        return { source: again.answer.body, offset: again.offset };
+        return { source: again.response.body, offset: again.offset };
       },
       stallMs,
     });
@@ -101,16 +101,16 @@ export function createRelayedBlobs(deps: RelayedBlobsDeps): RelayedBlobs {
       kind: 'stream',
       size: total,
       source,
-      way: 'relayed',
+      delivery: 'relayed',
       isVerified: verified.has(access.registry, digest),
       onVerified: () => verified.add(access.registry, digest),
     };
   };
 
-  /** Returns the size of the whole blob, with a HEAD request if neither answer nor manifest has it. */
+  /** Returns the size of the whole blob, with a HEAD request if neither response nor manifest has it. */
   const totalOf = async (
     blob: RelayedBlob,
-    { answer, total }: Extract<OpenedBlob, { kind: 'bytes' }>,
+    { response, total }: Extract<OpenedBlob, { kind: 'bytes' }>,
     signal: AbortSignal,
   ): Promise<number> => {
     const { access, digest } = blob;
@@ -119,7 +119,7 @@ export function createRelayedBlobs(deps: RelayedBlobsDeps): RelayedBlobs {
       checkNotEmpty({ registry: access.registry, digest }, size);
       return size;
     } catch (error) {
-      answer.body.destroy();
+      response.body.destroy();
       throw error;
     }
   };

@@ -24,7 +24,7 @@ export interface WantedBlob {
 
 export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfers {
   const openings = new SingleFlight<Transfer>();
-  const underWay = new Map<string, Transfer>();
+  const inFlight = new Map<string, Transfer>();
 
   const begin = async (
     key: string,
@@ -42,7 +42,7 @@ export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfer
         throw error;
       });
     const forget = () => {
-      if (underWay.get(key) === transfer) underWay.delete(key);
+      if (inFlight.get(key) === transfer) inFlight.delete(key);
     };
     const onAbandoned = () => {
       // Frees the upstream connection; the next reader begins another transfer.
@@ -51,7 +51,7 @@ export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfer
       source.destroy(new Error('no reader is left'));
     };
     const transfer = new Transfer({ ingest, digest, size, isKept, onAbandoned, onOver: forget });
-    underWay.set(key, transfer);
+    inFlight.set(key, transfer);
     // All readers may have left by now.
     if (signal.aborted) onAbandoned();
     else signal.addEventListener('abort', onAbandoned, { once: true });
@@ -68,9 +68,9 @@ export function createTransfers(content: Pick<ContentStore, 'ingest'>): Transfer
   return {
     async join(key, wanted, signal) {
       const open = (stop: AbortSignal) => begin(key, wanted, stop);
-      const transfer = underWay.get(key) ?? (await openings.run(open, { key, signal }));
+      const transfer = inFlight.get(key) ?? (await openings.run(open, { key, signal }));
       return transfer.join();
     },
-    has: key => underWay.has(key) || openings.has(key),
+    has: key => inFlight.has(key) || openings.has(key),
   };
 }

@@ -138,7 +138,7 @@ async function describeSif(
     const opened = await registry.openBlob(access, digest, { offset, last, redirects: 'follow' });
     if (opened.kind === 'redirect') throw new Error('a redirect was not followed');
     // A registry without range support starts at the beginning.
-    return readPart(opened.answer.body, offset - opened.offset, length);
+    return readPart(opened.response.body, offset - opened.offset, length);
   });
   const { version, architecture, createdAt, id, definition, metadata, ociConfig } = sif;
   const created = new Date(createdAt).toISOString();

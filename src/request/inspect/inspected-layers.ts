@@ -35,10 +35,10 @@ export function createOpenLayers({
   const shown = boundedCache<string, true>(knownLayers, { ttl: trustMs });
 
   return async ({ access, owns }, layers) => {
-    const asker = `${access.isService ? 'service' : credentialKey(access.credentials)} ${access.registry}/${access.repository}`;
+    const accessKey = `${access.isService ? 'service' : credentialKey(access.credentials)} ${access.registry}/${access.repository}`;
 
     const check = async ({ digest, size }: Descriptor): Promise<void> => {
-      const key = `${asker} ${digest} ${size}`;
+      const key = `${accessKey} ${digest} ${size}`;
       if (shown.has(key)) return;
       const found = await registry.headBlob(access, digest);
       if (found !== undefined && found !== size) throw wrongSize(digest, found, size);

@@ -6,7 +6,7 @@ import {
   type LayerListings,
   type LayerLook,
   type ListingProgress,
-  type ListingQuestion,
+  type ListingQuery,
   layerChanges,
   type OpenedTree,
   type StoredNode,
@@ -20,7 +20,7 @@ import { addressText, layerAt, namesIn } from './layer-names.ts';
 import type { OpenInspected } from './open-inspected.ts';
 
 /** Which files of a layer are asked for. */
-export interface LayerFilesQuestion {
+export interface LayerFilesQuery {
   readonly image: string;
   readonly platform?: string | undefined;
   /** As {@link layerAt} reads it. Default: the highest. */
@@ -96,7 +96,7 @@ const rowsOfPage = 100;
 
 /** Returns files of a layer. Throws a `Fault`, the same as for the image, and the reason of the signal. */
 export async function layerFiles(
-  asked: LayerFilesQuestion,
+  asked: LayerFilesQuery,
   { credentials, caller, waitMs = 0, signal }: LayerFilesCaller,
   { openInspected, openLayers, layerListings }: LayerFilesDeps,
 ): Promise<LayerFiles> {
@@ -114,23 +114,23 @@ export async function layerFiles(
   }
   const layers = await openLayers(chosen.opened, chosen.manifest.layers);
   const { access } = chosen.opened;
-  const question = { layers, at, asker: credentialKey(access.credentials), caller };
+  const query = { layers, at, accessKey: credentialKey(access.credentials), caller };
   const problem = layers[at]?.problem;
   if (problem !== undefined) {
     const nothing = { progress: undefined, waste: undefined, contents: undefined };
     return { chosen, at, ...nothing, isCompared: false, failure: problem };
   }
-  await using look = await layerListings.look(question, waitMs, signal);
+  await using look = await layerListings.look(query, waitMs, signal);
   const { progress, failure, isCompared, waste, tree } = look;
-  const contents = tree && (await readContents(tree, asked, look, question, layerListings, signal));
+  const contents = tree && (await readContents(tree, asked, look, query, layerListings, signal));
   return { chosen, at, progress, failure, isCompared, waste, contents };
 }
 
 async function readContents(
   tree: OpenedTree,
-  asked: LayerFilesQuestion,
+  asked: LayerFilesQuery,
   look: LayerLook,
-  question: ListingQuestion,
+  query: ListingQuery,
   listings: LayerListings,
   signal: AbortSignal,
 ): Promise<LayerContents> {
@@ -138,7 +138,7 @@ async function readContents(
     return await contentsOf(tree, asked, look.isCompared, signal);
   } catch (error) {
     if (!(error instanceof DamagedListing)) throw error;
-    await listings.discard(question);
+    await listings.discard(query);
     throw new Fault(
       'unavailable',
       'The kept list of files is damaged, and is made again: try again',
@@ -153,7 +153,7 @@ async function readContents(
 
 async function contentsOf(
   tree: OpenedTree,
-  { path = '', sort = 'size', name = '', change, page: wanted = 1 }: LayerFilesQuestion,
+  { path = '', sort = 'size', name = '', change, page: wanted = 1 }: LayerFilesQuery,
   isCompared: boolean,
   signal: AbortSignal,
 ): Promise<LayerContents> {

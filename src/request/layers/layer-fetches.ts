@@ -43,7 +43,7 @@ export function createLayerFetches<T>({
   const limits = { limit: atOnce, perKey: perCaller, refusal: tooMany };
   const users = new Semaphore(limits);
   // Anonymous callers cannot block the fetches of callers with a login.
-  const strangers = new Semaphore(limits);
+  const anonymous = new Semaphore(limits);
 
   const inTime = async (
     given: AbortSignal,
@@ -61,7 +61,7 @@ export function createLayerFetches<T>({
   return (key, { network, user, signal }, fetch) =>
     flights.run(
       stop =>
-        (network === undefined ? users : strangers).run(() => inTime(stop, fetch), {
+        (network === undefined ? users : anonymous).run(() => inTime(stop, fetch), {
           key: network ?? user,
           waitMs,
           signal: stop,

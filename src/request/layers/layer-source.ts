@@ -52,7 +52,7 @@ export function createLayerSource(deps: LayerSourceDeps): LayerSource {
         signal,
       });
       if (opened.kind === 'redirect') throw new Error('a redirect was not followed');
-      const { body, contentLength } = opened.answer;
+      const { body, contentLength } = opened.response;
       return { body, contentLength };
     },
   };

@@ -11,8 +11,8 @@ export type TakeUnpackTurn = (
 const waitMs = 60_000;
 
 /**
- * Limits how many layers are unpacked at the same moment. Default: two, one per caller, and one of all strangers, so that
- * they do not delay users. Unpacking occupies a thread of the pool that also reads and writes files.
+ * Limits how many layers are unpacked at the same moment. Default: two, one per caller, and one of all anonymous
+ * callers, so that they do not delay users. Unpacking occupies a thread of the pool that also reads and writes files.
  */
 export function createUnpackTurns(atOnce = 2, ofCaller = 1): TakeUnpackTurn {
   const low = { limit: 1, passedBy: 1 };

@@ -49,7 +49,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
   const { content, manifests, blobs, ownHost } = deps;
   const known = boundedCache<Digest, Digest>(10_000);
   // Callers without a login do not delay those with one.
-  const queues = { users: hashQueue(), strangers: hashQueue() };
+  const queues = { users: hashQueue(), anonymous: hashQueue() };
 
   /** Returns the manifest that a location names. It must be in the caller's own repository. */
   const manifestAt = async (
@@ -121,7 +121,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
       }
       const manifest = await manifestAt(location, caller);
       const { digest } = manifest;
-      const queue = caller.user === undefined ? queues.strangers : queues.users;
+      const queue = caller.user === undefined ? queues.anonymous : queues.users;
       const tarDigest = await queue.run(() => measure(manifest, caller.signal));
       if (claimed !== undefined && claimed !== tarDigest) {
         throw new Fault(

@@ -49,7 +49,7 @@ export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMe
 }
 
 // How long a pull waits for the database when the image is known.
-const answerMs = 1000;
+const responseMs = 1000;
 // About 15,000 usual requests, or 30 of the largest.
 const cachedBytes = 32 * 1024 * 1024;
 const mostUnclear = 1000;
@@ -107,7 +107,7 @@ export function createTokenRegistry(
   };
   /** Looks up what is in memory already. Pulls continue while the database does not answer. */
   const lookedUp = async (token: string, kept: Live): Promise<Live> => {
-    const late = sleep(answerMs, kept, { ref: false });
+    const late = sleep(responseMs, kept, { ref: false });
     return Promise.race([look(token), late]).catch(error => {
       if (error instanceof Fault && error.kind === 'unavailable') return kept;
       throw error;

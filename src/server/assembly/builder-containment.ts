@@ -45,8 +45,8 @@ export function privateRegistries(registries: Registries): string[] {
     .map(([host, { plainHttp }]) => withPort(host, plainHttp ? 80 : 443));
 }
 
-/** Returns those of them that builds of strangers require: this server, and the registry of its layer cache. */
-export function strangersReach(
+/** Returns those of them that builds of anonymous callers require: this server, and the registry of its layer cache. */
+export function anonymousReach(
   registries: Registries,
   ownHost: string,
   cache: string | undefined,

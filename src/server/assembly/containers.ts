@@ -53,7 +53,7 @@ import {
   configuredSifSigner,
 } from '../config/read/index.ts';
 import type { AppDeps } from './app-deps.ts';
-import { containmentOf, privateRegistries, strangersReach } from './builder-containment.ts';
+import { anonymousReach, containmentOf, privateRegistries } from './builder-containment.ts';
 import type { Conda } from './conda.ts';
 import type { People } from './people.ts';
 import { createBlobParts, createVerifyBases } from './pulls/base-layers.ts';
@@ -74,7 +74,7 @@ function withoutWrites(content: ContentStore): ContentStore {
 
 // How often content in use is marked within the grace time of the sweep.
 const renewalsInGrace = 4;
-/** How long the last answer of a registry or platform is valid while it does not answer, ms. */
+/** How long the last response of a registry or platform is valid while it does not answer, ms. */
 const rightGraceMs = 10 * 60_000;
 
 export function createContainers(
@@ -131,7 +131,7 @@ export function createContainers(
       open: config.builds.openBuilders,
       shares: configuredBuilderShares(config),
       containment: containmentOf(config, registries.settings),
-      strangersReach: strangersReach(registries.settings, ownHost, buildPlaces.cache),
+      anonymousReach: anonymousReach(registries.settings, ownHost, buildPlaces.cache),
       bring: bringBuilder,
       log,
     }),

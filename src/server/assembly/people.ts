@@ -22,7 +22,7 @@ export function createPeople(
     settings: config.platform,
     own: { platform, address: new URL('/platform', publicUrl).href },
     registries: registries.settings,
-    answerLifeMs: config.rightLife,
+    responseLifeMs: config.rightLife,
     connectMs: config.upstream.connectTimeout,
     idleMs: config.upstream.idleTimeout,
     proxies: registries.proxies,
@@ -43,7 +43,7 @@ export function createPeople(
     hosted: {
       host: registries.ownHost,
       tokens: registries.hosted.tokens,
-      anybody: registries.hosted.keeper.anybody,
+      anybody: registries.hosted.authenticator.anybody,
     },
     serviceRepositories: [places.repository, places.cache, ...frozenPlaces(places)].filter(
       name => name !== undefined,

@@ -71,7 +71,11 @@ export function createRegistries(
     hosted,
     registry: withOwnRegistry(ownHost, hosted.registry, upstream.registry),
     pusher: withOwnPusher(ownHost, hosted.pusher, createPushClient(exchange, endpoint)),
-    checkLogin: withOwnLogin(ownHost, hosted.keeper, createCheckLogin(transport, settings, retry)),
+    checkLogin: withOwnLogin(
+      ownHost,
+      hosted.authenticator,
+      createCheckLogin(transport, settings, retry),
+    ),
     fetchToken: createFetchToken(transport, settings, retry),
     urlOf: (host: string) => endpoint(host).origin,
   };

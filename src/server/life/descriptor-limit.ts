@@ -4,9 +4,8 @@ import { readFileSync } from 'node:fs';
 const reserved = 64;
 
 /**
- * Returns how many client connections the limit of open files allows; undefined when the system reports no limit. An
- * answer may require a second descriptor: a file, or a connection to a registry.
- * Source: proc_pid_limits(5).
+ * Returns how many client connections the limit of open files allows; undefined when the system reports no limit. A
+ * response may require a second descriptor: a file, or a connection to a registry. Source: proc_pid_limits(5).
  */
 export function connectionsOfDescriptors(): number | undefined {
   try {

@@ -1,13 +1,13 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { endWith, rawAnswer } from '../../foundation/answers.ts';
+import { endWith, rawResponse } from '../../foundation/responses.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
 import { pathOfTarget } from '../../http/index.ts';
 
 /** What answers the requests that enter the server. */
 export interface Entry {
   /** Answers one request; Koa's own type. */
-  readonly answer: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+  readonly respond: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   /** Takes over a connection for another protocol. Returns false, without any effect, when it does not know the path. */
   readonly handleUpgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
   /** Returns true for a request whose body is not wanted: its sender keeps it for another server. Absent: there is none. */
@@ -28,7 +28,7 @@ export function holdEntries(server: Server, log: Logger): Entries {
     const work = entry
       ? to(entry)
       : opened.promise.then(() =>
-          // The steps of an answer count a request until its response closes. It does so only once.
+          // The steps of a response count a request until its response closes. It does so only once.
           response.closed || !entry ? undefined : to(entry),
         );
     work.catch(err => {
@@ -37,7 +37,7 @@ export function holdEntries(server: Server, log: Logger): Entries {
     });
   };
   server.on('request', (request, response) => {
-    pass(response, ({ answer }) => answer(request, response));
+    pass(response, ({ respond }) => respond(request, response));
   });
   // Without this, Node asks for every body at once.
   server.on('checkContinue', (request, response) => {
@@ -50,7 +50,7 @@ export function holdEntries(server: Server, log: Logger): Entries {
   });
   // CONNECT, the only method with a target in authority form. Node no longer listens to such a socket.
   server.on('connect', (_request, socket) => {
-    endWith(socket, rawAnswer(405, 'CONNECT is not possible: this server is not a proxy'));
+    endWith(socket, rawResponse(405, 'CONNECT is not possible: this server is not a proxy'));
   });
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     socket.on('error', () => {});

@@ -4,13 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { Fault } from '../../foundation/fault.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
 import {
-  answerBrokenRequests,
   type ConnectionLimits,
   createConnections,
   createHostCheck,
   endSlowPeers,
   mayUpgrade,
   type RefusedListener,
+  respondToBrokenRequests,
   serveHalfClosed,
 } from '../../http/index.ts';
 import { type Config, isBehindOthers } from '../config/index.ts';
@@ -24,7 +24,7 @@ export interface Listeners {
   readonly plain: AddressInfo;
   /** The address for TLS; undefined without TLS. */
   readonly tls: AddressInfo | undefined;
-  /** Ends each connection after its next answer. */
+  /** Ends each connection after its next response. */
   drain(): void;
   /**
    * Refuses new connections and ends those without a complete request. Resolves when every request is answered.
@@ -75,7 +75,7 @@ export async function openListeners(
   const connections = createConnections(connectionLimits(config, log), log);
   for (const server of servers) {
     connections.guard(server);
-    answerBrokenRequests(server, connections);
+    respondToBrokenRequests(server, connections);
     attach(server);
   }
   serveHalfClosed(plainServer);

@@ -93,7 +93,7 @@ export async function serve(
     listeners.onRefused(app.noteRefused);
     if (!settings) net.use(spreadLastNet(log));
     const entry: Entry = {
-      answer: app.koa.callback(),
+      respond: app.koa.callback(),
       handleUpgrade: app.pairing.handleUpgrade,
     };
     openAll(replica?.admit(entry) ?? entry);

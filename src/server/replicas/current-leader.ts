@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../foundation/fault.ts';
 
-/** What became of a request to a leader. `ended`: the leader has ended before its answer, and may be asked again. */
+/** What became of a request to a leader. `ended`: the leader has ended before its response, and may be asked again. */
 export type Outcome = 'answered' | 'ended' | 'unreached';
 
 /** The replica that leads now, as far as this one knows. */
@@ -14,7 +14,7 @@ export interface CurrentLeader {
   /** Returns a signal that ends with the lead of the replica that leads now. */
   readonly signal: AbortSignal;
   /**
-   * Repeats the work with the leader of the moment until it has an answer.
+   * Repeats the work with the leader of the moment until it has a response.
    *
    * @throws {@link Fault} (503) when it has not done so in time
    */
@@ -52,7 +52,7 @@ export function createCurrentLeader(patienceMs = usualPatienceMs): CurrentLeader
       last = address;
     },
     async reach(work, isWanted) {
-      // An answer may take long before its leader ends. Only the wait for the next leader counts.
+      // A response may take long before its leader ends. Only the wait for the next leader counts.
       for (let waitedMs = 0; isWanted(); waitedMs += pauseMs) {
         const began = performance.now();
         const outcome = current && (await work(current));

@@ -26,7 +26,7 @@ import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
 import { ownHosts } from '../config/read/index.ts';
 import type { Entry } from '../life/entries.ts';
 import { type CurrentLeader, usualPatienceMs } from './current-leader.ts';
-import { createHandOn, type HandOn, type WholeAnswer } from './hand-on.ts';
+import { createHandOn, type HandOn, type WholeResponse } from './hand-on.ts';
 import { handOnUpgrade } from './hand-on-upgrade.ts';
 import { createOrderedBlobs } from './ordered-blobs.ts';
 
@@ -97,12 +97,12 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
       Object.assign(ctx, { status, type: 'json', body });
     } else {
       ctx.respond = false;
-      await handOn.answer(req, res);
+      await handOn.respond(req, res);
     }
   });
   return {
     entry: {
-      answer: koa.callback(),
+      respond: koa.callback(),
       refusesBody: request => admitHandedOn(request, proof),
       handleUpgrade(request, socket, head) {
         handOnUpgrade(leader, handOn, request, socket, head);
@@ -119,7 +119,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   };
 }
 
-/** Two replicas may disagree for a moment. Without this answer, they would send the request to each other. */
+/** Two replicas may disagree for a moment. Without this response, they would send the request to each other. */
 function notLeading(): Fault {
   return new Fault('unavailable', 'This replica does not lead: try again in a moment', {
     phase: 'request',
@@ -130,7 +130,7 @@ function notLeading(): Fault {
 
 // Shorter than the usual patience of a balancer.
 const limitMs = 2000;
-const ready: WholeAnswer = { status: 200, body: JSON.stringify({ status: 'ready' }) };
+const ready: WholeResponse = { status: 200, body: JSON.stringify({ status: 'ready' }) };
 
 /**
  * Creates the check of a replica that does not lead. It is ready when the leader is. While one leader ends and the next one
@@ -140,15 +140,15 @@ const ready: WholeAnswer = { status: 200, body: JSON.stringify({ status: 'ready'
 export function createFollowerReadiness(
   { ask }: Pick<HandOn, 'ask'>,
   now = () => performance.now(),
-): (request: IncomingMessage) => Promise<WholeAnswer> {
-  let answeredAt = Number.NEGATIVE_INFINITY;
+): (request: IncomingMessage) => Promise<WholeResponse> {
+  let respondedAt = Number.NEGATIVE_INFINITY;
   return async request => {
-    const answer = await ask(request, limitMs);
-    if (answer) {
-      answeredAt = now();
-      return answer;
+    const response = await ask(request, limitMs);
+    if (response) {
+      respondedAt = now();
+      return response;
     }
-    if (now() - answeredAt < usualPatienceMs) return ready;
+    if (now() - respondedAt < usualPatienceMs) return ready;
     throw new Fault(
       'unavailable',
       'No server of this site leads, or the leader does not answer this one: look at the logs of all servers of the site, and at its database',

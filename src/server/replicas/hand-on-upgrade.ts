@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { endWith, rawAnswer } from '../../foundation/answers.ts';
+import { endWith, rawResponse } from '../../foundation/responses.ts';
 import type { CurrentLeader } from './current-leader.ts';
 import type { HandOn } from './hand-on.ts';
 
@@ -14,7 +14,7 @@ export function handOnUpgrade(
   socket: Duplex,
   head: Buffer,
 ): void {
-  const refuse = () => endWith(socket, rawAnswer(503, refusal, { 'retry-after': '5' }));
+  const refuse = () => endWith(socket, rawResponse(503, refusal, { 'retry-after': '5' }));
   const { address, signal } = leader;
   if (!address) {
     refuse();
@@ -32,15 +32,15 @@ export function handOnUpgrade(
     out.destroy();
   });
   out.on('error', refuse);
-  out.once('response', answer => {
+  out.once('response', response => {
     out.off('error', refuse);
-    socket.write(headOf(answer));
-    answer.on('error', end).pipe(socket);
+    socket.write(headOf(response));
+    response.on('error', end).pipe(socket);
   });
-  out.once('upgrade', (answer, peer, first) => {
+  out.once('upgrade', (response, peer, first) => {
     out.off('error', refuse);
     peer.on('error', end).once('close', end);
-    socket.write(headOf(answer));
+    socket.write(headOf(response));
     socket.write(first);
     peer.write(head);
     peer.pipe(socket);

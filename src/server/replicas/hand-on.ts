@@ -18,11 +18,11 @@ import type { OrderedBlobs } from './ordered-blobs.ts';
 /** Hands requests on to the replica that leads. */
 export interface HandOn {
   /**
-   * Streams the request to the leader, and its answer to the client. Waits while no replica leads.
+   * Streams the request to the leader, and its response to the client. Waits while no replica leads.
    *
-   * @throws {@link Fault} (503) when no replica leads in time, or the leader ends before its answer
+   * @throws {@link Fault} (503) when no replica leads in time, or the leader ends before its response
    */
-  answer(request: IncomingMessage, response: ServerResponse): Promise<void>;
+  respond(request: IncomingMessage, response: ServerResponse): Promise<void>;
   /**
    * Sends the head of a request to a leader, as one without a body unless `more` frames one. The connection is made when
    * `connected` resolves.
@@ -31,15 +31,15 @@ export interface HandOn {
    */
   send(request: IncomingMessage, leader: URL, more?: readonly string[]): Sent;
   /**
-   * Sends a request without a body to the leader of the moment, once, and returns its whole answer. Returns undefined when no
-   * replica leads, or the leader does not answer in time.
+   * Sends a request without a body to the leader of the moment, once, and returns its whole response. Returns undefined
+   * when no replica leads, or the leader does not answer in time.
    */
-  ask(request: IncomingMessage, limitMs: number): Promise<WholeAnswer | undefined>;
+  ask(request: IncomingMessage, limitMs: number): Promise<WholeResponse | undefined>;
   close(): void;
 }
 
-/** An answer of the leader. */
-export interface WholeAnswer {
+/** A response of the leader. */
+export interface WholeResponse {
   readonly status: number;
   readonly body: string;
 }
@@ -120,8 +120,8 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     response.once('close', end);
     signal.addEventListener('abort', end);
     try {
-      const answering = answerOf(out);
-      answering.catch(() => {});
+      const responded = responseOf(out);
+      responded.catch(() => {});
       const isConnected = await connected.then(
         () => true,
         () => false,
@@ -135,14 +135,14 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
         }
         request.pipe(out);
       } else out.end();
-      const answer = await answering.catch(() => undefined);
-      if (!answer || !isOfLeader(answer)) {
-        answer?.resume();
+      const reply = await responded.catch(() => undefined);
+      if (!reply || !isOfLeader(reply)) {
+        reply?.resume();
         if (!hasBody && mayRepeat(request)) return 'ended';
         throw leaderEnded();
       }
-      if (answer.headers[handedOnHeaders.order] !== undefined) {
-        const bytes = await readAtMost(answer, largestOrder).catch(() => undefined);
+      if (reply.headers[handedOnHeaders.order] !== undefined) {
+        const bytes = await readAtMost(reply, largestOrder).catch(() => undefined);
         if (!bytes) return 'ended';
         try {
           await blobs.send(parseOrder(bytes), request, response, () => look(request));
@@ -156,13 +156,13 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       const isLast = !request.complete || response.getHeader('connection') === 'close';
       // Those of this server would stand beside those of the leader.
       for (const name of response.getHeaderNames()) response.removeHeader(name);
-      response.writeHead(answer.statusCode ?? 0, answer.statusMessage ?? '', [
-        ...without(ofConnection, answer.rawHeaders),
+      response.writeHead(reply.statusCode ?? 0, reply.statusMessage ?? '', [
+        ...without(ofConnection, reply.rawHeaders),
         // The leader did not want the rest of the body, or this server stops.
         ...(isLast ? ['connection', 'close'] : []),
       ]);
-      // A client that leaves, or a leader that ends: the answer must not look complete.
-      await pipeline(answer, response).catch(() => response.destroy());
+      // A client that leaves, or a leader that ends: the response must not look complete.
+      await pipeline(reply, response).catch(() => response.destroy());
       return 'answered';
     } finally {
       request.unpipe(out);
@@ -178,13 +178,13 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       async address => {
         const { out } = send(request, address, looks);
         out.end();
-        const answer = await answerOf(out).catch(() => undefined);
-        if (!answer || !isOfLeader(answer)) return 'ended';
-        const { statusCode = 0 } = answer;
+        const response = await responseOf(out).catch(() => undefined);
+        if (!response || !isOfLeader(response)) return 'ended';
+        const { statusCode = 0 } = response;
         // The leader may have the blob by now, and would send all of it.
-        if (statusCode === 200 && answer.headers[handedOnHeaders.order] === undefined)
+        if (statusCode === 200 && response.headers[handedOnHeaders.order] === undefined)
           out.destroy();
-        else answer.resume();
+        else response.resume();
         if (statusCode >= 400 && statusCode < 500 && !rightStays.has(statusCode))
           throw rightEnded();
         return 'answered';
@@ -198,9 +198,9 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     const timer = setTimeout(() => out.destroy(), limitMs);
     out.end();
     try {
-      const answer = await answerOf(out);
-      const body = await text(answer);
-      return isOfLeader(answer) ? { status: answer.statusCode ?? 0, body } : undefined;
+      const response = await responseOf(out);
+      const body = await text(response);
+      return isOfLeader(response) ? { status: response.statusCode ?? 0, body } : undefined;
     } catch {
       // The leader ends or hangs.
       return undefined;
@@ -212,7 +212,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   return {
     send,
     ask,
-    answer: (request, response) =>
+    respond: (request, response) =>
       leader.reach(
         address => exchange(address, request, response),
         () => !response.closed,
@@ -224,7 +224,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   };
 }
 
-function answerOf(out: ClientRequest): Promise<IncomingMessage> {
+function responseOf(out: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     out.once('response', resolve);
     out.on('error', reject);
@@ -232,7 +232,7 @@ function answerOf(out: ClientRequest): Promise<IncomingMessage> {
   });
 }
 
-/** Returns false for the answer of a replica that does not lead. */
+/** Returns false for the response of a replica that does not lead. */
 function isOfLeader({ headers }: IncomingMessage): boolean {
   return headers[handedOnHeaders.proof] === undefined;
 }
@@ -244,7 +244,7 @@ function isOfLeader({ headers }: IncomingMessage): boolean {
 function isAwaited(out: ClientRequest): Promise<boolean> {
   return new Promise(resolve => {
     out.once('continue', () => resolve(true));
-    out.once('response', answer => resolve(isOfLeader(answer)));
+    out.once('response', response => resolve(isOfLeader(response)));
     out.once('close', () => resolve(false));
     out.flushHeaders();
   });
@@ -308,10 +308,10 @@ function orderableDigest({ method, url = '', headers }: IncomingMessage): string
   return /^\/v2\/.+\/blobs\/([^/]+)$/.exec(url)?.[1];
 }
 
-async function readAtMost(answer: IncomingMessage, bytes: number): Promise<Buffer> {
+async function readAtMost(response: IncomingMessage, bytes: number): Promise<Buffer> {
   const parts: Buffer[] = [];
   let length = 0;
-  for await (const part of answer as AsyncIterable<Buffer>) {
+  for await (const part of response as AsyncIterable<Buffer>) {
     length += part.length;
     if (length > bytes) throw new Error('the answer is too long');
     parts.push(part);

@@ -6,7 +6,7 @@ import {
   type createMetricsRegistry,
   noRemoteHealth,
 } from '../../foundation/telemetry/index.ts';
-import { type BlobAnswer, sendBlob, watchRight } from '../../http/registry/index.ts';
+import { type OfferedBlob, sendBlob, watchRight } from '../../http/registry/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import {
   type BlobOrder,
@@ -90,7 +90,7 @@ export function createOrderedBlobs(
     };
   };
 
-  const answerOf = (order: BlobOrder): BlobAnswer => {
+  const offerOf = (order: BlobOrder): OfferedBlob => {
     if (order.kind === 'relayed') {
       const { blob, redirects } = order;
       return {
@@ -105,11 +105,11 @@ export function createOrderedBlobs(
       size: async () => size,
       async open(rangeOf) {
         const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
-        // What cannot be read at all fails before the head of the answer.
+        // What cannot be read at all fails before the head of the response.
         const source = await begun(
           notingFailures((await reader()).open(digest, start, end), digest),
         );
-        return { kind: 'stream', size, source, way: 'stored', isVerified: true };
+        return { kind: 'stream', size, source, delivery: 'stored', isVerified: true };
       },
     };
   };
@@ -121,7 +121,7 @@ export function createOrderedBlobs(
       if (order.kind === 'relayed' || order.isWatched) {
         watchRight(response, config.rightLife, look);
       }
-      await sendBlob(answerOf(order), digest, request, response, note);
+      await sendBlob(offerOf(order), digest, request, response, note);
     },
     close() {
       opening?.then(

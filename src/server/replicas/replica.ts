@@ -92,10 +92,10 @@ export async function startReplica(
       await (await lock).announce({ address: address.href, keys: keys.name });
       leader.set(address);
     },
-    admit: ({ answer, handleUpgrade }) => ({
-      answer(request, response) {
+    admit: ({ respond, handleUpgrade }) => ({
+      respond(request, response) {
         admitHandedOn(request, keys.proof);
-        return answer(request, response);
+        return respond(request, response);
       },
       handleUpgrade(request, socket, head) {
         admitHandedOn(request, keys.proof);

@@ -8,7 +8,7 @@ export interface MovedContent extends CopyReport {
   readonly former: string;
 }
 
-// The answers of a store far away take longer than the bytes of a usual document.
+// The responses of a store far away take longer than the bytes of a usual document.
 const atOnce = 8;
 
 /**

@@ -40,7 +40,8 @@ export interface ChecksOptions<V> {
   /**
    * Returns undefined for absent content.
    *
-   * @param mayBeKnown an answer of some minutes ago is enough. Content that was replaced meanwhile is not set aside by mistake:
+   * @param mayBeKnown a response of some minutes ago is enough. Content that was replaced meanwhile is not set aside by
+   * mistake:
    *   its version is another one
    */
   readonly find: (digest: Digest, mayBeKnown?: boolean) => Promise<KeptBytes<V> | undefined>;

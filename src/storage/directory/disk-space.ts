@@ -126,7 +126,7 @@ export async function createDiskSpace(
   };
   const promise = (bytes: number, isReserved = true): SpacePromise => {
     let open = 0;
-    let underWay = 0;
+    let inFlight = 0;
     let isOver = false;
     const add = (more: number): void => {
       check(more);
@@ -134,10 +134,10 @@ export async function createDiskSpace(
       promised += more;
     };
     const settle = (): void => {
-      open -= underWay;
-      promised -= underWay;
-      written += underWay;
-      underWay = 0;
+      open -= inFlight;
+      promised -= inFlight;
+      written += inFlight;
+      inFlight = 0;
     };
     if (isReserved) add(bytes);
     else check(bytes);
@@ -147,7 +147,7 @@ export async function createDiskSpace(
         settle();
         if (isOver || isLow) throw full();
         if (next > open) add(next - open);
-        underWay = next;
+        inFlight = next;
       },
       end() {
         settle();

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { FlowAlgorithm, FlowHash } from './flow-hash.ts';
-import type { HashAnswer, HashOrder } from './hash-worker.ts';
+import type { HashOrder, HashResponse } from './hash-worker.ts';
 
 interface Waiting {
   resolve(hex: string): void;
@@ -10,14 +10,14 @@ interface Waiting {
 
 /** A hash in progress on a thread. */
 interface Job {
-  /** Callers that wait for an answer. Answers come in the same order. */
+  /** Callers that wait for a response. Responses come in the same order. */
   readonly waiting: Waiting[];
   lost: Error | null;
 }
 
 /**
  * Threads that hash. A thread starts when it is first needed, and again after it has died. Threads keep the process
- * alive only while an answer is due.
+ * alive only while a response is due.
  */
 export class HashThreads {
   readonly #threads: HashThread[] = [];
@@ -54,7 +54,7 @@ class HashThread {
   readonly #worker: Worker;
   readonly #jobs = new Map<number, Job>();
   #lastId = 0;
-  /** Number of answers due. */
+  /** Number of responses due. */
   #due = 0;
 
   constructor(onExit: () => void) {
@@ -63,7 +63,7 @@ class HashThread {
       resourceLimits: { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 4 },
     });
     let cause: Error | undefined;
-    this.#worker.on('message', (answer: HashAnswer) => this.#answered(answer));
+    this.#worker.on('message', (response: HashResponse) => this.#onResponse(response));
     this.#worker.on('error', error => {
       cause = error;
     });
@@ -121,7 +121,7 @@ class HashThread {
     return promise;
   }
 
-  #answered({ id, hex }: HashAnswer): void {
+  #onResponse({ id, hex }: HashResponse): void {
     const job = this.#jobs.get(id);
     if (job === undefined) return;
     const waiting = job.waiting.shift();

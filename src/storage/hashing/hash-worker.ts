@@ -7,8 +7,8 @@ export type HashOrder =
   | { readonly id: number; readonly bytes: Uint8Array }
   | { readonly id: number; readonly close: 'digest' | 'abort' };
 
-/** One answer for each order with bytes (the bytes are read), and one with the hex digest. */
-export interface HashAnswer {
+/** One response for each order with bytes (the bytes are read), and one with the hex digest. */
+export interface HashResponse {
   readonly id: number;
   readonly hex?: string;
 }
@@ -21,12 +21,12 @@ parentPort?.on('message', (order: HashOrder) => {
     hashes.set(id, createHash(order.open));
   } else if ('bytes' in order) {
     hashes.get(id)?.update(order.bytes);
-    parentPort?.postMessage({ id } satisfies HashAnswer);
+    parentPort?.postMessage({ id } satisfies HashResponse);
   } else {
     const hash = hashes.get(id);
     hashes.delete(id);
     if (order.close === 'digest' && hash !== undefined) {
-      parentPort?.postMessage({ id, hex: hash.digest('hex') } satisfies HashAnswer);
+      parentPort?.postMessage({ id, hex: hash.digest('hex') } satisfies HashResponse);
     }
   }
 });

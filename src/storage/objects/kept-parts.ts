@@ -75,14 +75,14 @@ export function keptParts(bucket: Bucket): KeptParts {
     async *read({ draft, size }) {
       const parts = await partsOf(draft);
       await removeAll(parts.filter(({ start }) => start >= size).map(({ key }) => key));
-      const way = wayThrough(parts, size);
-      const [first] = way;
+      const chain = chainOf(parts, size);
+      const [first] = chain;
       let next = first && bucket.read(first.key);
       let position = 0;
-      for (const [at, { start, end }] of way.entries()) {
+      for (const [at, { start, end }] of chain.entries()) {
         const bytes = await next;
         if (!bytes) return;
-        const following = way[at + 1];
+        const following = chain[at + 1];
         next = following && bucket.read(following.key);
         next?.catch(() => {});
         const most = Math.min(end, size) - start;
@@ -99,21 +99,21 @@ export function keptParts(bucket: Bucket): KeptParts {
 
     removeOthers(before, kept, signal) {
       const known = new Set(kept.map(({ draft }) => draft));
-      const strangers = async function* () {
+      const unknownParts = async function* () {
         for await (const { key, modified } of bucket.list(folder)) {
           signal?.throwIfAborted();
           const [draft = ''] = key.slice(folder.length).split('/');
           if (!known.has(draft) && modified < before) yield key;
         }
       };
-      return removeAll(strangers());
+      return removeAll(unknownParts());
     },
   };
 }
 
 /** Returns parts that follow each other, up to the size. They end before it when one is missing. */
-function wayThrough(parts: readonly Part[], size: number): Part[] {
-  const way: Part[] = [];
+function chainOf(parts: readonly Part[], size: number): Part[] {
+  const chain: Part[] = [];
   let position = 0;
   let best: Part | undefined;
   let next = 0;
@@ -124,10 +124,10 @@ function wayThrough(parts: readonly Part[], size: number): Part[] {
       next += 1;
     }
     if (!best || best.end <= position) break;
-    way.push(best);
+    chain.push(best);
     position = best.end;
   }
-  return way;
+  return chain;
 }
 
 /** Cuts the bytes into parts: all but the last of one size. */

@@ -8,7 +8,7 @@ export type Fetch = (start: number, end: number, signal: AbortSignal) => Promise
 
 // A store that sends nothing for this long (ms), while a reader waits, has lost the connection.
 const silenceMs = 30_000;
-// Until an answer ends (ms), after its last byte.
+// Until a response ends (ms), after its last byte.
 const endMs = 5000;
 const attempts = 4;
 const firstPauseMs = 100;
@@ -16,7 +16,7 @@ const mostLent = 2;
 
 /**
  * Returns a range of an object as a source. It reads on only when its reader does, so that a slow reader holds the
- * connection and two chunks. Where an answer breaks off, it goes on with another request from that byte.
+ * connection and two chunks. Where a response breaks off, it goes on with another request from that byte.
  */
 export function objectSource(fetch: Fetch, start: number, end: number): ByteSource {
   return new ObjectSource(fetch, start, end);
@@ -64,7 +64,7 @@ class ObjectSource implements ByteSource {
     this.#released?.();
   }
 
-  /** Reads the end of an answer whose bytes are all here: its connection then takes the next request. */
+  /** Reads the end of a response whose bytes are all here: its connection then takes the next request. */
   #finish(): void {
     const [body, chunks] = [this.#body, this.#chunks];
     if (!body || !chunks) return;
@@ -86,12 +86,12 @@ class ObjectSource implements ByteSource {
         this.#position += bytes.length;
         return bytes;
       } catch (error) {
-        const wasAnswered = hadBody || this.#body !== undefined;
+        const hadResponse = hadBody || this.#body !== undefined;
         this.#body?.destroy();
         this.#body = undefined;
         if (this.#failure) throw this.#failure;
-        // A request that got no answer was repeated already. It is asked again only for a reader that has some bytes.
-        const isFinal = !wasAnswered && this.#position === this.#start;
+        // A request that got no response was repeated already. It is asked again only for a reader that has some bytes.
+        const isFinal = !hadResponse && this.#position === this.#start;
         if (isFinal || isAbsent(error) || attempt === attempts) throw faultOf(error);
         await sleep(firstPauseMs * 2 ** attempt, undefined, { signal: this.#stop.signal }).catch(
           () => {},

@@ -13,7 +13,7 @@ export interface Authorizer {
   /** Returns the first `Authorization` value, from what is known of the registry; undefined for none. */
   known(access: Access, signal?: AbortSignal): Promise<string | undefined>;
   /** Returns the value for a retry after a 401; undefined when nothing better than `refused` is available. */
-  answer(
+  respond(
     access: Access,
     challenges: readonly Challenge[],
     refused: string | undefined,
@@ -110,7 +110,7 @@ export function createAuthorizer(
       }
     },
 
-    async answer(access, offered, refused, signal) {
+    async respond(access, offered, refused, signal) {
       const challenge =
         offered.find(({ scheme }) => scheme === 'bearer') ??
         offered.find(({ scheme }) => scheme === 'basic');

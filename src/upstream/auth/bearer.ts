@@ -2,13 +2,13 @@ import { getDomain } from 'tldts';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import { type JsonShape, parseShaped } from '../../foundation/text/index.ts';
-import { type Answer, readAll } from '../exchange/answer.ts';
 import { causeOf, quoted, readErrorWords } from '../exchange/error-words.ts';
 import { faultOfError } from '../exchange/failure.ts';
+import { readAll, type UpstreamResponse } from '../exchange/upstream-response.ts';
 import type { RegistrySettings } from '../registry-settings.ts';
 import { closedAddressIn } from '../transport/address-guard.ts';
 import { type RetryPolicy, retryAfterSeconds, withRetries } from '../transport/retry.ts';
-import type { Hop, Transport } from '../transport/transport.ts';
+import type { HttpRequest, Transport } from '../transport/transport.ts';
 import type { Challenge } from './challenge.ts';
 import { basicHeader, type Credentials } from './credentials.ts';
 
@@ -31,13 +31,13 @@ export interface TokenRequest {
   readonly retry: RetryPolicy;
 }
 
-const answerLimit = 1024 * 1024;
+const responseLimit = 1024 * 1024;
 // No registry accepts a header of this length.
 const maxTokenLength = 64 * 1024;
-const answerShape: JsonShape = { maxValues: 1000, maxDepth: 16, maxEscapes: 100_000 };
+const responseShape: JsonShape = { maxValues: 1000, maxDepth: 16, maxEscapes: 100_000 };
 // The token specification requires clients to assume this when the response does not specify it.
 const defaultLifeSeconds = 60;
-const answerSchema = z.object({
+const responseSchema = z.object({
   token: z.string().nullish(),
   access_token: z.string().nullish(),
   expires_in: z.number().nullish(),
@@ -55,8 +55,8 @@ export async function fetchBearer(
   // A monotonic clock: no change of the wall clock makes a token last longer or shorter.
   const asked = performance.now();
   const { retry, signal } = request;
-  const attempt = () => transport.send(tokenHop(realm, request));
-  const answer = await withRetries(retry, signal, attempt).catch(error => {
+  const attempt = () => transport.send(httpRequestOf(realm, request));
+  const response = await withRetries(retry, signal, attempt).catch(error => {
     if (closedAddressIn(error) === undefined) {
       // A fault stops further tries: the request to the registry is not retried, because this one already was.
       const what = `a token for ${request.repository || 'a login'}`;
@@ -69,11 +69,11 @@ export async function fetchBearer(
       { phase: 'credentials', cause: error },
     );
   });
-  if (answer.status !== 200) {
-    throw await refusal(request, realm, answer);
+  if (response.status !== 200) {
+    throw await refusal(request, realm, response);
   }
-  const body = await readAll(answer.body, answerLimit, `The token of ${realm.host}`);
-  const parsed = answerSchema.safeParse(parseJson(body));
+  const body = await readAll(response.body, responseLimit, `The token of ${realm.host}`);
+  const parsed = responseSchema.safeParse(parseJson(body));
   const token = parsed.success ? parsed.data.token || parsed.data.access_token : undefined;
   if (!token || token.length > maxTokenLength || /[\r\n]/.test(token)) {
     throw new Fault('upstream', `The token service ${realm.host} returned no usable token`, {
@@ -85,7 +85,7 @@ export async function fetchBearer(
   return { token, expiresAt: asked + lifeSeconds * 900 };
 }
 
-function tokenHop(realm: URL, request: TokenRequest): Hop {
+function httpRequestOf(realm: URL, request: TokenRequest): HttpRequest {
   const { credentials, signal, scopes, endpoint: from } = request;
   const { service } = request.challenge.parameters;
   if (credentials?.kind === 'identity-token') {
@@ -146,10 +146,14 @@ function sameDomain(one: string, other: string): boolean {
   return domain !== null && domain === getDomain(other, { allowPrivateDomains: true });
 }
 
-async function refusal(request: TokenRequest, realm: URL, answer: Answer): Promise<Fault> {
-  const { status } = answer;
-  const retryAfter = retryAfterSeconds(answer);
-  const words = await readErrorWords(answer, request.credentials);
+async function refusal(
+  request: TokenRequest,
+  realm: URL,
+  response: UpstreamResponse,
+): Promise<Fault> {
+  const { status } = response;
+  const retryAfter = retryAfterSeconds(response);
+  const words = await readErrorWords(response, request.credentials);
   const said = quoted(words);
   const who = request.credentials ? 'the credentials configured for it' : 'an anonymous request';
   const where = `The token service ${realm.host} of ${request.registry}`;
@@ -181,7 +185,7 @@ function verbOf({ scopes }: TokenRequest): string {
 
 function parseJson(body: Buffer): unknown {
   try {
-    return parseShaped(body, answerShape);
+    return parseShaped(body, responseShape);
   } catch {
     return undefined;
   }

@@ -1,6 +1,6 @@
 import { takePatterns } from '../../foundation/text/index.ts';
 
-/** One way to authenticate that a server offers. Source: RFC 9110, section 11.6.1. */
+/** A scheme of authentication that a server offers. Source: RFC 9110, section 11.6.1. */
 export interface Challenge {
   /** Lower case: `basic`, `bearer`. */
   readonly scheme: string;

@@ -81,7 +81,7 @@ function credentialsOf(entry: z.infer<typeof entrySchema>): Credentials | undefi
   return username && password ? { kind: 'password', username, password } : undefined;
 }
 
-const answerSchema = z.object({ Username: z.string(), Secret: z.string() });
+const responseSchema = z.object({ Username: z.string(), Secret: z.string() });
 
 async function askHelper(name: string, host: string): Promise<Credentials | undefined> {
   if (!/^[A-Za-z0-9._-]+$/.test(name)) return undefined;
@@ -89,7 +89,7 @@ async function askHelper(name: string, host: string): Promise<Credentials | unde
   const call = run(`docker-credential-${name}`, ['get'], { timeout: helperTimeoutMs });
   call.child.stdin?.end(server);
   try {
-    const { Username, Secret } = answerSchema.parse(JSON.parse((await call).stdout));
+    const { Username, Secret } = responseSchema.parse(JSON.parse((await call).stdout));
     // A helper returns this user name when the secret is an identity token.
     return Username === '<token>'
       ? { kind: 'identity-token', token: Secret }

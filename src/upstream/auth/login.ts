@@ -21,13 +21,13 @@ export function createCheckLogin(
   return async (registry, credentials) => {
     const endpoint = endpointOf(registries, registry);
     const ask = async (headers: Readonly<Record<string, string>>) => {
-      const answer = await transport.send({
+      const response = await transport.send({
         url: new URL('/v2/', endpoint),
         method: 'GET',
         headers,
       });
-      answer.body.destroy();
-      return answer;
+      response.body.destroy();
+      return response;
     };
     const isLetIn = async (authorization: string) =>
       wasLetIn(registry, (await ask({ authorization })).status);

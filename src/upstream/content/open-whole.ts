@@ -19,7 +19,7 @@ export async function openWhole(
       redirects: 'follow',
     });
     if (opened.kind === 'redirect') throw new Error('a redirect was not followed');
-    return { source: opened.answer.body, offset: opened.offset };
+    return { source: opened.response.body, offset: opened.offset };
   };
   return resumingSource({ first: await openAt(0), start: 0, end: size - 1, reopen: openAt });
 }

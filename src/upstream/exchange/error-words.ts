@@ -1,6 +1,6 @@
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import { basicHeader, type Credentials } from '../auth/credentials.ts';
-import type { Answer } from './answer.ts';
+import type { UpstreamResponse } from './upstream-response.ts';
 
 /** The message in the body of an error. */
 export interface ErrorWords {
@@ -17,7 +17,7 @@ const longestMs = 1000;
 
 /** Reads the message of an error and ends its body. Never throws. Masks what the request contained. */
 export async function readErrorWords(
-  { headers, body }: Answer,
+  { headers, body }: UpstreamResponse,
   credentials: Credentials | undefined,
 ): Promise<ErrorWords> {
   const bytes = await readBeginning(body);

@@ -5,17 +5,17 @@ import type { Authorizer } from '../auth/authorizer.ts';
 import { type Challenge, parseChallenges } from '../auth/challenge.ts';
 import type { CredentialSource } from '../auth/credentials.ts';
 import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
-import { nextHop, redirected } from '../transport/redirect.ts';
+import { redirected, redirectedRequest } from '../transport/redirect.ts';
 import { type RetryPolicy, withRetries } from '../transport/retry.ts';
-import type { Hop, Transport } from '../transport/transport.ts';
-import type { Answer } from './answer.ts';
+import type { HttpRequest, Transport } from '../transport/transport.ts';
 import { faultOfError, faultOfStatus } from './failure.ts';
-import type { Question } from './question.ts';
+import type { UpstreamRequest } from './upstream-request.ts';
+import type { UpstreamResponse } from './upstream-response.ts';
 
 /**
  * Sends a request and returns a 2xx response, or a redirect to pass on. Throws {@link Fault} for every other result.
  */
-export type Exchange = (access: Access, question: Question) => Promise<Answer>;
+export type Exchange = (access: Access, request: UpstreamRequest) => Promise<UpstreamResponse>;
 
 export interface ExchangeDeps {
   readonly transport: Transport;
@@ -38,40 +38,50 @@ const selfEvident = new Set([404, 410, 429]);
 export function createExchange(deps: ExchangeDeps): Exchange {
   const { transport, authorizer, registries, retry, health } = deps;
 
-  const send = async (hop: Hop, question: Question): Promise<Answer> =>
-    question.isBlob && hop.method === 'GET' ? transport.sendBlob(hop) : transport.send(hop);
+  const send = async (
+    httpRequest: HttpRequest,
+    request: UpstreamRequest,
+  ): Promise<UpstreamResponse> =>
+    request.isBlob && httpRequest.method === 'GET'
+      ? transport.sendBlob(httpRequest)
+      : transport.send(httpRequest);
 
-  const follow = async (first: Hop, question: Question): Promise<Answer> => {
-    let hop = first;
+  const follow = async (
+    first: HttpRequest,
+    request: UpstreamRequest,
+  ): Promise<UpstreamResponse> => {
+    let httpRequest = first;
     for (let redirects = 0; ; redirects += 1) {
-      const answer = await send(hop, question).catch(error => {
-        throw hop === first ? error : redirected(error, first.url, hop.url, bothHosts);
+      const response = await send(httpRequest, request).catch(error => {
+        throw httpRequest === first
+          ? error
+          : redirected(error, first.url, httpRequest.url, bothHosts);
       });
       // The request body is used up, so its sender handles the response.
-      const next = question.body ? undefined : nextHop(hop, answer);
-      if (!next) return answer;
-      answer.body.destroy();
+      const next = request.body ? undefined : redirectedRequest(httpRequest, response);
+      if (!next) return response;
+      response.body.destroy();
       const leaves = next.url.origin !== first.url.origin;
-      if (question.redirects === 'handOn' && leaves) {
+      if (request.redirects === 'handOn' && leaves) {
         // A client in the same network could reach an address that callers may not send this server to.
         await transport.checkReach(next).catch(error => {
           throw redirected(error, first.url, next.url, bothHosts);
         });
-        return { ...answer, redirect: next.url };
+        return { ...response, redirect: next.url };
       }
       if (redirects >= maxRedirects) {
         throw new Fault(
           'upstream-unusable',
-          `${first.url.host} redirects in circles, or more than ${maxRedirects} times, for ${question.what}: tell its operator`,
+          `${first.url.host} redirects in circles, or more than ${maxRedirects} times, for ${request.what}: tell its operator`,
           { phase: 'upstream' },
         );
       }
-      hop = next;
+      httpRequest = next;
     }
   };
 
-  const ask = async (access: Access, question: Question): Promise<Answer> => {
-    const { signal, path, headers, method, headersMs } = question;
+  const ask = async (access: Access, request: UpstreamRequest): Promise<UpstreamResponse> => {
+    const { signal, path, headers, method, headersMs } = request;
     const endpoint = endpointOf(registries, access.registry);
     const url =
       typeof path === 'string' ? new URL(`/v2/${access.repository}/${path}`, endpoint) : path;
@@ -85,106 +95,114 @@ export function createExchange(deps: ExchangeDeps): Exchange {
           from: isOwn ? undefined : endpoint,
           method,
           headers: authorization && isOwn ? { ...headers, authorization } : headers,
-          body: await question.body?.(),
+          body: await request.body?.(),
           headersMs,
           signal,
         },
-        question,
+        request,
       );
-    const policy = question.isOnce ? { ...retry, attempts: 1 } : retry;
+    const policy = request.isOnce ? { ...retry, attempts: 1 } : retry;
     return withRetries(policy, signal, async () => {
       const authorization = await authorizer.known(access, signal);
-      let answer = await sendWith(authorization);
-      if (answer.status !== 401) return answer;
-      let challenges = challengesOf(answer);
+      let response = await sendWith(authorization);
+      if (response.status !== 401) return response;
+      let challenges = challengesOf(response);
       if (authorization && !challenges.some(({ scheme }) => scheme === 'bearer')) {
         // Harbor offers a token service only to a request without a login.
-        answer.body.destroy();
+        response.body.destroy();
         authorizer.forget(access, authorization);
-        answer = await sendWith(undefined);
-        if (answer.status !== 401) return answer;
-        challenges = challengesOf(answer);
+        response = await sendWith(undefined);
+        if (response.status !== 401) return response;
+        challenges = challengesOf(response);
       }
       const better = await authorizer
-        .answer(access, challenges, authorization, signal)
+        .respond(access, challenges, authorization, signal)
         .catch(error => {
-          answer.body.destroy();
+          response.body.destroy();
           throw error;
         });
       if (better !== undefined) {
-        answer.body.destroy();
-        answer = await sendWith(better);
+        response.body.destroy();
+        response = await sendWith(better);
       }
       // What is known of a registry never outlives its failure.
-      if (answer.status === 401) authorizer.forget(access, better);
-      return answer;
+      if (response.status === 401) authorizer.forget(access, better);
+      return response;
     });
   };
 
-  const askOne = async (access: Access, question: Question): Promise<Answer> => {
+  const askOne = async (access: Access, request: UpstreamRequest): Promise<UpstreamResponse> => {
     const began = performance.now();
-    const answered = () => health.success('registry', access.registry, performance.now() - began);
-    let answer: Answer;
+    const reportSuccess = () =>
+      health.success('registry', access.registry, performance.now() - began);
+    let response: UpstreamResponse;
     try {
-      answer = await ask(access, question);
+      response = await ask(access, request);
     } catch (error) {
-      const fault = faultOfError(error, access, question);
+      const fault = faultOfError(error, access, request);
       // A client that went away says nothing about the registry.
-      if (!question.signal?.aborted) health.failure('registry', access.registry, fault.message);
+      if (!request.signal?.aborted) health.failure('registry', access.registry, fault.message);
       throw fault;
     }
-    if (isWanted(answer, question)) {
-      answered();
-      return answer;
+    if (isWanted(response, request)) {
+      reportSuccess();
+      return response;
     }
-    const fault = await faultOfStatus(await worded(answer, access, question), access, question);
+    const fault = await faultOfStatus(await worded(response, access, request), access, request);
     // A registry that refuses a request works.
-    if (answer.status < 500 && answer.status !== 429) answered();
+    if (response.status < 500 && response.status !== 429) reportSuccess();
     else health.failure('registry', access.registry, fault.message);
     throw fault;
   };
 
   /** Returns the same failure with a body: a failed HEAD is repeated once as a GET, which says why. */
-  const worded = async (answer: Answer, access: Access, question: Question): Promise<Answer> => {
-    if (question.method !== 'HEAD' || selfEvident.has(answer.status)) return answer;
-    const again = { ...question, method: 'GET', isOnce: true } as const;
+  const worded = async (
+    response: UpstreamResponse,
+    access: Access,
+    request: UpstreamRequest,
+  ): Promise<UpstreamResponse> => {
+    if (request.method !== 'HEAD' || selfEvident.has(response.status)) return response;
+    const again = { ...request, method: 'GET', isOnce: true } as const;
     const full = await ask(access, again).catch(() => undefined);
-    if (full?.status === answer.status) {
-      answer.body.destroy();
+    if (full?.status === response.status) {
+      response.body.destroy();
       return full;
     }
     full?.body.destroy();
-    return answer;
+    return response;
   };
 
-  return async (access, question) => {
+  return async (access, request) => {
     const { mirrors } = settingsOf(registries, access.registry);
     const failures: string[] = [];
     for (const mirror of access.pushes ? [] : mirrors) {
       const credentials = await deps.mirrorCredentials(mirror);
       try {
-        return await askOne({ ...access, registry: mirror, credentials }, question);
+        return await askOne({ ...access, registry: mirror, credentials }, request);
       } catch (error) {
         // Whatever is wrong with a mirror, the registry itself decides.
-        if (question.signal?.aborted || !(error instanceof Fault)) throw error;
+        if (request.signal?.aborted || !(error instanceof Fault)) throw error;
         deps.onMirrorFailure(mirror, access.registry, error);
         failures.push(`mirror ${mirror}: ${error.message}`);
       }
     }
-    return askOne(access, question).catch(error => {
+    return askOne(access, request).catch(error => {
       if (failures.length === 0 || !(error instanceof Fault)) throw error;
       throw error.retold(`${error.message} (asked before: ${failures.join('; ')})`);
     });
   };
 }
 
-function challengesOf({ headers }: Answer): readonly Challenge[] {
+function challengesOf({ headers }: UpstreamResponse): readonly Challenge[] {
   return parseChallenges(headers.get('www-authenticate') ?? '');
 }
 
 /** Returns true for content, an expected status, or a redirect that its receiver may use. */
-function isWanted({ status, redirect }: Answer, { answers, body }: Question): boolean {
-  if (answers?.includes(status)) return true;
+function isWanted(
+  { status, redirect }: UpstreamResponse,
+  { acceptedStatuses, body }: UpstreamRequest,
+): boolean {
+  if (acceptedStatuses?.includes(status)) return true;
   // Any other redirect has not passed the checks of its address. The sender of a body handles the response itself.
   return status < 300 || (status < 400 && (redirect !== undefined || body !== undefined));
 }

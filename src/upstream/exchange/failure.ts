@@ -3,9 +3,9 @@ import { OciSyntaxError } from '../../oci/naming.ts';
 import type { Access } from '../access.ts';
 import { RedirectFailure } from '../transport/redirect.ts';
 import { retryAfterSeconds } from '../transport/retry.ts';
-import type { Answer } from './answer.ts';
 import { causeOf, isOfQuota, quoted, readErrorWords } from './error-words.ts';
-import type { Question } from './question.ts';
+import type { UpstreamRequest } from './upstream-request.ts';
+import type { UpstreamResponse } from './upstream-response.ts';
 
 const timeouts: Readonly<Record<string, string>> = {
   UND_ERR_CONNECT_TIMEOUT: 'did not accept a connection in time',
@@ -17,7 +17,7 @@ const timeouts: Readonly<Record<string, string>> = {
   'timeout-idle': 'stopped sending',
 };
 
-// Also the answer of a name service that knows only the names of its own network.
+// Also the response of a name service that knows only the names of its own network.
 const noAddress =
   'has no address: check its name. If no other name is found either, this server has no name service (DNS) for them';
 
@@ -40,12 +40,12 @@ const reasons: Readonly<Record<string, string>> = {
 export function faultOfError(
   error: unknown,
   access: Pick<Access, 'registry'>,
-  question: Pick<Question, 'what'>,
+  request: Pick<UpstreamRequest, 'what'>,
   subject = `The registry ${access.registry}`,
 ): Fault {
   if (error instanceof Fault) return error;
   if (error instanceof RedirectFailure) {
-    return faultOfError(error.cause, { registry: error.to.host }, question, error.message);
+    return faultOfError(error.cause, { registry: error.to.host }, request, error.message);
   }
   const inner = innermost(error);
   if (inner instanceof Fault) return inner;
@@ -58,7 +58,7 @@ export function faultOfError(
   if (late) {
     return new Fault(
       'upstream-timeout',
-      `${subject} ${late} (asked for ${question.what}): try again later`,
+      `${subject} ${late} (asked for ${request.what}): try again later`,
       options,
     );
   }
@@ -69,22 +69,22 @@ export function faultOfError(
   const orCheck = known === reasons.ECONNREFUSED ? ', or check its name and port' : '';
   return new Fault(
     isLasting ? 'upstream-unusable' : 'upstream',
-    `${subject} ${reason} (asked for ${question.what})${isLasting ? '' : `: try again later${orCheck}`}`,
+    `${subject} ${reason} (asked for ${request.what})${isLasting ? '' : `: try again later${orCheck}`}`,
     options,
   );
 }
 
 /** Returns the fault for a status of 400 and above, and for a redirect that cannot be followed. */
 export async function faultOfStatus(
-  answer: Answer,
+  response: UpstreamResponse,
   access: Access,
-  question: Question,
+  request: UpstreamRequest,
 ): Promise<Fault> {
-  const { status } = answer;
-  const words = await readErrorWords(answer, access.credentials);
+  const { status } = response;
+  const words = await readErrorWords(response, access.credentials);
   const said = quoted(words);
   const { registry } = access;
-  const retryAfter = retryAfterSeconds(answer);
+  const retryAfter = retryAfterSeconds(response);
   const options: FaultOptions = {
     phase: status === 401 || status === 403 ? 'credentials' : 'upstream',
     ...(retryAfter === undefined ? {} : { retryAfterSeconds: retryAfter }),
@@ -96,22 +96,22 @@ export async function faultOfStatus(
       if (isOfQuota(words.quote)) {
         return new Fault(
           'denied',
-          `The quota at ${registry} is used up, so it refuses ${question.what} (${status}): delete images there, or ask its owner for more space${said}`,
+          `The quota at ${registry} is used up, so it refuses ${request.what} (${status}): delete images there, or ask its owner for more space${said}`,
           { ...options, phase: 'upstream' },
         );
       }
-      return new Fault('denied', `${deniedMessage(status, access, question)}${said}`, options);
+      return new Fault('denied', `${deniedMessage(status, access, request)}${said}`, options);
     case 404:
     case 410:
       return new Fault(
-        question.missing,
-        `${question.what} does not exist at ${registry}${said}`,
+        request.missing,
+        `${request.what} does not exist at ${registry}${said}`,
         options,
       );
     case 416:
       return new Fault(
         'range-invalid',
-        `${question.what} is shorter than the requested range: start the download again`,
+        `${request.what} is shorter than the requested range: start the download again`,
         options,
       );
     case 429:
@@ -124,24 +124,24 @@ export async function faultOfStatus(
       if (status < 400) {
         return new Fault(
           'upstream-unusable',
-          `The registry ${registry} answered ${status} for ${question.what}, which is not a redirect that can be followed: check the name of the registry`,
+          `The registry ${registry} answered ${status} for ${request.what}, which is not a redirect that can be followed: check the name of the registry`,
           options,
         );
       }
       return new Fault(
         'upstream',
-        `The registry ${registry} answered ${status} for ${question.what}: try again later${said}`,
+        `The registry ${registry} answered ${status} for ${request.what}: try again later${said}`,
         options,
       );
   }
 }
 
-function deniedMessage(status: number, access: Access, question: Question): string {
+function deniedMessage(status: number, access: Access, request: UpstreamRequest): string {
   const { registry } = access;
   const remedy = access.credentials
     ? `the credentials configured for ${registry} do not give access, or it does not exist`
     : `it is private or does not exist, and this server has no credentials for ${registry} that this caller may use: send the platform access token of a user who has credentials for ${registry}`;
-  return `${registry} refused access to ${question.what} (${status}): ${remedy}`;
+  return `${registry} refused access to ${request.what} (${status}): ${remedy}`;
 }
 
 function certificateReason(error: unknown, access: Pick<Access, 'registry'>): string | undefined {

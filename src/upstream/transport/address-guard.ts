@@ -72,20 +72,20 @@ export function checkAddress(url: URL, isAllowed: PrivateHosts): void {
 export function guardedLookup(host: string): LookupFunction {
   return (hostname, options, callback) => {
     // An exception in the callback must not reject the promise.
-    const answer: typeof callback = (...results) => process.nextTick(callback, ...results);
+    const respond: typeof callback = (...results) => process.nextTick(callback, ...results);
     names.addressesOf(hostname).then(
       found => {
         if (found.some(({ address }) => !isPublicAddress(address))) {
-          return answer(closedAddress(host) as NodeJS.ErrnoException, '', 0);
+          return respond(closedAddress(host) as NodeJS.ErrnoException, '', 0);
         }
         const wanted = Number(String(options.family ?? 0).replace('IPv', ''));
         const addresses = found.filter(({ family }) => wanted === 0 || family === wanted);
         const [first] = addresses;
-        if (!first) return answer(new Error(`'${hostname}' has no IPv${wanted} address`), '', 0);
-        if (options.all) return answer(null, addresses);
-        answer(null, first.address, first.family);
+        if (!first) return respond(new Error(`'${hostname}' has no IPv${wanted} address`), '', 0);
+        if (options.all) return respond(null, addresses);
+        respond(null, first.address, first.family);
       },
-      error => answer(error, '', 0),
+      error => respond(error, '', 0),
     );
   };
 }

@@ -2,5 +2,5 @@
 
 export { WireError } from '../wire/wire-error.ts';
 export { closedAddressIn, closedNetworks } from './address-guard.ts';
-export { nextHop, redirected } from './redirect.ts';
+export { redirected, redirectedRequest } from './redirect.ts';
 export { type RetryPolicy, retryAfterSeconds, withRetries } from './retry.ts';

@@ -24,7 +24,7 @@ interface Known {
 export interface NamesDeps {
   readonly lookup?: (hostname: string) => Promise<readonly LookupAddress[]>;
   readonly now?: () => number;
-  /** Longest wait for a new answer while an older one is available, and for a turn to query (ms). */
+  /** Longest wait for a new response while an older one is available, and for a turn to query (ms). */
   readonly patienceMs?: number;
 }
 
@@ -34,7 +34,7 @@ const staleMs = 3_600_000;
 const mostNames = 1000;
 // The system's resolver has two threads. A name whose server is silent holds a thread for 20 s and cannot be cancelled.
 // One thread is reserved for names that were found before: the registries in use.
-const strangersAtOnce = 1;
+const newNamesAtOnce = 1;
 const mostWaiting = 100;
 
 export function createNames(deps: NamesDeps = {}): Names {
@@ -43,8 +43,8 @@ export function createNames(deps: NamesDeps = {}): Names {
   const { patienceMs = 10_000 } = deps;
   const known = boundedCache<string, Known>(mostNames);
   const asking = new SingleFlight<readonly LookupAddress[]>();
-  const strangers = new Semaphore({
-    limit: strangersAtOnce,
+  const newNames = new Semaphore({
+    limit: newNamesAtOnce,
     mostWaiting,
     refusal: ({ key = '' }) => tooSlow(key),
   });
@@ -57,7 +57,7 @@ export function createNames(deps: NamesDeps = {}): Names {
   const askInTurn = (hostname: string): Promise<readonly LookupAddress[]> =>
     known.has(hostname)
       ? ask(hostname)
-      : strangers.run(() => ask(hostname), { key: hostname, waitMs: patienceMs });
+      : newNames.run(() => ask(hostname), { key: hostname, waitMs: patienceMs });
 
   return {
     async addressesOf(hostname) {
@@ -65,18 +65,18 @@ export function createNames(deps: NamesDeps = {}): Names {
       if (family !== 0) return [{ address: hostname, family }];
       const found = known.get(hostname);
       if (found && now() - found.at < freshMs) return found.addresses;
-      const answer = asking.run(() => askInTurn(hostname), { key: hostname });
-      if (!found || now() - found.at > staleMs) return within(answer, 2 * patienceMs, hostname);
-      return within(answer, patienceMs / 5, hostname).catch(() => found.addresses);
+      const response = asking.run(() => askInTurn(hostname), { key: hostname });
+      if (!found || now() - found.at > staleMs) return within(response, 2 * patienceMs, hostname);
+      return within(response, patienceMs / 5, hostname).catch(() => found.addresses);
     },
   };
 }
 
-async function within<T>(answer: Promise<T>, ms: number, hostname: string): Promise<T> {
+async function within<T>(response: Promise<T>, ms: number, hostname: string): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(tooSlow(hostname)), ms);
   try {
-    return await Promise.race([answer, late.promise]);
+    return await Promise.race([response, late.promise]);
   } finally {
     clearTimeout(timer);
   }

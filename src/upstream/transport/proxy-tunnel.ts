@@ -4,32 +4,32 @@ import { connect as connectTls } from 'node:tls';
 import { Fault } from '../../foundation/fault.ts';
 import { HeadReader, type ResponseHead } from '../wire/head.ts';
 import type { HttpProxy } from './proxy.ts';
-import type { Way } from './way.ts';
+import type { ProxyRoute } from './proxy-route.ts';
 
 /**
  * Connects to a proxy and, for a tunnel, makes it connect to the target: bytes written to the socket then go to the
  * target. Throws a {@link Fault} that names the proxy; `timeoutMs` applies to each of the two steps. Source: RFC 9110,
  * section 9.3.6.
  */
-export async function connectThrough(way: Way, timeoutMs: number): Promise<Socket> {
-  const { proxy } = way;
+export async function connectThrough(route: ProxyRoute, timeoutMs: number): Promise<Socket> {
+  const { proxy } = route;
   const socket = await dialProxy(proxy, timeoutMs);
-  if (way.kind === 'forward') return socket;
+  if (route.kind === 'forward') return socket;
   const stop = setTimeout(() => socket.destroy(new Error('timeout')), timeoutMs);
   try {
     const authorization = proxy.authorization;
     const lines = [
-      `CONNECT ${way.target} HTTP/1.1`,
-      `host: ${way.target}`,
+      `CONNECT ${route.target} HTTP/1.1`,
+      `host: ${route.target}`,
       ...(authorization === undefined ? [] : [`proxy-authorization: ${authorization}`]),
     ];
     socket.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
     const { status } = await readHead(socket);
-    if (status < 200 || status > 299) throw refused(proxy, status, way.target);
+    if (status < 200 || status > 299) throw refused(proxy, status, route.target);
     return socket;
   } catch (error) {
     socket.destroy();
-    throw error instanceof Fault ? error : broken(proxy, error, `asked for ${way.target}`);
+    throw error instanceof Fault ? error : broken(proxy, error, `asked for ${route.target}`);
   } finally {
     clearTimeout(stop);
   }

@@ -1,7 +1,7 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Answer } from '../exchange/answer.ts';
+import type { UpstreamResponse } from '../exchange/upstream-response.ts';
 import { closedAddressIn } from './address-guard.ts';
-import type { Hop } from './transport.ts';
+import type { HttpRequest } from './transport.ts';
 
 const redirecting = new Set([301, 302, 303, 307, 308]);
 
@@ -10,28 +10,31 @@ const redirecting = new Set([301, 302, 303, 307, 308]);
  * their own origin: once a redirect has left it, they are not sent again. A redirect must not lead from https to plain
  * http. Otherwise destroys the body and throws a {@link Fault}.
  */
-export function nextHop(hop: Hop, answer: Answer): Hop | undefined {
-  const location = answer.headers.get('location');
-  if (!redirecting.has(answer.status) || location === undefined) return undefined;
+export function redirectedRequest(
+  request: HttpRequest,
+  response: UpstreamResponse,
+): HttpRequest | undefined {
+  const location = response.headers.get('location');
+  if (!redirecting.has(response.status) || location === undefined) return undefined;
   const refuse = (where: string): never => {
-    answer.body.destroy();
-    throw refused(hop, where);
+    response.body.destroy();
+    throw refused(request, where);
   };
-  if (!URL.canParse(location, hop.url.href)) return refuse('an address that is not a URL');
-  const url = new URL(location, hop.url);
+  if (!URL.canParse(location, request.url.href)) return refuse('an address that is not a URL');
+  const url = new URL(location, request.url);
   const isWeb = url.protocol === 'https:' || url.protocol === 'http:';
   if (!isWeb) return refuse(`the protocol ${url.protocol}`);
-  if (hop.url.protocol === 'https:' && url.protocol === 'http:') {
+  if (request.url.protocol === 'https:' && url.protocol === 'http:') {
     return refuse(`${url.host} over plain http`);
   }
-  const { authorization, ...others } = hop.headers;
-  const stays = url.origin === hop.url.origin && authorization !== undefined;
-  const from = hop.from ?? hop.url;
-  return { ...hop, url, from, headers: stays ? { ...others, authorization } : others };
+  const { authorization, ...others } = request.headers;
+  const stays = url.origin === request.url.origin && authorization !== undefined;
+  const from = request.from ?? request.url;
+  return { ...request, url, from, headers: stays ? { ...others, authorization } : others };
 }
 
-function refused(hop: Hop, where: string): Fault {
-  const { host } = hop.url;
+function refused(request: HttpRequest, where: string): Fault {
+  const { host } = request.url;
   return new Fault(
     'upstream-unusable',
     `${host} redirects to ${where}, which is refused: tell the operator of ${host}`,

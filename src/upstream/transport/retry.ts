@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../foundation/fault.ts';
-import type { Answer } from '../exchange/answer.ts';
+import type { UpstreamResponse } from '../exchange/upstream-response.ts';
 import { closedAddressIn } from './address-guard.ts';
 
 export interface RetryPolicy {
@@ -21,19 +21,21 @@ const passing = new Set([429, 500, 502, 503, 504]);
 export async function withRetries(
   policy: RetryPolicy,
   signal: AbortSignal | undefined,
-  attempt: () => Promise<Answer>,
-): Promise<Answer> {
+  attempt: () => Promise<UpstreamResponse>,
+): Promise<UpstreamResponse> {
   for (let tried = 1; ; tried += 1) {
     const backOffMs = policy.firstDelayMs * 2 ** (tried - 1) * (0.75 + Math.random() / 2);
     let pauseMs: number;
     try {
-      const answer = await attempt();
-      const wishMs = (retryAfterSeconds(answer) ?? 0) * 1000;
+      const response = await attempt();
+      const retryAfterMs = (retryAfterSeconds(response) ?? 0) * 1000;
       const isFinal =
-        !passing.has(answer.status) || tried >= policy.attempts || wishMs > policy.longestDelayMs;
-      if (isFinal) return answer;
-      answer.body.destroy();
-      pauseMs = Math.max(backOffMs, wishMs);
+        !passing.has(response.status) ||
+        tried >= policy.attempts ||
+        retryAfterMs > policy.longestDelayMs;
+      if (isFinal) return response;
+      response.body.destroy();
+      pauseMs = Math.max(backOffMs, retryAfterMs);
     } catch (error) {
       if (tried >= policy.attempts || signal?.aborted || !isBrokenConnection(error)) throw error;
       pauseMs = backOffMs;
@@ -43,15 +45,15 @@ export async function withRetries(
 }
 
 /** Returns `Retry-After` in seconds, from a number or a date. */
-export function retryAfterSeconds(answer: Pick<Answer, 'headers'>): number | undefined {
-  const text = answer.headers.get('retry-after');
+export function retryAfterSeconds(response: Pick<UpstreamResponse, 'headers'>): number | undefined {
+  const text = response.headers.get('retry-after');
   if (text === undefined) return undefined;
   if (/^\d{1,9}$/.test(text)) return Number(text);
   // Only text that begins with a weekday is a date: Date.parse reads one into many other texts.
   const date = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(date)) return undefined;
   // Use the sender's clock where it is known: the local one may be wrong.
-  const sentAt = Date.parse(answer.headers.get('date') ?? '');
+  const sentAt = Date.parse(response.headers.get('date') ?? '');
   return Math.max(0, Math.ceil((date - (Number.isNaN(sentAt) ? Date.now() : sentAt)) / 1000));
 }
 

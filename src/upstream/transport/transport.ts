@@ -6,14 +6,14 @@ import { boundedCache } from '../../foundation/bounded-cache.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { SlabPool } from '../../storage/content/index.ts';
 import { traced, traceHeaders } from '../../tracing/traces.ts';
-import { type Answer, sourceOfStream } from '../exchange/answer.ts';
+import { sourceOfStream, type UpstreamResponse } from '../exchange/upstream-response.ts';
 import { privateHostsOf, type Registries, settingsOf } from '../registry-settings.ts';
 import { WirePool } from '../wire/pool.ts';
 import { openWire } from '../wire/wire.ts';
 import { checkAddress, checkName, guardedLookup, type PrivateHosts } from './address-guard.ts';
 import type { ProxyFor } from './proxy.ts';
+import { createRouteTo, type ProxyRoute, type ProxyRouteTo } from './proxy-route.ts';
 import { connectThrough, refused } from './proxy-tunnel.ts';
-import { createWayTo, type Way, type WayTo } from './way.ts';
 
 export interface Timeouts {
   readonly connectMs: number;
@@ -40,7 +40,7 @@ type Forwarded = Omit<Dispatcher.RequestOptions, 'origin' | 'path' | 'headers'> 
 };
 
 /** One request to one address. Redirects are not followed here. */
-export interface Hop {
+export interface HttpRequest {
   readonly url: URL;
   /**
    * The server that named the address: in a redirect (the first of several), as a token service or as the place of an
@@ -58,12 +58,12 @@ export interface Hop {
 }
 
 export interface Transport {
-  /** Rejects with a `Fault` when the hop leads to a closed address; resolves for a name without an address. */
-  checkReach(hop: Pick<Hop, 'url' | 'from'>): Promise<void>;
+  /** Rejects with a `Fault` when the request leads to a closed address; resolves for a name without an address. */
+  checkReach(httpRequest: Pick<HttpRequest, 'url' | 'from'>): Promise<void>;
   /** For documents: small bodies, pooled connections. */
-  send(hop: Hop): Promise<Answer>;
+  send(httpRequest: HttpRequest): Promise<UpstreamResponse>;
   /** For blobs: GET only, the fastest path for bytes. */
-  sendBlob(hop: Hop): Promise<Answer>;
+  sendBlob(httpRequest: HttpRequest): Promise<UpstreamResponse>;
   close(): Promise<void>;
 }
 
@@ -73,7 +73,7 @@ const commonHeaders = { 'accept-encoding': 'identity', 'user-agent': 'sluice' };
 /** What a request may reach without the address guard, and its route. */
 interface Reach {
   readonly isAllowed: PrivateHosts;
-  readonly wayTo: WayTo;
+  readonly routeTo: ProxyRouteTo;
 }
 
 // More than a registry writes into an error or a redirect; a larger body costs the connection.
@@ -99,20 +99,20 @@ export function createTransport(
   const listed = privateHostsOf(registries);
   const reachWith = (isAllowed: PrivateHosts): Reach => ({
     isAllowed,
-    wayTo: createWayTo(proxyFor, isAllowed, proxyNames),
+    routeTo: createRouteTo(proxyFor, isAllowed, proxyNames),
   });
   const isPrivate = (host: string) =>
     privateHosts.includes(host) || privateHosts.includes(host.replace(/:\d+$/, ''));
   const ownReach = reachWith(host => listed(host) || isPrivate(host));
   // Layer URLs may name the private hosts themselves, with any path.
-  const strangersReach = reachWith(isPrivate);
+  const foreignReach = reachWith(isPrivate);
   // Docker Hub is listed by a name that is not the host of its API.
   const isListed = (host: string) =>
     ownReach.isAllowed(host) || settingsOf(registries, host).allowPrivateAddress;
-  const reachOf = ({ url, from }: Pick<Hop, 'url' | 'from'>): Reach =>
+  const reachOf = ({ url, from }: Pick<HttpRequest, 'url' | 'from'>): Reach =>
     from === undefined || from.origin === url.origin || isListed(from.host)
       ? ownReach
-      : strangersReach;
+      : foreignReach;
   const agents = new Map<string, Agent>();
 
   // One function for each host: requests share kept connections only if they use the same function.
@@ -150,18 +150,18 @@ export function createTransport(
     }
     return agent;
   };
-  const agentFor = (host: string, { isAllowed, wayTo }: Reach): Agent => {
+  const agentFor = (host: string, { isAllowed, routeTo }: Reach): Agent => {
     const { ca } = settingsOf(registries, host);
     return agent(`${isAllowed(host) ? host : '*'} ${ca ?? ''}`, () => {
       const direct = guardedConnector(isAllowed(host), timeouts.connectMs, trustIn(host));
-      return proxiedConnector(wayTo, direct, timeouts.connectMs, trustIn(host));
+      return proxiedConnector(routeTo, direct, timeouts.connectMs, trustIn(host));
     });
   };
   /** Sends a plain http request through a forwarding proxy. */
-  const forward = async ({ url, ...options }: Forwarded, { proxy }: Way) => {
+  const forward = async ({ url, ...options }: Forwarded, { proxy }: ProxyRoute) => {
     const { connectMs } = timeouts;
     const connect = () => buildConnector({ timeout: connectMs, allowH2: false });
-    const answer = await agent(`proxy ${proxy.url.origin}`, connect).request({
+    const response = await agent(`proxy ${proxy.url.origin}`, connect).request({
       ...options,
       origin: proxy.url.origin,
       path: `${url.origin}${url.pathname}${url.search}`,
@@ -171,8 +171,8 @@ export function createTransport(
         ...(proxy.authorization ? { 'proxy-authorization': proxy.authorization } : {}),
       },
     });
-    if (answer.statusCode !== 407) return answer;
-    await answer.body.dump();
+    if (response.statusCode !== 407) return response;
+    await response.body.dump();
     throw refused(proxy, 407, url.host);
   };
 
@@ -180,9 +180,9 @@ export function createTransport(
     1000,
   );
 
-  const sendNow: Transport['send'] = async hop => {
-    const { url, method, headers, body, signal, headersMs } = hop;
-    const reach = reachOf(hop);
+  const sendNow: Transport['send'] = async httpRequest => {
+    const { url, method, headers, body, signal, headersMs } = httpRequest;
+    const reach = reachOf(httpRequest);
     checkAddress(url, reach.isAllowed);
     const options = {
       method,
@@ -193,45 +193,45 @@ export function createTransport(
       ...(headersMs === undefined ? {} : { headersTimeout: headersMs }),
       ...(signal ? { signal } : {}),
     };
-    const way = await reach.wayTo(url);
-    const answer =
-      way?.kind === 'forward'
-        ? await forward({ ...options, url }, way)
+    const route = await reach.routeTo(url);
+    const response =
+      route?.kind === 'forward'
+        ? await forward({ ...options, url }, route)
         : await request(url, { ...options, dispatcher: agentFor(url.host, reach) });
     return {
-      status: answer.statusCode,
-      headers: flatten(answer.headers),
-      contentLength: parseLength(answer.headers['content-length']),
-      body: sourceOfBody(answer.body),
+      status: response.statusCode,
+      headers: flatten(response.headers),
+      contentLength: parseLength(response.headers['content-length']),
+      body: sourceOfBody(response.body),
     };
   };
 
-  const sendBlobNow: Transport['sendBlob'] = async hop => {
-    const { url, headers, signal } = hop;
-    const { isAllowed, wayTo } = reachOf(hop);
+  const sendBlobNow: Transport['sendBlob'] = async httpRequest => {
+    const { url, headers, signal } = httpRequest;
+    const { isAllowed, routeTo } = reachOf(httpRequest);
     checkAddress(url, isAllowed);
-    const way = await wayTo(url);
-    const answer = await openWire(
+    const route = await routeTo(url);
+    const response = await openWire(
       {
         url,
         headers: { ...commonHeaders, ...headers },
         timeouts,
         trust: url.protocol === 'https:' ? trustIn(url.host) : undefined,
-        way,
-        ...(isAllowed(url.host) || way ? {} : { lookup: lookupFor(url.host) }),
+        route,
+        ...(isAllowed(url.host) || route ? {} : { lookup: lookupFor(url.host) }),
         ...(signal ? { signal } : {}),
       },
       connections,
     );
-    if (answer.status !== 407 || way?.kind !== 'forward') return answer;
-    answer.body.destroy();
-    throw refused(way.proxy, 407, url.host);
+    if (response.status !== 407 || route?.kind !== 'forward') return response;
+    response.body.destroy();
+    throw refused(route.proxy, 407, url.host);
   };
 
   return {
-    async checkReach(hop) {
-      const { url } = hop;
-      const { isAllowed } = reachOf(hop);
+    async checkReach(httpRequest) {
+      const { url } = httpRequest;
+      const { isAllowed } = reachOf(httpRequest);
       checkAddress(url, isAllowed);
       if (isAllowed(url.host)) return;
       const known = checks.get(url.host);
@@ -242,8 +242,8 @@ export function createTransport(
       return done;
     },
 
-    send: hop => asSpan(hop, sendNow),
-    sendBlob: hop => asSpan(hop, sendBlobNow),
+    send: httpRequest => asSpan(httpRequest, sendNow),
+    sendBlob: httpRequest => asSpan(httpRequest, sendBlobNow),
 
     async close() {
       connections.close();
@@ -253,13 +253,19 @@ export function createTransport(
 }
 
 /** Records a request as a span. Its path stays out: that of a layer may be a secret. */
-function asSpan(hop: Hop, send: (hop: Hop) => Promise<Answer>): Promise<Answer> {
-  const { method, url } = hop;
+function asSpan(
+  httpRequest: HttpRequest,
+  send: (httpRequest: HttpRequest) => Promise<UpstreamResponse>,
+): Promise<UpstreamResponse> {
+  const { method, url } = httpRequest;
   const attributes = { 'http.request.method': method, 'server.address': url.host };
   return traced(`${method} ${url.host}`, { kind: 'client', attributes }, async span => {
-    const answer = await send({ ...hop, headers: { ...hop.headers, ...traceHeaders() } });
-    span.set({ 'http.response.status_code': answer.status });
-    return answer;
+    const response = await send({
+      ...httpRequest,
+      headers: { ...httpRequest.headers, ...traceHeaders() },
+    });
+    span.set({ 'http.response.status_code': response.status });
+    return response;
   });
 }
 
@@ -275,16 +281,18 @@ function guardedConnector(isAllowed: boolean, timeout: number, secureContext: Se
 
 /** Connects through the host's proxy, if it has one. */
 function proxiedConnector(
-  wayTo: WayTo,
+  routeTo: ProxyRouteTo,
   direct: buildConnector.connector,
   timeout: number,
   secureContext: SecureContext,
 ): buildConnector.connector {
   const secure = buildConnector({ timeout, secureContext });
   const open = async (options: buildConnector.Options, callback: buildConnector.Callback) => {
-    const way = await wayTo(new URL(`${options.protocol}//${options.host ?? options.hostname}`));
-    if (way === undefined) return direct(options, callback);
-    const socket = await connectThrough(way, timeout);
+    const route = await routeTo(
+      new URL(`${options.protocol}//${options.host ?? options.hostname}`),
+    );
+    if (route === undefined) return direct(options, callback);
+    const socket = await connectThrough(route, timeout);
     if (options.protocol === 'https:') return secure({ ...options, httpSocket: socket }, callback);
     callback(null, socket);
   };

@@ -7,7 +7,7 @@ import {
 } from 'node:net';
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import type { SlabPool } from '../../storage/content/index.ts';
-import type { Way } from '../transport/way.ts';
+import type { ProxyRoute } from '../transport/proxy-route.ts';
 import { bodyDecoder } from './body.ts';
 import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './head.ts';
 import { WireError } from './wire-error.ts';
@@ -21,7 +21,7 @@ export interface DialOptions {
   /** The certificates that an https origin is checked against. */
   readonly trust?: SecureContext | undefined;
   /** The route through a proxy. Default: direct. */
-  readonly way?: Way | undefined;
+  readonly route?: ProxyRoute | undefined;
 }
 
 /** Bytes of the buffer that a connection owns for heads. */
@@ -36,7 +36,7 @@ interface Exchange {
   readonly head: HeadReader;
   /** Number of interim responses so far. */
   interim: number;
-  resolve(answer: { head: ResponseHead; body: WireBody }): void;
+  resolve(response: { head: ResponseHead; body: WireBody }): void;
   reject(reason: WireError): void;
 }
 
@@ -47,7 +47,7 @@ export class WireConnection {
   #exchange: Exchange | null = null;
   #body: WireBody | null = null;
   #reusable = false;
-  #answered = false;
+  #hasResponse = false;
   #dead = false;
   /** Called once when the exchange has ended: true when the connection may be used again. */
   onFree: (reusable: boolean) => void = () => {};
@@ -58,8 +58,8 @@ export class WireConnection {
   }
 
   /** True when the first bytes of the response to the current request have arrived. */
-  get answered(): boolean {
-    return this.#answered;
+  get hasResponse(): boolean {
+    return this.#hasResponse;
   }
 
   get dead(): boolean {
@@ -90,7 +90,7 @@ export class WireConnection {
       head: ResponseHead;
       body: WireBody;
     }>();
-    this.#answered = false;
+    this.#hasResponse = false;
     if (this.#dead) {
       reject(new WireError('reset', 'the connection was closed before the request'));
       return promise;
@@ -118,7 +118,7 @@ export class WireConnection {
     const exchange = this.#exchange;
     if (exchange === null)
       throw new WireError('protocol', 'the upstream sent bytes without a request');
-    this.#answered = true;
+    this.#hasResponse = true;
     for (let at = 0; at < bytes.length; ) {
       const { taken, head } = exchange.head.push(bytes.subarray(at));
       at += taken;

@@ -1,5 +1,5 @@
 import { trim } from '../../foundation/text/trim.ts';
-import type { Way } from '../transport/way.ts';
+import type { ProxyRoute } from '../transport/proxy-route.ts';
 import { WireError } from './wire-error.ts';
 
 /** Status line and fields of a response. Names in lower case; repeated fields joined by `, `. */
@@ -33,13 +33,13 @@ const written = new Set(['host', 'connection', 'content-length', 'transfer-encod
 export function requestHead(
   url: URL,
   headers: Readonly<Record<string, string>>,
-  way?: Way,
+  route?: ProxyRoute,
 ): string {
   // A forwarding proxy receives the whole address (RFC 9112, 3.2.2), without user information.
-  const origin = way?.kind === 'forward' ? url.origin : '';
+  const origin = route?.kind === 'forward' ? url.origin : '';
   const lines = [`GET ${origin}${url.pathname}${url.search} HTTP/1.1`, `host: ${url.host}`];
-  if (way?.kind === 'forward' && way.proxy.authorization !== undefined) {
-    lines.push(`proxy-authorization: ${way.proxy.authorization}`);
+  if (route?.kind === 'forward' && route.proxy.authorization !== undefined) {
+    lines.push(`proxy-authorization: ${route.proxy.authorization}`);
   }
   let encoding = false;
   for (const [name, value] of Object.entries(headers)) {

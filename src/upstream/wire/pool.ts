@@ -3,7 +3,7 @@ import type { SecureContext } from 'node:tls';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SlabPool } from '../../storage/content/index.ts';
-import { wayKey } from '../transport/way.ts';
+import { routeKey } from '../transport/proxy-route.ts';
 import { type DialOptions, dial, type WireConnection } from './connection.ts';
 import { dialThrough } from './proxied.ts';
 import { WireError } from './wire-error.ts';
@@ -26,7 +26,7 @@ interface Idle {
 }
 
 const connect = (options: DialOptions): Promise<WireConnection> =>
-  options.way ? dialThrough(options, options.way) : dial(options);
+  options.route ? dialThrough(options, options.route) : dial(options);
 
 /** Keeps connections after their exchange, for the next one to the same origin. */
 export class WirePool {
@@ -127,8 +127,8 @@ export class WirePool {
   }
 
   /** Requests share connections only if they have the same trust: origin, roots, lookup and proxy. */
-  #key({ url, trust, lookup, way }: DialOptions): string {
-    return [url.origin, this.#idOf(lookup), this.#idOf(trust), wayKey(way)].join(' ');
+  #key({ url, trust, lookup, route }: DialOptions): string {
+    return [url.origin, this.#idOf(lookup), this.#idOf(trust), routeKey(route)].join(' ');
   }
 
   #idOf(trust: LookupFunction | SecureContext | undefined): number {

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { isIP, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
+import type { ProxyRoute } from '../transport/proxy-route.ts';
 import { connectThrough } from '../transport/proxy-tunnel.ts';
-import type { Way } from '../transport/way.ts';
 import { type DialOptions, headBytes, WireConnection } from './connection.ts';
 import { WireError } from './wire-error.ts';
 
@@ -11,8 +11,11 @@ import { WireError } from './wire-error.ts';
  * buffers only on sockets that it creates itself. Rejects with a `Fault` for the proxy, with {@link WireError} `tls`
  * for the target.
  */
-export async function dialThrough(options: DialOptions, way: Way): Promise<WireConnection> {
-  const raw = await connectThrough(way, options.connectMs);
+export async function dialThrough(
+  options: DialOptions,
+  route: ProxyRoute,
+): Promise<WireConnection> {
+  const raw = await connectThrough(route, options.connectMs);
   const { url } = options;
   const socket = url.protocol === 'https:' ? await secured(raw, options) : raw;
   const connection = new WireConnection(socket, Buffer.allocUnsafeSlow(headBytes));

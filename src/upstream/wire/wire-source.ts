@@ -209,23 +209,23 @@ export class WireBody implements ByteSource {
     if (this.#waiting === null) return;
     const [run] = this.#runs;
     if (run === undefined) {
-      if (this.#over) this.#answer();
+      if (this.#over) this.#respond();
     } else if (
       this.#over ||
       this.#paused ||
       this.#runs.length > 1 ||
       run.end - run.start >= eagerBytes
     ) {
-      this.#answer();
+      this.#respond();
     } else {
       this.#turn ??= setImmediate(() => {
         this.#turn = null;
-        this.#answer();
+        this.#respond();
       });
     }
   }
 
-  #answer(): void {
+  #respond(): void {
     const waiting = this.#waiting;
     if (waiting === null) return;
     const run = this.#runs.shift();

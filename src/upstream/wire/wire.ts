@@ -1,7 +1,7 @@
 import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
-import type { Way } from '../transport/way.ts';
+import type { ProxyRoute } from '../transport/proxy-route.ts';
 import type { WireConnection } from './connection.ts';
 import { type ResponseHead, requestHead } from './head.ts';
 import type { WirePool } from './pool.ts';
@@ -34,7 +34,7 @@ export interface WireRequest {
    */
   trust?: SecureContext | undefined;
   /** The route through a proxy. Default: direct. */
-  way?: Way | undefined;
+  route?: ProxyRoute | undefined;
 }
 
 export interface WireResponse {
@@ -56,13 +56,13 @@ export async function openWire(request: WireRequest, pool: WirePool): Promise<Wi
   if (request.url.protocol !== 'http:' && request.url.protocol !== 'https:') {
     throw new WireError('protocol', `cannot fetch from a ${request.url.protocol} URL`);
   }
-  const head = requestHead(request.url, request.headers, request.way);
+  const head = requestHead(request.url, request.headers, request.route);
   for (let fresh = false; ; fresh = true) {
     const { connection, reused } = await connect(request, pool, fresh);
     try {
       return await exchange(connection, head, request, pool);
     } catch (error) {
-      const stale = error instanceof WireError && error.code === 'reset' && !connection.answered;
+      const stale = error instanceof WireError && error.code === 'reset' && !connection.hasResponse;
       if (!reused || !stale) throw error;
     }
   }
@@ -70,14 +70,14 @@ export async function openWire(request: WireRequest, pool: WirePool): Promise<Wi
 
 /** Takes a connection from the pool. If the request was aborted in the meantime, closes the connection. */
 async function connect(
-  { url, timeouts, lookup, trust, way, signal }: WireRequest,
+  { url, timeouts, lookup, trust, route, signal }: WireRequest,
   pool: WirePool,
   fresh: boolean,
 ): Promise<{ connection: WireConnection; reused: boolean }> {
   if (signal?.aborted) throw aborted(signal);
   const turnMs = timeouts.headersMs;
   const taking = pool.take(
-    { url, connectMs: timeouts.connectMs, turnMs, lookup, trust, way, signal },
+    { url, connectMs: timeouts.connectMs, turnMs, lookup, trust, route, signal },
     fresh,
   );
   if (signal === undefined) return taking;

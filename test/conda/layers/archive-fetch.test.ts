@@ -22,11 +22,11 @@ const never = new AbortController().signal;
 /** Fetches from a server with given answers. */
 async function worldOf(
   t: TestContext,
-  answer: RequestListener,
+  respond: RequestListener,
   limits: Partial<typeof usualLimits> = {},
 ) {
   const directory = await makeTempDir('archive-fetch');
-  const server = createServer(answer).listen(0, '127.0.0.1');
+  const server = createServer(respond).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(async () => {
     server.closeAllConnections();
@@ -101,8 +101,8 @@ test('a wrong, shortened or foreign archive is not used', async t => {
     [(_, response) => response.writeHead(503).end(), {}, /answered 503/],
     [(_, response) => response.destroy(), {}, /demo-1-0\.conda could not be fetched/],
   ];
-  for (const [answer, change, message] of cases) {
-    const { fetch, wanted, scratch } = await worldOf(t, answer);
+  for (const [respond, change, message] of cases) {
+    const { fetch, wanted, scratch } = await worldOf(t, respond);
     await assert.rejects(fetch({ ...wanted, ...change }, never), fails(message));
     assert.equal(await scratch(), 0, 'nothing half fetched stays');
   }

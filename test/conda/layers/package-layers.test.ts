@@ -133,12 +133,12 @@ suite('layers of packages', () => {
         const stated = Object.fromEntries(names.map(name => [name, sums[name]]));
         return { ...it, sha256: undefined, ...stated, record: undefined, size: undefined };
       });
-    const wishes = [lockOf('md5'), lockOf('sha256'), lockOf('md5', 'sha256'), world.all];
+    const requests = [lockOf('md5'), lockOf('sha256'), lockOf('md5', 'sha256'), world.all];
     const first = await world.make(world.all);
     const fetched = world.channels.requests.length;
-    for (const wish of wishes) {
-      assert.deepEqual(await world.layers.missing({ packages: wish }), []);
-      const made = await world.make(wish);
+    for (const request of requests) {
+      assert.deepEqual(await world.layers.missing({ packages: request }), []);
+      const made = await world.make(request);
       assert.deepEqual(digestsOf(made), digestsOf(first));
       // The bills of an image are the same, whatever the request has stated.
       for (const [at, { sums }] of made.packages.entries()) {
@@ -150,7 +150,8 @@ suite('layers of packages', () => {
     assert.equal(world.channels.requests.length, fetched);
     const other = await layersOf(t, world.url);
     await other.make(lockOf('md5'));
-    for (const wish of wishes) assert.deepEqual(await other.layers.missing({ packages: wish }), []);
+    for (const request of requests)
+      assert.deepEqual(await other.layers.missing({ packages: request }), []);
   });
 
   test('a package of which the channel does not say that it is for Python has a layer for each', async t => {

@@ -162,10 +162,10 @@ test('data is used without a question while it is fresh, also by a server that s
 });
 
 test('all who ask at once share one fetch, and one who leaves does not disturb the others', async t => {
-  const { promise: mayAnswer, resolve: answer } = Promise.withResolvers<void>();
+  const { promise: mayRespond, resolve: respond } = Promise.withResolvers<void>();
   const { channel, solve } = await start(t, ({ url }, response) => {
     if (!url.endsWith('linux-64/repodata.json')) return undefined;
-    return mayAnswer.then(() => void response.writeHead(200).end(usual));
+    return mayRespond.then(() => void response.writeHead(200).end(usual));
   });
   const leaving = new AbortController();
   const left = solve(['tool'], leaving.signal);
@@ -175,7 +175,7 @@ test('all who ask at once share one fetch, and one who leaves does not disturb t
   );
   leaving.abort(new Error('the caller left'));
   await assert.rejects(left, /the caller left/);
-  answer();
+  respond();
   for (const other of others) assert.deepEqual(await other, ['tool 1.0']);
   assert.equal(channel.requests.filter(path => path.endsWith('linux-64/repodata.json')).length, 1);
 });
@@ -252,11 +252,11 @@ test('a channel that fails is reported although another one does not answer', as
   const slow = await startScriptedChannel(t, () => new Promise<void>(() => {}));
   const absent = await startScriptedChannel(t, () => undefined);
   const { solver } = await solverFor(t, [listed(slow.url), listed(absent.url)]);
-  const wish = {
+  const request = {
     ...{ specs: ['tool'], subdir: 'linux-64', virtualPackages: [] },
     channels: [`${slow.url}/c`, `${absent.url}/c`],
   };
-  const solve = solver.solve(wish, { signal: AbortSignal.timeout(300_000), log: () => {} });
+  const solve = solver.solve(request, { signal: AbortSignal.timeout(300_000), log: () => {} });
   await refused(solve, /has no repository data for linux-64 or noarch/);
 });
 

@@ -139,14 +139,17 @@ test('a million records are cut without the server growing or its event loop wai
     response.end(batch);
   });
   const { solver } = await solverFor(t, [listed(channel.url)]);
-  const wish = {
+  const solveRequest = {
     specs: ['tool'],
     subdir: 'linux-64',
     virtualPackages: [],
     channels: [`${channel.url}/c`],
   };
   const before = process.memoryUsage.rss();
-  const [tool] = await solver.solve(wish, { signal: AbortSignal.timeout(600_000), log: () => {} });
+  const [tool] = await solver.solve(solveRequest, {
+    signal: AbortSignal.timeout(600_000),
+    log: () => {},
+  });
   assert.equal(tool?.version, '999999');
   const grown = (process.memoryUsage.rss() - before) / 2 ** 20;
   assert.ok(grown < 250, `grew by ${Math.round(grown)} MiB`);

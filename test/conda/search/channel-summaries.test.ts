@@ -13,8 +13,8 @@ const base = 'https://conda.test/channel';
 async function summariesOf(t: TestContext, text: string) {
   const body = sourceOfBytes(gzipSync(text, { level: 1 }));
   const headers = new Map([['content-encoding', 'gzip']]);
-  const answer = { status: 200, headers, contentLength: undefined, body };
-  const channels = { open: async () => answer };
+  const response = { status: 200, headers, contentLength: undefined, body };
+  const channels = { open: async () => response };
   const summaries = createChannelSummaries({ channels });
   t.after(() => summaries.close());
   const watch = await longestBlock(async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { SolveWish } from '../../../src/conda/solving/conda-solver.ts';
+import type { SolveRequest } from '../../../src/conda/solving/conda-solver.ts';
 import { Fault } from '../../../src/foundation/fault.ts';
 import { type CondaChannels, startCondaChannels } from '../../world/conda-channels.ts';
 import { nativeSubdir } from '../../world/conda-package.ts';
@@ -16,20 +16,20 @@ const packages = {
   ],
 };
 
-const wishFor = ({ url }: CondaChannels, wish: Partial<SolveWish>): SolveWish => ({
+const requestFor = ({ url }: CondaChannels, request: Partial<SolveRequest>): SolveRequest => ({
   specs: ['tool'],
   channels: [`${url}/here`],
   subdir: nativeSubdir,
   virtualPackages: [{ name: '__glibc', version: '2.36' }],
-  ...wish,
+  ...request,
 });
 
 const start = async (t: TestContext) => {
   const channels = await startCondaChannels(packages);
   t.after(() => channels.stop());
   const { solver } = await solverFor(t, [listed(channels.url)]);
-  const solve = (wish: Partial<SolveWish> = {}) =>
-    solver.solve(wishFor(channels, wish), {
+  const solve = (request: Partial<SolveRequest> = {}) =>
+    solver.solve(requestFor(channels, request), {
       signal: AbortSignal.timeout(300_000),
       log: () => {},
     });
@@ -55,16 +55,16 @@ test('environments of strangers do not delay those of users, and leave half of t
   t.after(() => channels.stop());
   const { solver } = await solverFor(t, [listed(channels.url)], { limits: { maxWaiting: 10 } });
   const solved: string[] = [];
-  const solve = async (name: string, isStranger: boolean) => {
-    const options = { signal: t.signal, log: () => {}, isStranger };
-    await solver.solve(wishFor(channels, {}), options);
+  const solve = async (name: string, isAnonymous: boolean) => {
+    const options = { signal: t.signal, log: () => {}, isAnonymous };
+    await solver.solve(requestFor(channels, {}), options);
     solved.push(name);
   };
   // The data of the channel is there: all of them come to the queue at the same moment.
   await solve('first', false);
-  const strangers = Array.from({ length: 8 }, (_, at) => solve(`stranger${at}`, true));
+  const anonymous = Array.from({ length: 8 }, (_, at) => solve(`stranger${at}`, true));
   const users = Array.from({ length: 4 }, (_, at) => solve(`user${at}`, false));
-  const ends = await Promise.allSettled([...strangers, ...users]);
+  const ends = await Promise.allSettled([...anonymous, ...users]);
   const refused = ends.filter(end => end.status === 'rejected').map(({ reason }) => reason.message);
   assert.equal(refused.length, 2, refused.join());
   assert.match(refused[0], /^Too many environments wait to be solved/);
@@ -121,7 +121,7 @@ test('a solve that takes too long is ended', async t => {
   t.after(() => channels.stop());
   const { solver } = await solverFor(t, [listed(channels.url)], { limits: { timeout: 1 } });
   const options = { signal: AbortSignal.timeout(300_000), log: () => {} };
-  await assert.rejects(solver.solve(wishFor(channels, {}), options), /not solved within/);
+  await assert.rejects(solver.solve(requestFor(channels, {}), options), /not solved within/);
 });
 
 test('an environment above the memory is refused', async t => {
@@ -129,5 +129,5 @@ test('an environment above the memory is refused', async t => {
   t.after(() => channels.stop());
   const { solver } = await solverFor(t, [listed(channels.url)], { limits: { memory: 0 } });
   const options = { signal: AbortSignal.timeout(300_000), log: () => {} };
-  await assert.rejects(solver.solve(wishFor(channels, {}), options), /MiB of memory/);
+  await assert.rejects(solver.solve(requestFor(channels, {}), options), /MiB of memory/);
 });

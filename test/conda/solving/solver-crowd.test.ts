@@ -45,8 +45,13 @@ test('50 different environments at once are all solved, in little memory, withou
   }, 10);
   const solve = async (at: number) => {
     const specs = [0, 1, 2, 3].map(k => nameOf((at * 97 + k * 331) % names));
-    const wish = { specs, channels: [`${channel.url}/c`], subdir: 'linux-64', virtualPackages: [] };
-    const solution = await solver.solve(wish, { signal: t.signal, log: () => {} });
+    const request = {
+      specs,
+      channels: [`${channel.url}/c`],
+      subdir: 'linux-64',
+      virtualPackages: [],
+    };
+    const solution = await solver.solve(request, { signal: t.signal, log: () => {} });
     assert.ok(specs.every(name => solution.some(one => one.name === name)));
     assert.ok(solution.every(({ record }) => record?.license === 'MIT'));
     return solution.length;

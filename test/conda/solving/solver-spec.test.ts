@@ -97,9 +97,9 @@ async function solverOf(t: TestContext, records: readonly ListedRecord[], remove
   const { solver } = await solverFor(t, [listed(channels.url)]);
   const channel = `${channels.url}/c`;
   const solve = async (spec: string) => {
-    const wish = { specs: [spec], channels: [channel], subdir: 'linux-64' };
+    const request = { specs: [spec], channels: [channel], subdir: 'linux-64' };
     const options = { signal: AbortSignal.timeout(60_000), log: () => {} };
-    return await solver.solve({ ...wish, virtualPackages: [] }, options);
+    return await solver.solve({ ...request, virtualPackages: [] }, options);
   };
   return { solve, channel };
 }

@@ -90,7 +90,11 @@ suite('the Helm chart on a cluster', () => {
   test('clients notice nothing of an update', async t => {
     await settled();
     const former = (await pods.list()).map(({ metadata }) => metadata.name);
-    const { answers, longestMs, failures } = await requestDuring(
+    const {
+      answers: responses,
+      longestMs,
+      failures,
+    } = await requestDuring(
       cluster.root,
       await manifestUrl(),
       async () => {
@@ -104,9 +108,9 @@ suite('the Helm chart on a cluster', () => {
       4,
       siteHost,
     );
-    t.diagnostic(`${answers} answers, the longest after ${Math.round(longestMs)} ms`);
+    t.diagnostic(`${responses} answers, the longest after ${Math.round(longestMs)} ms`);
     assert.deepEqual(failures, []);
-    assert.ok(answers > 100, String(answers));
+    assert.ok(responses > 100, String(responses));
     await settled();
   });
 

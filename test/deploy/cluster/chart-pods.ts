@@ -44,7 +44,7 @@ export interface ChartPods {
   address(): Promise<string>;
   /** Sends a signal to the process of a pod's server. */
   signal(pod: Pod, name: string): Promise<void>;
-  /** Sends an HTTP request to the service, as the administrator by default, and returns the answer. */
+  /** Sends an HTTP request to the service, as the administrator by default, and returns the response. */
   request<T>(path: string, body?: object, as?: Account): Promise<T>;
 }
 
@@ -108,12 +108,12 @@ export function chartPods(cluster: Cluster, namespace: string, service: string):
     },
     async request<T>(path: string, body?: object, { username, password } = account) {
       const data = ['-H', 'Content-Type: application/json', '--data-binary', JSON.stringify(body)];
-      const answer = await curl(
+      const response = await curl(
         ...['--resolve', `${siteHost}:80:${await address()}`, '-u', `${username}:${password}`],
         ...(body === undefined ? [] : data),
         `http://${siteHost}${path}`,
       );
-      return JSON.parse(assertSuccess(answer)) as T;
+      return JSON.parse(assertSuccess(response)) as T;
     },
   };
 }

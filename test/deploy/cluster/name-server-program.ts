@@ -23,12 +23,12 @@ const addressType = 1;
 function read<T>(path: string): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}` };
-    const asked = request(`https://127.0.0.1:6443${path}`, { ca, headers }, answer => {
+    const asked = request(`https://127.0.0.1:6443${path}`, { ca, headers }, response => {
       let text = '';
-      answer.setEncoding('utf8').on('data', chunk => {
+      response.setEncoding('utf8').on('data', chunk => {
         text += chunk;
       });
-      answer.on('end', () => resolve(answer.statusCode === 200 ? JSON.parse(text) : undefined));
+      response.on('end', () => resolve(response.statusCode === 200 ? JSON.parse(text) : undefined));
     });
     asked.on('error', reject);
     asked.end();
@@ -74,7 +74,7 @@ function readName(message: Buffer): { name: string; end: number } {
   return { name: labels.join('.').toLowerCase(), end: at + 1 };
 }
 
-function answerTo(question: Buffer, end: number, found: readonly string[] | undefined): Buffer {
+function responseTo(question: Buffer, end: number, found: readonly string[] | undefined): Buffer {
   const wantsAddress = question.readUInt16BE(end) === addressType;
   const records = (wantsAddress ? (found ?? []) : []).map(one =>
     // The name of the question, an address of the Internet, for one second.
@@ -92,7 +92,7 @@ const socket = createSocket('udp4');
 socket.on('message', async (question, { address: from, port }) => {
   try {
     const { name, end } = readName(question);
-    socket.send(answerTo(question, end, await addressesOf(name)), port, from);
+    socket.send(responseTo(question, end, await addressesOf(name)), port, from);
   } catch (error) {
     // The client asks again.
     console.error(error);

@@ -88,8 +88,8 @@ suite('BuildKit workers on a cluster', () => {
   const build = async (recipe: string, as: typeof ada): Promise<string> => {
     const containerFile = Buffer.from(`FROM ${base}\n${recipe}\n`).toString('base64');
     const path = '/v1alpha2/container';
-    const answer = await site.request<{ targetImage: string }>(path, { containerFile }, as);
-    return answer.targetImage;
+    const response = await site.request<{ targetImage: string }>(path, { containerFile }, as);
+    return response.targetImage;
   };
   /** What a step of the user sees for some seconds in the variables of all processes, and leaves a process behind. */
   const spies = ({ username }: typeof ada) => `RUN MARK=${username} sh -c '\\

@@ -108,8 +108,8 @@ suite('the audit log', { concurrency: 2 }, () => {
     const request = await sluice.request({ containerImage: upstreams.relay.image('a/b').name });
     const path = `/container-token/${request.containerToken}`;
     assert.equal((await sluice.fetch(path, remove)).status, 200);
-    const answer = await sluice.fetch('/platform/audit', { headers });
-    const { entries } = (await answer.json()) as { entries: Entry[] };
+    const response = await sluice.fetch('/platform/audit', { headers });
+    const { entries } = (await response.json()) as { entries: Entry[] };
     assert.deepEqual(
       entries.map(({ actor, action }) => [actor, action]),
       ['request.end', 'manifest.delete', 'manifest.push'].map(action => ['account admin', action]),

@@ -68,7 +68,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
     const create = await server.ask('POST', '/trace/create', authorization, { runName: 'a' });
     const { workflowId, message } = jsonOf(create);
     assert.match(message, /keeps no records of runs/);
-    for (const [event, answer] of [
+    for (const [event, response] of [
       ['begin', { workflowId, watchUrl: 'none. This server keeps no records of runs' }],
       ['progress', { workflowId, message: 'This server keeps no records of runs' }],
       ['heartbeat', { workflowId, message: 'This server keeps no records of runs' }],
@@ -78,7 +78,7 @@ suite('the API of the built-in platform', { concurrency: 4 }, () => {
       const body = { text: 'x'.repeat(event === 'progress' ? 400_000 : 10) };
       const path = `/trace/${workflowId}/${event}?workspaceId=${workspace.id}`;
       const reply = await server.ask('PUT', path, authorization, body);
-      assert.deepEqual([reply.status, jsonOf(reply)], [200, answer], event);
+      assert.deepEqual([reply.status, jsonOf(reply)], [200, response], event);
     }
     assertApiFault(await server.ask('POST', '/trace/create', administrator), 403, /access token/);
   });

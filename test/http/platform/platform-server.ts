@@ -9,7 +9,7 @@ export interface PlatformServer extends AsyncDisposable {
   readonly sluice: Sluice;
   /** Sends one call below `/platform`. A body that is not a string is sent as JSON. */
   ask(method: string, path: string, authorization?: string, body?: unknown): Promise<Reply>;
-  /** Returns the JSON answer, which must be a success. Default caller: an administrator. */
+  /** Returns the JSON response, which must be a success. Default caller: an administrator. */
   must<T>(method: string, path: string, body?: unknown, authorization?: string): Promise<T>;
   /** A new user; returns the value of `Authorization`. */
   makeUser(email: string): Promise<{ id: number; authorization: string; accessToken: string }>;

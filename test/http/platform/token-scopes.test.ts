@@ -79,8 +79,8 @@ async function tokenWith(limits: object): Promise<string> {
   const name = JSON.stringify(limits).slice(0, 100);
   const known = made.get(name);
   if (known !== undefined) return known;
-  const wish = { name, user: 'ada@example.org', ...limits };
-  const reply = await platform('POST', '/tokens', administrator, wish);
+  const request = { name, user: 'ada@example.org', ...limits };
+  const reply = await platform('POST', '/tokens', administrator, request);
   assert.equal(reply.status, 200, String(reply.body));
   const { accessKey } = jsonOf(reply) as { accessKey: string };
   made.set(name, accessKey);
@@ -98,7 +98,7 @@ async function patiently(ask: () => Promise<Reply>): Promise<Reply> {
 
 const bearer = (token: string) => `Bearer ${token}`;
 const nameIn = (image: string) => image.slice(sluice.host.length + 1).replace(/:[^:]*$/, '');
-/** The answer to a token request of `docker login`, then a pull with the token. */
+/** The response to a token request of `docker login`, then a pull with the token. */
 async function dockerPull(token: string, image = served): Promise<Reply> {
   const scope = encodeURIComponent(`repository:${nameIn(image)}:pull`);
   const url = `${sluice.url}/v2/token?scope=${scope}`;
@@ -261,8 +261,8 @@ suite('access tokens with limits', () => {
     for (const own of combinations) {
       const token = await tokenWith({ scopes: own });
       for (const wanted of combinations) {
-        const wish = { name: `${own} ${wanted}`, scopes: wanted };
-        const reply = await patiently(() => platform('POST', '/tokens', bearer(token), wish));
+        const request = { name: `${own} ${wanted}`, scopes: wanted };
+        const reply = await patiently(() => platform('POST', '/tokens', bearer(token), request));
         const isNarrower = own.includes('manage') && wanted.every(scope => own.includes(scope));
         assert.equal(reply.status, isNarrower ? 200 : 403, `${own} -> ${wanted}: ${reply.body}`);
         if (!isNarrower) continue;
@@ -287,8 +287,8 @@ suite('access tokens with limits', () => {
       { repositories: Array.from({ length: 51 }, (_, at) => `a${at}`) },
       { scopes: ['manage'], repositories: ['team/*'] },
     ]) {
-      const wish = { name: 'odd', user: 'ada@example.org', ...limits };
-      const reply = await platform('POST', '/tokens', administrator, wish);
+      const request = { name: 'odd', user: 'ada@example.org', ...limits };
+      const reply = await platform('POST', '/tokens', administrator, request);
       assert.equal(reply.status, 400, `${JSON.stringify(limits)}: ${reply.body}`);
     }
   });
@@ -338,8 +338,8 @@ suite('access tokens with limits', () => {
       freeze: true,
       containerConfig: { env: ['OF=limited'] },
     };
-    const wish = { ...own, buildRepository: `${registry.host}/frozen` };
-    const { buildId } = jsonOf(await post('/v1alpha2/container', limited, wish));
+    const request = { ...own, buildRepository: `${registry.host}/frozen` };
+    const { buildId } = jsonOf(await post('/v1alpha2/container', limited, request));
     assert.match(String((await ask('/view/builds', limited)).body), new RegExp(buildId));
     assert.equal((await ask(`/v1alpha1/builds/${buildId}`, limited, 'DELETE')).status, 200);
   });

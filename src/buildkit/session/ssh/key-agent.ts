@@ -8,7 +8,7 @@ const signing = new Semaphore({ limit: 1 });
 
 /** Returns an agent that has these keys: it lists them and signs with them, and refuses everything else. */
 export function keyAgent(keys: readonly SshKey[]): SshAgent {
-  const answer = async (message: Buffer): Promise<Buffer> => {
+  const respond = async (message: Buffer): Promise<Buffer> => {
     switch (message[0]) {
       case agentMessage.requestIdentities:
         return identitiesOf(keys);
@@ -18,7 +18,7 @@ export function keyAgent(keys: readonly SshKey[]): SshAgent {
         return refusal;
     }
   };
-  const connection: AgentConnection = { answer, [Symbol.dispose]() {} };
+  const connection: AgentConnection = { respond, [Symbol.dispose]() {} };
   return { connect: async () => connection };
 }
 
@@ -31,7 +31,7 @@ function identitiesOf(keys: readonly SshKey[]): Buffer {
   ]);
 }
 
-/** Returns the answer to a request to sign; undefined for a request that is invalid or cannot be met. */
+/** Returns the response to a request to sign; undefined for a request that is invalid or cannot be met. */
 async function signed(keys: readonly SshKey[], request: Buffer): Promise<Buffer | undefined> {
   try {
     const reader = new WireReader(request);

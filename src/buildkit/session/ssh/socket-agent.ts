@@ -4,7 +4,7 @@ import { agentMessage, agentMessagesIn, refusal, type SshAgent } from './ssh-age
 import { wireStrings } from './ssh-wire.ts';
 
 // It may have far more keys than a build gets. The limit of OpenSSH.
-const longestAnswer = 256 * 1024;
+const longestResponse = 256 * 1024;
 const passed: readonly unknown[] = [agentMessage.requestIdentities, agentMessage.signRequest];
 
 /**
@@ -18,12 +18,12 @@ export function socketAgent(path: string): SshAgent {
       // Whoever reads or writes gets the error too.
       socket.on('error', () => {});
       await once(socket, 'connect');
-      const answers = agentMessagesIn(socket, longestAnswer);
+      const responses = agentMessagesIn(socket, longestResponse);
       return {
-        async answer(message) {
+        async respond(message) {
           if (!passed.includes(message[0])) return refusal;
           socket.write(wireStrings(message));
-          const { value } = await answers.next();
+          const { value } = await responses.next();
           if (value) return value;
           throw new Error('The agent closed the connection');
         },

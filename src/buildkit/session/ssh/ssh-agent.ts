@@ -6,8 +6,8 @@ export interface SshAgent {
 
 /** A connection to an agent. */
 export interface AgentConnection extends Disposable {
-  /** Returns the answer to a message. Both are without their length. */
-  answer(message: Buffer): Promise<Buffer>;
+  /** Returns the response to a message. Both are without their length. */
+  respond(message: Buffer): Promise<Buffer>;
 }
 
 /** Numbers of messages. Source: draft-miller-ssh-agent, section 5.1. */
@@ -19,7 +19,7 @@ export const agentMessage = {
   signResponse: 14,
 } as const;
 
-/** The answer to a message that the agent refuses. */
+/** The response to a message that the agent refuses. */
 export const refusal = Buffer.from([agentMessage.failure]);
 
 // The limit of OpenSSH's agent is 256 KiB. A request to sign has the public key and some hundred bytes.

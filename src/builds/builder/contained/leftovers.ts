@@ -40,7 +40,7 @@ export async function clearLeftovers(
   } catch {
     return;
   }
-  // A failure leaves only an unused group. Without this builder, strangers could not build.
+  // A failure leaves only an unused group. Without this builder, anonymous callers could not build.
   await removeControlGroup(left.group).catch(err =>
     log.warn({ group: left.group, err }, 'cannot remove the control group of the last builder'),
   );

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../../foundation/telemetry/index.ts';
-import { type Customer, domainLabel, type TrustDomain } from '../../domain.ts';
+import { type CallerKind, domainLabel, type TrustDomain } from '../../domain.ts';
 import { nameControlGroup } from '../contained/control-group.ts';
 import { noteLeftovers, removeNoted } from '../contained/leftovers.ts';
 import type { IsBusy } from '../found-builder.ts';
@@ -17,7 +17,7 @@ export interface DomainStart {
   readonly mayContain: boolean;
   /** The control group of the builders of all domains. */
   readonly together: string;
-  readonly customer: Customer;
+  readonly callerKind: CallerKind;
 }
 
 export interface DomainBuildersOptions {
@@ -109,11 +109,11 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     );
   }
 
-  const start = async (place: string, customer: Customer): Promise<OwnBuilder | undefined> => {
+  const start = async (place: string, callerKind: CallerKind): Promise<OwnBuilder | undefined> => {
     const mayContain = performance.now() >= containAt;
     try {
       await prepared();
-      const builder = await options.start({ directory: place, mayContain, together, customer });
+      const builder = await options.start({ directory: place, mayContain, together, callerKind });
       if (builder?.mayContainLater && mayContain) {
         containAt = performance.now() + retryMs;
         log.warn({ nextTryMs: retryMs }, 'the contained builder does not start');
@@ -177,9 +177,9 @@ export function createDomainBuilders(options: DomainBuildersOptions): DomainBuil
     await own.refresh();
   };
 
-  const begin = (name: string, { isAlone, customer }: TrustDomain): Place => {
+  const begin = (name: string, { isAlone, callerKind }: TrustDomain): Place => {
     const state = join(directory, name);
-    const builder = Promise.resolve(leaving.get(state)).then(() => start(state, customer));
+    const builder = Promise.resolve(leaving.get(state)).then(() => start(state, callerKind));
     const place: Place = {
       name,
       isAlone,

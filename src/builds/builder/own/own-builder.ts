@@ -50,10 +50,10 @@ export async function startOwnBuilder(given: OwnBuilderOptions): Promise<OwnBuil
       if (obstacle === undefined) {
         return await startContained({ ...options, program, path, containment });
       }
-      log.warn(closedToStrangers(obstacle));
+      log.warn(closedToAnonymous(obstacle));
     } catch (err) {
       mayContainLater = true;
-      log.error({ err }, closedToStrangers('its start failed'));
+      log.error({ err }, closedToAnonymous('its start failed'));
     }
   }
   for (let tried = 1; ; tried += 1) {
@@ -76,7 +76,7 @@ export function hasOwnBuilder(options: Pick<OwnBuilderOptions, 'folders' | 'path
 }
 
 /** Returns the log line for a builder that only callers with a login may use. */
-export function closedToStrangers(obstacle: string): string {
+export function closedToAnonymous(obstacle: string): string {
   return `builds of callers without a login are off: the builder that this server starts cannot get its own network and limits (${obstacle})`;
 }
 

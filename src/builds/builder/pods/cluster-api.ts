@@ -59,7 +59,7 @@ export async function withPods<T>(
   const send: AskPods = async ({ method, name, query = {}, body }, signal) => {
     const pods = `/api/v1/namespaces/${namespace?.trim()}/pods`;
     const path = name === undefined ? pods : `${pods}/${encodeURIComponent(name)}`;
-    const answer = await request(`${origin}${path}?${new URLSearchParams(query)}`, {
+    const response = await request(`${origin}${path}?${new URLSearchParams(query)}`, {
       dispatcher,
       method,
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
@@ -71,9 +71,9 @@ export async function withPods<T>(
       },
       ...(body ? { body: JSON.stringify(body) } : {}),
     });
-    const { statusCode: status } = answer;
-    if (status === 200 || status === 202) return await answer.body.json();
-    await answer.body.dump();
+    const { statusCode: status } = response;
+    if (status === 200 || status === 202) return await response.body.json();
+    await response.body.dump();
     if (name !== undefined && (status === 404 || status === 409)) return undefined;
     throw refusal(status, name === undefined ? 'list' : method.toLowerCase(), name);
   };

@@ -21,7 +21,7 @@ import { readConda } from './read-conda.ts';
 
 /**
  * Increases whenever the layers of a native image change for the same packages, or the choice of packages for the same
- * wishes. Differs from every version of the recipe for BuildKit.
+ * request. Differs from every version of the recipe for BuildKit.
  */
 const nativeVersion = 'native-1';
 

@@ -44,17 +44,20 @@ export async function findCondaPackages(
   options: SolveOptions,
 ): Promise<readonly CondaPackage[]> {
   const solve = async (specs: readonly string[], locked?: readonly CondaPackage[]) => {
-    const wish = { specs, channels, ...system, locked };
+    const request = { specs, channels, ...system, locked };
     const { virtualPackages } = system;
     try {
-      return await deps.solver.solve(wish, options);
+      return await deps.solver.solve(request, options);
     } catch (error) {
       const hasCuda = virtualPackages.some(({ name }) => name === '__cuda');
       if (hasCuda || !isUnsolvedFor(error, '__cuda')) throw error;
       // A package may require CUDA without showing it in its name.
       options.log(`A package requires CUDA: solving again with CUDA ${anyCuda}`);
       const cuda = { name: '__cuda', version: anyCuda };
-      return deps.solver.solve({ ...wish, virtualPackages: [...virtualPackages, cuda] }, options);
+      return deps.solver.solve(
+        { ...request, virtualPackages: [...virtualPackages, cuda] },
+        options,
+      );
     }
   };
 

@@ -56,7 +56,7 @@ export interface FindOptions {
   readonly report?: ReportRepodata | undefined;
   readonly signal: AbortSignal;
   /** True for a caller without a login. Users wait for one of these at most. */
-  readonly isStranger?: boolean | undefined;
+  readonly isAnonymous?: boolean | undefined;
 }
 
 export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, ImageSystemDeps {
@@ -64,7 +64,7 @@ export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, I
 }
 
 export function createFindSolution(deps: FindSolutionDeps): FindSolution {
-  return async ({ native, platforms }, rights, { log, report, signal, isStranger }) => {
+  return async ({ native, platforms }, rights, { log, report, signal, isAnonymous }) => {
     const reference = parseReference(native.options.baseImage);
     const source = await rights.access(reference);
     const parsed = platforms.map(parsePlatform);
@@ -89,7 +89,7 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
           log,
           report,
           signal,
-          isStranger,
+          isAnonymous,
         });
         deps.layers.check(packages);
       } catch (cause) {

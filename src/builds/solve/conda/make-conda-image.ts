@@ -59,7 +59,7 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       findSolution(recipe, rights, {
         log: write,
         signal,
-        isStranger: !isTrusted,
+        isAnonymous: !isTrusted,
         report: now => progress(partLine({ kind: 'repodata', ...now })),
       }),
     );

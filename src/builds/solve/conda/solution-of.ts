@@ -50,7 +50,7 @@ export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
     if (!native) return undefined;
     try {
       const origin = { ...recipe, native };
-      const options = { signal, log: () => {}, isStranger: grant === undefined };
+      const options = { signal, log: () => {}, isAnonymous: grant === undefined };
       const found = await findSolution(origin, rightsOf(grant), options);
       const platforms: PlatformPackages[] = [];
       for (const { platform, packages } of found.platforms) {

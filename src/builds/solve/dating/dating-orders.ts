@@ -19,7 +19,7 @@ export interface SentLayer extends Pick<PackedLayer, 'size' | 'packing'> {
 }
 
 /** What the thread answers: any number of pieces, then one of the others. */
-export type DatingAnswer =
+export type DatingResponse =
   /** Bytes of the next piece in the ring. */
   | { readonly piece: number }
   | { readonly result: unknown }

@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads';
 import { TarError } from '../../../archives/index.ts';
 import { inRoom, openRing, takePieces, threadNeeds } from '../../../conda/layers/gzip/index.ts';
 import { endThread, startThread } from '../../../foundation/work.ts';
-import type { DatingAnswer, DatingOrder, SentLayer } from './dating-orders.ts';
+import type { DatingOrder, DatingResponse, SentLayer } from './dating-orders.ts';
 import type { LayerDater, PackedLayer } from './redate-layer.ts';
 
 // The bytes pass outside the heap; the paths of a million Python sources are in it.
@@ -41,24 +41,24 @@ function daterOn(worker: Worker, signal: AbortSignal): LayerDater {
   ): Promise<R> => {
     const { promise, resolve, reject } = Promise.withResolvers<R>();
     let taking = Promise.resolve();
-    const answered = (answer: DatingAnswer): void => {
-      if ('piece' in answer) {
-        taking = receive(answer.piece);
+    const responded = (response: DatingResponse): void => {
+      if ('piece' in response) {
+        taking = receive(response.piece);
         taking.catch(reject);
-      } else if ('result' in answer) taking.then(() => resolve(answer.result as R), reject);
-      else reject('tarError' in answer ? new TarError(answer.tarError) : answer.error);
+      } else if ('result' in response) taking.then(() => resolve(response.result as R), reject);
+      else reject('tarError' in response ? new TarError(response.tarError) : response.error);
     };
     const failed = (cause?: unknown) => reject(lostThread(cause));
     const exited = () => failed();
     const abort = () => reject(signal.reason);
-    worker.on('message', answered).on('error', failed).on('exit', exited);
+    worker.on('message', responded).on('error', failed).on('exit', exited);
     signal.addEventListener('abort', abort, { once: true });
     try {
       signal.throwIfAborted();
       worker.postMessage(order);
       return await promise;
     } finally {
-      worker.off('message', answered).off('error', failed).off('exit', exited);
+      worker.off('message', responded).off('error', failed).off('exit', exited);
       signal.removeEventListener('abort', abort);
       await taking.catch(() => {});
     }

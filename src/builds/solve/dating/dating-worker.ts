@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { parentPort } from 'node:worker_threads';
 import { TarError } from '../../../archives/index.ts';
 import { sendPieces } from '../../../conda/layers/gzip/index.ts';
-import type { DatingAnswer, DatingOrder, SentLayer } from './dating-orders.ts';
+import type { DatingOrder, DatingResponse, SentLayer } from './dating-orders.ts';
 import { createLayerDater, type PackedLayer } from './redate-layer.ts';
 
 const chunkBytes = 256 * 1024;
@@ -18,7 +18,7 @@ function layerOf({ from, ...layer }: SentLayer): PackedLayer {
   return { ...layer, open };
 }
 
-function answer(message: DatingAnswer): void {
+function respond(message: DatingResponse): void {
   parentPort?.postMessage(message);
 }
 
@@ -27,7 +27,7 @@ function work(order: DatingOrder): Promise<unknown> {
     case 'read':
       return dater.read(layerOf(order.layer));
     case 'write': {
-      const put = sendPieces(order.pieces, piece => answer({ piece }));
+      const put = sendPieces(order.pieces, piece => respond({ piece }));
       return dater.write(layerOf(order.layer), order.form, put);
     }
     default:
@@ -37,8 +37,8 @@ function work(order: DatingOrder): Promise<unknown> {
 
 parentPort?.on('message', async (order: DatingOrder) => {
   try {
-    answer({ result: await work(order) });
+    respond({ result: await work(order) });
   } catch (error) {
-    answer(error instanceof TarError ? { tarError: error.message } : { error });
+    respond(error instanceof TarError ? { tarError: error.message } : { error });
   }
 });

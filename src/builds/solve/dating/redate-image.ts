@@ -58,11 +58,11 @@ export interface RedatedImage {
  * Sets the date of a build on everything the build has made, in all layers except those of the base image, and compresses
  * these layers. BuildKit can do this too, but leaves outdated compiled Python code. Throws a `Fault`.
  *
- * @param wish the layers of possible bases, the date for the config if it changes, and the compression of the layers
+ * @param options the layers of possible bases, the date for the config if it changes, and the compression of the layers
  */
 export type RedateImage = (
   image: UndatedImage,
-  wish: RedateWish,
+  options: RedateOptions,
   log: (line: string) => void,
   signal: AbortSignal,
 ) => Promise<RedatedImage>;
@@ -77,14 +77,14 @@ export interface UndatedImage extends Pick<Descriptor, 'digest' | 'mediaType'> {
   readonly known: KnownLayers;
 }
 
-export interface RedateWish {
+export interface RedateOptions {
   /** The unpacked digests of the layers of each image that may be the base. */
   readonly bases: readonly ReadonlySet<Digest>[];
   readonly created?: string | undefined;
   readonly compression?: LayerCompression | undefined;
 }
 
-interface Run extends RedateWish, Pick<UndatedImage, 'received' | 'known'> {
+interface Run extends RedateOptions, Pick<UndatedImage, 'received' | 'known'> {
   readonly generated: Map<Digest, Document>;
   readonly added: Digest[];
   readonly blobs: MadeBlobs;
@@ -262,13 +262,13 @@ export function createRedateImage(deps: RedateDeps): RedateImage {
     return written;
   };
 
-  return async ({ received, known, elsewhere, source, ...root }, wish, log, signal) => {
+  return async ({ received, known, elsewhere, source, ...root }, options, log, signal) => {
     const generated = new Map(await receivedDocuments(received, root));
     const added: Digest[] = [];
     const undated = documentIn(generated, root);
     const made = { image: { root: undated, generated }, added, source, elsewhere };
     const run = {
-      ...wish,
+      ...options,
       received,
       known,
       generated,

@@ -25,9 +25,9 @@ export async function measureLayer({ location }: SubmittedLayer): Promise<Inject
 async function fetched(url: string): Promise<Buffer> {
   useProxies();
   try {
-    const answer = await fetch(url);
-    if (answer.ok) return Buffer.from(await answer.arrayBuffer());
-    throw new Error(`status ${answer.status}`);
+    const response = await fetch(url);
+    if (response.ok) return Buffer.from(await response.arrayBuffer());
+    throw new Error(`status ${response.status}`);
   } catch (error) {
     throw new CommandError(`Cannot download ${url}: ${(error as Error).message}`);
   }

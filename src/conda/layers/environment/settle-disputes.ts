@@ -57,9 +57,9 @@ export async function settleDisputes(
   await pauseTurn();
   const required = all.reduce((sum, { depends }) => sum + depends.length, 0);
   const isShort = hashCount(rivals) + required * pathsOfRequirement <= mostHere;
-  const answer = isShort ? lostPathsOf(all) : await askThread('lost', all);
-  if ('tooMany' in answer) throw tooMany(answer.tooMany);
-  const lost = new Map(answer.lost);
+  const response = isShort ? lostPathsOf(all) : await askThread('lost', all);
+  if ('tooMany' in response) throw tooMany(response.tooMany);
+  const lost = new Map(response.lost);
   const settled: Promise<PackageLayer>[] = [];
   for (const layer of layers) {
     const { package: it, place } = layer.subject;

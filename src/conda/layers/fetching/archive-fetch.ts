@@ -2,7 +2,11 @@ import { createHash } from 'node:crypto';
 import { Fault, isDiskFull } from '../../../foundation/fault.ts';
 import { drain } from '../../../storage/content/byte-source.ts';
 import type { ContentStore, ScratchFile } from '../../../storage/content/index.ts';
-import { type Answer, type PlacedSource, resumingSource } from '../../../upstream/index.ts';
+import {
+  type PlacedSource,
+  resumingSource,
+  type UpstreamResponse,
+} from '../../../upstream/index.ts';
 import { WireError } from '../../../upstream/transport/index.ts';
 import type { ChannelAccess } from '../../channels/channel-access.ts';
 import type { CondaPackage } from '../../conda-package.ts';
@@ -49,16 +53,18 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
     signal: AbortSignal,
     onReceived: OnReceived,
   ): Promise<FetchedArchive> => {
-    const answer = await channels.open(wanted.url, { signal });
-    const { contentLength: size } = answer;
+    const response = await channels.open(wanted.url, { signal });
+    const { contentLength: size } = response;
     let file: ScratchFile | undefined;
-    const leave = () => answer.body.destroy(signal.reason);
+    const leave = () => response.body.destroy(signal.reason);
     signal.addEventListener('abort', leave, { once: true });
     try {
-      checkLength(wanted, answer.contentLength, limits.maxArchiveBytes);
+      checkLength(wanted, response.contentLength, limits.maxArchiveBytes);
       file = await content.scratch(size ?? wanted.size);
       const source =
-        size === undefined ? answer.body : whole(channels, wanted, answer, size, limits, signal);
+        size === undefined
+          ? response.body
+          : whole(channels, wanted, response, size, limits, signal);
       const sums = { sha256: createHash('sha256'), md5: createHash('md5') };
       let received = 0;
       const scratch = file;
@@ -82,7 +88,7 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
         [Symbol.asyncDispose]: () => scratch[Symbol.asyncDispose](),
       };
     } catch (error) {
-      answer.body.destroy();
+      response.body.destroy();
       await file?.[Symbol.asyncDispose]();
       throw error;
     } finally {
@@ -114,7 +120,7 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
 function whole(
   channels: Pick<ChannelAccess, 'open'>,
   { url }: CondaPackage,
-  first: Answer,
+  first: UpstreamResponse,
   size: number,
   { stallMs = usualStallMs }: FetchLimits,
   signal: AbortSignal,

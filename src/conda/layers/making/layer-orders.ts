@@ -62,7 +62,7 @@ export interface OrderMessage {
 }
 
 /** What a thread answers: any number of pieces of the layer, then one of the others. */
-export type LayerAnswer =
+export type LayerResponse =
   /** Bytes of the next piece in the ring. */
   | { readonly piece: number }
   | { readonly made: MadeLayer }

@@ -6,7 +6,7 @@ import { endThread, startThread } from '../../../foundation/work.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { endIdleThreads, makeRoom, noteIdle } from '../../threads/idle-threads.ts';
 import { inRoom, threadNeeds } from '../../threads/thread-room.ts';
-import type { LayerAnswer, LayerOrder, MadeLayer, OrderMessage } from './layer-orders.ts';
+import type { LayerOrder, LayerResponse, MadeLayer, OrderMessage } from './layer-orders.ts';
 import { openRing, ringBytes, takePieces } from './piece-ring.ts';
 
 /** Threads that make layers. They end when they have nothing to do. */
@@ -118,23 +118,23 @@ export function createLayerThreads(
     const receive = takePieces(pieces, take);
     const { promise, resolve, reject } = Promise.withResolvers<MadeLayer>();
     let writing: Promise<void> = Promise.resolve();
-    const answered = (answer: LayerAnswer): void => {
-      if ('piece' in answer) {
-        writing = receive(answer.piece);
+    const onResponse = (response: LayerResponse): void => {
+      if ('piece' in response) {
+        writing = receive(response.piece);
         writing.catch(reject);
-      } else if ('made' in answer) writing.then(() => resolve(answer.made), reject);
-      else reject(errorOf(answer));
+      } else if ('made' in response) writing.then(() => resolve(response.made), reject);
+      else reject(errorOf(response));
     };
     const failed = (error: unknown) => reject(lostThread(error, order));
     const exited = () => reject(lostThread(undefined, order));
     const abort = () => reject(signal.reason);
-    worker.on('message', answered).on('error', failed).on('exit', exited);
+    worker.on('message', onResponse).on('error', failed).on('exit', exited);
     signal.addEventListener('abort', abort, { once: true });
     try {
       worker.postMessage({ order, pieces, written } satisfies OrderMessage);
       return await promise;
     } finally {
-      worker.off('message', answered).off('error', failed).off('exit', exited);
+      worker.off('message', onResponse).off('error', failed).off('exit', exited);
       signal.removeEventListener('abort', abort);
       thread.reading = writing.catch(() => {});
     }
@@ -195,12 +195,12 @@ export function createLayerThreads(
   };
 }
 
-type Failure = Exclude<LayerAnswer, { piece: unknown } | { made: unknown }>;
+type Failure = Exclude<LayerResponse, { piece: unknown } | { made: unknown }>;
 
-function errorOf(answer: Failure): unknown {
-  if ('isLarge' in answer) return new LargeArchive();
-  if (!('fault' in answer)) return answer.error;
-  const { kind, phase, message } = answer.fault;
+function errorOf(response: Failure): unknown {
+  if ('isLarge' in response) return new LargeArchive();
+  if (!('fault' in response)) return response.error;
+  const { kind, phase, message } = response.fault;
   return new Fault(kind, message, phase === undefined ? {} : { phase });
 }
 

@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
 import { LargeArchive } from '../../archives/archive-problem.ts';
 import { joinLayers } from './join-layers.ts';
-import type { LayerAnswer, LayerOrder, MadeLayer, OrderMessage } from './layer-orders.ts';
+import type { LayerOrder, LayerResponse, MadeLayer, OrderMessage } from './layer-orders.ts';
 import { LayerOutput } from './layer-output.ts';
 import { packPackage } from './pack-package.ts';
 import { type PutPiece, sendPieces } from './piece-ring.ts';
@@ -23,24 +23,24 @@ async function make(order: LayerOrder, put: PutPiece, written?: Float64Array): P
   }
 }
 
-function answer(message: LayerAnswer): void {
+function respond(message: LayerResponse): void {
   parentPort?.postMessage(message);
 }
 
 parentPort?.on('message', async ({ order, pieces, written }: OrderMessage) => {
   try {
-    answer({
+    respond({
       made: await make(
         order,
-        sendPieces(pieces, piece => answer({ piece })),
+        sendPieces(pieces, piece => respond({ piece })),
         written,
       ),
     });
   } catch (error) {
-    if (error instanceof LargeArchive) answer({ isLarge: true });
+    if (error instanceof LargeArchive) respond({ isLarge: true });
     else if (error instanceof Fault) {
       const { kind, phase, message } = error;
-      answer({ fault: { kind, phase, message } });
-    } else answer({ error });
+      respond({ fault: { kind, phase, message } });
+    } else respond({ error });
   }
 });

@@ -2,7 +2,7 @@ import type { ChannelAccess } from '../../channels/channel-access.ts';
 import { readWrittenChannel } from '../../channels/channel-address.ts';
 import { ChannelFault } from '../../channels/channel-fault.ts';
 import type { OpenedRepodata, OpenRepodata, RepodataStore } from '../../repodata/repodata-store.ts';
-import type { SolveWish } from '../conda-solver.ts';
+import type { SolveRequest } from '../conda-solver.ts';
 import type { SubdirOrder } from '../solve-messages.ts';
 
 /** A channel of an environment. */
@@ -25,13 +25,13 @@ export interface WantedChannel {
  * @param channelOf the channel that a package must come from, by its name
  */
 export function wantedChannels(
-  wish: SolveWish,
+  request: SolveRequest,
   channelOf: ReadonlyMap<string, string>,
   channels: ChannelAccess,
 ): readonly WantedChannel[] {
   const urlsOf = (written: string) => channels.channelsOf(written).map(({ url }) => url);
   const pins = [...channelOf].map(([name, channel]) => ({ name, urls: urlsOf(channel) }));
-  const named = wish.channels.map(written => ({ written, askedBy: undefined }));
+  const named = request.channels.map(written => ({ written, askedBy: undefined }));
   const pinned = [...channelOf].map(([askedBy, written]) => ({ written, askedBy }));
   const wanted = [...named, ...pinned].flatMap(({ written, askedBy }) => {
     const { subdirs } = readWrittenChannel(written);
@@ -39,7 +39,7 @@ export function wantedChannels(
       name,
       url,
       askedBy,
-      subdirs: [wish.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
+      subdirs: [request.subdir, 'noarch'].filter(subdir => subdirs?.includes(subdir) ?? true),
       hidden: pins.filter(({ urls }) => !urls.includes(url)).map(pin => pin.name),
     }));
   });
@@ -69,24 +69,28 @@ export async function openSubdirs(
   const openChannel = async (channel: WantedChannel): Promise<readonly SubdirOrder[]> => {
     const both = [...new Set([...channel.subdirs, 'noarch'])];
     const found = await Promise.all(both.map(subdir => openOne(channel, subdir))).catch(error => {
-      throw withAsker(error, channel);
+      throw withPackage(error, channel);
     });
     if (found.every(({ path }) => path === undefined))
-      throw withAsker(nothingThere(channel), channel);
+      throw withPackage(nothingThere(channel), channel);
     return found;
   };
   return (await Promise.all(wanted.map(openChannel))).flat();
 }
 
 /** Returns the failure of a channel that a package names with the package: the caller may not know of the channel. */
-function withAsker(error: unknown, { askedBy }: WantedChannel): unknown {
+function withPackage(error: unknown, { askedBy }: WantedChannel): unknown {
   if (!(error instanceof ChannelFault) || askedBy === undefined) return error;
-  const { message, answered, phase, cause } = error;
-  return new ChannelFault(`${message}. The package ${askedBy} asks for this channel`, answered, {
-    askedBy,
-    cause,
-    ...(phase === undefined ? {} : { phase }),
-  });
+  const { message, responseStatus, phase, cause } = error;
+  return new ChannelFault(
+    `${message}. The package ${askedBy} asks for this channel`,
+    responseStatus,
+    {
+      askedBy,
+      cause,
+      ...(phase === undefined ? {} : { phase }),
+    },
+  );
 }
 
 function nothingThere({ name, url, subdirs }: WantedChannel): ChannelFault {

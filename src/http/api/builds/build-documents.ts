@@ -36,7 +36,7 @@ export const buildDocumentRoutes = [
           '`explicit` (default), `pixi` for a `pixi.lock`, or `conda-lock` for a `conda-lock.yml`',
         ),
     }),
-    answers: { 200: { about: 'The lock file', types: typesOf(lockForms) } },
+    responses: { 200: { about: 'The lock file', types: typesOf(lockForms) } },
     faults: ['not-found', 'unavailable'],
     async run(
       { ctx, params: { buildId }, query: { format = 'explicit' } },
@@ -62,7 +62,7 @@ export const buildDocumentRoutes = [
         .optional()
         .describe('`spdx` (default) for SPDX 2.3, or `cyclonedx` for CycloneDX 1.6'),
     }),
-    answers: { 200: { about: 'The bill of materials', types: typesOf(billForms) } },
+    responses: { 200: { about: 'The bill of materials', types: typesOf(billForms) } },
     faults: ['not-found', 'unavailable'],
     async run(
       { ctx, params: { buildId }, query: { format = 'spdx' } },

@@ -15,7 +15,7 @@ import {
   buildCancelSchema,
   buildDetailsSchema,
   buildStatusSchema,
-} from '../container/answer-schema.ts';
+} from '../container/response-schema.ts';
 import { type CancelDeps, cancelBuild } from './cancel-build.ts';
 
 export interface BuildRoutesDeps extends CancelDeps {
@@ -60,7 +60,7 @@ export const buildRoutes = [
     summary: 'Details of a build',
     access: 'caller',
     params,
-    answers: ok(buildDetailsSchema, 'The build'),
+    responses: ok(buildDetailsSchema, 'The build'),
     faults: ['not-found'],
     async run({ ctx, caller, params: { buildId } }, deps: BuildRoutesDeps) {
       const { builds, urlOf, requireAdministrator } = deps;
@@ -84,7 +84,7 @@ export const buildRoutes = [
     summary: 'State of a build',
     access: 'anybody',
     params,
-    answers: ok(buildStatusSchema, 'The state'),
+    responses: ok(buildStatusSchema, 'The state'),
     faults: ['not-found'],
     run: async ({ params: { buildId } }, { builds }: BuildRoutesDeps) =>
       status(await builds.get(buildId)),
@@ -100,7 +100,7 @@ export const buildRoutes = [
     access: 'anybody',
     params,
     query: logQuery,
-    answers: { 200: { about: 'The log', types: [plainText, eventStream] } },
+    responses: { 200: { about: 'The log', types: [plainText, eventStream] } },
     faults: ['not-found'],
     async run({ ctx, params: { buildId }, query }, { builds, logs }: BuildRoutesDeps) {
       const { id, finishedAt } = await builds.get(buildId);
@@ -119,7 +119,7 @@ export const buildRoutes = [
     summary: 'Lock file of the installed packages',
     access: 'anybody',
     params,
-    answers: { 200: { about: 'The lock file', types: [plainText] } },
+    responses: { 200: { about: 'The lock file', types: [plainText] } },
     faults: ['not-found'],
     async run({ params: { buildId } }, { builds }: BuildRoutesDeps) {
       return builds.document(buildId, 'explicit');
@@ -134,7 +134,7 @@ export const buildRoutes = [
     access: 'caller',
     params,
     query: platformQuery,
-    answers: ok(buildCancelSchema, 'Whether the build was cancelled'),
+    responses: ok(buildCancelSchema, 'Whether the build was cancelled'),
     faults: ['not-found', 'unauthorized', 'denied', 'too-many-requests'],
     claim: ({ query }) => ({ platformEndpoint: query.towerEndpoint }),
     async run({ ctx, caller, params: { buildId } }, deps: BuildRoutesDeps) {

@@ -3,14 +3,14 @@ import type { Builds, Cancellation, Requester } from '../../../builds/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { limitsIn, requireScope } from '../../../platform/built-in/index.ts';
 import type { Caller } from '../../../request/index.ts';
-import type { NoteDeed } from '../../callers/audit-notes.ts';
+import type { RecordAudit } from '../../callers/audit-notes.ts';
 import type { RequireAdministrator } from '../../callers/basic-auth.ts';
 import { networkOf } from '../../callers/client-address.ts';
 
 export interface CancelDeps {
   readonly builds: Builds;
   readonly requireAdministrator: RequireAdministrator;
-  readonly noteDeed: NoteDeed;
+  readonly recordAudit: RecordAudit;
 }
 
 /** Returns the caller as builds record who has requested them. */
@@ -23,15 +23,15 @@ export async function cancelBuild(
   request: IncomingMessage,
   caller: Caller,
   buildId: string,
-  { builds, requireAdministrator, noteDeed }: CancelDeps,
+  { builds, requireAdministrator, recordAudit }: CancelDeps,
 ): Promise<{ readonly id: string; readonly outcome: Cancellation }> {
   const requester = requesterOf(caller);
   const { id } = await builds.get(buildId);
-  const isOwn = await builds.isAsker(id, requester);
+  const isOwn = await builds.isCaller(id, requester);
   if (isOwn) requireScope(caller.rights, 'build');
   else await requireAdministrator(request, 'site').catch(refuseCancel);
   const outcome = await builds.cancel(id, isOwn ? requester : undefined);
-  if (outcome === 'cancelled') noteDeed(request, 'build.cancel', id);
+  if (outcome === 'cancelled') recordAudit(request, 'build.cancel', id);
   return { id, outcome };
 }
 

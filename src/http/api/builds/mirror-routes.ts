@@ -5,7 +5,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import type { BuildRow } from '../../../storage/rows/index.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
-import { mirrorDetailsSchema } from '../container/answer-schema.ts';
+import { mirrorDetailsSchema } from '../container/response-schema.ts';
 
 export interface MirrorRoutesDeps {
   readonly builds: Pick<Builds, 'get'>;
@@ -26,7 +26,7 @@ export const mirrorRoutes = [
     summary: 'Details of a copy of an image',
     access: 'anybody',
     params,
-    answers: ok(mirrorDetailsSchema, 'The copy'),
+    responses: ok(mirrorDetailsSchema, 'The copy'),
     faults: ['not-found'],
     run: async ({ params: { mirrorId } }, { builds }: MirrorRoutesDeps) =>
       details(mirrorId, await builds.get(mirrorId)),
@@ -39,7 +39,7 @@ export const mirrorRoutes = [
     summary: 'Log of a copy of an image',
     access: 'anybody',
     params,
-    answers: { 200: { about: 'The log', types: [plainText] } },
+    responses: { 200: { about: 'The log', types: [plainText] } },
     faults: ['not-found'],
     async run({ params: { mirrorId } }, { builds, logs }: MirrorRoutesDeps) {
       const row = await builds.get(mirrorId);

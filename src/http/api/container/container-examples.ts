@@ -5,7 +5,7 @@ export const containerExample = {
     containerPlatform: 'linux/amd64',
     containerConfig: { env: ['GREETING=hello'], workingDir: '/work' },
   },
-  answer: {
+  response: {
     requestId: 'b0b6a4e1c0de',
     containerToken: 'b0b6a4e1c0de',
     targetImage: 'sluice.example.com/ct/b0b6a4e1c0de/library/alpine:3.20',

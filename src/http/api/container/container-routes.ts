@@ -15,24 +15,24 @@ import type { Gate } from '../../gates/access-gate.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { type AcceptRequestDeps, acceptRequest, type RequestCall } from './accept-request.ts';
+import { containerExample } from './container-examples.ts';
 import {
-  containerAnswerSchema,
-  containerDetailsSchema,
-  containerStatusSchema,
-  emptySchema,
-  legacyAnswerSchema,
-} from './answer-schema.ts';
-import {
-  containerAnswer,
+  containerResponse,
   describeRequest,
-  forecastAnswer,
+  forecastResponse,
   isDryRunId,
   isoTime,
-} from './container-answer.ts';
-import { containerExample } from './container-examples.ts';
+} from './container-response.ts';
 import { containerRequestSchema } from './container-schema.ts';
 import { type EndRequestDeps, endRequest, isOwner } from './end-request.ts';
 import { createFieldCheck } from './field-check.ts';
+import {
+  containerDetailsSchema,
+  containerResponseSchema,
+  containerStatusSchema,
+  emptySchema,
+  legacyResponseSchema,
+} from './response-schema.ts';
 
 export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
   readonly gate: Gate;
@@ -68,7 +68,7 @@ export const containerRoutes = [
     access: 'requests',
     limit: 'requests',
     body: requestBody,
-    answers: ok(containerAnswerSchema, 'The name to pull', containerExample.answer),
+    responses: ok(containerResponseSchema, 'The name to pull', containerExample.response),
     faults: upstreamFaults,
     claim: ({ body }) => body,
     run: (call, deps: ContainerDeps) => create(call, 'v1alpha2', deps),
@@ -82,7 +82,7 @@ export const containerRoutes = [
     access: 'requests',
     limit: 'requests',
     body: requestBody,
-    answers: ok(legacyAnswerSchema, 'The name to pull'),
+    responses: ok(legacyResponseSchema, 'The name to pull'),
     faults: upstreamFaults,
     isDeprecated: true,
     claim: ({ body }) => body,
@@ -96,7 +96,7 @@ export const containerRoutes = [
     summary: 'Details of a container request',
     access: 'caller',
     params: { token },
-    answers: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
+    responses: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
     faults: ['not-found'],
     run: ({ ctx, caller, params }, deps: ContainerDeps) =>
       describe(ctx.req, caller, params.token, deps),
@@ -109,7 +109,7 @@ export const containerRoutes = [
     summary: 'Details of a container request; superseded by /v1alpha2/container/{token}',
     access: 'caller',
     params: { token },
-    answers: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
+    responses: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
     faults: ['not-found'],
     isDeprecated: true,
     run: ({ ctx, caller, params }, deps: ContainerDeps) =>
@@ -123,7 +123,7 @@ export const containerRoutes = [
     summary: 'State of a container request',
     access: 'anybody',
     params: { token },
-    answers: ok(containerStatusSchema, 'The state', containerExample.status),
+    responses: ok(containerStatusSchema, 'The state', containerExample.status),
     faults: ['not-found'],
     async run({ params }, { builds, pageUrlOf, tokens }: ContainerDeps) {
       if (isDryRunId(params.token)) throw dryRunHasNoStatus();
@@ -139,7 +139,7 @@ export const containerRoutes = [
       'End a container request. Allowed for the person who made it with a login and for administrators',
     access: 'caller',
     params: { token },
-    answers: ok(emptySchema, 'The request has ended: its name can no longer be pulled'),
+    responses: ok(emptySchema, 'The request has ended: its name can no longer be pulled'),
     faults: ['not-found', 'unauthorized', 'denied'],
     async run({ ctx, caller, params }, deps: ContainerDeps) {
       await endRequest(ctx.req, caller, params.token, deps);
@@ -176,12 +176,12 @@ async function create(call: RequestCall, version: ApiVersion, deps: ContainerDep
   deps.gate.serve(submission);
   if (submission.dryRun) {
     const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));
-    return forecastAnswer(forecast, submission, warnings);
+    return forecastResponse(forecast, submission, warnings);
   }
   const accepted = await acceptRequest(call, version, deps).catch(error => {
     throw withFieldHint(error, warnings);
   });
-  return containerAnswer(accepted, version, submission.freeze, warnings);
+  return containerResponse(accepted, version, submission.freeze, warnings);
 }
 
 /** Adds what is likely the cause of a refusal: the name of a field with a typing error. */

@@ -18,7 +18,7 @@ export const contextRoutes = [
     access: 'requests',
     limit: 'requests',
     body: { schema: contextGrantRequestSchema, example: {}, isBuild: () => true },
-    answers: ok(contextGrantSchema, 'The repository of the caller, and a token for it'),
+    responses: ok(contextGrantSchema, 'The repository of the caller, and a token for it'),
     faults: ['storage-full'],
     claim: ({ body }) => body,
     async run({ caller, ctx }, { grantContexts }: ContextDeps) {

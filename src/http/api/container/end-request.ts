@@ -4,13 +4,13 @@ import { formatReference } from '../../../oci/naming.ts';
 import { requireScope } from '../../../platform/built-in/index.ts';
 import type { Caller, ContainerRequest } from '../../../request/index.ts';
 import type { TokenRegistry } from '../../../request/tokens/index.ts';
-import type { NoteDeed } from '../../callers/audit-notes.ts';
+import type { RecordAudit } from '../../callers/audit-notes.ts';
 import type { RequireAdministrator } from '../../callers/basic-auth.ts';
 
 export interface EndRequestDeps {
   readonly tokens: TokenRegistry;
   readonly requireAdministrator: RequireAdministrator;
-  readonly noteDeed: NoteDeed;
+  readonly recordAudit: RecordAudit;
 }
 
 /** Returns true for the person who made the container request with a login. */
@@ -29,7 +29,7 @@ export async function endRequest(
   request: IncomingMessage,
   caller: Caller,
   token: string,
-  { tokens, requireAdministrator, noteDeed }: EndRequestDeps,
+  { tokens, requireAdministrator, recordAudit }: EndRequestDeps,
 ): Promise<void> {
   const isOwn = await tokens.describe(token).then(
     found => isOwner(caller, found),
@@ -39,7 +39,7 @@ export async function endRequest(
   else await requireAdministrator(request, 'site').catch(refuseEnd);
   await tokens.revoke(token);
   const { label, image } = await tokens.describe(token);
-  noteDeed(request, 'request.end', `${label} of ${formatReference(image)}`);
+  recordAudit(request, 'request.end', `${label} of ${formatReference(image)}`);
 }
 
 /** Throws the reason why the caller may not end another caller's request. */

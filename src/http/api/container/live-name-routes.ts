@@ -16,7 +16,7 @@ import type { RequestPlace, RequestStore } from '../../../storage/rows/index.ts'
 import { isSiteAdministrator, type RequireAdministrator } from '../../callers/basic-auth.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
-import { isoTime } from './container-answer.ts';
+import { isoTime } from './container-response.ts';
 import type { EndRequestDeps } from './end-request.ts';
 
 export interface LiveNameDeps extends EndRequestDeps {
@@ -55,7 +55,7 @@ export const liveNameRoutes = [
     summary: 'Served names that have not ended: those of the caller, for administrators all',
     access: 'caller',
     query: z.object({ image: image.optional(), last }),
-    answers: ok(z.object({ containers: z.array(nameSchema), next }), 'A part of the list'),
+    responses: ok(z.object({ containers: z.array(nameSchema), next }), 'A part of the list'),
     async run({ ctx, caller, query }, deps: LiveNameDeps) {
       const { names, next, isForAll } = await liveNames(ctx.req, caller, query, deps);
       return { containers: names.map(name => shown(name, isForAll)), ...nextOf(next) };
@@ -71,7 +71,7 @@ export const liveNameRoutes = [
     access: 'caller',
     // An empty text would end all names.
     query: z.object({ image: image.min(1, 'is empty'), last }),
-    answers: ok(
+    responses: ok(
       z.object({ ended: z.number().int().describe('Names that this call has ended'), next }),
       'The names can no longer be pulled',
     ),
@@ -90,13 +90,13 @@ export const liveNameRoutes = [
     params: {
       id: z.string().regex(/^[0-9a-f]{64}$/, 'is not the id of a name: it has 64 hex digits'),
     },
-    answers: ok(z.object({ ended: z.number().int() }), 'The name can no longer be pulled'),
+    responses: ok(z.object({ ended: z.number().int() }), 'The name can no longer be pulled'),
     faults: ['not-found'],
     async run({ ctx, caller, params: { id } }, deps: LiveNameDeps) {
       const user = await userOfCaller(ctx.req, caller, deps.requireAdministrator);
       const isOwn = user === undefined || (await ownerOfName(deps.requests, id as NameId)) === user;
       if (!isOwn || !isNameId(id) || !(await deps.tokens.revokeById(id))) throw unknownName();
-      deps.noteDeed(ctx.req, 'request.end', id.slice(0, 12));
+      deps.recordAudit(ctx.req, 'request.end', id.slice(0, 12));
       return { ended: 1 };
     },
   }),
@@ -130,12 +130,12 @@ export async function liveNames(
 export async function endNames(
   request: IncomingMessage,
   names: readonly LiveName[],
-  { tokens, noteDeed }: Pick<LiveNameDeps, 'tokens' | 'noteDeed'>,
+  { tokens, recordAudit }: Pick<LiveNameDeps, 'tokens' | 'recordAudit'>,
 ): Promise<number> {
   const ended = await Promise.all(
     names.map(async ({ id, image }) => {
       if (!(await tokens.revokeById(id))) return false;
-      noteDeed(request, 'request.end', `${id.slice(0, 12)} of ${image}`);
+      recordAudit(request, 'request.end', `${id.slice(0, 12)} of ${image}`);
       return true;
     }),
   );

@@ -6,9 +6,9 @@ import { type Inspect, type LayerFilesDeps, layerFiles } from '../../../request/
 import { clientSignal } from '../../callers/client-signal.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
-import { inspectAnswerSchema } from '../container/answer-schema.ts';
 import { inspectRequestSchema } from '../container/container-schema.ts';
-import { filesAnswer, filesAnswerSchema } from './files-answer.ts';
+import { inspectResponseSchema } from '../container/response-schema.ts';
+import { filesResponse, filesResponseSchema } from './files-response.ts';
 
 export interface InspectDeps extends LayerFilesDeps {
   readonly inspect: Inspect;
@@ -74,7 +74,7 @@ export const inspectRoutes = [
       schema: inspectRequestSchema,
       example: { containerImage: 'docker.io/library/alpine:3.20' },
     },
-    answers: ok(inspectAnswerSchema, 'Manifest and config of the image, or its index'),
+    responses: ok(inspectResponseSchema, 'Manifest and config of the image, or its index'),
     faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
     claim: ({ body: { containerImage: _, ...claim } }) => claim,
     run({ body, caller, query }, { inspect, credentialsOf }: InspectDeps) {
@@ -99,12 +99,12 @@ export const inspectRoutes = [
       schema: inspectRequestSchema,
       example: { containerImage: 'docker.io/library/alpine:3.20' },
     },
-    answers: ok(filesAnswerSchema, 'A page of the files'),
+    responses: ok(filesResponseSchema, 'A page of the files'),
     faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
     claim: ({ body: { containerImage: _, ...claim } }) => claim,
     async run({ ctx, body, caller, query }, { credentialsOf, ...deps }: InspectDeps) {
       const { wait = 0, platform, name, ...asked } = query;
-      const question = {
+      const layerQuery = {
         ...asked,
         image: body.containerImage,
         platform: platform?.trim() || undefined,
@@ -112,7 +112,7 @@ export const inspectRoutes = [
       };
       const { user, network, address, grant } = caller;
       const files = await layerFiles(
-        question,
+        layerQuery,
         {
           credentials: credentialsOf(grant),
           caller: user ?? network ?? address,
@@ -121,7 +121,7 @@ export const inspectRoutes = [
         },
         deps,
       );
-      return filesAnswer(files);
+      return filesResponse(files);
     },
   }),
 ];

@@ -1,6 +1,6 @@
 import { ok } from '../../route/declaration.ts';
 import { entryPoint } from '../entry-point.ts';
-import { auditAnswer, auditQuery } from '../platform-schemas.ts';
+import { auditQuery, auditResponse } from '../platform-schemas.ts';
 import { auditView } from '../platform-views.ts';
 
 /** Entry points of the audit log. */
@@ -14,7 +14,7 @@ export const auditEntryPoints = [
     access: 'administrator',
     role: 'audit',
     query: auditQuery,
-    answers: ok(auditAnswer),
+    responses: ok(auditResponse),
     async run({ query: { of, max, before } }, { audits }) {
       const entries = await audits[of].list({ before, limit: max });
       return { entries: entries.map(auditView) };

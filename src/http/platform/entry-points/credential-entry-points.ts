@@ -5,10 +5,10 @@ import { noContent, ok } from '../../route/declaration.ts';
 import { type Actor, type Backend, entryPoint } from '../entry-point.ts';
 import { ownerOf } from '../owner.ts';
 import {
-  credentialsAnswer,
   credentialsQuery,
-  keysAnswer,
-  newCredentialsAnswer,
+  credentialsResponse,
+  keysResponse,
+  newCredentialsResponse,
   newCredentialsSchema,
   workspaceQuery,
 } from '../platform-schemas.ts';
@@ -26,7 +26,7 @@ export const credentialEntryPoints = [
     role: 'credentials',
     scope: 'manage',
     query: credentialsQuery,
-    answers: ok(credentialsAnswer),
+    responses: ok(credentialsResponse),
     async run({ actor, query: { max, offset, ...named } }, backend) {
       const owner = await ownerOf(actor, named, backend);
       const { entries, total } = await backend.platform.vault.list(owner, { limit: max, offset });
@@ -49,7 +49,7 @@ export const credentialEntryPoints = [
     scope: 'manage',
     query: workspaceQuery,
     body: { schema: newCredentialsSchema },
-    answers: ok(newCredentialsAnswer),
+    responses: ok(newCredentialsResponse),
     faults: ['in-use', 'not-found', 'storage-full'],
     async run({ actor, query, body: { credentials, user, workspaceId }, note }, backend) {
       const owner = await ownerOf(
@@ -84,7 +84,7 @@ export const credentialEntryPoints = [
     access: 'user',
     scope: 'manage',
     query: workspaceQuery,
-    answers: ok(keysAnswer),
+    responses: ok(keysResponse),
     faults: ['not-found'],
     async run({ actor, params, query: { workspaceId } }, { platform }) {
       const keys = await platform.keysFor(actor.user, params.credentialsId, workspaceId);
@@ -100,7 +100,7 @@ export const credentialEntryPoints = [
     access: 'either',
     role: 'credentials',
     scope: 'manage',
-    answers: noContent,
+    responses: noContent,
     faults: ['not-found'],
     async run({ actor, params: { credentialsId }, note }, backend) {
       const { platform } = backend;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ok } from '../../route/declaration.ts';
 import { entryPoint } from '../entry-point.ts';
-import { newRunAnswer, runAnswer, startedRunAnswer } from '../platform-schemas.ts';
+import { newRunResponse, runResponse, startedRunResponse } from '../platform-schemas.ts';
 
 const notKept = 'This server keeps no records of runs';
 
@@ -10,7 +10,7 @@ const runIdBytes = 10;
 /**
  * Entry points for reports of workflow runs. Workflow engines send them to the platform of their access token, and stop
  * the run if either of the first two is refused. The server therefore accepts them without reading their bodies, and
- * its answer says that it does not store them.
+ * its response says that it does not store them.
  */
 export const runEntryPoints = [
   entryPoint({
@@ -20,7 +20,7 @@ export const runEntryPoints = [
     tag: 'Runs',
     summary: 'Announce a run. The server keeps nothing of it',
     access: 'user',
-    answers: ok(newRunAnswer),
+    responses: ok(newRunResponse),
     run: () => ({
       workflowId: randomBytes(runIdBytes).toString('hex'),
       message: `${notKept}: its platform provides users, workspaces and registry credentials`,
@@ -33,7 +33,7 @@ export const runEntryPoints = [
     tag: 'Runs',
     summary: 'Report the start of a run. The server keeps nothing of it',
     access: 'user',
-    answers: ok(startedRunAnswer),
+    responses: ok(startedRunResponse),
     run: ({ params }) => ({ workflowId: params.workflowId, watchUrl: `none. ${notKept}` }),
   }),
   ...['progress', 'heartbeat', 'complete'].map(event =>
@@ -44,7 +44,7 @@ export const runEntryPoints = [
       path: `/trace/{workflowId}/${event}`,
       summary: `Report on a run (${event}). The server keeps nothing of it`,
       access: 'user',
-      answers: ok(runAnswer),
+      responses: ok(runResponse),
       run: ({ params }) => ({ workflowId: params.workflowId, message: notKept }),
     }),
   ),

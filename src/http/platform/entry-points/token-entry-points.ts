@@ -4,7 +4,12 @@ import { requireRole } from '../../callers/basic-auth.ts';
 import { noContent, ok, pathNumber } from '../../route/declaration.ts';
 import { type Actor, entryPoint, nameOf } from '../entry-point.ts';
 import { userIdOf } from '../owner.ts';
-import { newTokenAnswer, newTokenSchema, tokensAnswer, tokensQuery } from '../platform-schemas.ts';
+import {
+  newTokenResponse,
+  newTokenSchema,
+  tokensQuery,
+  tokensResponse,
+} from '../platform-schemas.ts';
 import { describeToken, tokenView } from '../platform-views.ts';
 
 /** Entry points of access tokens. Users manage their own tokens, administrators manage all tokens. */
@@ -19,7 +24,7 @@ export const tokenEntryPoints = [
     role: 'tokens',
     scope: 'manage',
     query: tokensQuery,
-    answers: ok(tokensAnswer),
+    responses: ok(tokensResponse),
     async run({ actor, query: { user, max, offset } }, backend) {
       const { platform } = backend;
       const holder = await userIdOf(actor, user, backend);
@@ -40,7 +45,7 @@ export const tokenEntryPoints = [
     role: 'tokens',
     scope: 'manage',
     body: { schema: newTokenSchema },
-    answers: ok(newTokenAnswer),
+    responses: ok(newTokenResponse),
     faults: ['in-use', 'not-found', 'storage-full'],
     async run({ actor, body: { name, expiration, user, scopes, repositories }, note }, backend) {
       const { platform } = backend;
@@ -75,7 +80,7 @@ export const tokenEntryPoints = [
     role: 'tokens',
     scope: 'manage',
     params: { tokenId: pathNumber },
-    answers: noContent,
+    responses: noContent,
     faults: ['not-found'],
     async run({ actor, params, note }, { platform }) {
       const holder = actor.kind === 'user' ? actor.user.id : undefined;

@@ -2,10 +2,10 @@ import { noContent, ok, pathNumber } from '../../route/declaration.ts';
 import { entryPoint } from '../entry-point.ts';
 import {
   newUserSchema,
-  userAnswer,
-  userInfoAnswer,
-  usersAnswer,
+  userInfoResponse,
+  userResponse,
   usersQuery,
+  usersResponse,
 } from '../platform-schemas.ts';
 import { userView } from '../platform-views.ts';
 
@@ -18,7 +18,7 @@ export const userEntryPoints = [
     tag: 'Users',
     summary: 'The user of the access token',
     access: 'user',
-    answers: ok(userInfoAnswer),
+    responses: ok(userInfoResponse),
     run: ({ actor: { user, rights } }) => ({
       user: userView(user),
       ...(rights ? { tokenRights: rights } : {}),
@@ -32,7 +32,7 @@ export const userEntryPoints = [
     summary: 'List users',
     access: 'administrator',
     query: usersQuery,
-    answers: ok(usersAnswer),
+    responses: ok(usersResponse),
     async run({ query: { email, max, offset } }, { platform }) {
       const { entries, total } = await platform.users.list(email, { limit: max, offset });
       return { users: entries.map(userView), totalSize: total };
@@ -47,7 +47,7 @@ export const userEntryPoints = [
     access: 'administrator',
     role: 'site',
     body: { schema: newUserSchema },
-    answers: ok(userAnswer),
+    responses: ok(userResponse),
     faults: ['in-use', 'not-found', 'storage-full'],
     async run({ body, note }, { platform }) {
       const user = await platform.users.add(body.email);
@@ -64,7 +64,7 @@ export const userEntryPoints = [
     access: 'administrator',
     role: 'site',
     params: { userId: pathNumber },
-    answers: noContent,
+    responses: noContent,
     faults: ['not-found'],
     async run({ params, note }, { platform }) {
       const { id, email } = await platform.users.get(params.userId);

@@ -2,19 +2,19 @@ import { Fault } from '../../../foundation/fault.ts';
 import { noContent, ok, pathNumber } from '../../route/declaration.ts';
 import { entryPoint } from '../entry-point.ts';
 import {
-  memberAnswer,
-  membersAnswer,
+  memberResponse,
+  membersResponse,
   newMemberSchema,
   newWorkspaceSchema,
   pageQuery,
-  userWorkspacesAnswer,
-  workspaceAnswer,
-  workspacesAnswer,
+  userWorkspacesResponse,
+  workspaceResponse,
   workspacesQuery,
+  workspacesResponse,
 } from '../platform-schemas.ts';
 import { memberWorkspaceView, userView, workspaceView } from '../platform-views.ts';
 
-// The answer has no pages.
+// The response has no pages.
 const mostWorkspaces = 1000;
 
 /** Entry points of workspaces and their members. */
@@ -27,7 +27,7 @@ export const workspaceEntryPoints = [
     summary: 'List the workspaces that you are a member of; for administrators, all',
     access: 'either',
     query: workspacesQuery,
-    answers: ok(workspacesAnswer),
+    responses: ok(workspacesResponse),
     async run({ actor, query: { name, max, offset } }, { platform }) {
       const member = actor.kind === 'user' ? actor.user.id : undefined;
       const page = { limit: max, offset };
@@ -43,7 +43,7 @@ export const workspaceEntryPoints = [
     summary: 'List the workspaces that you are a member of, in the format of workflow engines',
     access: 'user',
     params: { userId: pathNumber },
-    answers: ok(userWorkspacesAnswer),
+    responses: ok(userWorkspacesResponse),
     async run({ actor, params }, { platform }) {
       const member = params.userId;
       if (member !== actor.user.id) {
@@ -69,7 +69,7 @@ export const workspaceEntryPoints = [
     access: 'administrator',
     role: 'site',
     body: { schema: newWorkspaceSchema },
-    answers: ok(workspaceAnswer),
+    responses: ok(workspaceResponse),
     faults: ['in-use', 'not-found', 'storage-full'],
     async run({ body, note }, { platform }) {
       const workspace = await platform.workspaces.add(body.name);
@@ -86,7 +86,7 @@ export const workspaceEntryPoints = [
     access: 'administrator',
     role: 'site',
     params: { workspaceId: pathNumber },
-    answers: noContent,
+    responses: noContent,
     faults: ['not-found'],
     async run({ params, note }, { platform }) {
       const { id, name } = await platform.workspaces.get(params.workspaceId);
@@ -104,7 +104,7 @@ export const workspaceEntryPoints = [
     access: 'administrator',
     params: { workspaceId: pathNumber },
     query: pageQuery,
-    answers: ok(membersAnswer),
+    responses: ok(membersResponse),
     faults: ['not-found'],
     async run({ params, query: { max, offset } }, { platform }) {
       const id = params.workspaceId;
@@ -122,7 +122,7 @@ export const workspaceEntryPoints = [
     role: 'credentials',
     params: { workspaceId: pathNumber },
     body: { schema: newMemberSchema },
-    answers: ok(memberAnswer),
+    responses: ok(memberResponse),
     faults: ['in-use', 'not-found', 'storage-full'],
     async run({ params, body, note }, { platform }) {
       const user = await platform.users.withEmail(body.user);
@@ -141,7 +141,7 @@ export const workspaceEntryPoints = [
     access: 'administrator',
     role: 'credentials',
     params: { workspaceId: pathNumber, userId: pathNumber },
-    answers: noContent,
+    responses: noContent,
     faults: ['not-found'],
     async run({ params, note }, { platform }) {
       const { id, name } = await platform.workspaces.get(params.workspaceId);

@@ -16,7 +16,7 @@ import { parseRanges } from './range.ts';
 import { RelayError, relay } from './relay.ts';
 
 /** Access to the blob to send, wherever it is stored. */
-export interface BlobAnswer {
+export interface OfferedBlob {
   /** Returns true when the blob is known to exist for the caller. */
   isKnown(): Promise<boolean>;
   /** Returns the size in bytes. */
@@ -26,18 +26,18 @@ export interface BlobAnswer {
 
 /** Answers HEAD and GET of a blob. Resolves after the last byte. Throws before the headers, then destroys. */
 export async function sendBlob(
-  answer: BlobAnswer,
+  offered: OfferedBlob,
   digest: Digest,
   request: IncomingMessage,
   response: ServerResponse,
   note: NoteBlob,
 ): Promise<void> {
-  if (isUnmodified(request, digest) && (await answer.isKnown())) {
+  if (isUnmodified(request, digest) && (await offered.isKnown())) {
     return sendUnmodified(response, digest);
   }
   const signal = clientSignal(response);
   if (request.method === 'HEAD') {
-    const size = await answer.size(signal);
+    const size = await offered.size(signal);
     response.writeHead(200, {
       ...contentHeaders(digest, mediaTypes.octetStream, size),
       'accept-ranges': 'bytes',
@@ -47,7 +47,7 @@ export async function sendBlob(
   }
   const header = rangeHeader(request, digest);
   const rangesOf = (size: number) => parseRanges(header, size);
-  const blob = await answer.open(header === undefined ? undefined : firstOf(rangesOf), signal);
+  const blob = await offered.open(header === undefined ? undefined : firstOf(rangesOf), signal);
   if (blob.kind === 'redirect') {
     // No body and a closed connection: some clients hang on anything else.
     response.writeHead(307, {
@@ -62,7 +62,7 @@ export async function sendBlob(
     return;
   }
   const openPart = async (part: ByteRange): Promise<ByteSource> => {
-    const next = await answer.open(() => part, signal);
+    const next = await offered.open(() => part, signal);
     if (next.kind === 'stream' && next.size === blob.size) return next.source;
     if (next.kind === 'stream') next.source.destroy();
     throw new Error('the blob is elsewhere now');
@@ -74,7 +74,7 @@ export async function sendBlob(
     'accept-ranges': 'bytes',
     ...(contentRange === undefined ? {} : { 'content-range': contentRange }),
   });
-  const { way } = blob;
+  const { delivery } = blob;
   const isHashed = body.isWhole && !blob.isVerified;
   try {
     await relay({
@@ -83,10 +83,10 @@ export async function sendBlob(
       length,
       ...(isHashed ? { digest: splitDigest(digest) } : {}),
     });
-    note(way, length);
+    note(delivery, length);
     if (isHashed) blob.onVerified?.();
   } catch (error) {
-    note(way, error instanceof RelayError ? error.bytes : 0);
+    note(delivery, error instanceof RelayError ? error.bytes : 0);
     throw error;
   }
 }
@@ -95,11 +95,11 @@ function firstOf(rangesOf: (size: number) => readonly ByteRange[] | undefined): 
   return size => rangesOf(size)?.[0];
 }
 
-/** The body of an answer. */
+/** The body of a response. */
 interface BlobBody {
   readonly source: ByteSource;
   readonly length: number;
-  /** True for an answer to a range. */
+  /** True for a response to a range. */
   readonly isPart: boolean;
   /** True for all bytes of the blob. */
   readonly isWhole: boolean;

@@ -5,7 +5,7 @@ import type { PullCounter } from '../../../pull/index.ts';
 import { callerAddress } from '../../callers/client-address.ts';
 
 /** A manifest request for a hosted image that was answered. */
-export interface AnsweredManifest {
+export interface SentManifest {
   readonly repository: string;
   /** A tag or a digest, as the client asked. */
   readonly reference: string;
@@ -40,7 +40,7 @@ const mostTagsOfLook = 8;
 export function countHostedPulls({ counter, trustedProxies, record }: HostedPullsDeps) {
   /** The tags of a digest that a client has looked at. */
   const looks = boundedCache<string, readonly string[]>(mostLooks, { ttl: windowMs });
-  return (req: IncomingMessage, { repository, reference, digest }: AnsweredManifest): void => {
+  return (req: IncomingMessage, { repository, reference, digest }: SentManifest): void => {
     const client = callerAddress(req, trustedProxies);
     const look = `${client} ${repository}@${digest}`;
     const seen = looks.get(look) ?? [];

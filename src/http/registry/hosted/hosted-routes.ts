@@ -16,7 +16,7 @@ import { isRepository, isTag } from '../../../oci/naming.ts';
 import { type AwaitBuild, keptBlob, orderStored, type RangeOf } from '../../../pull/index.ts';
 import type { ContentStore } from '../../../storage/content/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
-import type { NoteDeed, NotePull } from '../../callers/audit-notes.ts';
+import type { NotePull, RecordAudit } from '../../callers/audit-notes.ts';
 import type { Callers } from '../../callers/callers.ts';
 import { takesOrders } from '../../callers/handed-on.ts';
 import { wrongMethod } from '../../errors/wrong-method.ts';
@@ -35,7 +35,7 @@ import { sendUpload } from './upload-routes.ts';
 export interface HostedDeps {
   readonly auth: RegistryAuth;
   readonly callers: Pick<Callers, 'of'>;
-  readonly noteDeed: NoteDeed;
+  readonly recordAudit: RecordAudit;
   readonly content: ContentStore;
   readonly manifests: HostedManifests;
   readonly blobs: HostedBlobs;
@@ -167,13 +167,13 @@ async function sendBlobOf(
   // A transfer that has begun may end, as in this server: its right is not watched.
   const order = takesOrders(req) ? orderStored(content, digest, await sizeOf(), false) : undefined;
   if (order) return sendOrder(order, res);
-  const answer = {
+  const offered = {
     isKnown: async () => (await sizeOf()) >= 0,
     size: sizeOf,
     open: async (rangeOf: RangeOf | undefined) =>
       keptBlob(content, digest, await sizeOf(), rangeOf),
   };
-  return sendBlob(answer, digest, req, res, noteBlob);
+  return sendBlob(offered, digest, req, res, noteBlob);
 }
 
 function sendListing(listing: Listing, req: IncomingMessage, res: ServerResponse): void {
@@ -182,7 +182,7 @@ function sendListing(listing: Listing, req: IncomingMessage, res: ServerResponse
 }
 
 async function putManifest(
-  { manifests, noteDeed }: HostedDeps,
+  { manifests, recordAudit }: HostedDeps,
   { repository, reference }: ContentPath,
   req: IncomingMessage,
   res: ServerResponse,
@@ -208,7 +208,7 @@ async function putManifest(
     tags,
   });
   const name = tags.length > 0 ? `${repository}:${tags.join(',')} ` : `${repository} `;
-  noteDeed(req, 'manifest.push', `${name}${digest}`);
+  recordAudit(req, 'manifest.push', `${name}${digest}`);
   res.writeHead(201, {
     ...apiVersionHeader,
     location: `/v2/${repository}/manifests/${digest}`,
@@ -234,14 +234,18 @@ function checkTags(tags: readonly string[]): void {
 }
 
 async function remove(
-  { manifests, blobs, noteDeed }: HostedDeps,
+  { manifests, blobs, recordAudit }: HostedDeps,
   { kind, repository, reference }: ContentPath,
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
   if (kind === 'blobs') await blobs.remove(repository, reference as Digest);
   else await manifests.remove(repository, reference);
-  noteDeed(req, `${kind === 'blobs' ? 'blob' : 'manifest'}.delete`, `${repository} ${reference}`);
+  recordAudit(
+    req,
+    `${kind === 'blobs' ? 'blob' : 'manifest'}.delete`,
+    `${repository} ${reference}`,
+  );
   res.writeHead(202, { ...apiVersionHeader, 'content-length': '0' });
   res.end();
 }

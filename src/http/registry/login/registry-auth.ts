@@ -1,7 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
 import type { Action, Rights } from '../../../hosted/accounts/index.ts';
-import { allowsPull, type Keeper, type RegistryTokens, tokenName } from '../../../hosted/index.ts';
+import {
+  type Authenticator,
+  allowsPull,
+  type RegistryTokens,
+  tokenName,
+} from '../../../hosted/index.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
 import type { Callers } from '../../callers/callers.ts';
 import { readBearer } from '../../callers/identify.ts';
@@ -42,7 +47,7 @@ interface Visitor {
 }
 
 export interface RegistryAuthDeps {
-  readonly keeper: Keeper;
+  readonly authenticator: Authenticator;
   readonly tokens: RegistryTokens;
   /** URL of the token service. */
   readonly realm: string;
@@ -54,7 +59,7 @@ export interface RegistryAuthDeps {
 
 /** Source: distribution's token authentication specification. */
 export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
-  const { keeper, tokens, realm, logIn, callers, pullsNeedLogin } = deps;
+  const { authenticator, tokens, realm, logIn, callers, pullsNeedLogin } = deps;
   const { service } = tokens;
   const challenge = (message: string, details: Readonly<Record<string, string>> = {}): Fault => {
     const parameters = Object.entries({ realm, service, ...details });
@@ -79,9 +84,9 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
     const basic = readBasic(headers.authorization);
     if (basic) return { kind: 'account', rights: (await logIn(request, basic))?.rights };
     const bearer = readBearer(headers.authorization);
-    if (bearer === undefined) return { kind: 'anybody', rights: keeper.anybody };
+    if (bearer === undefined) return { kind: 'anybody', rights: authenticator.anybody };
     await noteHolder(request, bearer);
-    return { kind: 'token', rights: await keeper.withToken(bearer) };
+    return { kind: 'token', rights: await authenticator.withToken(bearer) };
   };
 
   const wrong = ({ kind }: Visitor, details: Readonly<Record<string, string>> = {}): Fault =>
@@ -119,7 +124,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       const visitor = await visitorOf(request);
       if (!visitor.rights) throw wrong(visitor, scope);
       const bearer = readBearer(request.headers.authorization);
-      if (visitor.kind === 'anybody' && keeper.hasAccounts) {
+      if (visitor.kind === 'anybody' && authenticator.hasAccounts) {
         // Clients with a login send it only after a challenge. Others get a token without one, which lists what anybody may pull.
         throw challenge(
           'Request a token from the token service, which issues one without a login',
@@ -127,7 +132,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
         );
       }
       if (bearer === undefined) return visitor.rights;
-      const rights = await keeper.toList(bearer);
+      const rights = await authenticator.toList(bearer);
       if (rights) return rights;
       throw challenge(
         'This token may not list repositories: request one with the scope of this answer',
@@ -153,7 +158,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       }
       if (bearer !== undefined && !token)
         throw wrong({ kind: 'token', rights: undefined }, details);
-      const hasHolder = token?.account === undefined || keeper.knows(token.account);
+      const hasHolder = token?.account === undefined || authenticator.knows(token.account);
       if (token && allowsPull(token, name) && hasHolder) return;
       throw challenge(
         `This server requires a login for pulls: docker login ${service}, with an account, or as the user 'token' with a platform access token as the password`,
@@ -163,7 +168,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
 
     async ping(request) {
       // Without accounts and logins, the credentials that a client has stored do not matter.
-      if (!keeper.hasAccounts && !pullsNeedLogin) return;
+      if (!authenticator.hasAccounts && !pullsNeedLogin) return;
       // Clients send credentials to a token service only where this route names one.
       const visitor = await visitorOf(request);
       if (!visitor.rights) throw wrong(visitor);

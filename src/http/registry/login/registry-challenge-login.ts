@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Rights } from '../../../hosted/accounts/index.ts';
-import { type Keeper, tokenName } from '../../../hosted/index.ts';
+import { type Authenticator, tokenName } from '../../../hosted/index.ts';
 import { mayPullServed, mayUse, requireScope } from '../../../platform/built-in/index.ts';
 import { homeRights, type Identity } from '../../../platform/index.ts';
 import type { ContainerRequest } from '../../../request/index.ts';
@@ -34,7 +34,7 @@ export type LogIn = (
 ) => Promise<RegistryLogin | undefined>;
 
 export interface LogInDeps {
-  readonly keeper: Keeper;
+  readonly authenticator: Authenticator;
   readonly logins: LoginLimit;
   readonly identify: Identify;
   readonly callers: Callers;
@@ -49,7 +49,7 @@ type ServedRequest = Pick<ContainerRequest, 'image' | 'isBuilt' | 'caller'>;
 const mayPull = async () => true;
 
 export function createLogIn({
-  keeper,
+  authenticator,
   logins,
   identify,
   callers,
@@ -68,7 +68,7 @@ export function createLogIn({
     const { rights, scope } = identity;
     requireScope(rights, 'pull');
     const all: Rights = name => [
-      ...new Set([...keeper.anybody(name), ...homeRights(identity, `${host}/${name}`)]),
+      ...new Set([...authenticator.anybody(name), ...homeRights(identity, `${host}/${name}`)]),
     ];
     if (!rights?.repositories) return { rights: all, mayPull };
     return {
@@ -84,7 +84,7 @@ export function createLogIn({
     const isToken = name === tokenName;
     const check = () => logins.check(request);
     if (!isToken) check();
-    const rights = await keeper.withPassword(name, password, check);
+    const rights = await authenticator.withPassword(name, password, check);
     if (rights) {
       if (isToken) callers.noteServerToken(request);
       else callers.note(request, { account: name });

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Fault } from '../../../foundation/fault.ts';
 import type { Action, Rights } from '../../../hosted/accounts/index.ts';
 import {
+  type Authenticator,
   allowsPull,
-  type Keeper,
   type RegistryTokens,
   type RepositoryAccess,
   tokenName,
@@ -18,7 +18,7 @@ import type { LogIn, NamedPassword } from './registry-challenge-login.ts';
 import { isCatalogScope, parseScope } from './token-scope.ts';
 
 export interface TokenRouteDeps {
-  readonly keeper: Keeper;
+  readonly authenticator: Authenticator;
   readonly tokens: RegistryTokens;
   readonly logIn: LogIn;
   readonly callers: Pick<Callers, 'of'>;
@@ -44,7 +44,7 @@ const maxFormBytes = 64 * 1024;
  * Source: distribution's token authentication and OAuth2 token authentication specifications.
  */
 export async function sendToken(
-  { keeper, tokens, logIn, callers, servedPrefix, pulls }: TokenRouteDeps,
+  { authenticator, tokens, logIn, callers, servedPrefix, pulls }: TokenRouteDeps,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -62,18 +62,18 @@ export async function sendToken(
       phase: 'credentials',
     });
   }
-  const rights: Rights = own?.rights ?? keeper.anybody;
+  const rights: Rights = own?.rights ?? authenticator.anybody;
   const former = own && login?.name === tokenName ? await tokens.read(login.password) : undefined;
   const servedActions = async ({ name }: RepositoryAccess): Promise<readonly Action[]> => {
     if (pulls !== 'login') return pulls === 'open' ? pullOnly : [];
     if (former) return allowsPull(former, name) ? pullOnly : [];
     return (await own?.mayPull(name)) ? pullOnly : [];
   };
-  const answered = wanted.map(async entry => ({
+  const granted = wanted.map(async entry => ({
     ...entry,
     actions: isServed(entry) ? await servedActions(entry) : allowed(entry, rights),
   }));
-  const access = (await Promise.all(answered)).filter(({ actions }) => actions.length > 0);
+  const access = (await Promise.all(granted)).filter(({ actions }) => actions.length > 0);
   const named = own && login && login.name !== tokenName ? login.name : undefined;
   const account = former ? former.account : named;
   const user = former ? former.user : callers.of(request).user;

@@ -19,7 +19,7 @@ export type ListingOrder =
 /** Bytes of a layer, or their end. */
 export type ListingPiece = { readonly piece: Uint8Array<ArrayBuffer> } | { readonly isEnd: true };
 
-export type ListingAnswer =
+export type ListingResponse =
   /** A piece was read: the next one may follow. */
   | { readonly taken: true }
   /** The file to keep. */

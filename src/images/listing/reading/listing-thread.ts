@@ -3,9 +3,9 @@ import { endThread, startThread } from '../../../foundation/work.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
 import { DamagedListing } from '../records/byte-codec.ts';
 import {
-  type ListingAnswer,
   type ListingOrder,
   type ListingPiece,
+  type ListingResponse,
   mostPiecesAhead,
 } from './listing-orders.ts';
 
@@ -44,12 +44,12 @@ export async function runListing(
   });
   let ahead = 0;
   let wake = () => {};
-  worker.on('message', (answer: ListingAnswer) => {
-    if ('taken' in answer) {
+  worker.on('message', (response: ListingResponse) => {
+    if ('taken' in response) {
       ahead -= 1;
       wake();
-    } else if ('file' in answer) resolve(answer.file);
-    else reject(errorOf(answer));
+    } else if ('file' in response) resolve(response.file);
+    else reject(errorOf(response));
   });
   worker.on('error', error => reject(lostThread(error)));
   worker.on('exit', () => reject(lostThread(undefined)));
@@ -85,10 +85,10 @@ export async function runListing(
   }
 }
 
-function errorOf(answer: Exclude<ListingAnswer, { taken: true } | { file: unknown }>): unknown {
-  if ('isDamaged' in answer) return new DamagedListing();
-  if ('error' in answer) return answer.error;
-  const { kind, phase, message } = answer.fault;
+function errorOf(response: Exclude<ListingResponse, { taken: true } | { file: unknown }>): unknown {
+  if ('isDamaged' in response) return new DamagedListing();
+  if ('error' in response) return response.error;
+  const { kind, phase, message } = response.fault;
   return new Fault(kind, message, phase === undefined ? {} : { phase });
 }
 

@@ -13,9 +13,9 @@ import { DamagedListing } from '../records/byte-codec.ts';
 import { packEntries, readEntries } from '../records/entry-file.ts';
 import { packTree } from '../records/tree-file.ts';
 import { EntryCollector } from './entry-collector.ts';
-import type { ListingAnswer, ListingOrder, ListingPiece } from './listing-orders.ts';
+import type { ListingOrder, ListingPiece, ListingResponse } from './listing-orders.ts';
 
-function answer(message: ListingAnswer, moved: readonly ArrayBuffer[] = []): void {
+function respond(message: ListingResponse, moved: readonly ArrayBuffer[] = []): void {
   parentPort?.postMessage(message, [...moved]);
 }
 
@@ -37,7 +37,7 @@ async function* received(): AsyncGenerator<Buffer> {
     }
     if ('isEnd' in next) return;
     yield Buffer.from(next.piece.buffer);
-    answer({ taken: true });
+    respond({ taken: true });
   }
 }
 
@@ -137,11 +137,11 @@ try {
   const file = await make(workerData as ListingOrder);
   // Small files share their memory with others, and cannot be moved.
   const own = new Uint8Array(file);
-  answer({ file: own }, [own.buffer]);
+  respond({ file: own }, [own.buffer]);
 } catch (error) {
   if (error instanceof Fault) {
     const { kind, phase, message } = error;
-    answer({ fault: { kind, phase, message } });
-  } else if (error instanceof DamagedListing || isAbsent(error)) answer({ isDamaged: true });
-  else answer({ error });
+    respond({ fault: { kind, phase, message } });
+  } else if (error instanceof DamagedListing || isAbsent(error)) respond({ isDamaged: true });
+  else respond({ error });
 }

@@ -8,7 +8,7 @@ import { showBytes, showSince } from '../sizes.ts';
 import { applyEntry } from './apply.ts';
 import { fetchLayer } from './fetch.ts';
 import type { LayerFile } from './file.ts';
-import { type KeptScripts, ScriptKeeper } from './kept-scripts.ts';
+import { type KeptScripts, ScriptCollector } from './kept-scripts.ts';
 import { readLayer } from './read.ts';
 import type { LayerSource } from './source.ts';
 import { ImageTree } from './tree.ts';
@@ -98,7 +98,7 @@ async function readLayers(
   { directory, space, limits, log, signal }: GatherOptions,
 ): Promise<GatheredImage> {
   const tree = new ImageTree(limits.maxEntries);
-  const keeper = new ScriptKeeper();
+  const scripts = new ScriptCollector();
   const layers: LayerFile[] = [];
   let bytes = 0;
   for (const placing of placed) {
@@ -122,9 +122,9 @@ async function readLayers(
         // The archive does not contain the holes of a sparse file: count its full size.
         if (entry.isSparse) take(entry.size);
         applyEntry(tree, entry, layer, entries);
-        return keeper.takes(entry, layer, entries++);
+        return scripts.takes(entry, layer, entries++);
       },
-      content: (bytes: Buffer) => keeper.add(bytes),
+      content: (bytes: Buffer) => scripts.add(bytes),
     };
     const begin = performance.now();
     try {
@@ -141,7 +141,7 @@ async function readLayers(
     }
     log(`read ${file.name}, ${entries} entries, in ${showSince(begin)}`);
   }
-  return { layers, tree, scripts: keeper.takeFrom(tree) };
+  return { layers, tree, scripts: scripts.takeFrom(tree) };
 }
 
 /** Returns the file to use for the second read of the layer. */

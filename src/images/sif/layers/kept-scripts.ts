@@ -53,7 +53,7 @@ interface KeptFile {
 }
 
 /** Collects the scripts that a build left, while the layers of an image are read. */
-export class ScriptKeeper {
+export class ScriptCollector {
   readonly #files = new Map<string, KeptFile>();
   #current: KeptFile | undefined;
 

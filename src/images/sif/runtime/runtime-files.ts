@@ -22,7 +22,7 @@ export interface SifEntry {
 }
 
 /** Describes how an image runs. */
-export interface RuntimeWish {
+export interface RuntimeInput {
   /** The `config` member of the OCI image config. */
   readonly config: JsonObject;
   readonly architecture: Architecture;
@@ -41,10 +41,10 @@ const home = '.singularity.d';
 const historyFolder = 'bootstrap_history';
 
 /** Returns the entries that old and new clients need to run an image. Parents come before their children. */
-export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
-  const { definition } = wish;
-  const texts = textsOf(wish);
-  const past = historyOf(wish);
+export function runtimeFiles(input: RuntimeInput): readonly SifEntry[] {
+  const { definition } = input;
+  const texts = textsOf(input);
+  const past = historyOf(input);
   const scripts = { ...runtimeScripts, ...texts.environment, ...texts.scripts };
   const plain = {
     'labels.json': JSON.stringify(texts.labels, undefined, '\t'),
@@ -65,9 +65,9 @@ export function runtimeFiles(wish: RuntimeWish): readonly SifEntry[] {
 }
 
 /** Returns the data that `apptainer inspect` prints for an image with these files, in the form of a SIF file. */
-export function inspectMetadata(wish: RuntimeWish): object {
-  const { environment, scripts, labels, help } = textsOf(wish);
-  const { definition, scripts: kept } = wish;
+export function inspectMetadata(input: RuntimeInput): object {
+  const { environment, scripts, labels, help } = textsOf(input);
+  const { definition, scripts: kept } = input;
   const { text, apps } = definition;
   return {
     data: {
@@ -125,8 +125,8 @@ interface RuntimeTexts {
   readonly help: string | undefined;
 }
 
-function textsOf(wish: RuntimeWish): RuntimeTexts {
-  const { config, architecture, createdAt, definition, scripts: kept = {} } = wish;
+function textsOf(input: RuntimeInput): RuntimeTexts {
+  const { config, architecture, createdAt, definition, scripts: kept = {} } = input;
   const { entrypoint, cmd, env, labels } = readOciRuntime(config);
   const { environment, requestedEnvironment } = definition;
   const base = definition.isOnSif ? kept : {};
@@ -144,7 +144,7 @@ function textsOf(wish: RuntimeWish): RuntimeTexts {
     environment: {
       // Clients look for this name, and complete the PATH in this file.
       'env/10-docker2singularity.sh': base.imageEnvironment ?? environmentScript(env),
-      'env/90-environment.sh': environmentOf(wish),
+      'env/90-environment.sh': environmentOf(input),
       // Runs after the variables that `%post` wrote.
       ...(isOverridden && requestedEnvironment !== undefined
         ? { 'env/92-environment.sh': `#!/bin/sh\n${requestedEnvironment}` }
@@ -168,7 +168,7 @@ function textsOf(wish: RuntimeWish): RuntimeTexts {
 }
 
 /** Returns the script that sets the existing variables, then those of the definition file. */
-function environmentOf({ definition, scripts: kept = {} }: RuntimeWish): string {
+function environmentOf({ definition, scripts: kept = {} }: RuntimeInput): string {
   const before = wholeLines(kept.environment ?? '#!/bin/sh\n');
   const { environment, isOnSif } = definition;
   if (environment === undefined) return before;
@@ -176,7 +176,7 @@ function environmentOf({ definition, scripts: kept = {} }: RuntimeWish): string 
 }
 
 /** Adds the definition file of the base, if it has one, to the history of definition files. */
-function historyOf({ definition, scripts: kept = {} }: RuntimeWish): Record<string, string> {
+function historyOf({ definition, scripts: kept = {} }: RuntimeInput): Record<string, string> {
   if (!definition.isOnSif || kept.definition === undefined) return {};
   const names = new Set(kept.history);
   let number = 0;

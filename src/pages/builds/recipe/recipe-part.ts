@@ -4,7 +4,7 @@ import { stepWords } from '../steps-table.ts';
 import type { RecipeLine } from './recipe-line.ts';
 import type { ShownRecipe } from './shown-recipe.ts';
 
-// Longer recipes are in the answer of the API.
+// Longer recipes are in the response of the API.
 const mostLines = 600;
 const mostChars = 1000;
 const mostOthers = 20;

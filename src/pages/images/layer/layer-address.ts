@@ -1,11 +1,11 @@
-import type { LayerFilesQuestion } from '../../../request/index.ts';
+import type { LayerFilesQuery } from '../../../request/index.ts';
 
 export const layerPath = '/view/inspect/layer';
 
 /** What the address of a page about a layer says. */
-export type LayerAddress = LayerFilesQuestion & { readonly layer: string };
+export type LayerAddress = LayerFilesQuery & { readonly layer: string };
 
-// A layer of a stranger has as many long names as it likes, and a page stays small.
+// A foreign layer has as many long names as it likes, and a page stays small.
 const longestLink = 800;
 
 /** Returns the address for a link in a list; undefined for one that is too long for a list. */

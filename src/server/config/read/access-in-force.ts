@@ -3,8 +3,8 @@ import type { AccessRules } from '../../../http/index.ts';
 import type { Config } from '../settings-schema.ts';
 
 /**
- * Returns who may use what this server offers. When strangers may reach the server, they build nothing by default: a
- * build runs the code that they send.
+ * Returns who may use what this server offers. When anonymous callers may reach the server, they build nothing by
+ * default: a build runs the code that they send.
  */
 export function accessRules(
   config: Pick<Config, 'access'> & Listening,

@@ -3,9 +3,9 @@ import type { Config } from '../settings-schema.ts';
 import { accessRules } from './access-in-force.ts';
 
 /**
- * Returns what the callers of builds share, and how much of it strangers and one caller may use. By default strangers leave
- * a permit and half of the queue to users. Where only this machine can reach the server, callers without a login are its
- * own people: they may use everything.
+ * Returns what the callers of builds share, and how much of it anonymous callers and one caller may use. By default
+ * anonymous callers leave a permit and half of the queue to users. Where only this machine can reach the server,
+ * callers without a login are its own people: they may use everything.
  */
 export function configuredShares(
   config: Pick<Config, 'access' | 'listen' | 'tls' | 'trustedProxies' | 'builds'>,
@@ -20,12 +20,12 @@ export function configuredShares(
     concurrent: {
       inAll: concurrent,
       ofOne: limits.concurrentPerCaller ?? concurrent,
-      ofStrangers: limits.concurrentAnonymous ?? kept(concurrent, concurrent - 1),
+      ofAnonymous: limits.concurrentAnonymous ?? kept(concurrent, concurrent - 1),
     },
     waiting: {
       inAll: maxWaiting,
       ofOne: limits.maxWaitingPerCaller,
-      ofStrangers: limits.maxWaitingAnonymous ?? kept(maxWaiting, Math.floor(maxWaiting / 2)),
+      ofAnonymous: limits.maxWaitingAnonymous ?? kept(maxWaiting, Math.floor(maxWaiting / 2)),
     },
   };
 }

@@ -12,7 +12,7 @@ export function configuredPlaces(config: Config, publicUrl: URL): BuildPlaces {
     cache: cacheRepository,
     frozen: byFormat(freezeRepository, freezeSifRepository ?? freezeRepository),
     homes: freezeRepository !== 'off',
-    // Strangers must not fill the disk: what is frozen stays.
+    // Anonymous callers must not fill the disk: what is frozen stays.
     ...(isLocal(config, publicUrl) ? { local: localPlaces(config, publicUrl) } : {}),
   };
 }

@@ -125,10 +125,10 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
   };
 
   /** Uploads of this process. The clock of the store may be another one. */
-  const underWay = new Set<string>();
+  const inFlight = new Set<string>();
 
   const fetch = async (key: string, signal: AbortSignal, range?: Range) => {
-    // Limits the time to the beginning of the answer. A reader may take its time for the rest.
+    // Limits the time to the beginning of the response. A reader may take its time for the rest.
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(), callMs);
     const abort = () => late.abort();
@@ -205,7 +205,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
     async link(key, expiresIn) {
       const { getSignedUrl } = await import('@aws-sdk/s3-request-presigner');
       const command = new sdk.GetObjectCommand(own(key));
-      // The SDK learns the clock of the store from its answers. The presigner does not use it.
+      // The SDK learns the clock of the store from its responses. The presigner does not use it.
       const signingDate = new Date(Date.now() + client.config.systemClockOffset);
       return new URL(
         await getSignedUrl(signer, command, { expiresIn, signingDate }).catch(orFault),
@@ -228,7 +228,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
         )
         .catch(orFault);
       const UploadId = begun.UploadId ?? '';
-      underWay.add(UploadId);
+      inFlight.add(UploadId);
       try {
         const Parts = await sendParts(key, UploadId, parts);
         const end = { ...own(key), UploadId, MultipartUpload: { Parts } };
@@ -239,7 +239,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
         await client.send(abort, inTime()).catch(() => {});
         throw faultOf(error);
       } finally {
-        underWay.delete(UploadId);
+        inFlight.delete(UploadId);
       }
     },
 
@@ -284,7 +284,7 @@ export async function openBucket(place: BucketPlace): Promise<Bucket> {
         const page = await client.send(command, inTime()).catch(orRefusal);
         for (const { Key, UploadId = '', Initiated } of page.Uploads ?? []) {
           signal?.throwIfAborted();
-          if (underWay.has(UploadId) || (Initiated?.getTime() ?? 0) >= before) continue;
+          if (inFlight.has(UploadId) || (Initiated?.getTime() ?? 0) >= before) continue;
           const abort = new sdk.AbortMultipartUploadCommand({ Bucket, Key, UploadId });
           await client
             .send(abort, inTime())

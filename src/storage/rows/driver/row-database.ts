@@ -9,7 +9,7 @@ export type Values = readonly Value[] | readonly [Readonly<Record<string, Value 
  * {@link RowDatabase.read} does.
  */
 export interface Call<T> {
-  [Symbol.iterator](): Iterator<Sent, T, Answers>;
+  [Symbol.iterator](): Iterator<Sent, T, StatementResults>;
 }
 
 /**
@@ -17,8 +17,8 @@ export interface Call<T> {
  * answers without either.
  */
 export type Sent = readonly object[];
-export type Answers = readonly Answer[];
-export interface Answer {
+export type StatementResults = readonly StatementResult[];
+export interface StatementResult {
   readonly rows: readonly Record<string, unknown>[];
   readonly changes: number;
 }
@@ -45,7 +45,7 @@ export interface Statement<Row> {
 export type Change<T> = () => Call<T>;
 
 /** A part of a change, as a generator. */
-export type RowsWork<T> = Generator<Sent, T, Answers>;
+export type RowsWork<T> = Generator<Sent, T, StatementResults>;
 
 /** A database for the stores. `sql` is the same text for all databases, see docs/adr/0046-one-set-of-statements.md. */
 export interface RowDatabase {

@@ -1,4 +1,4 @@
-import type { Answers, Call, RowsWork, Sent } from './row-database.ts';
+import type { Call, RowsWork, Sent, StatementResults } from './row-database.ts';
 
 type ResultsOf<Calls extends readonly Call<unknown>[]> = {
   [At in keyof Calls]: Calls[At] extends Call<infer Result> ? Result : never;
@@ -17,11 +17,11 @@ export function* together<const Calls extends readonly Call<unknown>[]>(
   const steps = works.map(work => work.next());
   while (steps.some(({ done }) => !done)) {
     const sent = steps.map(({ done, value }) => (done ? [] : (value as readonly object[])));
-    const answers: Answers = yield sent.flat();
+    const results: StatementResults = yield sent.flat();
     let taken = 0;
     for (const [at, { length }] of sent.entries()) {
       if (steps[at]?.done) continue;
-      steps[at] = works[at]?.next(answers.slice(taken, taken + length)) as (typeof steps)[number];
+      steps[at] = works[at]?.next(results.slice(taken, taken + length)) as (typeof steps)[number];
       taken += length;
     }
   }

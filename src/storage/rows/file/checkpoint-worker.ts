@@ -14,10 +14,10 @@ parentPort?.on('message', (order: CheckpointOrder) => {
     parentPort?.close();
     return;
   }
-  parentPort?.postMessage(answer(order));
+  parentPort?.postMessage(resultOf(order));
 });
 
-function answer(order: CheckpointOrder): Checkpointed {
+function resultOf(order: CheckpointOrder): Checkpointed {
   try {
     const [row] = database.pragma('wal_checkpoint(PASSIVE)') as [Row];
     const isWhole = row.busy === 0 && row.log === row.checkpointed;

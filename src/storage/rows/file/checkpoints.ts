@@ -55,13 +55,13 @@ export function createCheckpoints(
     const ended = new AbortController();
     const { signal } = ended;
     try {
-      const answered = once(worker, 'message', { signal });
+      const responded = once(worker, 'message', { signal });
       const gone = once(worker, 'exit', { signal }).then(() => {
         throw new Error('the thread of the checkpoints has ended');
       });
       worker.postMessage(order);
-      const [answer] = await Promise.race([answered, gone]);
-      return answer as Checkpointed;
+      const [result] = await Promise.race([responded, gone]);
+      return result as Checkpointed;
     } finally {
       ended.abort();
     }

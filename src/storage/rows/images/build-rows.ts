@@ -80,7 +80,7 @@ export interface BuildStore {
   newest(target: string, limit: number): Promise<BuildRow[]>;
   /**
    * Notes that a build starts, and counts the start. A second call with the same row changes nothing: the change may
-   * run again after the answer to its commit was lost.
+   * run again after the response to its commit was lost.
    *
    * @param build as it was before the start
    */

@@ -17,7 +17,7 @@ export interface AuditEntry {
   readonly target: string;
 }
 
-export type Deed = Pick<AuditEntry, 'actor' | 'action' | 'target'> & {
+export type AuditRecord = Pick<AuditEntry, 'actor' | 'action' | 'target'> & {
   readonly client?: string | undefined;
 };
 
@@ -34,7 +34,7 @@ export interface AuditLog {
    * Notes an action, which no caller waits for. A change is written with the next turn of the event loop; pulls and
    * builds of a second are written together. A failure is reported, not thrown.
    */
-  add(deed: Deed): void;
+  add(record: AuditRecord): void;
   /** Returns the newest entries first; with an id, only entries before it. */
   list(page: {
     readonly before?: number | undefined;

@@ -11,10 +11,10 @@ export interface LockSession {
   readonly isEnded: Promise<void>;
 }
 
-/** How often the connection that has the lock is tested, and how long PostgreSQL has for its answer (ms). */
+/** How often the connection that has the lock is tested, and how long PostgreSQL has for its response (ms). */
 export interface Heartbeat {
   readonly pauseMs: number;
-  readonly answerMs: number;
+  readonly responseMs: number;
 }
 
 const readOnlyTransaction = '25006';
@@ -22,10 +22,10 @@ const statementMs = 10_000;
 const queryMs = 12_000;
 
 /** PostgreSQL ends the session of a silent host after 35 seconds. The host notices after 15. */
-export const usualHeartbeat: Heartbeat = { pauseMs: 5000, answerMs: 10_000 };
+export const usualHeartbeat: Heartbeat = { pauseMs: 5000, responseMs: 10_000 };
 
-// The keepalive of TCP rests while an answer is on its way: then the last limit holds. The role or the database may have
-// other values of the others.
+// The keepalive of TCP rests while a response is on its way: then the last limit holds. The role or the database may
+// have other values of the others.
 const settings = `
   SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
   SET tcp_user_timeout = 35000;
@@ -73,21 +73,21 @@ export async function openLockSession(create: () => pg.Client): Promise<LockSess
 /** Resolves when the connection does not answer in time. A network that is cut off reports nothing. */
 export async function untilSilent(
   { client }: LockSession,
-  { pauseMs, answerMs }: Heartbeat,
+  { pauseMs, responseMs }: Heartbeat,
 ): Promise<void> {
-  for (let isAnswered = true; isAnswered; ) {
+  for (let hasResponse = true; hasResponse; ) {
     await sleep(pauseMs, undefined, { ref: false });
     const late = new AbortController();
     const asked = client.query('SELECT 1').then(
       () => true,
       () => false,
     );
-    // A process that did not run for a while finds the end of the time before the answer that has arrived.
-    const silence = sleep(answerMs, undefined, { ref: false, signal: late.signal }).then(() =>
+    // A process that did not run for a while finds the end of the time before the response that has arrived.
+    const silence = sleep(responseMs, undefined, { ref: false, signal: late.signal }).then(() =>
       nextTurn(false),
     );
     silence.catch(() => {});
-    isAnswered = await Promise.race([asked, silence]);
+    hasResponse = await Promise.race([asked, silence]);
     late.abort();
   }
 }

@@ -62,7 +62,7 @@ export function createPostgresPool(config: pg.PoolConfig): PostgresPool {
   pool.on('error', () => {});
   pool.on('connect', client => {
     open.add(client);
-    // Its answer comes before those of all other statements. A connection that breaks meanwhile breaks these too.
+    // Its response comes before those of all other statements. A connection that breaks meanwhile breaks these too.
     client.query(settings).catch(() => {});
     // Between two statements, too, a connection may break, and before the first one. The next statement says so.
     client.on('error', () => {});

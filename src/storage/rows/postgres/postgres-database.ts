@@ -4,11 +4,11 @@ import type { ConnectionCounts } from '../../../foundation/telemetry/index.ts';
 import { traced } from '../../../tracing/traces.ts';
 import { createPassage } from '../driver/passage.ts';
 import type {
-  Answers,
   Call,
   Change,
   RowDatabase,
   Sent,
+  StatementResults,
   WriteOptions,
 } from '../driver/row-database.ts';
 import { isLast } from '../driver/together.ts';
@@ -54,8 +54,8 @@ export interface PostgresUse {
 }
 
 const defaultStatementMs = 30_000;
-// PostgreSQL ends a statement first. Without an answer by then, the network has lost the connection.
-const answerFactor = 7 / 6;
+// PostgreSQL ends a statement first. Without a response by then, the network has lost the connection.
+const roundTripFactor = 7 / 6;
 const defaultPatienceMs = 10_000;
 const firstPauseMs = 5;
 const longestPauseMs = 500;
@@ -84,10 +84,10 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   const config = {
     ...connectionOf(url),
     statement_timeout: statementMs,
-    query_timeout: Math.ceil(statementMs * answerFactor),
+    query_timeout: Math.ceil(statementMs * roundTripFactor),
     idle_in_transaction_session_timeout: statementMs,
     application_name: isServer ? serverName : 'sluice',
-    // What does not wait for an answer is sent at once.
+    // What does not wait for a response is sent at once.
     pipeline: true,
     types: { getTypeParser: parserOf },
   };
@@ -248,15 +248,18 @@ async function transaction<T>(client: pg.PoolClient, change: Call<T>, first: str
 }
 
 /** Runs a change, or reads, step by step. */
-async function follow<T>(call: Call<T>, answer: (calls: Sent) => Promise<Answers>): Promise<T> {
+async function follow<T>(
+  call: Call<T>,
+  run: (calls: Sent) => Promise<StatementResults>,
+): Promise<T> {
   const work = call[Symbol.iterator]();
   let step = work.next();
-  while (step.done !== true) step = work.next(await answer(step.value));
+  while (step.done !== true) step = work.next(await run(step.value));
   return step.value;
 }
 
 interface Around {
-  /** Statements before and after the calls, whose answers nobody needs. */
+  /** Statements before and after the calls, whose responses nobody needs. */
   readonly first?: string;
   readonly last?: string;
 }
@@ -265,7 +268,11 @@ interface Around {
  * Sends calls, and what stands around them, in one round trip. Resolves or rejects when all have been answered, with the
  * first error: in a transaction, the others follow from it.
  */
-async function send(client: pg.PoolClient, calls: Sent, around: Around = {}): Promise<Answers> {
+async function send(
+  client: pg.PoolClient,
+  calls: Sent,
+  around: Around = {},
+): Promise<StatementResults> {
   const [first] = calls;
   const attributes = {
     'db.system.name': 'postgresql',
@@ -279,7 +286,7 @@ async function sendNow(
   client: pg.PoolClient,
   calls: Sent,
   { first, last }: Around,
-): Promise<Answers> {
+): Promise<StatementResults> {
   const queries = calls.map(call => {
     if (!(call instanceof PostgresCall)) {
       throw new Error('This statement belongs to another database');

@@ -1,26 +1,26 @@
 import type {
-  Answer,
-  Answers,
   Call,
   Sent,
   Statement,
+  StatementResult,
+  StatementResults,
   Value,
   Values,
 } from '../driver/row-database.ts';
 
-const nothing: Answer = { rows: [], changes: 0 };
+const nothing: StatementResult = { rows: [], changes: 0 };
 
 /** A call on its way to PostgreSQL. */
 export class PostgresCall<T> implements Call<T> {
   readonly name: string;
   readonly text: string;
   readonly values: readonly (Value | undefined)[];
-  readonly #resultOf: (answer: Answer) => T;
+  readonly #resultOf: (result: StatementResult) => T;
 
   constructor(
     { name, text }: { readonly name: string; readonly text: string },
     values: readonly (Value | undefined)[],
-    resultOf: (answer: Answer) => T,
+    resultOf: (result: StatementResult) => T,
   ) {
     this.name = name;
     this.text = text;
@@ -28,9 +28,9 @@ export class PostgresCall<T> implements Call<T> {
     this.#resultOf = resultOf;
   }
 
-  *[Symbol.iterator](): Generator<Sent, T, Answers> {
-    const [answer = nothing] = yield [this];
-    return this.#resultOf(answer);
+  *[Symbol.iterator](): Generator<Sent, T, StatementResults> {
+    const [result = nothing] = yield [this];
+    return this.#resultOf(result);
   }
 }
 
@@ -41,7 +41,7 @@ export function postgresStatement<Row>(statement: string): Statement<Row> {
   const { text, inOrder } = postgresText(statement);
   statements += 1;
   const prepared = { name: `s${statements}`, text };
-  const call = <T>(values: Values, resultOf: (answer: Answer) => T) =>
+  const call = <T>(values: Values, resultOf: (result: StatementResult) => T) =>
     new PostgresCall(prepared, inOrder(values), resultOf);
   return {
     get: (...values: Values) => call(values, ({ rows }) => rows[0] as Row | undefined),

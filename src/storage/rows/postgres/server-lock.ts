@@ -76,7 +76,7 @@ export async function takeServerLock(
     onNews = () => {},
     onOutage = () => {},
     whileWaiting,
-    signal: wish,
+    signal: cancelled,
     heartbeat = usualHeartbeat,
   }: LockWait,
 ): Promise<ServerLock> {
@@ -162,18 +162,18 @@ export async function takeServerLock(
 
   const deadline = performance.now() + patienceMs;
   const isPatient = patienceMs === Number.POSITIVE_INFINITY;
-  let hasAnswered = false;
+  let hasResponded = false;
   const isLocked = async (): Promise<boolean> => {
     try {
       if ((await attempt()) === 'locked') return true;
       if (waiting) await whileWaiting?.(waiting.client);
-      hasAnswered = true;
+      hasResponded = true;
       outages.end();
     } catch (error) {
       await drop();
       const fault = startFaultOf(error);
       // A database that has answered once may have an outage. A wrong address, or a wrong password, stays wrong.
-      if (!isPatient || !(hasAnswered || isUnavailable(fault))) throw fault;
+      if (!isPatient || !(hasResponded || isUnavailable(fault))) throw fault;
       outages.note(fault);
     }
     return false;
@@ -181,7 +181,7 @@ export async function takeServerLock(
   try {
     while (!(await isLocked())) {
       if (performance.now() > deadline) throw usedByOther();
-      await sleep(pauseMs, undefined, { signal: wish });
+      await sleep(pauseMs, undefined, { signal: cancelled });
     }
     outages.end();
   } catch (error) {
@@ -212,7 +212,7 @@ export async function takeServerLock(
     },
     async release() {
       closing.abort();
-      // A network that lost the connection gives no answer.
+      // A network that lost the connection gives no response.
       await Promise.race([drop(), sleep(pauseMs, undefined, { ref: false })]);
     },
   };

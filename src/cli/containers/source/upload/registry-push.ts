@@ -26,10 +26,10 @@ export function createRegistryPush({ server, repository, token }: PushTarget): R
 
   const send = async (path: string, init: RequestInit, bearer: string): Promise<Response> => {
     const headers = { ...init.headers, authorization: `Bearer ${bearer}` };
-    const answer = await askServer(server, path, { ...init, headers });
-    if (!answer.ok) throw await refusal(answer);
-    await answer.arrayBuffer();
-    return answer;
+    const response = await askServer(server, path, { ...init, headers });
+    if (!response.ok) throw await refusal(response);
+    await response.arrayBuffer();
+    return response;
   };
 
   return {
@@ -80,10 +80,10 @@ function isPassing(status: number): boolean {
   return status >= 500 || [401, 408, 429].includes(status);
 }
 
-async function refusal(answer: Response): Promise<RefusedError> {
-  const body = (await answer.json().catch(() => undefined)) as
+async function refusal(response: Response): Promise<RefusedError> {
+  const body = (await response.json().catch(() => undefined)) as
     | { readonly errors?: readonly { readonly message?: string }[] }
     | undefined;
-  const message = body?.errors?.[0]?.message ?? `the server answered ${answer.status}`;
-  return new RefusedError(`The build context cannot be uploaded: ${message}`, answer.status);
+  const message = body?.errors?.[0]?.message ?? `the server answered ${response.status}`;
+  return new RefusedError(`The build context cannot be uploaded: ${message}`, response.status);
 }

@@ -4,8 +4,8 @@ import { jsonOption } from '../command/common-options.ts';
 import { serverAddress } from '../server/server-client.ts';
 import { exitCodeOf, followBuild, plainOption } from './follow.ts';
 
-/** The parts of a server's answer to a container request that commands use. */
-export interface ImageAnswer {
+/** The parts of a server's response to a container request that commands use. */
+export interface ImageResponse {
   readonly targetImage: string;
   readonly buildId?: string;
   readonly freeze?: boolean;
@@ -13,7 +13,7 @@ export interface ImageAnswer {
   readonly succeeded?: boolean;
   /** Why the build failed a moment ago. */
   readonly reason?: string;
-  /** In the answer to a dry run. */
+  /** In the response to a dry run. */
   readonly registries?: readonly RegistryForecast[];
   readonly warnings?: readonly string[];
 }
@@ -27,7 +27,7 @@ interface RegistryForecast {
 }
 
 /** The options of commands that print the name of an image. */
-export const answerOptions: Readonly<Record<string, Option>> = {
+export const imageOptions: Readonly<Record<string, Option>> = {
   await: {
     type: 'boolean',
     description: 'Follow the build, and print the name when the build has succeeded',
@@ -41,26 +41,26 @@ export const answerOptions: Readonly<Record<string, Option>> = {
   json: jsonOption,
 };
 
-/** Prints the name, or the answer as JSON; with `--await` after the build. Returns the exit code. */
-export async function printImage(values: Values, answer: ImageAnswer): Promise<number> {
-  const { buildId, freeze, succeeded, reason, warnings = [] } = answer;
+/** Prints the name, or the response as JSON; with `--await` after the build. Returns the exit code. */
+export async function printImage(values: Values, response: ImageResponse): Promise<number> {
+  const { buildId, freeze, succeeded, reason, warnings = [] } = response;
   for (const warning of warnings) console.error(`Warning: ${terminalLines(warning)}`);
   if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
     // A build that failed earlier is followed too: its log shows the reason.
     const end = await followBuild(values, buildId, process.stderr);
     // Scripts rely on the printed name to exist.
-    if (end?.succeeded || values.json) print(values, { ...answer, ...end });
+    if (end?.succeeded || values.json) print(values, { ...response, ...end });
     return exitCodeOf(end);
   }
-  print(values, answer);
-  if (values['dry-run']) return dryRunCode(answer);
+  print(values, response);
+  if (values['dry-run']) return dryRunCode(response);
   if (reason !== undefined) {
     console.error(`The build failed. To see why: sluice logs ${buildId}`);
     return 1;
   }
   if (buildId !== undefined && succeeded === undefined) {
     // Another registry does not wait for the image that it gets.
-    const state = freeze && !isHosted(values, answer) ? '' : ' A pull waits for it.';
+    const state = freeze && !isHosted(values, response) ? '' : ' A pull waits for it.';
     console.error(
       `The image is being built.${state} To follow the build: sluice logs -f ${buildId}`,
     );
@@ -69,14 +69,14 @@ export async function printImage(values: Values, answer: ImageAnswer): Promise<n
 }
 
 /** Returns true for an image in a repository of the server itself. */
-function isHosted(values: Values, { targetImage }: ImageAnswer): boolean {
+function isHosted(values: Values, { targetImage }: ImageResponse): boolean {
   const server = serverAddress(values);
   const name = targetImage.replace('oras://', '');
   return URL.canParse(server) && name.startsWith(`${new URL(server).host}/`);
 }
 
 /** Reports images that cannot be pulled, pushed or built. */
-function dryRunCode({ succeeded, reason, registries = [] }: ImageAnswer): number {
+function dryRunCode({ succeeded, reason, registries = [] }: ImageResponse): number {
   if (succeeded !== false) return 0;
   if (reason !== undefined) console.error(terminalLines(`The build cannot start: ${reason}`));
   for (const { repository, canPull, canPush, problems } of registries) {
@@ -87,7 +87,7 @@ function dryRunCode({ succeeded, reason, registries = [] }: ImageAnswer): number
   return 1;
 }
 
-function print(values: Values, answer: ImageAnswer): void {
+function print(values: Values, response: ImageResponse): void {
   const isWhole = values.json || values['dry-run'];
-  console.log(isWhole ? JSON.stringify(answer, null, 2) : terminalLines(answer.targetImage));
+  console.log(isWhole ? JSON.stringify(response, null, 2) : terminalLines(response.targetImage));
 }

@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 import { type Digest, digestOf, splitDigest } from '../../oci/digest.ts';
-import type { Answer } from '../exchange/answer.ts';
+import type { UpstreamResponse } from '../exchange/upstream-response.ts';
 
 /** A requested blob, or the rest of one. */
 export interface AskedBlob {
@@ -25,8 +25,8 @@ export interface BlobPart {
  * no later check would detect a part with a gap, or an empty body. A 206 without `Content-Range` counts as the
  * requested part. Source: RFC 9110, sections 14.4 and 15.3.7.
  */
-export function partOfBlob(answer: Answer, asked: AskedBlob): BlobPart {
-  const part = readPlace(answer, asked);
+export function partOfBlob(response: UpstreamResponse, asked: AskedBlob): BlobPart {
+  const part = readPlace(response, asked);
   const { total } = part;
   if (total !== undefined && total !== (asked.size ?? total)) {
     throw wrong(asked, `has ${total} bytes for it, not ${asked.size} as its manifest says`);
@@ -45,8 +45,8 @@ export function checkNotEmpty(
   }
 }
 
-function readPlace(answer: Answer, asked: AskedBlob): BlobPart {
-  const { status, headers, contentLength } = answer;
+function readPlace(response: UpstreamResponse, asked: AskedBlob): BlobPart {
+  const { status, headers, contentLength } = response;
   if (status === 200) return { offset: 0, total: contentLength };
   if (status !== 206) throw wrong(asked, `answered ${status}`);
   const field = headers.get('content-range');

@@ -9,7 +9,7 @@ import { contextPrefix } from './uploads/context-repository.ts';
 export const tokenName = 'token';
 
 /** Turns credentials into rights. */
-export interface Keeper {
+export interface Authenticator {
   /** True when accounts exist, or can be added while the server runs. */
   readonly hasAccounts: boolean;
   /** True for the name of an account. */
@@ -39,7 +39,7 @@ export interface Keeper {
   toList(text: string): Promise<Rights | undefined>;
 }
 
-export interface KeeperDeps {
+export interface AuthenticatorDeps {
   readonly accounts: Accounts;
   readonly accountCheck: Pick<AccountCheck, 'find'>;
   /** True when accounts can be added while the server runs. */
@@ -49,7 +49,7 @@ export interface KeeperDeps {
   readonly tokens: RegistryTokens;
 }
 
-export function createKeeper(deps: KeeperDeps): Keeper {
+export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const { accounts, accountCheck, hasAccountFiles, anonymous, tokens } = deps;
   const open = pullRights(anonymous);
   // Build contexts contain sources that their owner has shown to this server only, so `*` does not include them.
@@ -68,7 +68,7 @@ export function createKeeper(deps: KeeperDeps): Keeper {
     return holder && commonRights(granted, accountRights(holder, anybody));
   };
 
-  const withPassword: Keeper['withPassword'] = async (name, password, beforeHash) => {
+  const withPassword: Authenticator['withPassword'] = async (name, password, beforeHash) => {
     if (name === tokenName) return withToken(password);
     const account = await accountCheck.find(name, password, beforeHash);
     return account && accountRights(account, anybody);

@@ -36,15 +36,15 @@ function withOwnBuilder(registryHost: string, path = process.env.PATH ?? ''): Sl
   };
 }
 
-interface Answer {
+interface BuildResponse {
   readonly status: number;
   readonly message: string;
   readonly buildId: string;
   readonly targetImage: string;
 }
 
-async function ask(sluice: Sluice, dockerfile: string, token?: string): Promise<Answer> {
-  const answer = await sluice.fetch('/v1alpha2/container', {
+async function ask(sluice: Sluice, dockerfile: string, token?: string): Promise<BuildResponse> {
+  const response = await sluice.fetch('/v1alpha2/container', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -52,7 +52,7 @@ async function ask(sluice: Sluice, dockerfile: string, token?: string): Promise<
       ...(token === undefined ? {} : { towerAccessToken: token }),
     }),
   });
-  return { ...((await answer.json()) as Answer), status: answer.status };
+  return { ...((await response.json()) as BuildResponse), status: response.status };
 }
 
 /** A web server that redirects `/<host>` to the metrics of that host. */
@@ -74,7 +74,7 @@ async function startRedirects() {
 }
 
 /** The log of a finished build. */
-async function logOf(sluice: Sluice, { buildId, message }: Answer): Promise<string> {
+async function logOf(sluice: Sluice, { buildId, message }: BuildResponse): Promise<string> {
   assert.ok(buildId, message);
   return (await sluice.fetch(`/v1alpha1/builds/${buildId}/logs?follow=true`)).text();
 }
@@ -124,8 +124,8 @@ test('a caller without a login builds and pulls, and reaches neither the server 
     'https://192.168.0.1/team/project.git': /ADD from 192\.168\.0\.1 is refused/,
   };
   for (const [url, message] of Object.entries(refused)) {
-    const answer = await ask(sluice, `FROM ${base}\nADD ${url} /x\nRUN echo ${randomUUID()}\n`);
-    assert.match(await logOf(sluice, answer), message, url);
+    const response = await ask(sluice, `FROM ${base}\nADD ${url} /x\nRUN echo ${randomUUID()}\n`);
+    assert.match(await logOf(sluice, response), message, url);
   }
 
   // A process that is not the builder's keeps its control group busy.
@@ -161,9 +161,9 @@ test('if the builder cannot be contained, callers without a login are refused, a
   }
   await using sluice = await startSluice(withOwnBuilder(registry.host, directory.join('bin')));
   const dockerfile = () => `FROM ${base}\nRUN echo ${randomUUID()}\n`;
-  const stranger = await ask(sluice, dockerfile());
-  assert.equal(stranger.status, 401);
-  assert.match(stranger.message, /builds only for callers with a login/);
+  const anonymous = await ask(sluice, dockerfile());
+  assert.equal(anonymous.status, 401);
+  assert.match(anonymous.message, /builds only for callers with a login/);
   const reason =
     /builds of callers without a login are off: .*slirp4netns .*apt-get install .*slirp4netns/;
   await eventually('the log has the reason', () => reason.test(sluice.output()));
@@ -183,8 +183,8 @@ test("callers without a login use an operator's builder only if it is listed", a
     const env = { SLUICE_BUILDS_OPEN_BUILDERS: open };
     await using sluice = await startSluice({ config, env });
     const isOpen = open === '*' || open === buildkitd.address;
-    const stranger = await ask(sluice, dockerfile());
-    assert.equal(stranger.status, isOpen ? 200 : 401, stranger.message);
+    const anonymous = await ask(sluice, dockerfile());
+    assert.equal(anonymous.status, isOpen ? 200 : 401, anonymous.message);
     const warning = /builds of callers without a login are off: .*SLUICE_BUILDS_OPEN_BUILDERS/;
     if (isOpen) assert.doesNotMatch(sluice.output(), warning);
     else assert.match(sluice.output(), warning);

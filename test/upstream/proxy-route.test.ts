@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readProxies } from '../../src/upstream/transport/proxy.ts';
-import { createWayTo } from '../../src/upstream/transport/way.ts';
+import { createRouteTo } from '../../src/upstream/transport/proxy-route.ts';
 
 const url = new URL('https://registry.example.com/v2/');
 
@@ -14,9 +14,9 @@ function routes(...results: readonly (string | Error)[]) {
     throw result;
   };
   const proxyFor = readProxies({ HTTPS_PROXY: 'http://proxy:3128' });
-  const wayTo = createWayTo(proxyFor, () => false, false, addressOf);
+  const routeTo = createRouteTo(proxyFor, () => false, false, addressOf);
   const target = async () => {
-    const way = await wayTo(url);
+    const way = await routeTo(url);
     return way?.kind === 'tunnel' ? way.target : undefined;
   };
   return { target, left };

@@ -11,7 +11,7 @@ export interface Secrets {
 
 /** Who has a build: a user, or the network of callers without a login. */
 export interface Requester {
-  /** As in {@link Asker}. */
+  /** As in {@link BuildCaller}. */
   readonly owner: string;
   /** What the access token of the caller is limited to; empty for no limit. */
   readonly limits: string;
@@ -23,7 +23,7 @@ export function isSame(caller: Requester, other: Requester): boolean {
 }
 
 /** The caller that requests a build. */
-export interface Asker {
+export interface BuildCaller {
   /** The owner of the build in the queue: the builds of one owner wait for each other. */
   readonly owner: string;
   /** What the caller may see: callers with the same scope see the same images. */

@@ -1,9 +1,9 @@
 import type { FaultKind } from '../../foundation/fault.ts';
-import type { Hop } from '../transport/transport.ts';
+import type { HttpRequest } from '../transport/transport.ts';
 
 /** One request to a repository. */
-export interface Question {
-  readonly method: Hop['method'];
+export interface UpstreamRequest {
+  readonly method: HttpRequest['method'];
   /** Path below `/v2/<repository>/`, or a whole address that a registry returned before. */
   readonly path: string | URL;
   readonly headers: Readonly<Record<string, string>>;
@@ -12,12 +12,12 @@ export interface Question {
   /** The meaning of a 404. */
   readonly missing: FaultKind;
   readonly signal?: AbortSignal | undefined;
-  /** Error statuses that count as an answer to this request. */
-  readonly answers?: readonly number[];
+  /** Error statuses that count as a response to this request. */
+  readonly acceptedStatuses?: readonly number[];
   readonly isBlob?: boolean;
   readonly redirects?: 'follow' | 'handOn';
   /** The request body, opened for each try; its size is in the headers. */
-  readonly body?: () => Promise<Hop['body']>;
+  readonly body?: () => Promise<HttpRequest['body']>;
   readonly headersMs?: number;
   /** True to disable retries: the upload at the registry must start again. */
   readonly isOnce?: boolean;

@@ -2,8 +2,8 @@ import { z } from 'zod';
 
 const isoTime = z.string().meta({ format: 'date-time' });
 
-/** Answer to a container request. Source: container service specification, section 2.4. */
-export const containerAnswerSchema = z
+/** Response to a container request. Source: container service specification, section 2.4. */
+export const containerResponseSchema = z
   .object({
     requestId: z
       .string()
@@ -107,8 +107,8 @@ export const containerAnswerSchema = z
   })
   .meta({ title: 'ContainerAnswer' });
 
-/** Answer of the deprecated endpoint. For a frozen image it names the build, because no pull waits for that build. */
-export const legacyAnswerSchema = containerAnswerSchema.partial({ containerImage: true }).meta({
+/** Response of the deprecated endpoint. For a frozen image it names the build, because no pull waits for that build. */
+export const legacyResponseSchema = containerResponseSchema.partial({ containerImage: true }).meta({
   title: 'ContainerTokenAnswer',
   description:
     'Only `requestId`, `containerToken`, `targetImage`, `expiration` and `warnings`, except with `freeze` or `dryRun`',
@@ -249,7 +249,7 @@ export const mirrorDetailsSchema = z
   .meta({ title: 'MirrorDetails' });
 
 /** Source: container service specification, section 2.8. */
-export const inspectAnswerSchema = z
+export const inspectResponseSchema = z
   .object({
     container: z.looseObject({ imageName: z.string(), digest: z.string() }).optional(),
     index: z.looseObject({ digest: z.string() }).optional().describe('With `platform=all`'),
@@ -257,7 +257,7 @@ export const inspectAnswerSchema = z
   .meta({ title: 'InspectAnswer' });
 
 /** Source: container service specification, section 2.9. */
-export const metricAnswerSchema = z
+export const metricResponseSchema = z
   .object({
     metric: z.enum(['builds', 'mirrors', 'pulls', 'mounted']).optional(),
     count: z.number().int(),

@@ -5,7 +5,7 @@ import { type PrivateHosts, publicAddressOf } from './address-guard.ts';
 import type { HttpProxy, ProxyFor } from './proxy.ts';
 
 /** The route to a host through a proxy. */
-export type Way =
+export type ProxyRoute =
   /** The proxy receives the request itself. */
   | { readonly kind: 'forward'; readonly proxy: HttpProxy }
   /** The proxy only connects, to `host:port`. */
@@ -15,7 +15,7 @@ export type Way =
  * Returns the route to an address; undefined for a direct connection. Rejects with a {@link Fault} for a closed
  * address.
  */
-export type WayTo = (url: URL) => Promise<Way | undefined>;
+export type ProxyRouteTo = (url: URL) => Promise<ProxyRoute | undefined>;
 
 const addressLifeMs = 30_000;
 
@@ -26,12 +26,12 @@ const addressLifeMs = 30_000;
  * @param byName true when the proxy looks up all names: then its own rules must block closed addresses
  * @param addressOf looks up the name of a URL, and rejects a closed address
  */
-export function createWayTo(
+export function createRouteTo(
   proxyFor: ProxyFor,
   isAllowed: PrivateHosts,
   byName: boolean,
   addressOf = publicAddressOf,
-): WayTo {
+): ProxyRouteTo {
   const addresses = boundedCache<string, { until: number; address: Promise<string> }>(1000);
 
   const checkedAddress = (url: URL): Promise<string> => {
@@ -70,9 +70,9 @@ export function createWayTo(
 }
 
 /** Returns different keys for connections that must not be shared. */
-export function wayKey(way: Way | undefined): string {
-  if (way === undefined) return 'direct';
-  return `${way.kind} ${way.proxy.url.origin} ${way.kind === 'tunnel' ? way.target : ''}`;
+export function routeKey(route: ProxyRoute | undefined): string {
+  if (route === undefined) return 'direct';
+  return `${route.kind} ${route.proxy.url.origin} ${route.kind === 'tunnel' ? route.target : ''}`;
 }
 
 function notFound(url: URL, proxy: HttpProxy, cause: unknown): Fault {

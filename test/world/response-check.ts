@@ -4,4 +4,4 @@
  */
 import { isMainThread } from 'node:worker_threads';
 
-if (isMainThread) (await import('./checked-answers.ts')).checkAnswers();
+if (isMainThread) (await import('./checked-responses.ts')).checkResponses();

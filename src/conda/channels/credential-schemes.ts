@@ -1,53 +1,56 @@
 import { restBelow } from './channel-address.ts';
 import type { ChannelSettings, ChannelToken } from './channel-settings.ts';
 
-/** One way to show credentials to a channel. */
-export interface CredentialWay {
+/** A scheme by which a channel takes credentials. */
+export interface CredentialScheme {
   readonly headers: Readonly<Record<string, string>>;
   /** Returns the address to ask, with the token where it belongs into the path. */
   place(url: string): string;
-  /** Notes that the channel accepted this way: the others are not tried again. */
+  /** Notes that the channel accepted this scheme: the others are not tried again. */
   accepted(): void;
 }
 
-const openWay: CredentialWay = { headers: {}, place: url => url, accepted() {} };
+const openScheme: CredentialScheme = { headers: {}, place: url => url, accepted() {} };
 
 /**
- * Returns a function that returns the ways to show credentials at a base of a channel. Credentials are only for the origin
- * of their channel: a mirror elsewhere gets those that are listed for its own URL.
+ * Returns a function that returns the schemes for credentials at a base of a channel. Credentials are only for the
+ * origin of their channel: a mirror elsewhere gets those that are listed for its own URL.
  */
-export function createCredentialWays(channels: readonly ChannelSettings[]) {
-  const accepted = new Map<ChannelSettings, CredentialWay>();
+export function createCredentialSchemes(channels: readonly ChannelSettings[]) {
+  const accepted = new Map<ChannelSettings, CredentialScheme>();
 
-  return (settings: ChannelSettings | undefined, base: string): readonly CredentialWay[] => {
+  return (settings: ChannelSettings | undefined, base: string): readonly CredentialScheme[] => {
     const owner =
       settings && sameOrigin(settings.url, base)
         ? settings
         : channels.find(({ url }) => url === base);
-    if (owner === undefined) return [openWay];
+    if (owner === undefined) return [openScheme];
     const known = accepted.get(owner);
     if (known) return [known];
-    const ways = waysOf(owner).map(way => {
-      const noted: CredentialWay = { ...way, accepted: () => void accepted.set(owner, noted) };
+    const schemes = schemesOf(owner).map(scheme => {
+      const noted: CredentialScheme = {
+        ...scheme,
+        accepted: () => void accepted.set(owner, noted),
+      };
       return noted;
     });
-    return ways;
+    return schemes;
   };
 }
 
-function waysOf({ credentials }: ChannelSettings): readonly CredentialWay[] {
+function schemesOf({ credentials }: ChannelSettings): readonly CredentialScheme[] {
   switch (credentials?.kind) {
     case undefined:
-      return [openWay];
+      return [openScheme];
     case 'password': {
       const login = Buffer.from(`${credentials.username}:${credentials.password}`);
-      return [{ ...openWay, headers: { authorization: `Basic ${login.toString('base64')}` } }];
+      return [{ ...openScheme, headers: { authorization: `Basic ${login.toString('base64')}` } }];
     }
     case 'path-token':
       return [inPath(credentials)];
     case 'token':
       return [
-        { ...openWay, headers: { authorization: `Bearer ${credentials.token}` } },
+        { ...openScheme, headers: { authorization: `Bearer ${credentials.token}` } },
         inPath(credentials),
       ];
   }
@@ -57,14 +60,14 @@ function waysOf({ credentials }: ChannelSettings): readonly CredentialWay[] {
  * The token follows the host, as in `https://host/t/<token>/channel`, or the path that the configuration has in front of
  * it. Source: conda, Channels and tokens.
  */
-function inPath({ token, above = '' }: ChannelToken): CredentialWay {
+function inPath({ token, above = '' }: ChannelToken): CredentialScheme {
   const place = (text: string) => {
     const { origin, pathname, search } = new URL(text);
     const rest = restBelow(above, pathname);
     const [front, below] = rest === undefined ? ['', pathname] : [above, rest];
     return `${origin}${front}/t/${encodeURIComponent(token)}${below}${search}`;
   };
-  return { ...openWay, place };
+  return { ...openScheme, place };
 }
 
 function sameOrigin(one: string, other: string): boolean {

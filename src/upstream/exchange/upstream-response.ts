@@ -3,7 +3,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 
 /** A response whose body has not been read yet: the caller must read it to its end or destroy it. */
-export interface Answer {
+export interface UpstreamResponse {
   readonly status: number;
   /** By lower-case name. */
   readonly headers: ReadonlyMap<string, string>;

@@ -22,7 +22,7 @@ interface Document {
 
 type Compile = (pointer: string) => ValidateFunction;
 
-/** Headers that describe an answer: each sent one must be in the document. */
+/** Headers that describe a response: each sent one must be in the document. */
 const told = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'location'];
 
 async function readDocument(name: string, bases: readonly string[]) {
@@ -61,7 +61,7 @@ async function compilerOf(document: Document): Promise<Compile> {
   };
 }
 
-/** A published schema allows further fields, so that they can be added later; an answer must not have other fields. */
+/** A published schema allows further fields, so that they can be added later; a response must not have other fields. */
 function closed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== 'object' || value === null) return value;
@@ -70,7 +70,7 @@ function closed(value: unknown): unknown {
   return isOpen ? { ...inner, additionalProperties: false } : inner;
 }
 
-/** Read with the first answer, as the compiler is, so that starts do without. */
+/** Read with the first response, as the compiler is, so that starts do without. */
 let documents: Promise<Awaited<ReturnType<typeof readDocument>>[]> | undefined;
 const readDocuments = () =>
   Promise.all([
@@ -81,7 +81,7 @@ const readDocuments = () =>
 async function misfitOf(request: IncomingMessage, response: ServerResponse, body: string) {
   const [path = ''] = (request.url ?? '').split('?');
   if (path.startsWith('/v2')) return undefined;
-  // A browser gets a page where a program gets an answer of the API.
+  // A browser gets a page where a program gets a response of the API.
   const isPage = String(headerOf(response, 'content-type')).startsWith('text/html');
   if (isPage && String(request.headers.accept).includes('text/html')) return undefined;
   const { method = '' } = request;
@@ -128,10 +128,10 @@ function escaped(path: string): string {
 }
 
 /**
- * Checks every answer of both JSON APIs against their published documents. A mismatch is a line on standard error,
+ * Checks every response of both JSON APIs against their published documents. A mismatch is a line on standard error,
  * which fails the test, see `startSluice`.
  */
-export function checkAnswers(): void {
+export function checkResponses(): void {
   const { end, writeHead } = ServerResponse.prototype;
   ServerResponse.prototype.writeHead = function (this: ServerResponse, ...args: unknown[]) {
     const headers = args.find(one => typeof one === 'object');
@@ -143,7 +143,7 @@ export function checkAnswers(): void {
     const [chunk] = args;
     const isText = typeof chunk === 'string' || chunk instanceof Uint8Array;
     const body = isText ? Buffer.from(chunk as string).toString('utf8') : '';
-    // The answer is already sent: a mismatch shows up without a delay.
+    // The response is already sent: a mismatch shows up without a delay.
     misfitOf(this.req, this, body)
       .catch(error => `the check failed: ${error}`)
       .then(misfit => {

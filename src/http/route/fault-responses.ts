@@ -1,7 +1,7 @@
 import { Fault, type FaultKind } from '../../foundation/fault.ts';
 import type { Declaration } from './declaration.ts';
 
-/** Headers of answers, by their name in the OpenAPI document. */
+/** Headers of responses, by their name in the OpenAPI document. */
 export const headers = {
   RateLimitLimit: {
     name: 'RateLimit-Limit',
@@ -44,7 +44,7 @@ export const limitHeaderNames: readonly HeaderName[] = [
   'RateLimitReset',
 ];
 
-interface FaultAnswer {
+interface FaultResponse {
   /** Name in the OpenAPI document. */
   readonly name: string;
   readonly about: string;
@@ -52,7 +52,7 @@ interface FaultAnswer {
 }
 
 /** Failures by status, as the OpenAPI document describes them. */
-export const faultAnswers: Readonly<Record<number, FaultAnswer>> = {
+export const faultResponses: Readonly<Record<number, FaultResponse>> = {
   400: {
     name: 'BadRequest',
     about: 'The request is malformed or cannot be fulfilled',

@@ -6,8 +6,8 @@ import {
 } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import type { Middleware } from 'koa';
-import { securityHeaders, securityHeadersOverTls } from '../../foundation/answers.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { securityHeaders, securityHeadersOverTls } from '../../foundation/responses.ts';
 import type { Tally } from '../../foundation/telemetry/counted.ts';
 import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry/index.ts';
 import { inAliases } from '../api/aliases.ts';
@@ -184,10 +184,10 @@ export function reasonPhrase({ headline, status }: Pick<Fault, 'headline' | 'sta
 type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
 
 /**
- * Gives an answer the headers of every answer, where its route sets none of the same name. They are added when the head
- * is written: Node writes headers from one object a third faster than those that were set one by one.
+ * Gives a response the headers of every response, where its route sets none of the same name. They are added when the
+ * head is written: Node writes headers from one object a third faster than those that were set one by one.
  *
- * @param requiresTls browsers that get an answer over TLS use only https for this host afterwards. Source: RFC 6797
+ * @param requiresTls browsers that get a response over TLS use only https for this host afterwards. Source: RFC 6797
  */
 function addUsualHeaders(response: ServerResponse, requestId: string, requiresTls: boolean): void {
   const security =

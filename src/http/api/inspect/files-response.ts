@@ -55,8 +55,8 @@ const wasteSchema = z.object({
   wasted: z.array(z.object({ path, bytes })).describe('The largest of them'),
 });
 
-/** Answer of `POST /v1alpha1/inspect/files`. */
-export const filesAnswerSchema = z
+/** Response of `POST /v1alpha1/inspect/files`. */
+export const filesResponseSchema = z
   .object({
     digest: z.string().describe('Digest of the layer'),
     number: z.number().int().describe('Number of the layer, counted from 1 for the lowest'),
@@ -89,10 +89,10 @@ export const filesAnswerSchema = z
   })
   .meta({ title: 'LayerFiles' });
 
-type FilesAnswer = z.infer<typeof filesAnswerSchema>;
+type FilesResponse = z.infer<typeof filesResponseSchema>;
 
 /** Returns what is known about the files of a layer, as the API has it. */
-export function filesAnswer(known: LayerFiles): FilesAnswer {
+export function filesResponse(known: LayerFiles): FilesResponse {
   const { chosen, at, progress, failure, isCompared, waste, contents } = known;
   const { layers } = chosen.manifest;
   const layerWaste = waste?.layers[at];
@@ -110,14 +110,14 @@ export function filesAnswer(known: LayerFiles): FilesAnswer {
           },
         }
       : {}),
-    ...(contents ? contentsAnswer(contents, isCompared) : { files: [] }),
+    ...(contents ? contentsResponse(contents, isCompared) : { files: [] }),
     ...(waste && layerWaste
-      ? { waste: { image: wasteAnswer(waste), layer: wasteAnswer(layerWaste) } }
+      ? { waste: { image: wasteResponse(waste), layer: wasteResponse(layerWaste) } }
       : {}),
   };
 }
 
-function contentsAnswer(contents: LayerContents, isCompared: boolean) {
+function contentsResponse(contents: LayerContents, isCompared: boolean) {
   const { root, index, rows, count, isCut, page, pages } = contents;
   return {
     bytes: root.bytes,
@@ -125,12 +125,12 @@ function contentsAnswer(contents: LayerContents, isCompared: boolean) {
     page,
     pages,
     ...(isCut ? { isCut: true as const } : {}),
-    files: rows.map(row => fileAnswer(row, isCompared)),
+    files: rows.map(row => fileResponse(row, isCompared)),
     privileged: index.privileged.map(keyAddress),
   };
 }
 
-function fileAnswer({ node, directory }: LayerRow, isCompared: boolean) {
+function fileResponse({ node, directory }: LayerRow, isCompared: boolean) {
   const { name, kind, change, bytes, files, goneFiles, goneBytes, link, hasCapabilities } = node;
   return {
     path: belowAddress(directory.address, name),
@@ -151,7 +151,7 @@ function rightsOf({ change, isImplicit, mode, uid, gid }: StoredNode) {
   return { mode: `0${mode.toString(8).padStart(3, '0')}`, uid, gid };
 }
 
-function wasteAnswer({ bytes, wasted, top }: Pick<ImageWaste, 'bytes' | 'wasted' | 'top'>) {
+function wasteResponse({ bytes, wasted, top }: Pick<ImageWaste, 'bytes' | 'wasted' | 'top'>) {
   const pathOf = ({ key, bytes }: WastedPath) => ({ path: keyAddress(key), bytes });
   return { bytes, wastedBytes: wasted, wasted: top.map(pathOf) };
 }

@@ -3,12 +3,12 @@ import type { Duplex } from 'node:stream';
 import { securityHeaders } from './security-headers.ts';
 
 /**
- * Returns the text of an answer to bytes that never became a request: a malformed head, a connection above the limit, a
- * refused upgrade. The connection ends with the answer.
+ * Returns the text of a response to bytes that never became a request: a malformed head, a connection above the limit,
+ * a refused upgrade. The connection ends with the response.
  *
- * @param headers in addition to those of every answer
+ * @param headers in addition to those of every response
  */
-export function rawAnswer(
+export function rawResponse(
   status: number,
   message: string,
   headers: Readonly<Record<string, string>> = {},
@@ -24,17 +24,17 @@ export function rawAnswer(
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`;
 }
 
-// Long enough for the answer to arrive, short enough that refusals cost nothing.
+// Long enough for the response to arrive, short enough that refusals cost nothing.
 const lingerMs = 1000;
 
 /**
- * Sends the answer and ends the connection within a second. Reads and drops the client's remaining bytes meanwhile:
- * closing a connection with unread bytes would reset it before the client has read the answer.
+ * Sends the response and ends the connection within a second. Reads and drops the client's remaining bytes meanwhile:
+ * closing a connection with unread bytes would reset it before the client has read the response.
  */
-export function endWith(socket: Duplex, answer: string): void {
+export function endWith(socket: Duplex, response: string): void {
   socket.on('error', () => {});
   const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
   socket.once('close', () => clearTimeout(timer));
   socket.resume();
-  socket.end(answer);
+  socket.end(response);
 }

@@ -8,24 +8,24 @@ import {
   type ApiVersion,
   type ContainerRequest,
   type Forecast,
-  type FrozenAnswer,
+  type FrozenResponse,
   orasScheme,
-  type ServedAnswer,
+  type ServedResponse,
   type Submission,
 } from '../../../request/index.ts';
 import type { BuildRow } from '../../../storage/rows/index.ts';
 import { withServedAliases } from '../aliases.ts';
 
-/** Returns the answer to a container request. Source: container service specification, section 2.4. */
-export function containerAnswer(
+/** Returns the response to a container request. Source: container service specification, section 2.4. */
+export function containerResponse(
   accepted: Accepted,
   version: ApiVersion,
   freeze: boolean | undefined,
   warnings: readonly string[],
 ) {
-  const answered = { ...accepted, warnings: [...warnings, ...accepted.warnings] };
-  if (answered.kind === 'frozen') return frozenAnswer(answered);
-  return version === 'v1alpha1' ? legacyAnswer(answered) : servedAnswer(answered, freeze);
+  const shown = { ...accepted, warnings: [...warnings, ...accepted.warnings] };
+  if (shown.kind === 'frozen') return frozenResponse(shown);
+  return version === 'v1alpha1' ? legacyResponse(shown) : servedResponse(shown, freeze);
 }
 
 const dryRunMark = 'dry-run-';
@@ -35,8 +35,8 @@ export function isDryRunId(requestId: string): boolean {
   return requestId.startsWith(dryRunMark);
 }
 
-/** Returns the answer to a dry run. Source: reference service, `dryRun`: a dry run reports build number 0. */
-export function forecastAnswer(
+/** Returns the response to a dry run. Source: reference service, `dryRun`: a dry run reports build number 0. */
+export function forecastResponse(
   forecast: Forecast,
   { freeze }: Pick<Submission, 'freeze'>,
   ignored: readonly string[],
@@ -53,7 +53,7 @@ export function forecastAnswer(
     ...(build ? { buildId: `${build.key}_0`, key: build.key } : {}),
     ...(build?.containerFile === undefined ? {} : { containerFile: build.containerFile }),
     ...(platforms.length === 0 ? {} : { platforms }),
-    ...(solution ? { solution: solutionAnswer(solution) } : {}),
+    ...(solution ? { solution: solutionResponse(solution) } : {}),
     cached: isCached,
     ...(freeze === undefined ? {} : { freeze }),
     // Push access counts where the build pushes: some registries refuse pulls from a repository until it exists.
@@ -64,7 +64,7 @@ export function forecastAnswer(
   };
 }
 
-function solutionAnswer({ platforms, builderReason }: Solution) {
+function solutionResponse({ platforms, builderReason }: Solution) {
   return {
     platforms: platforms.map(({ platform, packages }) => ({
       platform,
@@ -81,7 +81,7 @@ function solutionAnswer({ platforms, builderReason }: Solution) {
   };
 }
 
-function legacyAnswer({ request, warnings }: ServedAnswer) {
+function legacyResponse({ request, warnings }: ServedResponse) {
   return {
     requestId: request.token,
     containerToken: request.token,
@@ -91,10 +91,10 @@ function legacyAnswer({ request, warnings }: ServedAnswer) {
   };
 }
 
-function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
+function servedResponse(served: ServedResponse, freeze: boolean | undefined) {
   const { request, ticket } = served;
   return {
-    ...legacyAnswer(served),
+    ...legacyResponse(served),
     containerImage: sourceName(request),
     // The served name refers to this digest as long as the name exists.
     ...(request.fixed
@@ -106,8 +106,8 @@ function servedAnswer(served: ServedAnswer, freeze: boolean | undefined) {
   };
 }
 
-/** Returns the answer for a frozen image. Its name is permanent: it has no token and does not expire. */
-function frozenAnswer({ request, warnings, ticket }: FrozenAnswer) {
+/** Returns the response for a frozen image. Its name is permanent: it has no token and does not expire. */
+function frozenResponse({ request, warnings, ticket }: FrozenResponse) {
   const { token, targetImage, asked } = request;
   const isMirror = asked?.mirror === true;
   return {
@@ -123,7 +123,7 @@ function frozenAnswer({ request, warnings, ticket }: FrozenAnswer) {
 
 /**
  * Returns the state of the image. A waiting client polls the status of the request until the build has finished, unless
- * this answer has `succeeded`. A failed build is left to the status, which reports the reason.
+ * this response has `succeeded`. A failed build is left to the status, which reports the reason.
  */
 function stateOf({ isCached, succeeded, reason }: BuildTicket) {
   return {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
 import type { Account } from '../../src/hosted/accounts/accounts.ts';
-import { createKeeper } from '../../src/hosted/keeper.ts';
+import { createAuthenticator } from '../../src/hosted/authenticator.ts';
 import {
   allowsPull,
   createRegistryTokens,
@@ -16,20 +16,20 @@ const minute = 60_000;
 const tokens = createRegistryTokens(Buffer.alloc(32, 7), host);
 const context = contextRepository({ user: 'ada' });
 
-function keeperOf(list: Record<string, Account>, hasAccountFiles = false) {
+function authenticatorOf(list: Record<string, Account>, hasAccountFiles = false) {
   const accounts = new Map(Object.entries(list));
   const accountCheck = createAccountCheck(accounts);
   const anonymous = ['public/*'];
-  return createKeeper({ accounts, accountCheck, hasAccountFiles, anonymous, tokens });
+  return createAuthenticator({ accounts, accountCheck, hasAccountFiles, anonymous, tokens });
 }
 
 const ada: Account = { password: 'secret', repositories: { 'team/*': 'push' } };
 const full = ['pull', 'push', 'delete'];
 
 test('without a login, public repositories can be pulled, and nothing else', async () => {
-  const keeper = keeperOf({ ada });
-  const rights = [keeper.anybody, await keeper.withCredentials(undefined)];
-  rights.push(await keeper.withCredentials({ kind: 'identity-token', token: 'x' }));
+  const authenticator = authenticatorOf({ ada });
+  const rights = [authenticator.anybody, await authenticator.withCredentials(undefined)];
+  rights.push(await authenticator.withCredentials({ kind: 'identity-token', token: 'x' }));
   for (const one of rights) {
     assert.deepEqual(one?.('public/app'), ['pull']);
     assert.deepEqual(one?.('team/app'), []);
@@ -37,7 +37,7 @@ test('without a login, public repositories can be pulled, and nothing else', asy
 });
 
 test('build contexts are no part of what everybody may pull', () => {
-  const everything = createKeeper({
+  const everything = createAuthenticator({
     ...{ accounts: new Map(), accountCheck: createAccountCheck(new Map()) },
     ...{ hasAccountFiles: false, anonymous: ['*'], tokens },
   });
@@ -46,9 +46,9 @@ test('build contexts are no part of what everybody may pull', () => {
 });
 
 test('a name and its password give the rights of the account and of everybody', async () => {
-  const keeper = keeperOf({ ada, root: { password: 'other' } });
+  const authenticator = authenticatorOf({ ada, root: { password: 'other' } });
   const login = (username: string, password: string) =>
-    keeper.withCredentials({ kind: 'password', username, password });
+    authenticator.withCredentials({ kind: 'password', username, password });
   const rights = await login('ada', 'secret');
   assert.deepEqual(rights?.('team/app'), ['pull', 'push']);
   assert.deepEqual(rights?.('public/app'), ['pull']);
@@ -65,12 +65,12 @@ test('a name and its password give the rights of the account and of everybody', 
 
 test('the caller is told before a password is hashed', async () => {
   const hash = '$2b$04$abcdefghijklmnopqrstuuN3pQ3sJ9fV0kqkR0y8d4bC7w1yQ2e6K';
-  const keeper = keeperOf({ ada: { ...ada, password: hash } });
+  const authenticator = authenticatorOf({ ada: { ...ada, password: hash } });
   const stop = new Error('too many hashes');
   const beforeHash = () => {
     throw stop;
   };
-  await assert.rejects(keeper.withPassword('ada', 'secret', beforeHash), stop);
+  await assert.rejects(authenticator.withPassword('ada', 'secret', beforeHash), stop);
 });
 
 test('a token gives what it lists, within the current rights of its account', async () => {
@@ -83,52 +83,62 @@ test('a token gives what it lists, within the current rights of its account', as
   ];
   const ofNobody = await tokens.issue({ access }, minute);
   const ofAda = await tokens.issue({ account: 'ada', access }, minute);
-  const keeper = keeperOf({ ada });
-  assert.deepEqual((await keeper.withToken(ofNobody))?.('team/app'), full);
-  assert.deepEqual((await keeper.withToken(ofAda))?.('team/app'), ['pull', 'push']);
+  const authenticator = authenticatorOf({ ada });
+  assert.deepEqual((await authenticator.withToken(ofNobody))?.('team/app'), full);
+  assert.deepEqual((await authenticator.withToken(ofAda))?.('team/app'), ['pull', 'push']);
   for (const text of [ofNobody, ofAda]) {
-    assert.deepEqual((await keeper.withToken(text))?.('team/other'), []);
-    assert.deepEqual((await keeper.withToken(text))?.('public/app'), [], 'it does not list it');
+    assert.deepEqual((await authenticator.withToken(text))?.('team/other'), []);
+    assert.deepEqual(
+      (await authenticator.withToken(text))?.('public/app'),
+      [],
+      'it does not list it',
+    );
   }
-  assert.deepEqual((await keeper.withToken(ofAda))?.('x'), []);
-  assert.equal(await keeperOf({}).withToken(ofAda), undefined, 'the account is gone');
-  assert.equal(await keeper.withToken('nonsense'), undefined);
+  assert.deepEqual((await authenticator.withToken(ofAda))?.('x'), []);
+  assert.equal(await authenticatorOf({}).withToken(ofAda), undefined, 'the account is gone');
+  assert.equal(await authenticator.withToken('nonsense'), undefined);
   const asPassword = { kind: 'password', username: 'token', password: ofAda } as const;
-  assert.deepEqual((await keeper.withCredentials(asPassword))?.('team/app'), ['pull', 'push']);
+  assert.deepEqual((await authenticator.withCredentials(asPassword))?.('team/app'), [
+    'pull',
+    'push',
+  ]);
 });
 
 test('a token that may list gives the rights of its holder to lists, and others none', async () => {
-  const keeper = keeperOf({ ada });
+  const authenticator = authenticatorOf({ ada });
   const listing = (account?: string) =>
     tokens.issue({ account, access: [], mayList: true }, minute);
-  assert.deepEqual((await keeper.toList(await listing('ada')))?.('team/app'), ['pull', 'push']);
-  const anybody = await keeper.toList(await listing());
+  assert.deepEqual((await authenticator.toList(await listing('ada')))?.('team/app'), [
+    'pull',
+    'push',
+  ]);
+  const anybody = await authenticator.toList(await listing());
   assert.deepEqual([anybody?.('public/app'), anybody?.('team/app')], [['pull'], []]);
-  assert.equal(await keeper.toList(await listing('removed')), undefined);
+  assert.equal(await authenticator.toList(await listing('removed')), undefined);
   for (const text of [
     await tokens.issue({ account: 'ada', access: [] }, minute),
     await tokens.issue({ access: [{ type: 'repository', name: 'a', actions: ['pull'] }] }, minute),
     'nonsense',
   ]) {
-    assert.equal(await keeper.toList(text), undefined);
+    assert.equal(await authenticator.toList(text), undefined);
   }
 });
 
 test('the right to lists is none to a repository', async () => {
   const text = await tokens.issue({ access: [], mayList: true }, minute);
   assert.deepEqual(await tokens.read(text).then(token => token?.access), []);
-  assert.deepEqual((await keeperOf({}).withToken(text))?.('catalog'), []);
+  assert.deepEqual((await authenticatorOf({}).withToken(text))?.('catalog'), []);
   assert.equal((await tokens.read(text))?.mayList, true);
   const other = await tokens.read(await tokens.issue({ access: [] }, minute));
   assert.ok(other && !('mayList' in other));
 });
 
 test('accounts exist, or may exist later', () => {
-  assert.equal(keeperOf({}).hasAccounts, false);
-  assert.equal(keeperOf({ ada }).hasAccounts, true);
-  assert.equal(keeperOf({}, true).hasAccounts, true);
-  assert.ok(keeperOf({ ada }).knows('ada'));
-  assert.ok(!keeperOf({ ada }).knows('bob'));
+  assert.equal(authenticatorOf({}).hasAccounts, false);
+  assert.equal(authenticatorOf({ ada }).hasAccounts, true);
+  assert.equal(authenticatorOf({}, true).hasAccounts, true);
+  assert.ok(authenticatorOf({ ada }).knows('ada'));
+  assert.ok(!authenticatorOf({ ada }).knows('bob'));
 });
 
 test('a token pulls the repositories that it lists for that', () => {
