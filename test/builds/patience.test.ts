@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BuilderLost } from '../../src/builds/builder/builder-refusals.ts';
-import { asBaseLost } from '../../src/builds/solve/failures/base-lost.ts';
+import { asBaseLost } from '../../src/builds/solve/solve.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { ask, idOf, made, startBench } from './build-bench.ts';
 

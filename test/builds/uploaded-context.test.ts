@@ -7,7 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { readAhead } from '../../src/builds/solve/context/read-ahead.ts';
 import { openUploadedContext } from '../../src/builds/solve/context/uploaded-context.ts';
-import { measureDirectory } from '../../src/cli/containers/source/measure-directory.ts';
+import { measureDirectory } from '../../src/cli/containers/print-name.ts';
 import {
   type ContextDirectory,
   contextDirectory,

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { CommandError } from '../../src/cli/command/command.ts';
-import { measureDirectory } from '../../src/cli/containers/source/measure-directory.ts';
+import { measureDirectory } from '../../src/cli/containers/print-name.ts';
 import {
   contextAdvice,
   contextDirectory,

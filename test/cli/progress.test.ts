@@ -4,8 +4,7 @@ import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { PlainLog, type Vertex } from '../../src/buildkit/index.ts';
 import { BuildSteps, type LogLine, parseLogLine } from '../../src/cli/progress/build-steps.ts';
-import { progressDisplay } from '../../src/cli/progress/display.ts';
-import { frameOf, lastFrameOf } from '../../src/cli/progress/frame.ts';
+import { frameOf, lastFrameOf, progressDisplay } from '../../src/cli/progress/display.ts';
 import { processorMs } from '../world/processor-time.ts';
 
 const lines: readonly [line: string, LogLine][] = [

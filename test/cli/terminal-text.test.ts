@@ -5,8 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { BuildSteps } from '../../src/cli/progress/build-steps.ts';
-import { progressDisplay } from '../../src/cli/progress/display.ts';
-import { lastFrameOf } from '../../src/cli/progress/frame.ts';
+import { lastFrameOf, progressDisplay } from '../../src/cli/progress/display.ts';
 import { terminalLine, terminalLines } from '../../src/foundation/text/terminal-text.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 

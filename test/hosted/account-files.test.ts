@@ -3,8 +3,7 @@ import { symlink, unlink, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { hash as bcrypt } from '@node-rs/bcrypt';
 import { pino } from 'pino';
-import { mostFileBytes } from '../../src/hosted/accounts/account-file.ts';
-import { openAccountFiles } from '../../src/hosted/accounts/account-files.ts';
+import { mostFileBytes, openAccountFiles } from '../../src/hosted/accounts/account-files.ts';
 import type { Account } from '../../src/hosted/accounts/accounts.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

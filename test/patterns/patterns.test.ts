@@ -33,7 +33,7 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
   'builds/recipe/conda/package-spec.ts': [
     [/\[.*?\bversion=(['"]?)([^'"\],]*)\1/, 'a specification has one open bracket at most'],
   ],
-  'builds/solve/failures/explanations.ts': [
+  'builds/solve/failures/build-fault.ts': [
     [/failed to (?:compute cache key|calculate checksum).*: not found/s, builderMessage],
   ],
   'cli/containers/source/packed-context.ts': [[/[^/]+\/?$/, "a path of the caller's own files"]],
@@ -70,8 +70,8 @@ const composed: readonly string[] = [
   'cli/progress/bars.ts',
   'conda/channels/path-token.ts',
   'conda/installing/metadata/old-lists.ts',
-  'conda/locks/conda-lock-entries.ts',
   'conda/locks/pixi-entries.ts',
+  'conda/locks/read-lock-text.ts',
   'conda/solving/served-subdir.ts',
   'http/route/declaration.ts',
   'oci/reference.ts',

@@ -7,8 +7,11 @@ import type { LayerFile } from '../../src/images/sif/layers/file.ts';
 import { ImageTree, type TreeNode } from '../../src/images/sif/layers/tree.ts';
 import { createScratchSpace } from '../../src/images/sif/scratch-space.ts';
 import { usualCompression } from '../../src/images/sif/squashfs/compression.ts';
-import { squashImage } from '../../src/images/sif/squashfs/squash-image.ts';
-import { inEntryOrder, writeTree } from '../../src/images/sif/squashfs/write-tree.ts';
+import {
+  inEntryOrder,
+  squashImage,
+  writeTree,
+} from '../../src/images/sif/squashfs/squash-image.ts';
 import { unlimitedSpace } from '../../src/storage/directory/disk-space.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

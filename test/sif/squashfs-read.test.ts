@@ -17,7 +17,7 @@ import {
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
-import { type BaseNotes, baseLayer } from '../../src/images/sif/base/base-layer.ts';
+import { type BaseNotes, baseLayer } from '../../src/images/sif/base/base-of-sif.ts';
 import { readAttributes } from '../../src/images/sif/squashfs/read/attributes.ts';
 import { decompressorOf } from '../../src/images/sif/squashfs/read/decompress.ts';
 import { Metadata } from '../../src/images/sif/squashfs/read/metadata.ts';

@@ -1,5 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { maskAddresses } from '../../buildkit/index.ts';
-import { Fault, isStorageLost } from '../../foundation/fault.ts';
+import { Fault, isDiskFull, isStorageLost } from '../../foundation/fault.ts';
 import type { Permit } from '../../foundation/semaphore.ts';
 import type { Tally } from '../../foundation/telemetry/counted.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
@@ -26,7 +27,6 @@ import type { BuildRun, Solve } from '../solve/build-run.ts';
 import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
 import { failureText, isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
-import { untilStored } from './until-stored.ts';
 
 /** A queued or running build. */
 export interface ActiveBuild {
@@ -323,4 +323,30 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
 
 function keyOf({ owner, limits }: Requester): string {
   return JSON.stringify([owner, limits]);
+}
+
+const firstPauseMs = 250;
+const longestPauseMs = 10_000;
+
+/**
+ * Repeats a change of the rows for as long as the database does not answer, or its disk is full. Without it, a build that
+ * has ended would count as running.
+ *
+ * @param signal ends the attempts
+ * @param onLost called after each failed attempt
+ */
+async function untilStored<T>(
+  signal: AbortSignal,
+  onLost: (error: unknown) => void,
+  change: () => Promise<T>,
+): Promise<T> {
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+    try {
+      return await change();
+    } catch (error) {
+      if (signal.aborted || !(isStorageLost(error) || isDiskFull(error))) throw error;
+      onLost(error);
+      await sleep(pauseMs, undefined, { signal });
+    }
+  }
 }

@@ -30,7 +30,6 @@ import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
 import type { DatedLayers, KnownLayers } from './dating/dated-layers.ts';
 import type { RedateImage } from './dating/redate-image.ts';
-import { asBaseLost } from './failures/base-lost.ts';
 import { lacksShell } from './failures/build-fault.ts';
 import { type ReceivedImage, receiveImage } from './received-image.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
@@ -302,4 +301,18 @@ interface BuiltRecipe extends RecipeResult, Pick<PreparedBases, 'layers' | 'blob
 
 function listedByTag({ registry, repository }: Access, tag: string, title: string): string {
   return `The file ${title} is attached to the image. ${registry} has no referrers API, so clients find the file by the tag ${tag}, which is now in ${repository}\n`;
+}
+
+// The words of BuildKit's resolver and of containerd's fetcher: the response was 5xx or 404, or did not arrive
+// completely. Base images were verified before, and come from this server. With 404 their token is unknown: it is in
+// the memory of the leader that runs the build, and a replica that led before and does not know that yet was asked.
+const fetchFailed =
+  /failed to resolve source metadata for |failed to copy: httpReadSeeker: failed open: /;
+const connectionLost = /(?:\bEOF|reset by peer|refused|: not found|: 5\d\d [A-Z][\w ]*)$/;
+
+/** Returns the failure to get a verified base image from this server as one of its storage: the build can be repeated. */
+export function asBaseLost(error: unknown): unknown {
+  if (!(error instanceof Fault) || !fetchFailed.test(error.message)) return error;
+  if (!connectionLost.test(error.message)) return error;
+  return new Fault('unavailable', error.message, { phase: 'store', cause: error });
 }

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
 import { pullName } from '../../builds/plan/build-plan.ts';
 import {
   type BuildPlaces,
@@ -5,19 +7,23 @@ import {
   planBuild,
   type SentContext,
 } from '../../builds/plan/index.ts';
+import { hashTar } from '../../contexts/hash-tar.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { containerRequestSchema, parseBody } from '../../http/route/index.ts';
+import type { InjectedLayer } from '../../images/augment/index.ts';
+import { digestOf } from '../../oci/digest.ts';
+import type { Digest } from '../../oci/index.ts';
 import { OciSyntaxError } from '../../oci/naming.ts';
 import type { SubmittedLayer } from '../../request/index.ts';
-import { changeOf, checkRules } from '../../request/without-server.ts';
+import { architectureIn, changeOf, checkRules } from '../../request/without-server.ts';
 import { CommandError, type Values } from '../command/command.ts';
 import { print } from '../command/output.ts';
 import { serverAddress } from '../server/server-client.ts';
-import { ownMachine } from '../server/use-proxies.ts';
+import { ownMachine, useProxies } from '../server/use-proxies.ts';
 import { inOptionWords } from './request-container.ts';
-import { measureDirectory } from './source/measure-directory.ts';
-import { measureLayer } from './source/measure-layer.ts';
+import type { ContextDirectory } from './source/packed-context.ts';
 import { buildRequestOf } from './source/source-options.ts';
+import { cutBlobs, grainOf } from './source/upload/cut-blobs.ts';
 
 /** Prints the key and the name of a build. Throws {@link CommandError}. */
 export async function printName(values: Values, args: readonly string[]): Promise<void> {
@@ -79,4 +85,67 @@ function localPlaces(server: string): BuildPlaces['frozen'] {
 async function measureUrl(context: SubmittedLayer): Promise<SentContext> {
   const { gzipDigest: digest, tarDigest } = await measureLayer(context);
   return { digest, tarDigest };
+}
+
+/**
+ * Returns the properties of a context directory as a server computes them. They are the same for every way of sending
+ * it.
+ */
+export async function measureDirectory({
+  path,
+  entries,
+  bytes,
+}: ContextDirectory): Promise<SentContext> {
+  const hash = createHash('sha256');
+  const content = cutBlobs(path, entries, grainOf(bytes));
+  await hashTar(entries, content, piece => void hash.update(piece));
+  const tarDigest = `sha256:${hash.digest('hex')}` as Digest;
+  return { digest: tarDigest, tarDigest };
+}
+
+/**
+ * Returns the digests and the size of a layer, as the server will compute them. A layer with a URL is downloaded. Throws
+ * {@link CommandError}.
+ */
+async function measureLayer({ location }: SubmittedLayer): Promise<InjectedLayer> {
+  const isUrl = /^https?:/i.test(location);
+  const gzip = isUrl ? await fetched(location) : inlined(location);
+  const architecture = isUrl ? architectureIn(location) : undefined;
+  return {
+    gzipDigest: digestOf(gzip),
+    gzipSize: gzip.length,
+    tarDigest: digestOf(unpacked(gzip, isUrl ? location : 'a layer')),
+    ...(architecture === undefined ? {} : { architecture }),
+  };
+}
+
+async function fetched(url: string): Promise<Buffer> {
+  useProxies();
+  try {
+    const response = await fetch(url);
+    if (response.ok) return Buffer.from(await response.arrayBuffer());
+    throw new Error(`status ${response.status}`);
+  } catch (error) {
+    throw new CommandError(`Cannot download ${url}: ${(error as Error).message}`);
+  }
+}
+
+function inlined(location: string): Buffer {
+  const [, base64] = /^data:(?:[^,;]*;base64,)?(.*)$/s.exec(location) ?? [];
+  if (base64 !== undefined) return Buffer.from(base64, 'base64');
+  throw new CommandError(
+    "The location of a layer is neither an http(s) URL nor 'data:' followed by base64: specify a directory or a file with --layer to send it",
+    2,
+  );
+}
+
+function unpacked(gzip: Buffer, name: string): Buffer {
+  try {
+    return gunzipSync(gzip);
+  } catch (error) {
+    throw new CommandError(
+      `${name} is not a gzip file (${(error as Error).message}): pack it with 'tar -czf'`,
+      2,
+    );
+  }
 }

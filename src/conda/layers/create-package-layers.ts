@@ -3,6 +3,7 @@ import { ustarHeader } from '../../archives/tar-writer.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
+import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Tally } from '../../foundation/telemetry/counted.ts';
 import { compareTexts } from '../../foundation/text/text-order.ts';
 import type { InjectedLayer } from '../../images/augment/index.ts';
@@ -15,9 +16,14 @@ import { settleDisputes } from './environment/settle-disputes.ts';
 import type { FetchArchive } from './fetching/archive-fetch.ts';
 import { groupPackages } from './grouping/group-packages.ts';
 import type { KeptLayers } from './kept-layers.ts';
-import { type LayerSubject, otherLayerKey, packageLayerKey, tarLayerKey } from './layer-key.ts';
+import {
+  type LayerSubject,
+  otherLayerKey,
+  packageLayerKey,
+  sharedLayerKey,
+  tarLayerKey,
+} from './layer-key.ts';
 import { createLayerLog, type LayerLog } from './layer-log.ts';
-import { createJoiner } from './making/joined-layers.ts';
 import type { UnpackLimits } from './making/layer-orders.ts';
 import {
   createPackageMaker,
@@ -259,5 +265,47 @@ function pythonPlaceOf(
 function unusable(fileName: string, what: string): Fault {
   return new Fault('bad-request', `${fileName} ${what}: choose another build of Python`, {
     phase: 'layer',
+  });
+}
+
+/** Returns one layer with the files of several. Throws a {@link Fault} when one of them is gone. */
+type JoinLayers = (
+  layers: readonly PackageLayerRow[],
+  signal: AbortSignal,
+) => Promise<PackageLayerRow>;
+
+function createJoiner(
+  kept: Pick<KeptLayers, 'use' | 'make'>,
+  content: Pick<ContentStore, 'lease'>,
+): JoinLayers {
+  const joining = new SingleFlight<PackageLayerRow>();
+
+  const join = async (
+    key: string,
+    layers: readonly PackageLayerRow[],
+    signal: AbortSignal,
+  ): Promise<PackageLayerRow> => {
+    await using leases = new AsyncDisposableStack();
+    const files: { path: string; size: number }[] = [];
+    for (const { digest, size } of layers) {
+      const file = await content.lease(digest);
+      if (!file) throw goneMeanwhile();
+      files.push({ path: leases.use(file).path, size });
+    }
+    return kept.make(key, { kind: 'shared', layers: files }, signal);
+  };
+
+  return async (layers, signal) => {
+    const [alone] = layers;
+    if (alone && layers.length === 1) return alone;
+    const key = sharedLayerKey(layers.map(({ digest }) => digest));
+    return (await kept.use(key)) ?? joining.run(stop => join(key, layers, stop), { key, signal });
+  };
+}
+
+function goneMeanwhile(): Fault {
+  return new Fault('unavailable', 'The layer of a package is damaged or gone: try again', {
+    phase: 'layer',
+    retryAfterSeconds: 1,
   });
 }

@@ -1,6 +1,9 @@
 import { z } from 'zod';
 import { queryOf } from '../../http/index.ts';
+import { supportedPlatforms } from '../../oci/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
+import { type Html, html } from '../frame/html.ts';
+import type { Page } from '../frame/page-layout.ts';
 import { type PageResponse, pageRoute } from '../frame/page-route.ts';
 import {
   type AskForm,
@@ -8,7 +11,9 @@ import {
   hasSearch,
   isEmptyForm,
   isExactPackage,
+  type RequestKind,
   readForm,
+  requestKinds,
   withoutPackage,
   withPackage,
 } from './ask-form.ts';
@@ -21,9 +26,9 @@ import {
   planOf,
   problemIn,
 } from './ask-responses.ts';
-import { type AskView, askPage } from './ask-template.ts';
-import { chosenPieces, foundPieces } from './package-template.ts';
-import { type PlanView, planPieces } from './plan-template.ts';
+import { type FormField, type FormProblem, labels } from './form-problem.ts';
+import { chosenPieces, type Found, foundPieces, isSearchLate } from './package-template.ts';
+import { type PlanView, planPieces, problemLine } from './plan-template.ts';
 
 /** The first page: what this server is, and its form to ask for a container. */
 export const askRoutes = [
@@ -125,4 +130,169 @@ async function viewOf(
     found: hasSearch(form) ? await foundFor(form, asking, deps) : { kind: 'nothing' },
     barrier: barrierFor(form, asking.caller, deps),
   };
+}
+
+/** The first page, as it is shown. */
+interface AskView {
+  readonly form: AskForm;
+  readonly plan: PlanView;
+  readonly found: Found;
+  /** True if the address of the page holds the form, so that the page can be loaded again. */
+  readonly isAddressed: boolean;
+  /** Why this viewer cannot ask for anything; undefined if they can. */
+  readonly barrier: FormProblem | undefined;
+}
+
+const untilFoundSeconds = 2;
+
+const kindNames: Readonly<Record<RequestKind, string>> = {
+  packages: 'Packages',
+  image: 'An image',
+  dockerfile: 'A Dockerfile',
+};
+
+/** Returns the first page: what this server is, and the form to ask for a container. */
+function askPage(view: AskView): Page {
+  const { form, plan, found, barrier } = view;
+  const problem = plan.kind === 'problem' ? plan.problem : undefined;
+  return {
+    title: 'Ask for a container',
+    scripts: ['ask'],
+    ...(problem ? { status: problem.status } : {}),
+    ...(view.isAddressed && isSearchLate(found) ? { refreshSeconds: untilFoundSeconds } : {}),
+    content: html`<h1>Containers on request</h1>
+<p class="lead">Say what you need: packages, an image with changes, or a Dockerfile. This server answers with the name of a container image, which any client can pull.</p>
+${barrier && problemLine(barrier)}
+<nav class="tabs" aria-label="What to ask with">${requestKinds.map(
+      kind =>
+        html`<a href="${tabAddress(form, kind)}"${kind === form.by && html` aria-current="page"`}>${kindNames[kind]}</a>`,
+    )}</nav>
+<form id="ask" class="ask" method="post" action="/" autocomplete="off">
+<input type="hidden" name="by" value="${form.by}">
+<div class="ask-fields">
+${kindFields(view, problem)}
+${resultFields(form, problem)}
+${moreFields(form, problem)}
+</div>
+<section class="ask-plan" aria-labelledby="plan-title">
+<h2 id="plan-title">What you get</h2>
+<div id="plan" aria-live="polite">${problem?.field === undefined ? planPieces(plan) : html`<p class="minor">Not checked yet.</p>`}</div>
+<div class="actions">
+<button name="do" value="ask">Get the container</button>
+<noscript><button class="quiet" name="do" value="plan">Show what it would do</button></noscript>
+</div>
+${shareLine(form)}
+</section>
+</form>`,
+  };
+}
+
+function tabAddress(form: AskForm, by: RequestKind): string {
+  return addressOf({ ...form, by, search: '', versionsOf: '' }) ?? `/?by=${by}`;
+}
+
+function shareLine(form: AskForm): Html {
+  const isLong = addressOf(form) === undefined;
+  return html`<p class="minor" id="share-short"${isLong && html` hidden`}>The address of this page holds the whole form: send it to a colleague.</p>
+<p class="minor" id="share-long"${!isLong && html` hidden`}>The form is too long for an address, so the address of this page does not hold it: send the text itself to a colleague.</p>`;
+}
+
+function kindFields({ form, found }: AskView, problem: FormProblem | undefined): Html {
+  switch (form.by) {
+    case 'packages':
+      return html`<label for="q">${labels.package}</label>
+<p class="hint" id="q-hint">Search Conda packages by name, or write one with its version, such as <code>samtools=1.20</code>.</p>
+<div class="search"><input id="q" name="q" value="${form.search}" type="search" placeholder="samtools" aria-describedby="q-hint package-problem" aria-controls="found" spellcheck="false" autocapitalize="none"${isEmptyForm(form) && html` autofocus`}>
+<button class="quiet" name="do" value="search">Search</button></div>
+${problemPlace('package', problem)}
+<div id="found" aria-live="polite">${foundPieces(found)}</div>
+<div id="chosen">${chosenPieces(form.packages)}</div>`;
+    case 'image':
+      return html`${textField('image', form.image, problem, html`Its name, such as <code>ubuntu:24.04</code> or <code>ghcr.io/team/app@sha256:…</code>`)}
+${changeFields(form, problem)}`;
+    case 'dockerfile':
+      return areaField('dockerfile', form.dockerfile, problem, {
+        hint: html`Its text. Files of a build context cannot be sent from here: use the command line for them. For a Singularity image it may be a definition file.`,
+        placeholder: 'FROM ubuntu:24.04\nRUN apt-get update && apt-get install -y curl',
+        rows: 12,
+      });
+  }
+}
+
+function resultFields(form: AskForm, problem: FormProblem | undefined): Html {
+  const { isSingularity, isKept, platforms } = form;
+  return html`<div class="ask-row">
+<fieldset><legend>${labels.format}</legend>
+<label><input type="radio" name="format" value="docker"${!isSingularity && html` checked`}> Docker image</label>
+<label><input type="radio" name="format" value="sif"${isSingularity && html` checked`}> Singularity image</label>
+<p class="hint">Apptainer runs both.</p>
+</fieldset>
+<fieldset><legend>${labels.platform}</legend>
+${supportedPlatforms.map(
+  one =>
+    html`<label><input type="checkbox" name="platform" value="${one}"${platforms.includes(one) && html` checked`}> ${one}</label>`,
+)}
+<p class="hint">${form.by === 'image' ? 'Nothing checked: those of the image.' : 'Nothing checked: linux/amd64.'}</p>
+${problemPlace('platform', problem)}
+</fieldset>
+<fieldset><legend>Life time</legend>
+<label><input type="checkbox" name="freeze" value="yes"${isKept && html` checked`}> ${labels.freeze}</label>
+<p class="hint">Pushed to a repository, under a name that does not expire. Singularity images always are.</p>
+</fieldset>
+</div>
+<div class="ask-repository">${textField('repository', form.repository, problem, html`Where it is pushed, such as <code>registry.example.org/team/images</code>. Empty: a repository on this server, which is your own if you have logged in as a user.`)}</div>`;
+}
+
+function moreFields(form: AskForm, problem: FormProblem | undefined): Html {
+  const { by, channels, base, env, entrypoint, workdir } = form;
+  if (by === 'image') return html``;
+  const mine: readonly (FormField | undefined)[] = [
+    'channels',
+    'base',
+    'env',
+    'entrypoint',
+    'workdir',
+  ];
+  const isOpen =
+    [channels, base, env, entrypoint, workdir].some(text => text.trim() !== '') ||
+    (problem?.field !== undefined && mine.includes(problem.field));
+  return html`<details${isOpen && html` open`}><summary>More options</summary>
+${
+  by === 'packages' &&
+  html`${textField('channels', channels, problem, html`Names or addresses, the first has priority. Default: conda-forge, bioconda`)}
+${textField('base', base, problem, html`The image that the packages are added to. Default: ubuntu:24.04`)}`
+}
+${changeFields(form, problem)}
+</details>`;
+}
+
+function changeFields({ env, entrypoint, workdir }: AskForm, problem: FormProblem | undefined) {
+  return html`${areaField('env', env, problem, { hint: html`One <code>NAME=value</code> a line`, placeholder: 'LANG=C.UTF-8', rows: 3 })}
+${textField('entrypoint', entrypoint, problem, html`The command that the container runs, with quotes as in a shell. Empty: that of the image`)}
+${textField('workdir', workdir, problem, html`Where it runs, such as <code>/data</code>. Empty: that of the image`)}`;
+}
+
+function textField(name: FormField, value: string, problem: FormProblem | undefined, hint: Html) {
+  return html`<label for="${name}">${labels[name]}</label>
+<p class="hint" id="${name}-hint">${hint}</p>
+<input id="${name}" name="${name}" value="${value}" aria-describedby="${name}-hint ${name}-problem"${problem?.field === name && html` aria-invalid="true"`} spellcheck="false" autocapitalize="none">
+${problemPlace(name, problem)}`;
+}
+
+function areaField(
+  name: FormField,
+  value: string,
+  problem: FormProblem | undefined,
+  { hint, placeholder, rows }: { hint: Html; placeholder: string; rows: number },
+): Html {
+  return html`<label for="${name}">${labels[name]}</label>
+<p class="hint" id="${name}-hint">${hint}</p>
+<textarea id="${name}" name="${name}" rows="${rows}" placeholder="${placeholder}" aria-describedby="${name}-hint ${name}-problem"${problem?.field === name && html` aria-invalid="true"`} spellcheck="false" autocapitalize="none">
+${value}</textarea>
+${problemPlace(name, problem)}`;
+}
+
+/** The place for what is wrong with a field. */
+function problemPlace(name: FormField, problem: FormProblem | undefined): Html {
+  return html`<div id="${name}-problem" class="field-problem">${problem?.field === name && problemLine(problem)}</div>`;
 }

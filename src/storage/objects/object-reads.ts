@@ -1,11 +1,12 @@
+import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Digest } from '../../oci/digest.ts';
-import type { ByteSource } from '../content/byte-source.ts';
+import type { ByteSource, Chunk } from '../content/byte-source.ts';
 import { type Checks, type ChecksOptions, createChecks } from '../content/index.ts';
 import type { Bucket } from './bucket/bucket.ts';
-import { isAbsent } from './bucket/store-faults.ts';
+import { faultOf, isAbsent } from './bucket/store-faults.ts';
 import { keyOf } from './content-keys.ts';
 import { type KnownSizes, knownSizes } from './known-sizes.ts';
-import { objectSource } from './object-source.ts';
 
 /** How {@link Checks} read a bucket. The version of an object is its ETag. */
 export function readsOf(
@@ -49,4 +50,133 @@ export function createContentReader(bucket: Bucket, trustMs: number): ContentRea
     trustMs,
   });
   return { open: checks.source, close: () => bucket.close() };
+}
+
+/** Begins to read an object at a position, up to and including the last byte wanted. */
+type Fetch = (start: number, end: number, signal: AbortSignal) => Promise<Readable>;
+
+// A store that sends nothing for this long (ms), while a reader waits, has lost the connection.
+const silenceMs = 30_000;
+// Until a response ends (ms), after its last byte.
+const endMs = 5000;
+const attempts = 4;
+const firstPauseMs = 100;
+const mostLent = 2;
+
+/**
+ * Returns a range of an object as a source. It reads on only when its reader does, so that a slow reader holds the
+ * connection and two chunks. Where a response breaks off, it goes on with another request from that byte.
+ */
+function objectSource(fetch: Fetch, start: number, end: number): ByteSource {
+  return new ObjectSource(fetch, start, end);
+}
+
+class ObjectSource implements ByteSource {
+  readonly #fetch: Fetch;
+  readonly #start: number;
+  readonly #end: number;
+  readonly #stop = new AbortController();
+  #position: number;
+  #body: Readable | undefined;
+  #chunks: AsyncIterator<Buffer> | undefined;
+  #lent = 0;
+  #released: (() => void) | undefined;
+  #failure: Error | undefined;
+
+  constructor(fetch: Fetch, start: number, end: number) {
+    this.#fetch = fetch;
+    this.#start = start;
+    this.#position = start;
+    this.#end = end;
+  }
+
+  async read(): Promise<Chunk | null> {
+    while (this.#lent >= mostLent && !this.#failure) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#released = resolve;
+      await promise;
+    }
+    if (this.#failure) throw this.#failure;
+    if (this.#position > this.#end) {
+      this.destroy();
+      return null;
+    }
+    return this.#lend(await this.#next());
+  }
+
+  destroy(reason = new Error('the source was closed')): void {
+    if (this.#failure) return;
+    this.#failure = reason;
+    this.#stop.abort();
+    if (this.#position > this.#end) this.#finish();
+    else this.#body?.destroy();
+    this.#released?.();
+  }
+
+  /** Reads the end of a response whose bytes are all here: its connection then takes the next request. */
+  #finish(): void {
+    const [body, chunks] = [this.#body, this.#chunks];
+    if (!body || !chunks) return;
+    const destroy = () => void body.destroy();
+    const timer = setTimeout(destroy, endMs);
+    chunks
+      .next()
+      .then(next => next.done || destroy(), destroy)
+      .finally(() => clearTimeout(timer));
+  }
+
+  /** Returns the next bytes, from another request when one has broken off. */
+  async #next(): Promise<Buffer> {
+    for (let attempt = 1; ; attempt += 1) {
+      const hadBody = this.#body !== undefined;
+      try {
+        const bytes = await this.#receive();
+        if (this.#failure) throw this.#failure;
+        this.#position += bytes.length;
+        return bytes;
+      } catch (error) {
+        const hadResponse = hadBody || this.#body !== undefined;
+        this.#body?.destroy();
+        this.#body = undefined;
+        if (this.#failure) throw this.#failure;
+        // A request that got no response was repeated already. It is asked again only for a reader that has some bytes.
+        const isFinal = !hadResponse && this.#position === this.#start;
+        if (isFinal || isAbsent(error) || attempt === attempts) throw faultOf(error);
+        await sleep(firstPauseMs * 2 ** attempt, undefined, { signal: this.#stop.signal }).catch(
+          () => {},
+        );
+        if (this.#failure) throw this.#failure;
+      }
+    }
+  }
+
+  async #receive(): Promise<Buffer> {
+    if (!this.#body) {
+      this.#body = await this.#fetch(this.#position, this.#end, this.#stop.signal);
+      // The iterator reports errors; one that comes after the last read must not end the process.
+      this.#body.on('error', () => {});
+      this.#chunks = this.#body[Symbol.asyncIterator]();
+    }
+    const body = this.#body;
+    const timer = setTimeout(() => body.destroy(new Error('silence')), silenceMs);
+    try {
+      const next = await this.#chunks?.next();
+      if (!next || next.done) throw new Error('the answer is shorter than it should be');
+      return next.value.subarray(0, this.#end - this.#position + 1);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #lend(bytes: Buffer): Chunk {
+    let isLent = true;
+    this.#lent += 1;
+    const release = () => {
+      if (!isLent) return;
+      isLent = false;
+      this.#lent -= 1;
+      this.#released?.();
+    };
+    return { bytes, release };
+  }
 }

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { pack } from '../../../src/conda/repodata/shards/msgpack.ts';
 import { unpack } from '../../../src/conda/repodata/shards/msgpack-reader.ts';
-import { readableShard } from '../../../src/conda/solving/readable-shard.ts';
+import { readableShard } from '../../../src/conda/solving/served-subdir.ts';
 import { solverSpec } from '../../../src/conda/solving/solver-spec.ts';
 import { startCondaChannels } from '../../world/conda-channels.ts';
 import { requireCommand, requireConda } from '../../world/tools.ts';

@@ -1,17 +1,31 @@
 import {
+  type BaseLibc,
   ChannelFault,
   type CondaPackage,
+  environmentPrefix,
   type PackageLayers,
   type ReportRepodata,
+  type VirtualPackage,
+  virtualPackages,
 } from '../../../conda/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import type { BaseResolver, Documents } from '../../../images/index.ts';
+import {
+  type Document,
+  documentOf,
+  manifestType,
+  parseLossless,
+  parseManifest,
+  writeJson,
+} from '../../../oci/index.ts';
 import {
   formatPlatform,
   type Platform,
   parsePlatform,
   parseReference,
+  type Reference,
 } from '../../../oci/naming.ts';
-import type { Access } from '../../../upstream/index.ts';
+import { type Access, openWhole, type RegistryClient } from '../../../upstream/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { pretendedCuda } from '../../recipe/conda/install/cuda.ts';
@@ -19,8 +33,6 @@ import { subdirOf } from '../../recipe/conda/platform-fit.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { SolvedPlatform } from './builder-required.ts';
 import { type CondaPackagesDeps, findCondaPackages } from './conda-packages.ts';
-import { baseSystem, type ImageSystemDeps } from './image-system.ts';
-import { type PlatformBase, type PlatformBaseDeps, platformBase } from './platform-base.ts';
 
 /** The packages of an image, and the base image that they are for. */
 export interface FoundSolution {
@@ -122,4 +134,106 @@ function withDefaults(error: unknown, { wanted, options }: CondaSource): unknown
 /** Returns the match specifications of a source with those that every image gets. */
 export function specsOf({ wanted, options: { basePackages } }: CondaSource): readonly string[] {
   return wanted.form === 'environment' ? [...wanted.packages, ...basePackages] : basePackages;
+}
+
+/** A base image for some platforms. */
+interface PlatformBase {
+  /** The image of the only platform, or an index of the images of all platforms. */
+  readonly root: Document;
+  /** The image of each platform, in their order. */
+  readonly images: readonly Document[];
+}
+
+interface PlatformBaseDeps {
+  readonly bases: BaseResolver;
+  readonly documents: Documents;
+}
+
+/** Finds a base image, without the platforms that nobody requested. Throws a {@link Fault} (400) for a missing platform. */
+async function platformBase(
+  { bases, documents }: PlatformBaseDeps,
+  access: Access,
+  reference: Reference,
+  platforms: readonly Platform[],
+): Promise<PlatformBase> {
+  const root = await bases.resolve(access, reference);
+  const images: Document[] = [];
+  for (const platform of platforms) {
+    images.push(await bases.select(access, reference, root, platform));
+  }
+  const [only = root, ...others] = images;
+  if (others.length === 0) return { root: only, images };
+  const index = indexOf(root, images);
+  await documents.keep(index, access);
+  return { root: index, images };
+}
+
+/** Returns the index with the entries of these images alone. */
+function indexOf(root: Document, images: readonly Document[]): Document {
+  const body = parseLossless(root.bytes, 'index');
+  const parsed = parseManifest(root);
+  const entries = parsed.kind === 'index' ? parsed.manifests : [];
+  const raw = Array.isArray(body.manifests) ? body.manifests : [];
+  const places = images.map(({ digest }) => entries.findIndex(entry => entry.digest === digest));
+  return documentOf(
+    writeJson({ ...body, manifests: places.map(place => raw[place]) }),
+    manifestType(root),
+  );
+}
+
+/** The base image of one platform. */
+interface BaseImage {
+  readonly access: Access;
+  readonly document: Document;
+  readonly platform: Platform;
+}
+
+interface ImageSystemDeps {
+  readonly baseLibc: BaseLibc;
+  readonly registry: RegistryClient;
+}
+
+interface ImageSystemOptions {
+  /** Version of CUDA to simulate; undefined for none. */
+  readonly cuda: string | undefined;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** What decides which packages can be in an image, and how they are put into it. */
+interface BaseSystem {
+  readonly virtualPackages: readonly VirtualPackage[];
+  /** True for a base image with an environment of conda at the path of that of the image. */
+  readonly hasEnvironment: boolean;
+}
+
+/** Returns the system of a base image: its C library decides which packages run in it. Throws a `Fault`. */
+async function baseSystem(
+  { access, document, platform }: BaseImage,
+  { baseLibc, registry }: ImageSystemDeps,
+  { cuda, log, signal }: ImageSystemOptions,
+): Promise<BaseSystem> {
+  const manifest = parseManifest(document);
+  const base = {
+    digest: document.digest,
+    name: `${access.registry}/${access.repository}`,
+    layers: manifest.kind === 'manifest' ? manifest.layers : [],
+    openLayer: (layer: Parameters<typeof openWhole>[2], stop: AbortSignal) =>
+      openWhole(registry, access, layer, stop),
+  };
+  const { version, isAssumed, hasEnvironment } = await baseLibc.glibcOf(base, signal);
+  if (isAssumed) {
+    log(
+      `${formatPlatform(platform)}: no glibc was found in the base image, so version ${version} is assumed`,
+    );
+  }
+  if (hasEnvironment) {
+    log(
+      `${formatPlatform(platform)}: the base image has a Conda environment at ${environmentPrefix}, which the packages replace`,
+    );
+  }
+  return {
+    virtualPackages: virtualPackages({ subdir: subdirOf(platform), glibc: version, cuda }),
+    hasEnvironment,
+  };
 }

@@ -1,10 +1,16 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type FileTree, memoryTree } from '../../../buildkit/index.ts';
+import { type FileTree, memoryTree, type TreeEntry } from '../../../buildkit/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { blobsOf, type Documents, imageConfig, type Publish } from '../../../images/index.ts';
+import { shownText } from '../../../images/sif/definition/index.ts';
 import { type ConvertLimits, sifLayerType } from '../../../images/sif/index.ts';
-import { baseOfSif, createScratchSpace, fetchLayer } from '../../../images/sif/making.ts';
+import {
+  baseOfSif,
+  createScratchSpace,
+  fetchLayer,
+  type ScratchSpace,
+} from '../../../images/sif/making.ts';
 import { type Descriptor, type Document, parseManifest } from '../../../oci/index.ts';
 import {
   formatReference,
@@ -22,9 +28,9 @@ import { type Access, findManifest, type RegistryClient } from '../../../upstrea
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
+import { entryAt } from '../context/entry-at.ts';
 import { followedLinks } from '../context/followed-links.ts';
 import { openSentContext } from '../context/sent-context.ts';
-import { aboutContextSif, copyContextSif, nameOfContextSif } from './context-sif.ts';
 
 export interface StageSifBasesDeps {
   /** Directory for temporary files; each build has its own directory in it. */
@@ -210,4 +216,69 @@ interface Work {
   /** For temporary files of this build. */
   readonly directory: string;
   readonly disk: SpacePromise;
+}
+
+/**
+ * Copies a SIF file of a build context to a new file. Throws a {@link Fault} that names the file if the context has none
+ * there, or the limits do not allow its size.
+ *
+ * @param path a normalised path below the root of the tree
+ */
+export async function copyContextSif(
+  tree: FileTree,
+  path: string,
+  target: string,
+  space: Pick<ScratchSpace, 'take' | 'write'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { size } = await fileAt(tree, path);
+  space.take(size);
+  await using file = await open(target, 'wx', 0o600);
+  let written = 0;
+  for await (const piece of tree.read(path)) {
+    signal.throwIfAborted();
+    written += piece.length;
+    if (written > size) break;
+    space.write(piece.length);
+    await file.writeFile(piece);
+  }
+  if (written !== size) refuse(path, 'changed while it was read: request the build again');
+}
+
+/** Does work for a SIF file of a build context. Its failures name the file, and are those of the caller. */
+async function aboutContextSif<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Fault) || error.kind !== 'upstream') throw error;
+    throw new Fault('bad-request', `${nameOfContextSif(path)} cannot be a base: ${error.message}`, {
+      phase: 'build',
+      cause: error,
+    });
+  }
+}
+
+async function fileAt(tree: FileTree, path: string): Promise<TreeEntry> {
+  const found = await entryAt(tree, path);
+  switch (found?.kind) {
+    case 'file':
+      return found;
+    case 'directory':
+      return refuse(
+        path,
+        "is a directory: make a SIF file of it with 'apptainer build base.sif DIRECTORY'",
+      );
+    case 'symlink':
+      return refuse(path, 'is a link to something that is not in the build context');
+  }
+  return refuse(path, 'does not exist: check its path, and what .dockerignore excludes');
+}
+
+function refuse(path: string, what: string): never {
+  throw new Fault('bad-request', `${nameOfContextSif(path)} ${what}`, { phase: 'build' });
+}
+
+/** Returns what messages call a SIF file of a build context. */
+function nameOfContextSif(path: string): string {
+  return `The file ${shownText(path)} of the build context`;
 }
