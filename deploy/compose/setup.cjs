@@ -4,11 +4,11 @@
  */
 const { spawnSync } = require('node:child_process');
 const { randomBytes } = require('node:crypto');
-const { chownSync, existsSync, renameSync, writeFileSync } = require('node:fs');
-const { createRequire } = require('node:module');
+const { chownSync, existsSync, mkdirSync, renameSync, writeFileSync } = require('node:fs');
 const { join } = require('node:path');
 
 const folder = '/etc/sluice/keys';
+const store = '/store';
 const names = ['secrets.key', 'registry-token.key'];
 // The user of the image.
 const owner = 1000;
@@ -30,25 +30,16 @@ function makeSynchronous(path) {
   );
 }
 
-async function setUp() {
-  if (process.env.SLUICE_STORE_SYNC !== 'off') makeSynchronous('/store');
-  const { CreateBucketCommand, HeadBucketCommand, S3Client } =
-    createRequire('/sluice/package.json')('@aws-sdk/client-s3');
-  const Bucket = new URL(process.env.SLUICE_CONTENT).host;
-  const endpoint = process.env.SLUICE_S3_ENDPOINT;
-  const client = new S3Client({ endpoint, forcePathStyle: true });
-  const isOld = await client.send(new HeadBucketCommand({ Bucket })).then(
-    () => true,
-    error => {
-      if (error.$metadata?.httpStatusCode === 404) return false;
-      throw error;
-    },
-  );
+function setUp() {
+  if (process.env.SLUICE_STORE_SYNC !== 'off') makeSynchronous(store);
+  // The store takes each folder for a bucket.
+  const bucket = join(store, new URL(process.env.SLUICE_CONTENT).host);
+  const isOld = existsSync(bucket);
   const missing = names.filter(name => !existsSync(join(folder, name)));
   // The bucket is created last. New keys could not read what the site has stored.
   if (isOld && missing.length > 0) {
     throw new Error(
-      `The bucket '${Bucket}' exists, but ${missing.join(' and ')} of its site is missing in the volume 'keys': ` +
+      `The bucket '${bucket}' exists, but ${missing.join(' and ')} of its site is missing in the volume 'keys': ` +
         'restore the volume from the backup',
     );
   }
@@ -58,14 +49,16 @@ async function setUp() {
     chownSync(`${path}.new`, owner, owner);
     renameSync(`${path}.new`, path);
   }
-  if (!isOld) await client.send(new CreateBucketCommand({ Bucket }));
+  if (!isOld) mkdirSync(bucket);
 }
 
 module.exports = { makeSynchronous };
 
 if (require.main === module) {
-  setUp().catch(error => {
+  try {
+    setUp();
+  } catch (error) {
     console.error(`Cannot set up the site: ${error.message}`);
     process.exitCode = 1;
-  });
+  }
 }

@@ -15,7 +15,7 @@ import {
   type VerifyImage,
 } from '../images/index.ts';
 import { requireMksquashfs } from '../images/sif/index.ts';
-import { supportedPlatforms } from '../oci/index.ts';
+import { supportedPlatforms } from '../oci/naming.ts';
 import type { SealedGrant } from '../platform/index.ts';
 import type { ContentStore } from '../storage/content/index.ts';
 import type { DiskSpace } from '../storage/directory/index.ts';

@@ -1,13 +1,5 @@
 /** Names, digests, manifests and platforms of container images; README.md documents them. */
 
-export {
-  type Architecture,
-  architectures,
-  knownArchitecture,
-  namedArchitectures,
-  namesOf,
-  supportedPlatforms,
-} from './architecture.ts';
 export { type Descriptor, descriptorSchema } from './descriptor.ts';
 export {
   type Digest,

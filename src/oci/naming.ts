@@ -1,6 +1,14 @@
 /** Names of images, registries and platforms. */
 
 export {
+  type Architecture,
+  architectures,
+  knownArchitecture,
+  namedArchitectures,
+  namesOf,
+  supportedPlatforms,
+} from './architecture.ts';
+export {
   defaultPlatform,
   defaultPlatformName,
   formatPlatform,

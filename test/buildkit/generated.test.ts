@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -13,11 +13,9 @@ const folder = 'src/buildkit/gen';
 
 test('the generated code is up to date', async () => {
   await using directory = await makeTempDir('proto');
-  const programs = join(project, 'node_modules/.bin');
-  await promisify(execFile)(join(programs, 'buf'), ['generate', '--output', directory.path], {
+  // npm puts the project's Node, on which the plugin runs, into the PATH.
+  await promisify(execFile)('npm', ['run', 'proto', '--', '--output', directory.path], {
     cwd: project,
-    // The plugin runs on the project's Node.
-    env: { ...process.env, PATH: `${programs}${delimiter}${process.env.PATH}` },
   });
   const [made, kept] = await Promise.all([
     contents(join(directory.path, folder)),

@@ -1,5 +1,5 @@
 import { terminalLine } from '../../foundation/text/terminal-text.ts';
-import { supportedPlatforms } from '../../oci/index.ts';
+import { supportedPlatforms } from '../../oci/naming.ts';
 import { type Command, only, text, type Values } from '../command/command.ts';
 import {
   jsonOption,

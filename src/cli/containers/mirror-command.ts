@@ -1,4 +1,4 @@
-import { supportedPlatforms } from '../../oci/index.ts';
+import { supportedPlatforms } from '../../oci/naming.ts';
 import { type Command, text, UsageError, type Values } from '../command/command.ts';
 import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
 import { followExits } from '../command/exit-codes.ts';

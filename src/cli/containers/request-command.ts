@@ -4,7 +4,7 @@ import {
   type ContainerConfig,
   givenFields,
 } from '../../images/augment/container-config.ts';
-import { supportedPlatforms } from '../../oci/index.ts';
+import { supportedPlatforms } from '../../oci/naming.ts';
 import {
   type Command,
   CommandError,

@@ -11,7 +11,8 @@ import { unlessAborted } from '../../foundation/work.ts';
 import type { LayerSource } from '../../images/sif/index.ts';
 import { ZstdFrames } from '../../images/sif/layers/zstd-frames.ts';
 import { splitDigest } from '../../oci/digest.ts';
-import { type Descriptor, namedArchitectures } from '../../oci/index.ts';
+import type { Descriptor } from '../../oci/index.ts';
+import { namedArchitectures } from '../../oci/naming.ts';
 import { type ByteSource, copiesOf, drain } from '../../storage/content/byte-source.ts';
 import { createFlowHash } from '../../storage/hashing/index.ts';
 

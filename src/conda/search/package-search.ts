@@ -4,7 +4,7 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { unlessAborted } from '../../foundation/work.ts';
-import { namedArchitectures } from '../../oci/index.ts';
+import { namedArchitectures } from '../../oci/naming.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';

@@ -1,4 +1,4 @@
-import { namedArchitectures } from '../../oci/index.ts';
+import { namedArchitectures } from '../../oci/naming.ts';
 import type { VirtualPackage } from './conda-solver.ts';
 
 /** The system of an image, as far as packages depend on it. */

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { namedArchitectures } from '../../oci/index.ts';
-import { goArchitecture } from '../../oci/naming.ts';
+import { goArchitecture, namedArchitectures } from '../../oci/naming.ts';
 import type { Metric, UsageStore } from '../../storage/rows/index.ts';
 import { ok } from '../route/declaration.ts';
 import { mountedAlias } from './aliases.ts';

@@ -6,11 +6,10 @@ import {
   type ImageManifest,
   type Manifest,
   mayBeImage,
-  namesOf,
   parseJson,
   parseManifest,
 } from '../../oci/index.ts';
-import { goArchitecture, isAttestation, type Platform } from '../../oci/naming.ts';
+import { goArchitecture, isAttestation, namesOf, type Platform } from '../../oci/naming.ts';
 import type { Access } from '../../upstream/index.ts';
 import { imageConfig } from '../collect.ts';
 import type { Documents } from '../documents.ts';

@@ -1,4 +1,4 @@
-import { supportedPlatforms } from '../../oci/index.ts';
+import { supportedPlatforms } from '../../oci/naming.ts';
 /** The kinds of requests for a container. */
 export const requestKinds = ['packages', 'image', 'dockerfile'] as const;
 export type RequestKind = (typeof requestKinds)[number];

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { queryOf } from '../../http/index.ts';
-import { supportedPlatforms } from '../../oci/index.ts';
+import { supportedPlatforms } from '../../oci/naming.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';

@@ -4,7 +4,7 @@ import {
   type SearchResult,
   type VersionsResult,
 } from '../../conda/index.ts';
-import { namedArchitectures } from '../../oci/index.ts';
+import { namedArchitectures } from '../../oci/naming.ts';
 import { byteText, countText } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import { shownText } from '../frame/shown-text.ts';

@@ -3,9 +3,8 @@ import { type BuildPlan, isNative } from '../../builds/plan/build-plan.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { layersIn } from '../../images/augment/index.ts';
-import { supportedPlatforms } from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import { formatReference, parseReference } from '../../oci/naming.ts';
+import { formatReference, parseReference, supportedPlatforms } from '../../oci/naming.ts';
 import { mayPullServed } from '../../platform/built-in/index.ts';
 import {
   type ContainerRequest,

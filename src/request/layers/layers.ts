@@ -3,7 +3,7 @@ import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import type { InjectedLayer } from '../../images/augment/index.ts';
 import type { Digest } from '../../oci/digest.ts';
-import { namedArchitectures } from '../../oci/index.ts';
+import { namedArchitectures } from '../../oci/naming.ts';
 import { type ByteSource, drain, sourceOfBytes } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type {

@@ -1,5 +1,4 @@
-import { namedArchitectures } from '../../../oci/index.ts';
-import { formatPlatform, type Platform } from '../../../oci/naming.ts';
+import { formatPlatform, namedArchitectures, type Platform } from '../../../oci/naming.ts';
 import { refuse, shown } from '../text/refuse.ts';
 import { type CondaSource, packageUrlsIn } from './conda-source.ts';
 

@@ -7,15 +7,13 @@ import type { SifSigner } from '../../../images/sif/definition/index.ts';
 import { type ConvertLimits, sifConfig, sifManifest } from '../../../images/sif/index.ts';
 import { type ConvertedSif, convertToSif } from '../../../images/sif/making.ts';
 import type { Digest } from '../../../oci/digest.ts';
+import { type Document, parseLossless, parseManifest } from '../../../oci/index.ts';
 import {
   type Architecture,
   architectures,
-  type Document,
   knownArchitecture,
-  parseLossless,
-  parseManifest,
-} from '../../../oci/index.ts';
-import type { Reference } from '../../../oci/naming.ts';
+  type Reference,
+} from '../../../oci/naming.ts';
 import { sourceOfBytes } from '../../../storage/content/byte-source.ts';
 import { type ContentStore, wholeFile } from '../../../storage/content/index.ts';
 import {

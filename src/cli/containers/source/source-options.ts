@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { configFields } from '../../../images/augment/container-config.ts';
-import { supportedPlatforms } from '../../../oci/index.ts';
+import { supportedPlatforms } from '../../../oci/naming.ts';
 import type { Submission } from '../../../request/index.ts';
 import {
   CommandError,

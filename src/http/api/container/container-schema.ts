@@ -6,7 +6,7 @@ import {
   type SubmittedPackages,
 } from '../../../builds/plan/index.ts';
 import type { LayeredConfig } from '../../../images/augment/index.ts';
-import { supportedPlatforms } from '../../../oci/index.ts';
+import { supportedPlatforms } from '../../../oci/naming.ts';
 import type { Submission, SubmittedLayer } from '../../../request/index.ts';
 import { mayBeEmpty } from '../../route/json-schema.ts';
 

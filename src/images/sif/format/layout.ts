@@ -1,4 +1,4 @@
-import type { Architecture } from '../../../oci/index.ts';
+import type { Architecture } from '../../../oci/naming.ts';
 
 /**
  * Layout of a SIF file: a header of 128 bytes, a table of descriptors, then the objects. Numbers are

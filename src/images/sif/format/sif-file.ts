@@ -1,4 +1,4 @@
-import type { Architecture } from '../../../oci/index.ts';
+import type { Architecture } from '../../../oci/naming.ts';
 import { goJson } from './go-json.ts';
 import { architectureCodes, jsonNames, sifLayout, typeCodes } from './layout.ts';
 import { RecordWriter } from './record.ts';

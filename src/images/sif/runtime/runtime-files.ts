@@ -1,4 +1,5 @@
-import { type Architecture, asObject, type JsonObject, memberName } from '../../../oci/index.ts';
+import { asObject, type JsonObject, memberName } from '../../../oci/index.ts';
+import type { Architecture } from '../../../oci/naming.ts';
 import type { AppRuntime, DefinitionRuntime } from '../definition/definition-runtime.ts';
 import { type KeptScripts, postEnvironmentPath } from '../layers/kept-scripts.ts';
 import { environmentScript } from './environment.ts';
