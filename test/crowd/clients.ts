@@ -1,7 +1,7 @@
 /**
  * Clients that pull blobs, in their own process: `node clients.ts <url>[,<url>...] <count> <bytesPerSecond>`. The rate is
- * that of each client, 0 for as fast as it can. Prints `begun` when all have their first bytes and
- * `done <whole> <failed>` at the end. Ends when its input ends.
+ * that of each client, 0 for as fast as it can. Prints `begun` when all have their first bytes, `unserved <why>` for one that
+ * gets none, and `done <whole> <failed>` at the end. Ends when its input ends.
  */
 import { get, type IncomingMessage } from 'node:http';
 
@@ -29,7 +29,9 @@ function pull(url: string): void {
     else failed += 1;
     finish();
   };
+  let isServed = false;
   const sent = get(url, { agent: false }, (response: IncomingMessage) => {
+    isServed = true;
     begun += 1;
     if (begun === Number(count)) console.log('begun');
     let size = 0;
@@ -54,7 +56,11 @@ function pull(url: string): void {
     readers.add(take);
     response.on('close', () => readers.delete(take));
   });
-  sent.on('error', () => over(false));
+  sent.on('error', error => {
+    // Nobody would wait for `begun` in vain.
+    if (!isServed) console.log(`unserved ${error.message}`);
+    over(false);
+  });
 }
 
 for (let at = 0; at < Number(count); at += 1) pull(urls[at % urls.length] ?? '');

@@ -24,6 +24,7 @@ export function startCrowd(urls: readonly string[], count: number, bytesPerSecon
   const lines = createInterface({ input: child.stdout ?? process.stdin });
   lines.on('line', line => {
     if (line === 'begun') begun.resolve();
+    if (line.startsWith('unserved ')) begun.reject(new Error(`a client is ${line}`));
     const [, whole, failed] = /^done (\d+) (\d+)$/.exec(line) ?? [];
     if (whole !== undefined) done.resolve({ whole: Number(whole), failed: Number(failed) });
   });
