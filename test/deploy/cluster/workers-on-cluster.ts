@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { build as bundle } from 'esbuild';
 import { parse } from 'yaml';
 import { assertSuccess } from '../../integration/served.ts';
 import { type ChartPods, chartPods, isReady, type Pod, runImage } from './chart-pods.ts';
@@ -108,22 +109,30 @@ CMD ["cat", "/seen", "/processes", "/key"]`;
 
   test('the account of the servers replaces workers, and no other pod', async t => {
     const program = `
-      import { createWorkerPods } from '/sluice/src/builds/builder/pods/worker-pods.ts';
-      import { findPodAccount } from '/sluice/src/builds/builder/pods/cluster-api.ts';
-      const pods = createWorkerPods(findPodAccount());
-      const signal = AbortSignal.timeout(120_000);
-      const [address, other] = process.argv.slice(1);
-      const found = [await pods.claim(address, signal)];
-      const began = performance.now();
-      await pods.wipe(address, signal);
-      found.push(Math.round(performance.now() - began));
-      found.push(await pods.claim(other, signal).catch(error => error.message));
-      console.log(JSON.stringify(found));`;
-    const inServer = (...args: readonly string[]) =>
-      cluster.kubectl(
-        ...['-n', namespace, 'exec', 'deployment/sluice', '--', 'node', '--input-type=module'],
-        ...['-e', program, ...args],
-      );
+      import { createWorkerPods } from './worker-pods.ts';
+      import { findPodAccount } from './cluster-api.ts';
+      const replace = async (address, other) => {
+        const pods = createWorkerPods(findPodAccount());
+        const signal = AbortSignal.timeout(120_000);
+        const found = [await pods.claim(address, signal)];
+        const began = performance.now();
+        await pods.wipe(address, signal);
+        found.push(Math.round(performance.now() - began));
+        found.push(await pods.claim(other, signal).catch(error => error.message));
+        console.log(JSON.stringify(found));
+      };
+      replace(...process.argv.slice(2));`;
+    // The image has no sources.
+    const { outputFiles } = await bundle({
+      stdin: { contents: program, resolveDir: 'src/builds/builder/pods' },
+      bundle: true,
+      platform: 'node',
+      write: false,
+    });
+    const inServer = async (...args: readonly string[]) => {
+      const exec = `kubectl -n ${namespace} exec --stdin deployment/sluice -- node - ${args.join(' ')}`;
+      return assertSuccess(await cluster.shell(exec, outputFiles[0]?.text));
+    };
     const [worker, second] = await workers();
     const [server] = await site.list();
     assert.ok(worker && second && server);
