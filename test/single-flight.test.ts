@@ -158,7 +158,7 @@ suite('leaving', () => {
     await assert.rejects(flights.run(begin, { signal }), /gone before/);
   });
 
-  test('nobody is told of a failure after all have left', async () => {
+  test('no caller sees a failure after all have left', async () => {
     const unhandled: unknown[] = [];
     const note = (error: unknown) => void unhandled.push(error);
     process.on('unhandledRejection', note);
@@ -235,7 +235,7 @@ suite('leaving', () => {
   });
 });
 
-suite('anew', () => {
+suite('a run that joins no earlier work', () => {
   test('no call gets an answer older than itself', async () => {
     await fc.assert(
       fc.asyncProperty(

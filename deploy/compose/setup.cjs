@@ -33,8 +33,8 @@ function makeSynchronous(path) {
 function setUp() {
   if (process.env.SLUICE_STORE_SYNC !== 'off') makeSynchronous(store);
   // The store takes each folder for a bucket.
-  const bucket = join(store, new URL(process.env.SLUICE_CONTENT).host);
-  const isOld = existsSync(bucket);
+  const bucket = new URL(process.env.SLUICE_CONTENT).host;
+  const isOld = existsSync(join(store, bucket));
   const missing = names.filter(name => !existsSync(join(folder, name)));
   // The bucket is created last. New keys could not read what the site has stored.
   if (isOld && missing.length > 0) {
@@ -49,7 +49,7 @@ function setUp() {
     chownSync(`${path}.new`, owner, owner);
     renameSync(`${path}.new`, path);
   }
-  if (!isOld) mkdirSync(bucket);
+  if (!isOld) mkdirSync(join(store, bucket));
 }
 
 module.exports = { makeSynchronous };

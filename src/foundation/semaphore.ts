@@ -289,7 +289,7 @@ class Lines {
     this.forgetUnused(line);
   }
 
-  /** The only key stays: making it each time anew would take longer than all else. */
+  /** The only key stays: to make it again for each caller would take most of the time of a permit. */
   forgetUnused({ key, held, waiting }: Line): void {
     if (held === 0 && waiting === 0 && this.#lines.size > 1) this.#lines.delete(key);
   }

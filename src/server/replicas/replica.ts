@@ -141,7 +141,7 @@ async function sendLeftLogs(
 
 /** What replicas derive from the keys that they share. */
 interface ReplicaKeys {
-  /** Tells keys apart without revealing them. */
+  /** Differs for different keys, and does not reveal them. */
   readonly name: string;
   /** With it, a replica proves that it hands on a request. */
   readonly proof: string;
