@@ -1,7 +1,7 @@
 #!/bin/sh
 # Starts BuildKit so that builds reach public addresses only. Runs in the image of BuildKit, as root.
 #
-#   SLUICE_URL            what image names begin with; the builder pushes there
+#   SLUICE_URL            what image names begin with; the builder fetches base images there
 #   SLUICE_AT             host:port at which Sluice answers in the network of this container. Without it the
 #                         container is on the network of the machine, where that URL leads to Sluice by itself
 #   SLUICE_BUILDER_OPEN   addresses and networks that builds may reach although they are not public
@@ -139,7 +139,7 @@ lead_to_server() {
         fi
         echo COMMIT
       } | iptables-restore --noflush && last=$found
-      echo "The builder pushes to $authority at $found:$port" >&2
+      echo "The builder reaches $authority at $found:$port" >&2
     fi
     sleep 2
   done

@@ -1,8 +1,12 @@
-/** What the documents name exists: files and headings of links, commands with their options, scripts, settings, messages. */
+/**
+ * What the documents name exists: files and headings of links, commands with their options, scripts, settings with their
+ * defaults, names in the sources, messages.
+ */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { test } from 'node:test';
+import { parse } from 'yaml';
 import { type Command, type CommandNode, isGroup } from '../../src/cli/command/command.ts';
 import { loadAll, parseCommand } from '../../src/cli/command/run-command-line.ts';
 import { commands } from '../../src/cli/commands.ts';
@@ -50,10 +54,14 @@ function anchorsOf(markdown: string): Set<string> {
   return found;
 }
 
+const existing = new Set(
+  globSync('**/*', {
+    cwd: project,
+    exclude: name => /^(?:node_modules|\.git|\.bundle)$/.test(name),
+  }),
+);
+
 test('links between pages lead to files and headings that exist', () => {
-  const existing = new Set(
-    globSync('**/*', { cwd: project, exclude: name => /^(?:node_modules|\.git)$/.test(name) }),
-  );
   const broken: string[] = [];
   let links = 0;
   for (const { path, text } of pages) {
@@ -207,4 +215,167 @@ test('the messages in docs/troubleshooting.md are those of the sources', () => {
       for (const part of message.split('...')) assert.ok(sources.includes(part.trim()), message);
     }
   }
+});
+
+/**
+ * Returns the texts between backticks in sentences and tables, each with its page. The changes name what existed once, and
+ * the part about the state of a server names files of the data directory.
+ */
+const spans = pages
+  .filter(({ path }) => path !== 'CHANGELOG.md')
+  .flatMap(({ path, text }) => {
+    const prose = text.replaceAll(/^```.*?^```$/gms, '').replace(/^## State\n.*/ms, '');
+    return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => ({ path, span }));
+  });
+
+/** Returns true for a file or folder that a page names from the root, from a room, from itself, or by its last parts. */
+function isInProject(page: string, name: string): boolean {
+  const path = name.replace(/\/$/, '');
+  const beside = join(dirname(page), path);
+  if ([path, beside, `src/${path}`, `src/${path}.ts`].some(one => existing.has(one))) return true;
+  return [...existing].some(file => file.endsWith(`/${path}`));
+}
+
+test('files and folders of the project that the pages name exist', () => {
+  const roots = new Set([...existing].map(path => path.replace(/^src\//, '').split('/', 1)[0]));
+  const named = spans.filter(({ span }) => {
+    if (!/^[\w./-]+$/.test(span)) return false;
+    const isOfProject = span.includes('/') && roots.has(span.split('/', 1)[0]);
+    return isOfProject || /\w\.(?:ts|js|sh)$/.test(span);
+  });
+  assert.ok(named.length > 300, `${named.length} names were found`);
+  const [diagram = ''] = /^```\nREQUEST.*?^```$/ms.exec(readPage('docs/architecture.md')) ?? [];
+  const drawn = [...diagram.matchAll(/^ {11}([a-z]+(?:\/[a-z-]+)+\/?) /gm)];
+  assert.ok(drawn.length > 30, `${drawn.length} parts were found`);
+  const parts = drawn.map(([, span = '']) => ({ path: 'docs/architecture.md', span }));
+  const missing = [...named, ...parts].filter(({ path, span }) => !isInProject(path, span));
+  assert.deepEqual(missing, []);
+});
+
+const settings = new Map(
+  rowsOf(readPage('docs/configuration.md'))
+    .filter(([setting, variable]) => /^`\w/.test(setting ?? '') && /^`SLUICE_/.test(variable ?? ''))
+    .flatMap(([setting = '', variable = '', value = '']) =>
+      [setting, variable].map(name => [name.slice(1, -1), value.slice(1, -1)] as const),
+    ),
+);
+
+test('settings, variables and values of the chart that the pages name exist', () => {
+  const names = [...settings.keys()];
+  const groups = new Set(names.map(name => name.split('.', 1)[0]));
+  const chart: unknown = parse(readPage('deploy/helm/values.yaml'));
+  const others = globSync(
+    [
+      'src/**/*.ts',
+      'test/world/*.ts',
+      '**/{compose,service}.yaml',
+      'deploy/compose/.env.example',
+      'builder/*.sh',
+    ],
+    { cwd: project, exclude: ['node_modules/**'] },
+  ).map(readPage);
+  const isKnown = (name: string): boolean => {
+    const start = name.replace(/\*$/, '');
+    if (settings.has(name) || names.some(known => known.startsWith(start.replace(/\.?$/, '.'))))
+      return true;
+    if (name.startsWith('SLUICE_')) return others.some(text => text.includes(name));
+    const [group = '', ...members] = name.split('.');
+    // In the configuration file only, with tables of their own.
+    if (group === 'registries' || group === 'channels' || group === 'accountFiles') return true;
+    let value: unknown = (chart as Record<string, unknown>)[group];
+    for (const member of members) {
+      // Some values, such as resources, are handed on to Kubernetes as they are.
+      if (value === null || typeof value !== 'object') return false;
+      value = (value as Record<string, unknown>)[member];
+    }
+    return value !== undefined;
+  };
+  const named = spans.flatMap(({ path, span }) => {
+    const [, name = ''] =
+      /^(SLUICE_[A-Z0-9_]+|[a-z]\w*(?:\.\w+)+(?:\.\*)?)(?:$|: |=)/.exec(span) ?? [];
+    const isFile = /\.(?:[jt]s|jsonl?|ya?ml|toml|tar|crt|dump|py|html|moved|key|previous)$/.test(
+      name,
+    );
+    const isSetting = name.startsWith('SLUICE_') || (groups.has(name.split('.', 1)[0]) && !isFile);
+    return isSetting ? [{ path, name }] : [];
+  });
+  assert.ok(named.length > 200, `${named.length} names were found`);
+  assert.deepEqual(
+    named.filter(({ name }) => !isKnown(name)),
+    [],
+  );
+});
+
+const units = new Map([
+  ...Object.entries({ ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 }),
+  ...Object.entries({ KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 }),
+]);
+
+/** Returns a time in seconds, or a size in bytes, as a page or a setting says it: `36 hours`, `36h`, `a day`. */
+function amountOf(text = ''): number {
+  const [, count = '', unit = ''] = /^(an?|[\d.]+)\s?(ms|[KMG]iB|[smhd])/.exec(text) ?? [];
+  return (units.get(unit) ?? Number.NaN) * (count.startsWith('a') ? 1 : Number(count));
+}
+
+test('defaults that stand beside a setting are those of the setting', () => {
+  const amount = String.raw`(?<said>(?:an?|[\d.]+)\s(?:s|ms|seconds?|minutes?|hours?|days?|[KMG]iB)\b)`;
+  const name = String.raw`\`(?<name>[A-Z0-9_]+|[a-z]\w*(?:\.\w+)*)\``;
+  const forms = [`${amount} \\(${name}\\)`, `${name} \\(${amount}`, `${name}, ${amount}`];
+  const found = pages
+    .filter(({ path }) => path !== 'CHANGELOG.md')
+    .flatMap(({ path, text }) =>
+      forms
+        .flatMap(form => [...text.matchAll(new RegExp(form, 'g'))])
+        .map(({ groups: { name = '', said = '' } = {} }) => ({ path, name, said })),
+    )
+    .filter(({ name }) => settings.has(name));
+  assert.ok(found.length > 5, `${found.length} defaults were found`);
+  const wrong = found.filter(({ name, said }) => amountOf(said) !== amountOf(settings.get(name)));
+  assert.deepEqual(wrong, []);
+});
+
+test('decisions are named by their numbers', () => {
+  const titles = new Map(
+    globSync('docs/adr/0*.md', { cwd: project }).map(path => [
+      Number(/(\d+)-/.exec(path)?.[1]),
+      /^# (\d+)\. /.exec(readPage(path))?.[1],
+    ]),
+  );
+  for (const [number, title] of titles) assert.equal(title, String(number));
+  const wrong = pages
+    .filter(({ path }) => path !== 'CHANGELOG.md')
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\bADR (\d+)(?:\]\([^)]*?0*(\d+)-[^)]*\))?/g)]
+        .filter(([, said, linked = said]) => said !== linked || !titles.has(Number(said)))
+        .map(([link]) => `${path}: ${link}`),
+    );
+  assert.deepEqual(wrong, []);
+});
+
+test('names in the decisions are those of the code', () => {
+  const files = [
+    '{src,test,scripts,bench}/**/*.{ts,js}',
+    'bin/*.js',
+    'src/**/*.{c,py}',
+    'deploy/**/*.yaml',
+    'proto/**/*.proto',
+  ];
+  const words = new Set<string>();
+  for (const path of globSync([...files, 'docs/openapi.json'], { cwd: project })) {
+    for (const [word] of readPage(path).matchAll(/[A-Za-z]\w*/g)) words.add(word);
+  }
+  const named = spans.filter(
+    ({ path, span }) =>
+      /^docs\/(?:adr|architecture)/.test(path) &&
+      /^\w+(?:\.\w+)*(?:\([^)]*\))?$/.test(span) &&
+      /[a-z][A-Z]/.test(span),
+  );
+  assert.ok(named.length > 60, `${named.length} names were found`);
+  const unknown = named.filter(({ span }) =>
+    span
+      .replace(/\(.*/, '')
+      .split('.')
+      .some(word => !words.has(word)),
+  );
+  assert.deepEqual(unknown, []);
 });
