@@ -334,6 +334,30 @@ test('defaults that stand beside a setting are those of the setting', () => {
   assert.deepEqual(wrong, []);
 });
 
+test('routes of the API that the pages name exist', () => {
+  const { paths } = JSON.parse(readPage('docs/openapi.json')) as { paths: object };
+  const routes = Object.keys(paths).map(path => path.split('/'));
+  const exists = (path: string): boolean => {
+    const parts = path.split('/');
+    const fits = (part: string, named = '') => part === named || named.startsWith('{');
+    return routes.some(route => parts.every((part, at) => part === '...' || fits(part, route[at])));
+  };
+  // That page also names what only Wave has, and the changes what existed once.
+  const named = pages
+    .filter(({ path }) => path !== 'docs/coming-from-wave.md' && path !== 'CHANGELOG.md')
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/\/v1alpha\d(?:\/[\w{}<>$.-]*\w[}>]?|\/\.\.\.)*/g)].map(([route]) => ({
+        path,
+        route,
+      })),
+    );
+  assert.ok(named.length > 20, `${named.length} routes were found`);
+  assert.deepEqual(
+    named.filter(({ route }) => !exists(route)),
+    [],
+  );
+});
+
 test('decisions are named by their numbers', () => {
   const titles = new Map(
     globSync('docs/adr/0*.md', { cwd: project }).map(path => [
