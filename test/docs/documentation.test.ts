@@ -244,8 +244,10 @@ test('files and folders of the project that the pages name exist', () => {
     return isOfProject || /\w\.(?:ts|js|sh)$/.test(span);
   });
   assert.ok(named.length > 300, `${named.length} names were found`);
-  const [diagram = ''] = /^```\nREQUEST.*?^```$/ms.exec(readPage('docs/architecture.md')) ?? [];
-  const drawn = [...diagram.matchAll(/^ {11}([a-z]+(?:\/[a-z-]+)+\/?) /gm)];
+  const diagrams = blocks.filter(({ path }) => path === 'docs/architecture.md');
+  const drawn = diagrams.flatMap(({ text }) => [
+    ...text.matchAll(/^ {2,}([a-z]+(?:\/[a-z-]+)+\/?) /gm),
+  ]);
   assert.ok(drawn.length > 30, `${drawn.length} parts were found`);
   const parts = drawn.map(([, span = '']) => ({ path: 'docs/architecture.md', span }));
   const missing = [...named, ...parts].filter(({ path, span }) => !isInProject(path, span));
