@@ -82,7 +82,6 @@ export async function runBuild(
   } catch (error) {
     await watch.drained();
     if (!isServiceError(error)) throw error;
-    await mask.prepare();
     error.details = names.text(error.details);
     const explained = failureOfBuild(error, client.address, journal, mask);
     const failure = session.failure();

@@ -74,6 +74,14 @@ const refusals: readonly (readonly [string, PlanRequest, RegExp])[] = [
     { secrets: { '../a': '' }, buildRepository: 'registry.test/a' },
     /'secrets': an id/,
   ],
+  [
+    'more bytes of secrets than a mask holds',
+    {
+      secrets: { a: 'YWFh'.repeat(8192), b: 'YWFh'.repeat(8193) },
+      buildRepository: 'registry.test/a',
+    },
+    /'secrets' has 49155 bytes in all, at most 49152 \(48 KiB\) are allowed/,
+  ],
   ['an SSH key for the default repository', { ssh: { a: [keys.one] } }, /requires 'buildRepo/],
   ['an SSH agent with a path for an id', { ...own, ssh: { '../a': [keys.one] } }, /'ssh': an id/],
   [

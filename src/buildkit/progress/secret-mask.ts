@@ -1,13 +1,12 @@
-import { setImmediate } from 'node:timers/promises';
 import { maskAddresses } from './address-mask.ts';
 import { TextTrie } from './text-trie.ts';
 
 // Masking shorter texts would make every output unreadable, and they are not secrets.
 const shortest = 4;
 
-/** Masks secrets in texts. */
+/** Masks secrets in texts. Their user limits their size: 48 KiB take some 30 ms and 10 MB. */
 export class SecretMask {
-  // The secrets of a caller may have 200,000 lines: looking for one after the other would block all other callers.
+  // The secrets of a caller may have 10,000 lines: looking for one after the other would block all other callers.
   readonly #secrets = new TextTrie();
 
   /** Masks this secret from now on, and each of its lines that is not short. */
@@ -16,11 +15,6 @@ export class SecretMask {
     for (const part of [text, ...text.split('\n')]) {
       if (part.trim().length >= shortest) this.#secrets.add(part.trim());
     }
-  }
-
-  /** Prepares {@link apply} in pieces: with the longest secrets, its first call takes half a second otherwise. */
-  async prepare(): Promise<void> {
-    for (const _ of this.#secrets.prepare()) await setImmediate();
   }
 
   /** Masks the secrets, and user and password in addresses. Secrets that overlap are one `***`. */

@@ -17,6 +17,8 @@ export interface SecretIds {
 
 // A server allows a client six keys by default. Each key takes about a millisecond to read.
 const mostKeys = 20;
+// All secrets of a build, and each of their lines, are looked for in every line of its log.
+const mostBytes = 48 * 1024;
 
 /**
  * Checks the secrets and keys of a request. No key of a build contains their values, so two builds with the same key
@@ -29,6 +31,15 @@ export function readSecretIds(
 ): SecretIds {
   const secretIds = idsIn('secrets', secrets, subject);
   const sshIds = idsIn('ssh', ssh, subject);
+  const bytes = Object.values(secrets).reduce(
+    (sum, base64) => sum + Buffer.byteLength(base64, 'base64'),
+    0,
+  );
+  if (bytes > mostBytes) {
+    refuse(
+      `'secrets' has ${bytes} bytes in all, at most ${mostBytes} (48 KiB) are allowed: fetch larger files in the step, with a short secret`,
+    );
+  }
   checkKeys(ssh);
   return {
     ...(secretIds.length > 0 ? { secretIds } : {}),

@@ -214,7 +214,6 @@ async function makeImage(client: BuildkitClient, run: PreparedRun, deps: RunReci
   const mask = new SecretMask();
   for (const base64 of Object.values(run.secrets?.values ?? {}))
     mask.add(Buffer.from(base64, 'base64'));
-  await mask.prepare();
   // The log arrives in whole lines, so that no secret is split.
   const text = plainLog(
     lines => log.write(lines, shown => mask.apply(shown)),

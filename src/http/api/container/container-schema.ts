@@ -234,7 +234,7 @@ export const containerRequestSchema = z
         )
         .meta({ maxProperties: most.secrets }),
     ).describe(
-      'Secrets for `RUN --mount=type=secret,id=...`: base64 by id, at most 48 KiB each. They require `buildRepository`. The server does not store secrets, so a restart of the server fails the build',
+      'Secrets for `RUN --mount=type=secret,id=...`: base64 by id, at most 48 KiB in all. They require `buildRepository`. The server does not store secrets, so a restart of the server fails the build',
     ),
     ssh: optional(
       z
