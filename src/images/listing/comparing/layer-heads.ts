@@ -11,52 +11,38 @@ interface Head extends PlacedEntry {
   readonly source: Iterator<ListedEntry>;
 }
 
-/** The next entry of each layer, the lowest key first: a binary heap. */
+/** The next entry of each layer, those of the lowest keys last. An image has at most some hundred layers. */
 export class LayerHeads {
-  readonly #heap: Head[] = [];
+  readonly #heads: Head[] = [];
 
   constructor(layers: readonly Iterator<ListedEntry>[]) {
-    for (const [layer, source] of layers.entries()) {
-      const next = source.next();
-      if (!next.done) this.#heap.push({ entry: next.value, layer, source });
-    }
-    for (let at = (this.#heap.length >> 1) - 1; at >= 0; at -= 1) this.#sink(at);
+    for (const [layer, source] of layers.entries()) this.#add(layer, source);
   }
 
   /** The lowest key; undefined at the end. */
   get key(): string | undefined {
-    return this.#heap[0]?.entry.key;
+    return this.#heads.at(-1)?.entry.key;
   }
 
   /** Takes the entry with this key of the lowest layer that has one. */
   take(key: string): PlacedEntry | undefined {
-    const [head] = this.#heap;
-    if (head?.entry.key !== key) return undefined;
-    const next = head.source.next();
-    const last = next.done ? this.#heap.pop() : { ...head, entry: next.value };
-    if (last && this.#heap.length > 0) {
-      this.#heap[0] = last;
-      this.#sink(0);
-    }
+    if (this.key !== key) return undefined;
+    const head = this.#heads.pop();
+    if (head) this.#add(head.layer, head.source);
     return head;
   }
 
-  /** Moves a head down until none below it comes before it. */
-  #sink(from: number): void {
-    const heap = this.#heap;
-    const moved = heap[from] as Head;
-    let at = from;
-    for (;;) {
-      const left = heap[2 * at + 1];
-      if (!left) break;
-      const right = heap[2 * at + 2];
-      const child = right && isBefore(right, left) ? 2 * at + 2 : 2 * at + 1;
-      const below = heap[child] as Head;
-      if (isBefore(moved, below)) break;
-      heap[at] = below;
-      at = child;
+  #add(layer: number, source: Iterator<ListedEntry>): void {
+    const { done, value: entry } = source.next();
+    if (done) return;
+    const added = { entry, layer, source };
+    let [low, high] = [0, this.#heads.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (isBefore(this.#heads[middle] as Head, added)) high = middle;
+      else low = middle + 1;
     }
-    heap[at] = moved;
+    this.#heads.splice(low, 0, added);
   }
 }
 
