@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto';
 import { resolveClobbering } from '../../installing/clobbering.ts';
 import type { OrderedPackage } from '../../installing/install-order.ts';
 import { pathHashBytes, unpackPaths } from '../making/package-facts.ts';
@@ -19,10 +18,13 @@ export type LostPaths =
 /** Lost paths of an environment: they are part of the keys of layers, and pass through the main thread. */
 const mostLostPaths = 50_000;
 
-/** Paths of an environment that can be compared; the largest environments have a tenth. */
-export const mostPaths = 1_500_000;
+/**
+ * Paths of an environment that can be compared; the largest environments have a third. On the thread they take about 80 bytes
+ * each.
+ */
+export const mostPaths = 500_000;
 
-/** Returns the number of hashes: about 200 ns each are needed to compare them. */
+/** Returns the number of hashes: about 400 ns each are needed to compare them. */
 export function hashCount(rivals: readonly Pick<Rival, 'pathHashes'>[]): number {
   return rivals.reduce((sum, { pathHashes }) => sum + pathHashes.length, 0) / pathHashBytes;
 }
@@ -66,70 +68,30 @@ export function lostPathsOf(all: readonly Rival[]): LostPaths {
 }
 
 function disputesOf(all: readonly Pick<Rival, 'pathHashes'>[]) {
-  const owners = new HashOwners(hashCount(all));
-  const disputed = new Set<number>();
+  // The first package with each hash. The keys are texts: V8 hashes them otherwise in each process, so nobody can choose
+  // paths that collide.
+  const owners = new Map<string, number>();
+  const disputed = new Set<string>();
   const parties = new Set<number>();
-  const dispute = (hash: number, ...positions: readonly number[]) => {
+  const dispute = (hash: string, ...positions: readonly number[]) => {
     disputed.add(hash);
     for (const position of positions) parties.add(position);
   };
   for (const [position, one] of all.entries()) {
     eachHash(one, (hash, isDirectory) => {
       if (isDirectory) return;
-      const owner = owners.claim(hash, position);
-      if (owner !== position) dispute(hash, owner, position);
+      const owner = owners.get(hash);
+      if (owner === undefined) owners.set(hash, position);
+      else if (owner !== position) dispute(hash, owner, position);
     });
   }
   for (const [position, one] of all.entries()) {
     eachHash(one, (hash, isDirectory) => {
-      const owner = isDirectory ? owners.of(hash) : undefined;
+      const owner = isDirectory ? owners.get(hash) : undefined;
       if (owner !== undefined && owner !== position) dispute(hash, owner, position);
     });
   }
   return { disputed, parties };
-}
-
-const secret = randomInt(2 ** 32);
-
-/** The first package with each hash: outside of the heap, 24 to 48 bytes for each hash. */
-class HashOwners {
-  readonly #hashes: Float64Array;
-  /** The position of the package for each hash, plus 1. */
-  readonly #owners: Uint32Array;
-  readonly #shift: number;
-
-  constructor(count: number) {
-    const bits = Math.ceil(Math.log2(Math.max(2, count * 2)));
-    const slots = 2 ** bits;
-    this.#shift = 32 - bits;
-    this.#hashes = new Float64Array(slots);
-    this.#owners = new Uint32Array(slots);
-  }
-
-  /** Returns the owner of a hash, which is the given one if it had none. */
-  claim(hash: number, position: number): number {
-    const slot = this.#slotOf(hash);
-    if (this.#owners[slot] === 0) {
-      this.#hashes[slot] = hash;
-      this.#owners[slot] = position + 1;
-    }
-    return (this.#owners[slot] as number) - 1;
-  }
-
-  of(hash: number): number | undefined {
-    const owner = this.#owners[this.#slotOf(hash)] as number;
-    return owner === 0 ? undefined : owner - 1;
-  }
-
-  /** Half of the slots are free. The secret keeps packages from filling neighbouring slots on purpose. */
-  #slotOf(hash: number): number {
-    const mask = this.#owners.length - 1;
-    const high = Math.floor(hash / 2 ** 32);
-    const mixed = Math.imul(Math.imul(hash ^ secret, 0x9e3779b1) ^ high, 0x85ebca6b);
-    let slot = (Math.imul(mixed ^ (mixed >>> 15), 0xc2b2ae35) >>> this.#shift) & mask;
-    while (this.#owners[slot] !== 0 && this.#hashes[slot] !== hash) slot = (slot + 1) & mask;
-    return slot;
-  }
 }
 
 function pathsOf(one: Pick<Rival, 'packed'> | undefined): readonly string[] {
@@ -145,15 +107,16 @@ function isBelow(path: string, names: ReadonlySet<string>): boolean {
   return false;
 }
 
-/** Calls a function for each hash of a package, in the order in which they are kept. */
+/** Calls a function for each hash of a package, as a text of six characters, in the order in which they are kept. */
 function eachHash(
   one: Pick<Rival, 'pathHashes'> | undefined,
-  take: (hash: number, isDirectory: boolean, at: number) => void,
+  take: (hash: string, isDirectory: boolean, at: number) => void,
 ): void {
   const hashes = Buffer.from(one?.pathHashes ?? []);
-  for (let at = 0; at * pathHashBytes < hashes.length; at += 1) {
-    const value = hashes.readUIntBE(at * pathHashBytes, pathHashBytes);
-    const lastBit = value % 2;
-    take(value - lastBit, lastBit === 1, at);
+  for (let start = 0; start < hashes.length; start += pathHashBytes) {
+    const end = start + pathHashBytes;
+    const lastByte = hashes[end - 1] ?? 0;
+    hashes[end - 1] = lastByte & 0xfe;
+    take(hashes.toString('latin1', start, end), lastByte % 2 === 1, start / pathHashBytes);
   }
 }
