@@ -17,14 +17,14 @@ export interface ArchiveLimits {
 const mebibyte = 1024 * 1024;
 
 /**
- * The largest packages of the public channels have a tenth of each, and a fifth of the entries. With more entries, a server
+ * The largest packages of the public channels have a tenth of each, and two thirds of the entries. With more entries, a server
  * needs more than 300 MiB.
  */
 export const archiveLimits: ArchiveLimits = {
   unpackedBytes: 32 * 1024 * mebibyte,
   ratio: 200,
   freeBytes: 1024 * mebibyte,
-  entries: 250_000,
+  entries: 75_000,
   documentBytes: 64 * mebibyte,
   occurrences: 1_000_000,
 };
@@ -32,5 +32,5 @@ export const archiveLimits: ArchiveLimits = {
 /** Base 2 logarithm of the largest zstd window: what level 22, the highest, requires. */
 export const maxWindowLog = 27;
 
-/** Files, links and directories of an archive that is unpacked beside others: they take about 200 bytes each. */
+/** Files, links and directories of an archive that is unpacked beside others: they take about 600 bytes each. */
 export const usualEntries = 25_000;

@@ -6,8 +6,8 @@ import { type ArchiveLimits, maxWindowLog, usualEntries } from './archive-limits
 import { checkedPath, checkTarget, textOf } from './archive-path.ts';
 import { ArchiveProblem, LargeArchive, showPath } from './archive-problem.ts';
 import { Bzip2Decoder } from './bzip2/bzip2-decoder.ts';
-import { EntryTable, type UnpackedContent, type UnpackedEntries } from './entries/entry-table.ts';
 import { ScratchBytes } from './scratch-bytes.ts';
+import { type UnpackedContent, UnpackedEntries } from './unpacked-entries.ts';
 import { readZipMembers, type ZipMember } from './zip-members.ts';
 import { ZstdDecoder } from './zstd/zstd-decoder.ts';
 
@@ -61,7 +61,7 @@ const nothing = Buffer.alloc(0);
 const wholeBytes = 256 * 1024;
 
 class Unpacking implements UnpackedArchive, TarSink {
-  readonly entries: EntryTable;
+  readonly entries = new UnpackedEntries();
   readonly #limits: ArchiveLimits;
   readonly #maxBytes: number;
   readonly #scratch: ScratchBytes;
@@ -69,7 +69,7 @@ class Unpacking implements UnpackedArchive, TarSink {
   #tarBytes = 0;
   #reader = this.#open();
   #current:
-    | { row: number; size: number; rest: number; hash?: ReturnType<typeof createHash> }
+    | { content: UnpackedContent; rest: number; hash?: ReturnType<typeof createHash> }
     | undefined;
 
   constructor(archiveBytes: number, { limits, scratch, isShared = false }: UnpackOptions) {
@@ -78,7 +78,6 @@ class Unpacking implements UnpackedArchive, TarSink {
     const byRatio = Math.max(limits.freeBytes, archiveBytes * limits.ratio);
     this.#maxBytes = Math.min(limits.unpackedBytes, byRatio);
     this.#scratch = new ScratchBytes(scratch);
-    this.entries = EntryTable.open(limits.entries);
   }
 
   write(bytes: Buffer): void {
@@ -99,7 +98,6 @@ class Unpacking implements UnpackedArchive, TarSink {
 
   [Symbol.dispose](): void {
     this.#scratch[Symbol.dispose]();
-    this.entries[Symbol.dispose]();
   }
 
   #open(): TarReader {
@@ -122,12 +120,12 @@ class Unpacking implements UnpackedArchive, TarSink {
     const { mtime } = entry;
     switch (entry.kind) {
       case 'directory':
-        this.entries.directory(path, mtime);
+        this.entries.add({ path, kind: 'directory', mtime });
         return false;
       case 'symlink': {
         const link = textOf(entry.link);
         checkTarget(path, link);
-        this.entries.symlink(path, mtime, link);
+        this.entries.add({ path, kind: 'symlink', mtime, link });
         return false;
       }
       case 'link':
@@ -147,16 +145,18 @@ class Unpacking implements UnpackedArchive, TarSink {
         `has a hard link ${showPath(path)} whose target is not an earlier file, ${showPath(link)}`,
       );
     }
-    this.entries.hardLink(path, target, mtime);
+    this.entries.addHardLink(path, target, mtime);
   }
 
   #file(path: string, { size, mode, mtime, isSparse }: TarEntry): boolean {
     if (isSparse) throw new ArchiveProblem(`has a sparse file, ${showPath(path)}`);
     if (this.#scratch.size + size > this.#maxBytes) throw this.#tooLarge();
     const position = this.#scratch.size;
-    const row = this.entries.file(path, { size, position, mode: mode & permissionBits, mtime });
-    if (size === 0) this.entries.setDigest(row, hash('sha256', nothing, 'buffer'));
-    else this.#current = { row, size, rest: size };
+    const sha256 = size === 0 ? hash('sha256', nothing) : '';
+    const permissions = mode & permissionBits;
+    const content = { isShared: false, size, position, mode: permissions, mtime, sha256 };
+    this.entries.add({ path, kind: 'file', mtime, content });
+    if (size > 0) this.#current = { content, rest: size };
     return size > 0;
   }
 
@@ -169,8 +169,8 @@ class Unpacking implements UnpackedArchive, TarSink {
     if (current === undefined) return;
     const own = bytes.subarray(0, current.rest);
     this.#scratch.append(own);
-    if (own.length === current.size && own.length <= wholeBytes) {
-      this.entries.setDigest(current.row, hash('sha256', own, 'buffer'));
+    if (own.length === current.content.size && own.length <= wholeBytes) {
+      current.content.sha256 = hash('sha256', own);
       this.#current = undefined;
       return;
     }
@@ -178,7 +178,7 @@ class Unpacking implements UnpackedArchive, TarSink {
     current.hash.update(own);
     current.rest -= own.length;
     if (current.rest > 0) return;
-    this.entries.setDigest(current.row, current.hash.digest());
+    current.content.sha256 = current.hash.digest('hex');
     this.#current = undefined;
   }
 }

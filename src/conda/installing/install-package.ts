@@ -9,6 +9,7 @@ import {
   type UnpackedArchive,
   unpackArchive,
 } from '../archives/unpacked-archive.ts';
+import type { UnpackedEntry } from '../archives/unpacked-entries.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { ArchiveSums, InstalledPackage, InstallPlace } from './installed-package.ts';
 import { LayerWriter, type TarOutput } from './layer-writer.ts';
@@ -18,7 +19,7 @@ import { documentsOf, isObject, type PackageDocuments } from './metadata/package
 import { checkIndex, packageRecord, recordPath } from './metadata/package-record.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
 import { RecordedPaths } from './metadata/recorded-paths.ts';
-import { planPaths } from './planning/plan-paths.ts';
+import { planPaths } from './plan-paths.ts';
 
 const sumBytes = 128 * 1024;
 const archiveFormats = ['.conda', '.tar.bz2'] as const satisfies readonly ArchiveFormat[];
@@ -98,7 +99,12 @@ async function install(
     listed: listedPaths(documents, archive),
     entryPoints: python ? entryPointsOf(documents) : [],
   });
-  onSize?.(planned.bytes);
+  onSize?.(
+    planned.reduce(
+      (sum, { source }) => sum + (source.kind === 'file' ? source.content.size : 0),
+      0,
+    ),
+  );
   const scripts = new LinkScripts(name);
   const recorded = new RecordedPaths(planned);
   const writer = new LayerWriter({ archive, place, python, limits, recorded, sink, signal });
@@ -204,7 +210,7 @@ class LinkScripts {
     return [
       ...this.#own.filter(path => this.#installed.has(path)),
       // Old packages have some there.
-      ...scripts.map(script => `info/${script}`).filter(path => entries.has(path)),
+      ...scripts.map(script => `info/${script}`).filter(path => entries.get(path)),
     ];
   }
 }
@@ -225,14 +231,31 @@ function* readPaths(
   items: Iterable<unknown>,
   { entries }: UnpackedArchive,
 ): Generator<ListedEntry> {
+  const placeholders = new Map<string, Placeholder>();
   for (const item of items) {
     const listed = readPath(item);
     const entry = entries.get(listed.path);
-    if (entry && !entries.mark(entry.row)) {
-      throw new ArchiveProblem(`lists ${showPath(listed.path)} twice`);
-    }
-    yield { listed, entry };
+    if (entry?.isListed) throw new ArchiveProblem(`lists ${showPath(listed.path)} twice`);
+    if (entry) entry.isListed = true;
+    yield { listed: entry ? sharing(listed, entry, placeholders) : listed, entry };
   }
+}
+
+/** Returns a listed path without texts that are in memory already: of its entry, and of the placeholder of very many. */
+function sharing(
+  listed: ListedPath,
+  { path, content }: UnpackedEntry,
+  placeholders: Map<string, Placeholder>,
+): ListedPath {
+  const { type, noLink, sha256, size, placeholder } = listed;
+  const key = `${placeholder?.mode} ${placeholder?.text}`;
+  const first = placeholders.get(key) ?? placeholder;
+  if (first) placeholders.set(key, first);
+  return {
+    ...{ path, type, noLink, size },
+    sha256: sha256 === content?.sha256 ? content?.sha256 : sha256,
+    placeholder: first,
+  };
 }
 
 function readPath(value: unknown): ListedPath {
@@ -248,9 +271,9 @@ function readPath(value: unknown): ListedPath {
     path,
     type: type as ListedPath['type'],
     noLink,
-    ...(isSha256(sha256) ? { sha256: sha256.toLowerCase() } : {}),
-    ...(typeof size === 'number' ? { size } : {}),
-    ...(isPatched ? { placeholder: { text, mode: mode as Placeholder['mode'] } } : {}),
+    sha256: isSha256(sha256) ? sha256.toLowerCase() : undefined,
+    size: typeof size === 'number' ? size : undefined,
+    placeholder: isPatched ? { text, mode: mode as Placeholder['mode'] } : undefined,
   };
 }
 

@@ -8,14 +8,13 @@ import {
 import type { ArchiveLimits } from '../archives/archive-limits.ts';
 import { checkLength } from '../archives/archive-path.ts';
 import { ArchiveProblem } from '../archives/archive-problem.ts';
-import type { UnpackedContent } from '../archives/entries/entry-table.ts';
 import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
+import type { UnpackedContent } from '../archives/unpacked-entries.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';
 import { isObject } from './metadata/package-documents.ts';
 import { entryPointScript } from './metadata/python-command.ts';
-import type { RecordedPaths } from './metadata/recorded-paths.ts';
-import type { WrittenFile } from './metadata/written-files.ts';
-import type { PlannedFile, PlannedPath } from './planning/planned-path.ts';
+import type { RecordedPaths, WrittenFile } from './metadata/recorded-paths.ts';
+import type { PlannedFile, PlannedPath } from './plan-paths.ts';
 import { binaryPatches } from './prefix/binary-patches.ts';
 import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';
 import { textPatches } from './prefix/text-patches.ts';
@@ -61,7 +60,7 @@ export class LayerWriter {
   #variableBytes = 0;
   #hasMetadata = false;
   /** Where content with several names was written first. */
-  readonly #written = new Map<number, string>();
+  readonly #written = new Map<UnpackedContent, string>();
   readonly #patchedTime: number;
 
   constructor(input: LayerWriterInput) {
@@ -133,15 +132,15 @@ export class LayerWriter {
   async #file(planned: PlannedPath, { listed, content }: PlannedFile): Promise<void> {
     const { path } = planned;
     const { placeholder, noLink } = listed;
-    const { mode, mtime, row } = content;
+    const { mode, mtime } = content;
     const isShared = placeholder === undefined && !noLink && content.isShared;
-    const first = isShared ? this.#written.get(row) : undefined;
+    const first = isShared ? this.#written.get(content) : undefined;
     if (first !== undefined) {
       const link = this.#full(first);
       await this.#entry({ path, kind: 'link', mode, mtime: timeOf(mtime), link });
       return;
     }
-    if (isShared) this.#written.set(row, path);
+    if (isShared) this.#written.set(content, path);
     const written = await this.#content(planned, content, {
       mode,
       listed,

@@ -1,4 +1,4 @@
-import type { UnpackedEntry } from '../../archives/entries/entry-table.ts';
+import type { UnpackedEntry } from '../../archives/unpacked-entries.ts';
 
 /** A path that a package installs, as the package lists it. */
 export interface ListedPath {
@@ -8,10 +8,10 @@ export interface ListedPath {
   /** True for a file that is copied, and a link whose target is copied. */
   readonly noLink: boolean;
   /** Lower-case hex digits. */
-  readonly sha256?: string;
+  readonly sha256: string | undefined;
   /** Bytes. */
-  readonly size?: number;
-  readonly placeholder?: Placeholder;
+  readonly size: number | undefined;
+  readonly placeholder: Placeholder | undefined;
 }
 
 /** Where the package was built, and how a file has it. */

@@ -38,14 +38,11 @@ export function* listedInOldFiles(
     const path = checkedPath(line);
     const entry = entries.get(path);
     if (entry === undefined) throw new ArchiveProblem(`does not contain ${showPath(path)}`);
-    if (!entries.mark(entry.row)) continue;
-    const type = types[entry.kind];
-    const placeholder = placeholders.get(line);
+    if (entry.isListed) continue;
+    entry.isListed = true;
     const listed = {
-      path,
-      type,
-      noLink: copied.has(line),
-      ...(placeholder ? { placeholder } : {}),
+      ...{ path, type: types[entry.kind], noLink: copied.has(line) },
+      ...{ sha256: undefined, size: undefined, placeholder: placeholders.get(line) },
     };
     yield { listed, entry };
   }

@@ -1,8 +1,8 @@
 import { parseShaped } from '../../../foundation/text/index.ts';
 import type { ArchiveLimits } from '../../archives/archive-limits.ts';
 import { ArchiveProblem } from '../../archives/archive-problem.ts';
-import type { UnpackedContent } from '../../archives/entries/entry-table.ts';
 import type { UnpackedArchive } from '../../archives/unpacked-archive.ts';
+import type { UnpackedContent } from '../../archives/unpacked-entries.ts';
 import { itemsOfList, JsonListError } from './json-list.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;

@@ -1,7 +1,13 @@
 import { hash } from 'node:crypto';
-import type { PlannedPath } from '../planning/planned-path.ts';
-import type { PlannedPaths } from '../planning/planned-paths.ts';
-import { type WrittenFile, WrittenFiles } from './written-files.ts';
+import type { PlannedPath } from '../plan-paths.ts';
+
+/** A file as it was written. */
+export interface WrittenFile {
+  /** Hex digits. */
+  readonly sha256: string;
+  /** Bytes. */
+  readonly size: number;
+}
 
 /** A path in the record of an installed package. Members as in rattler, in its order. */
 export interface RecordedPath {
@@ -18,26 +24,25 @@ export interface RecordedPath {
 
 /** What the record of a package says about its paths: made again each time that it is read. */
 export class RecordedPaths implements Iterable<RecordedPath> {
-  readonly #planned: PlannedPaths;
-  #written: WrittenFiles | undefined;
+  readonly #planned: readonly PlannedPath[];
+  readonly #written = new Map<PlannedPath, WrittenFile>();
 
-  constructor(planned: PlannedPaths) {
+  constructor(planned: readonly PlannedPath[]) {
     this.#planned = planned;
   }
 
   get isEmpty(): boolean {
-    return this.#planned.count === 0;
+    return this.#planned.length === 0;
   }
 
   /** Notes a file that was not written as the archive contains it. */
-  note({ index }: PlannedPath, written: WrittenFile): void {
-    this.#written ??= new WrittenFiles(this.#planned.count);
-    this.#written.set(index, written);
+  note(planned: PlannedPath, written: WrittenFile): void {
+    this.#written.set(planned, written);
   }
 
   /** Yields the paths alone. */
-  paths(): Iterable<string> {
-    return this.#planned.paths();
+  *paths(): Generator<string> {
+    for (const { path } of this.#planned) yield path;
   }
 
   *[Symbol.iterator](): Generator<RecordedPath> {
@@ -45,12 +50,12 @@ export class RecordedPaths implements Iterable<RecordedPath> {
   }
 
   #recorded(planned: PlannedPath): RecordedPath {
-    const { path, originalPath, source, index } = planned;
+    const { path, originalPath, source } = planned;
     const start = {
       _path: path,
       ...(originalPath === undefined ? {} : { original_path: originalPath }),
     };
-    const note = this.#written?.get(index);
+    const note = this.#written.get(planned);
     if (source.kind === 'directory') {
       return { ...start, path_type: 'directory', size_in_bytes: 0 };
     }

@@ -124,7 +124,7 @@ export const conda = z.strictObject({
       maxUnpackedBytes: size.prefault('16 GiB').describe('Maximum size of one package, unpacked'),
       maxFiles: count
         .min(1)
-        .default(250_000)
+        .default(75_000)
         .describe('Maximum number of files, directories and links in one package'),
       threads: count
         .min(1)
