@@ -1,32 +1,29 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { DamagedListing, RecordReader, RecordWriter } from './byte-codec.ts';
-import { type ListedEntry, readEntryAfter, writeEntry } from './listed-entry.ts';
+import { DamagedListing, type ListedEntry, readJson } from './listed-entry.ts';
 
 // The version is part of it: files of another version count as damaged.
-const magic = Buffer.from('sluicel1');
+const magic = Buffer.from('sluicel2');
 const endMark = 0xffffffff;
 // A comparison holds one block of each layer in memory.
 const blockBytes = 128 * 1024;
-// An entry has at most a path, a link and some numbers.
-const largestBlock = blockBytes + 64 * 1024;
+// An entry has at most a path, a link and some numbers. JSON has at most six bytes for a byte of them.
+const largestBlock = 4 * blockBytes;
 
-/** Returns the file of the entries of a layer, which are in the order of their keys: compressed blocks. */
+/** Returns the file of the entries of a layer, which are in the order of their keys: compressed blocks with a line of JSON each. */
 export function packEntries(entries: readonly ListedEntry[]): Buffer<ArrayBuffer> {
   const parts: Buffer[] = [magic];
-  const writer = new RecordWriter();
-  let before = '';
+  let block = '';
   const flush = () => {
-    const packed = zstdCompressSync(writer.take());
+    const packed = zstdCompressSync(block);
     parts.push(lengthOf(packed.length), packed);
-    before = '';
+    block = '';
   };
   for (const entry of entries) {
-    writeEntry(writer, entry, before);
-    before = entry.key;
-    if (writer.length >= blockBytes) flush();
+    block += `${JSON.stringify(entry)}\n`;
+    if (block.length >= blockBytes) flush();
   }
-  if (writer.length > 0) flush();
+  if (block !== '') flush();
   parts.push(lengthOf(endMark));
   return Buffer.concat(parts);
 }
@@ -41,13 +38,11 @@ export function* readEntries(path: string): Generator<ListedEntry, void> {
       const length = readAt(file, at, 4).readUInt32LE();
       if (length === endMark) return;
       if (length > largestBlock) throw new DamagedListing();
-      const reader = new RecordReader(unpack(readAt(file, at + 4, length)));
+      const lines = unpack(readAt(file, at + 4, length))
+        .toString()
+        .split('\n');
       at += 4 + length;
-      for (let before = ''; !reader.isAtEnd; ) {
-        const entry = readEntryAfter(reader, before);
-        before = entry.key;
-        yield entry;
-      }
+      for (const line of lines) if (line !== '') yield readJson<ListedEntry>(line);
     }
   } finally {
     closeSync(file);
