@@ -12,7 +12,6 @@ import {
   PutObjectCommand,
 } from '@aws-sdk/client-s3';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { drain } from '../../src/storage/content/byte-source.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import type { KeptDraft } from '../../src/storage/content/ingest.ts';
@@ -22,7 +21,7 @@ import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { contentSuite } from './content-suite.ts';
+import { contentSuite, ingested, rangeOf } from './content-suite.ts';
 
 let store: ObjectStore;
 const variables = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'] as const;
@@ -100,9 +99,9 @@ suite('content in a bucket', () => {
     assert.deepEqual(await opened.uploads(), []);
     const other = await opened.open('second');
     assert.equal(await other.size(digest), bytes.length);
-    assert.ok((await readAll(other, digest, 0, bytes.length - 1)).equals(bytes));
+    assert.ok((await rangeOf(other, digest, 0, bytes.length - 1)).equals(bytes));
     const [start, end] = [9_000_000, 18_000_000];
-    assert.ok((await readAll(other, digest, start, end)).equals(bytes.subarray(start, end + 1)));
+    assert.ok((await rangeOf(other, digest, start, end)).equals(bytes.subarray(start, end + 1)));
     assert.deepEqual(await readdir(opened.directory.join('second')), ['tmp']);
     await using file = await other.lease(digest);
     assert.ok(file?.path.startsWith(opened.directory.join('second')));
@@ -118,7 +117,7 @@ suite('content in a bucket', () => {
       wrong[0] = (wrong[0] ?? 0) ^ 1;
       await opened.put(digest, wrong);
       assert.equal(await opened.content.claim(digest), true);
-      await assert.rejects(readAll(opened.content, digest, 0, size - 1), {
+      await assert.rejects(rangeOf(opened.content, digest, 0, size - 1), {
         name: 'DamagedContent',
       });
       assert.equal(await opened.content.size(digest), undefined);
@@ -163,7 +162,7 @@ suite('content in a bucket', () => {
     const folders = await readdir(opened.directory.join('first/blobs/sha256'), { recursive: true });
     assert.equal(folders.filter(name => name.includes('/')).length, 2);
     for (const digest of digests) {
-      assert.equal((await readAll(opened.content, digest, 0, 999)).length, 1000);
+      assert.equal((await rangeOf(opened.content, digest, 0, 999)).length, 1000);
     }
   });
 
@@ -173,7 +172,7 @@ suite('content in a bucket', () => {
       await ingested(opened.content, randomBytes(1000)),
       await ingested(opened.content, randomBytes(1000)),
     ];
-    await readAll(opened.content, read, 0, 999);
+    await rangeOf(opened.content, read, 0, 999);
     const last = await ingested(opened.content, randomBytes(1000));
     const names = await readdir(opened.directory.join('first/blobs/sha256'), { recursive: true });
     const isCopied = (digest: Digest) => names.some(name => name.endsWith(digest.slice(7)));
@@ -203,12 +202,12 @@ suite('content in a bucket', () => {
     const other = await opened.open('second', cutter.url);
     assert.equal(await other.size(digest), bytes.length);
     cutter.cutAfter(1_000_000);
-    assert.ok((await readAll(other, digest, 0, bytes.length - 1)).equals(bytes));
+    assert.ok((await rangeOf(other, digest, 0, bytes.length - 1)).equals(bytes));
     assert.ok(cutter.cuts() > 1);
     const again = await opened.open('third', cutter.url);
     assert.equal(await again.size(digest), bytes.length);
     cutter.cutAfter(0);
-    await assert.rejects(readAll(again, digest, 0, bytes.length - 1), { kind: 'unavailable' });
+    await assert.rejects(rangeOf(again, digest, 0, bytes.length - 1), { kind: 'unavailable' });
     await other.close();
     await again.close();
   });
@@ -248,10 +247,10 @@ suite('content in a bucket', () => {
     const away = { kind: 'unavailable', phase: 'store' };
     await assert.rejects(other.size(digest), away);
     await assert.rejects(other.read(digest), away);
-    await assert.rejects(readAll(other, digest, 0, 999), away);
+    await assert.rejects(rangeOf(other, digest, 0, 999), away);
     await assert.rejects(ingested(other, Buffer.from('not acknowledged')), away);
     await store.start();
-    assert.ok((await readAll(other, digest, 0, 999)).equals(bytes));
+    assert.ok((await rangeOf(other, digest, 0, 999)).equals(bytes));
     assert.equal(await ingested(other, Buffer.from('sent')), digestOf('sent'));
     await other.close();
   });
@@ -294,20 +293,4 @@ async function startCutter() {
       await once(server, 'close');
     },
   };
-}
-
-async function ingested(content: ContentStore, bytes: Buffer): Promise<Digest> {
-  const ingest = await content.ingest();
-  try {
-    await ingest.write(bytes);
-    return await ingest.commit();
-  } finally {
-    await ingest.abort();
-  }
-}
-
-async function readAll(content: ContentStore, digest: Digest, start: number, end: number) {
-  const parts: Buffer[] = [];
-  await drain(content.open(digest, start, end), part => parts.push(Buffer.from(part)));
-  return Buffer.concat(parts);
 }

@@ -364,7 +364,8 @@ export function contentSuite(name: string, open: () => Promise<OpenedContent>): 
   });
 }
 
-async function ingested(content: ContentStore, bytes: Buffer): Promise<Digest> {
+/** Puts bytes into a store, and returns their digest. */
+export async function ingested(content: ContentStore, bytes: Buffer): Promise<Digest> {
   const ingest = await content.ingest();
   try {
     await ingest.write(bytes);
@@ -374,7 +375,8 @@ async function ingested(content: ContentStore, bytes: Buffer): Promise<Digest> {
   }
 }
 
-async function rangeOf(content: ContentStore, digest: Digest, start: number, end: number) {
+/** Reads content from its first to its last byte given. */
+export async function rangeOf(content: ContentStore, digest: Digest, start: number, end: number) {
   const parts: Buffer[] = [];
   await drain(content.open(digest, start, end), bytes => parts.push(Buffer.from(bytes)));
   return Buffer.concat(parts);

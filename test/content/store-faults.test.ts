@@ -9,7 +9,6 @@ import {
   PutObjectCommand,
 } from '@aws-sdk/client-s3';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { drain } from '../../src/storage/content/byte-source.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import { openBucket } from '../../src/storage/objects/bucket/bucket.ts';
@@ -19,6 +18,7 @@ import { createContentRowStore } from '../../src/storage/rows/images/content-row
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type StoreFault, startStoreRelay } from '../world/store-relay.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
+import { ingested, rangeOf } from './content-suite.ts';
 
 let store: ObjectStore;
 const variables = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'] as const;
@@ -86,8 +86,8 @@ test('reads take turns on one connection', async () => {
   for (let round = 0; round < 5; round += 1) {
     for (const digest of digests) {
       const size = (await opened.content.size(digest)) ?? 0;
-      assert.equal((await readAll(opened.content, digest, 0, size - 1)).length, size);
-      assert.equal((await readAll(opened.content, digest, size - 1, size - 1)).length, 1);
+      assert.equal((await rangeOf(opened.content, digest, 0, size - 1)).length, size);
+      assert.equal((await rangeOf(opened.content, digest, size - 1, size - 1)).length, 1);
     }
   }
   const { connections, requests } = opened.relay.taken();
@@ -101,10 +101,10 @@ test('a store that asks for fewer requests gets no storm of them', async () => {
   const digest = await ingested(opened.content, randomBytes(1000));
   opened.relay.taken();
   opened.relay.fail(isRead, slowDown);
-  await assert.rejects(readAll(opened.content, digest, 0, 999), { kind: 'unavailable' });
+  await assert.rejects(rangeOf(opened.content, digest, 0, 999), { kind: 'unavailable' });
   assert.equal(opened.relay.taken().requests.length, 4);
   opened.relay.heal();
-  assert.equal((await readAll(opened.content, digest, 0, 999)).length, 1000);
+  assert.equal((await rangeOf(opened.content, digest, 0, 999)).length, 1000);
 });
 
 test('no part is taken from an answer that ignores its range', async () => {
@@ -115,11 +115,11 @@ test('no part is taken from an answer that ignores its range', async () => {
     res.writeHead(200, { 'content-length': bytes.length });
     res.end(bytes);
   });
-  await assert.rejects(readAll(opened.content, digest, 50_000, 50_009), {
+  await assert.rejects(rangeOf(opened.content, digest, 50_000, 50_009), {
     kind: 'unavailable',
     message: /WrongRange/,
   });
-  assert.ok((await readAll(opened.content, digest, 0, 9)).equals(bytes.subarray(0, 10)));
+  assert.ok((await rangeOf(opened.content, digest, 0, 9)).equals(bytes.subarray(0, 10)));
 });
 
 test('an upload that failed while the store was away is ended later, and those of others stay', async () => {
@@ -198,7 +198,7 @@ test('content that the store did not take can be committed again without its byt
     opened.relay.heal();
     assert.equal(await ingest.commit(), digestOf(bytes));
     await ingest.abort();
-    assert.ok((await readAll(opened.content, digestOf(bytes), 0, size - 1)).equals(bytes));
+    assert.ok((await rangeOf(opened.content, digestOf(bytes), 0, size - 1)).equals(bytes));
   }
 });
 
@@ -222,7 +222,7 @@ test('an upload that is under way is not ended, whatever the clocks say', async 
   assert.equal(await opened.content.endTransfers(Number.POSITIVE_INFINITY), 0);
   goOn();
   assert.equal(await sending, digestOf(bytes));
-  assert.ok((await readAll(opened.content, digestOf(bytes), 0, bytes.length - 1)).equals(bytes));
+  assert.ok((await rangeOf(opened.content, digestOf(bytes), 0, bytes.length - 1)).equals(bytes));
 });
 
 test('an upload whose last answer is lost is acknowledged once the object is there', async () => {
@@ -256,22 +256,6 @@ test('right bytes that arrive while damaged ones are set aside are not removed',
       res.end('<CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>');
     },
   );
-  await assert.rejects(readAll(opened.content, digest, 0, 999), { name: 'DamagedContent' });
+  await assert.rejects(rangeOf(opened.content, digest, 0, 999), { name: 'DamagedContent' });
   assert.ok((await opened.content.read(digest))?.equals(right));
 });
-
-async function ingested(content: ContentStore, bytes: Buffer): Promise<Digest> {
-  const ingest = await content.ingest();
-  try {
-    await ingest.write(bytes);
-    return await ingest.commit();
-  } finally {
-    await ingest.abort();
-  }
-}
-
-async function readAll(content: ContentStore, digest: Digest, start: number, end: number) {
-  const parts: Buffer[] = [];
-  await drain(content.open(digest, start, end), part => parts.push(Buffer.from(part)));
-  return Buffer.concat(parts);
-}
