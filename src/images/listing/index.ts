@@ -11,6 +11,7 @@ export {
   type ReadableLayer,
 } from './layer-listings.ts';
 export { openListingFiles } from './listing-files.ts';
-export { DamagedListing, keySeparator } from './records/listed-entry.ts';
+export { DamagedListing } from './records/byte-codec.ts';
+export { keySeparator } from './records/listed-entry.ts';
 export type { OpenedTree, TreeSort } from './records/opened-tree.ts';
 export { type StoredNode, sizeToSort, type TreeIndex } from './records/tree-file.ts';

@@ -12,7 +12,7 @@ import type { ListingFiles } from './listing-files.ts';
 import { type ListingLimits, mostComparedLayers, usualListingLimits } from './listing-limits.ts';
 import { runListing } from './reading/listing-thread.ts';
 import { ImageTime, LayerTime } from './reading-time.ts';
-import { DamagedListing } from './records/listed-entry.ts';
+import { DamagedListing } from './records/byte-codec.ts';
 import { createOpenTree, type OpenedTree } from './records/opened-tree.ts';
 
 /** A layer that may be read. */

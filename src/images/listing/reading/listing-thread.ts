@@ -1,7 +1,7 @@
 import { Fault } from '../../../foundation/fault.ts';
 import { endThread, startThread } from '../../../foundation/work.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
-import { DamagedListing } from '../records/listed-entry.ts';
+import { DamagedListing } from '../records/byte-codec.ts';
 import {
   type ListingOrder,
   type ListingPiece,

@@ -1,29 +1,32 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { DamagedListing, type ListedEntry, readJson } from './listed-entry.ts';
+import { DamagedListing, RecordReader, RecordWriter } from './byte-codec.ts';
+import { type ListedEntry, readEntryAfter, writeEntry } from './listed-entry.ts';
 
 // The version is part of it: files of another version count as damaged.
-const magic = Buffer.from('sluicel2');
+const magic = Buffer.from('sluicel1');
 const endMark = 0xffffffff;
 // A comparison holds one block of each layer in memory.
 const blockBytes = 128 * 1024;
-// An entry has at most a path, a link and some numbers. JSON has at most six bytes for a byte of them.
-const largestBlock = 4 * blockBytes;
+// An entry has at most a path, a link and some numbers.
+const largestBlock = blockBytes + 64 * 1024;
 
-/** Returns the file of the entries of a layer, which are in the order of their keys: compressed blocks with a line of JSON each. */
+/** Returns the file of the entries of a layer, which are in the order of their keys: compressed blocks. */
 export function packEntries(entries: readonly ListedEntry[]): Buffer<ArrayBuffer> {
   const parts: Buffer[] = [magic];
-  let block = '';
+  const writer = new RecordWriter();
+  let before = '';
   const flush = () => {
-    const packed = zstdCompressSync(block);
+    const packed = zstdCompressSync(writer.take());
     parts.push(lengthOf(packed.length), packed);
-    block = '';
+    before = '';
   };
   for (const entry of entries) {
-    block += `${JSON.stringify(entry)}\n`;
-    if (block.length >= blockBytes) flush();
+    writeEntry(writer, entry, before);
+    before = entry.key;
+    if (writer.length >= blockBytes) flush();
   }
-  if (block !== '') flush();
+  if (writer.length > 0) flush();
   parts.push(lengthOf(endMark));
   return Buffer.concat(parts);
 }
@@ -38,11 +41,13 @@ export function* readEntries(path: string): Generator<ListedEntry, void> {
       const length = readAt(file, at, 4).readUInt32LE();
       if (length === endMark) return;
       if (length > largestBlock) throw new DamagedListing();
-      const lines = unpack(readAt(file, at + 4, length))
-        .toString()
-        .split('\n');
+      const reader = new RecordReader(unpack(readAt(file, at + 4, length)));
       at += 4 + length;
-      for (const line of lines) if (line !== '') yield readJson<ListedEntry>(line);
+      for (let before = ''; !reader.isAtEnd; ) {
+        const entry = readEntryAfter(reader, before);
+        before = entry.key;
+        yield entry;
+      }
     }
   } finally {
     closeSync(file);

@@ -1,4 +1,5 @@
 import type { TarKind } from '../../../archives/index.ts';
+import type { RecordReader, RecordWriter } from './byte-codec.ts';
 
 /** What a layer says about one path. */
 export interface ListedEntry {
@@ -30,18 +31,67 @@ export interface ListedEntry {
 /** How a name is joined to that of its directory in a key: lower than all characters of a name. */
 export const keySeparator = '\0';
 
-/** A kept listing that the disk has damaged. It is removed and made again. */
-export class DamagedListing extends Error {
-  constructor(options?: ErrorOptions) {
-    super('a kept listing is damaged', options);
-  }
+const kinds: readonly ListedEntry['kind'][] = [
+  'file',
+  'directory',
+  'symlink',
+  'link',
+  'fifo',
+  'character-device',
+  'block-device',
+  'whiteout',
+];
+
+/** Returns the number of a kind in a file. */
+export function kindNumber(kind: ListedEntry['kind']): number {
+  return kinds.indexOf(kind);
 }
 
-/** Reads a value that was written as JSON. Throws {@link DamagedListing}. */
-export function readJson<T>(text: string): T {
-  try {
-    return JSON.parse(text) as T;
-  } catch (error) {
-    throw new DamagedListing({ cause: error });
-  }
+export function kindOfNumber(number: number): ListedEntry['kind'] {
+  return kinds[number] ?? 'file';
+}
+
+/** Writes an entry. Its key is stored as the difference from the one before. */
+export function writeEntry(writer: RecordWriter, entry: ListedEntry, before: string): void {
+  const shared = sharedLength(before, entry.key);
+  writer.number(shared);
+  writer.text(entry.key.slice(shared));
+  const flags =
+    (entry.hides ? 1 : 0) + (entry.hasCapabilities ? 2 : 0) + (entry.isImplicit ? 4 : 0);
+  writer.number(kindNumber(entry.kind) + 8 * flags);
+  writer.number(entry.mode);
+  writer.number(entry.uid);
+  writer.number(entry.gid);
+  writer.number(entry.size);
+  writer.text(entry.link);
+  writer.text(entry.hash);
+  writer.number(entry.twice);
+}
+
+/** Reads an entry; `before` is the key of the one before. */
+export function readEntryAfter(reader: RecordReader, before: string): ListedEntry {
+  const key = before.slice(0, reader.number()) + reader.text();
+  const kindAndFlags = reader.number();
+  const flags = kindAndFlags >> 3;
+  return {
+    key,
+    kind: kindOfNumber(kindAndFlags & 7),
+    hides: (flags & 1) !== 0,
+    hasCapabilities: (flags & 2) !== 0,
+    isImplicit: (flags & 4) !== 0,
+    mode: reader.number(),
+    uid: reader.number(),
+    gid: reader.number(),
+    size: reader.number(),
+    link: reader.text(),
+    hash: reader.text(),
+    twice: reader.number(),
+  };
+}
+
+function sharedLength(one: string, other: string): number {
+  const most = Math.min(one.length, other.length);
+  let shared = 0;
+  while (shared < most && one.charCodeAt(shared) === other.charCodeAt(shared)) shared += 1;
+  return shared;
 }

@@ -2,7 +2,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { Semaphore } from '../../../foundation/semaphore.ts';
 import type { LayerChange } from '../comparing/layer-change.ts';
-import { DamagedListing, readJson } from './listed-entry.ts';
+import { DamagedListing, RecordReader } from './byte-codec.ts';
 import {
   nodesInPage,
   numberBytes,
@@ -98,7 +98,7 @@ function createTree(
   const node = async (number: number): Promise<StoredNode> => {
     if (number >= index.count) throw new DamagedListing();
     const first = number - (number % nodesInPage);
-    return readNode(await page('nodePages', first / nodesInPage), first, number, index.count);
+    return nodeIn(await page('nodePages', first / nodesInPage), first, number, index.count);
   };
   const inOrder = async (position: number): Promise<number> => {
     const at = position % numbersInPage;
@@ -202,7 +202,7 @@ async function* matches(
   for await (const bytes of file.each(nodePages)) {
     signal?.throwIfAborted();
     for (let number = first; number < Math.min(count, first + nodesInPage); number += 1) {
-      const node = readNode(bytes, first, number, count);
+      const node = nodeIn(bytes, first, number, count);
       if (number === 0 || (change !== undefined && node.change !== change)) continue;
       // A directory that was there already matches by its name only.
       if (text === '' && node.isImplicit) continue;
@@ -224,6 +224,13 @@ function textOf(name: string): string {
   return Buffer.from(name, 'latin1').toString().toLowerCase();
 }
 
+function nodeIn(page: Buffer, first: number, number: number, count: number): StoredNode {
+  const at = (number - first) * 4;
+  const inPage = Math.min(nodesInPage, count - first);
+  if (at + 4 > page.length) throw new DamagedListing();
+  return readNode(new RecordReader(page, inPage * 4 + page.readUInt32LE(at)), number);
+}
+
 async function readIndex(file: PagedFile): Promise<TreeIndex> {
   if (file.size < endBytes) throw new DamagedListing();
   const end = await file.bytes(file.size - endBytes, endBytes);
@@ -231,7 +238,7 @@ async function readIndex(file: PagedFile): Promise<TreeIndex> {
   if (!end.subarray(4).equals(treeMagic) || length > file.size - endBytes)
     throw new DamagedListing();
   const packed = await file.bytes(file.size - endBytes - length, length);
-  return readJson<TreeIndex>(unpack(packed, largestIndex).toString());
+  return JSON.parse(unpack(packed, largestIndex).toString()) as TreeIndex;
 }
 
 function tooManySearches(): Fault {

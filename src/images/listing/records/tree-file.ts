@@ -1,6 +1,8 @@
 import { zstdCompressSync } from 'node:zlib';
+import { type LayerChange, layerChanges } from '../comparing/layer-change.ts';
 import type { BuiltNode, BuiltTree, LayerNode } from '../comparing/tree-builder.ts';
-import { DamagedListing, readJson } from './listed-entry.ts';
+import { type RecordReader, RecordWriter } from './byte-codec.ts';
+import { kindNumber, kindOfNumber } from './listed-entry.ts';
 
 /** A node in the file of a tree. */
 export interface StoredNode extends LayerNode {
@@ -23,8 +25,8 @@ export interface TreeIndex {
 }
 
 // The version is part of it: files of another version count as damaged.
-export const treeMagic = Buffer.from('sluicet2');
-export const nodesInPage = 64;
+export const treeMagic = Buffer.from('sluicet1');
+export const nodesInPage = 128;
 export const numbersInPage = 4096;
 export const numberBytes = 4;
 
@@ -91,28 +93,72 @@ export function sizeToSort(node: Pick<LayerNode, 'bytes' | 'goneBytes'> | undefi
   return node ? Math.max(node.bytes, node.goneBytes) : 0;
 }
 
-/** Returns a page: where each node begins, and the nodes as JSON. */
 function packNodes(nodes: readonly PlacedNode[]): Buffer {
-  const offsets = Buffer.alloc(nodes.length * numberBytes);
-  const texts: Buffer[] = [];
-  let length = offsets.length;
+  const writer = new RecordWriter();
+  const offsets = Buffer.alloc(nodes.length * 4);
   for (const [at, { node, parent, firstChild }] of nodes.entries()) {
-    const { children, ...own } = node;
-    const stored = { ...own, parent, firstChild, childCount: children.length };
-    const text = Buffer.from(JSON.stringify(stored));
-    offsets.writeUInt32LE(length, at * numberBytes);
-    texts.push(text);
-    length += text.length;
+    offsets.writeUInt32LE(writer.length, at * 4);
+    writeNode(writer, node, parent, firstChild);
   }
-  return zstdCompressSync(Buffer.concat([offsets, ...texts]));
+  return zstdCompressSync(Buffer.concat([offsets, writer.take()]));
 }
 
-/** Reads a node of a page as {@link packTree} has written it. */
-export function readNode(page: Buffer, first: number, number: number, count: number): StoredNode {
-  const nodes = Math.min(nodesInPage, count - first);
-  const at = number - first;
-  if (page.length < nodes * numberBytes) throw new DamagedListing();
-  const start = page.readUInt32LE(at * numberBytes);
-  const end = at + 1 < nodes ? page.readUInt32LE((at + 1) * numberBytes) : page.length;
-  return { ...readJson<StoredNode>(page.toString('utf8', start, end)), number };
+function writeNode(
+  writer: RecordWriter,
+  node: BuiltNode,
+  parent: number,
+  firstChild: number,
+): void {
+  writer.text(node.name);
+  const flags = (node.isImplicit ? 1 : 0) + (node.hasCapabilities ? 2 : 0) + (node.before ? 4 : 0);
+  const change = layerChanges.indexOf(node.change);
+  writer.number(kindNumber(node.kind) + 8 * change + 64 * flags);
+  const { added, changed, attributes, again, removed } = node.counts;
+  const { mode, uid, gid, bytes, files, goneFiles, goneBytes } = node;
+  for (const number of [
+    ...[parent, firstChild, node.children.length, mode, uid, gid],
+    ...[bytes, files, goneFiles, goneBytes, added, changed, attributes, again, removed],
+  ]) {
+    writer.number(number);
+  }
+  writer.text(node.link);
+  if (!node.before) return;
+  const { before } = node;
+  for (const number of [before.size, before.mode, before.uid, before.gid]) writer.number(number);
+}
+
+/** Reads a node as {@link packTree} has written it. */
+export function readNode(reader: RecordReader, number: number): StoredNode {
+  const name = reader.text();
+  const packed = reader.number();
+  const next = () => reader.number();
+  const hasBefore = ((packed >> 6) & 4) !== 0;
+  const change: LayerChange = layerChanges[(packed >> 3) & 7] ?? 'kept';
+  return {
+    number,
+    name,
+    change,
+    kind: kindOfNumber(packed & 7),
+    isImplicit: ((packed >> 6) & 1) !== 0,
+    hasCapabilities: ((packed >> 6) & 2) !== 0,
+    parent: next(),
+    firstChild: next(),
+    childCount: next(),
+    mode: next(),
+    uid: next(),
+    gid: next(),
+    bytes: next(),
+    files: next(),
+    goneFiles: next(),
+    goneBytes: next(),
+    counts: {
+      added: next(),
+      changed: next(),
+      attributes: next(),
+      again: next(),
+      removed: next(),
+    },
+    link: reader.text(),
+    before: hasBefore ? { size: next(), mode: next(), uid: next(), gid: next() } : undefined,
+  };
 }

@@ -3,7 +3,7 @@ import { zstdDecompressSync } from 'node:zlib';
 import { cacheOfBytes } from '../../../foundation/bounded-cache.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { Semaphore } from '../../../foundation/semaphore.ts';
-import { DamagedListing } from './listed-entry.ts';
+import { DamagedListing } from './byte-codec.ts';
 
 /** A file of compressed pages. */
 export interface PagedFile extends AsyncDisposable {
@@ -21,8 +21,8 @@ export interface PagedFile extends AsyncDisposable {
   each(places: readonly number[]): AsyncGenerator<Buffer, void>;
 }
 
-/** Bytes of a page, unpacked: it contains 64 names and links of at most 4 KiB, and JSON has at most six bytes for each of them. */
-const largestPage = 4 * 1024 * 1024;
+/** Bytes of a page, unpacked: it contains 128 names and links of at most 4 KiB, and some numbers. */
+const largestPage = 2 * 1024 * 1024;
 const largestSpan = 512 * 1024;
 
 /**

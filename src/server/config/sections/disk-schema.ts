@@ -14,7 +14,7 @@ export const disk = z.strictObject({
     .prefault('512 MiB')
     .refine(bytes => bytes >= leastListingBytes, 'must be 16 MiB or more')
     .describe(
-      'Lists of the files in layers that somebody looked into, about 2 MB for 50,000 files. The least recently used are removed, and an image whose lists take more than half of it is not compared',
+      'Lists of the files in layers that somebody looked into, about 1 MB for 50,000 files. The least recently used are removed, and an image whose lists take more than half of it is not compared',
     ),
 });
 
