@@ -116,14 +116,17 @@ export function serveGrpc(
   return session;
 }
 
+// Made once: each call ends with it, and it records the stack.
+const callEnded = new DOMException('This operation was aborted', 'AbortError');
+
 async function serveCall(
   stream: http2.ServerHttp2Stream,
   handler: Handler | undefined,
   rawHeaders: readonly string[],
 ): Promise<void> {
   const aborter = new AbortController();
-  stream.on('error', () => aborter.abort());
-  stream.on('close', () => aborter.abort());
+  stream.on('error', () => aborter.abort(callEnded));
+  stream.on('close', () => aborter.abort(callEnded));
   let end: { code: number; message: string } = { code: status.OK, message: '' };
   stream.on('wantTrailers', () => {
     stream.sendTrailers({
