@@ -5,6 +5,11 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
+/** For figures in coarse steps, such as processor time in ticks of 10 ms. */
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
 /** Returns the ratio of the first median to the second one. */
 export function ratio(one: readonly number[], other: readonly number[]): number {
   return median(one) / median(other);

@@ -5,9 +5,11 @@ import { duplexPair } from 'node:stream';
 import { suite, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import {
+  createJoin,
   frameOf,
   GrpcError,
   type Handler,
+  type Join,
   messagesIn,
   serveGrpc,
 } from '../../src/buildkit/grpc/grpc-server.ts';
@@ -148,9 +150,9 @@ suite('a session server', () => {
 });
 
 suite('frames', () => {
-  const collect = async (chunks: Buffer[], limit = 1000) => {
+  const collect = async (chunks: Buffer[], limit = 1000, join?: Join) => {
     const found: string[] = [];
-    for await (const bytes of messagesIn(chunks.values() as never, limit)) {
+    for await (const bytes of messagesIn(chunks.values() as never, limit, join)) {
       found.push(bytes.toString());
     }
     return found;
@@ -165,6 +167,19 @@ suite('frames', () => {
     const bytes = [...both].map(byte => Buffer.from([byte]));
     assert.deepEqual(await collect(bytes), ['one', '', 'two']);
     assert.deepEqual(await collect([both]), ['one', '', 'two']);
+  });
+
+  test('split at any position, in the same memory', async () => {
+    const texts = ['a', 'bc'.repeat(100), '', 'd'.repeat(300), 'ef'];
+    const bytes = Buffer.concat(texts.map(text => frameOf(Buffer.from(text))));
+    for (const length of [1, 2, 7, 100, 203, 250, 1000]) {
+      const chunks = Array.from({ length: Math.ceil(bytes.length / length) }, (_, at) =>
+        Buffer.from(bytes.subarray(at * length, (at + 1) * length)),
+      );
+      assert.deepEqual(await collect(chunks, 1000, createJoin()), texts, `${length}`);
+    }
+    const [one, two] = [createJoin(), Buffer.from('x')];
+    assert.equal(one([two, two], 2).buffer, one([two, two], 2).buffer);
   });
 
   test('too long, compressed, or truncated', async () => {

@@ -26,6 +26,24 @@ test('a log is read while it is written, followed to its end, and is plain text'
   assert.equal(await logs.read('key_1'), 'one\ntwo\n');
 });
 
+test('lines that follow each other are written together', async t => {
+  await using directory = await makeTempDir('logs');
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const logs = createBuildLogs(directory.path);
+  const writer = logs.begin('key_1');
+  for (const line of ['one\n', 'two\n']) {
+    writer.write(line);
+    assert.equal(await logs.read('key_1'), '');
+    assert.deepEqual(await readdir(directory.path), []);
+  }
+  await writer.written();
+  assert.equal(await logs.read('key_1'), 'one\ntwo\n');
+  writer.write('three\n');
+  t.mock.timers.runAll();
+  await writer.end();
+  assert.equal(await logs.read('key_1'), 'one\ntwo\nthree\n');
+});
+
 test('the log of a restarted build continues, within the same limit', async () => {
   await using directory = await makeTempDir('logs');
   const piece = 'x'.repeat(1024 * 1024);

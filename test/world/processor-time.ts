@@ -22,6 +22,11 @@ export function mainThreadMs(pid: number | undefined): number {
 
 const tickMs = 10;
 
+/** Returns the processor time of all programs that this process has run to their end, in ms. */
+export function endedProgramsMs(): number {
+  return fieldsOf('self')?.endedMs ?? 0;
+}
+
 /**
  * Returns the processor time of a process and of all that it has started so far, in ms: of processes that have ended, if
  * their parents have waited for them.
@@ -44,13 +49,22 @@ export function processTreeMs(root: number | undefined): number {
   return sumOf(root ?? 0);
 }
 
-function fieldsOf(pid: string): { readonly parent: number; readonly ms: number } | undefined {
+interface Fields {
+  readonly parent: number;
+  /** With those of {@link endedMs}. */
+  readonly ms: number;
+  /** Of children that have ended. */
+  readonly endedMs: number;
+}
+
+function fieldsOf(pid: string): Fields | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The name of the program may have blanks and brackets.
     const [, parent, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    const ticks = rest.slice(9, 13).reduce((sum, field) => sum + Number(field), 0);
-    return { parent: Number(parent), ms: ticks * tickMs };
+    const [user = 0, system = 0, ...ended] = rest.slice(9, 13).map(field => Number(field) * tickMs);
+    const endedMs = ended.reduce((sum, ms) => sum + ms, 0);
+    return { parent: Number(parent), ms: user + system + endedMs, endedMs };
   } catch {
     return undefined;
   }

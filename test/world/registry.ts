@@ -36,6 +36,7 @@ export interface Registry extends AsyncDisposable {
   readonly username: string;
   readonly password: string;
   readonly directory: string;
+  readonly pid: number | undefined;
   readonly requests: LoggedRequest[];
   readonly tokenService: TokenService | undefined;
   readonly certificates: Certificates | undefined;
@@ -84,7 +85,7 @@ export async function startRegistry(options: RegistryOptions = {}): Promise<Regi
     return {
       ...{ host, url: `${certificates ? 'https' : 'http'}://${host}`, ...account },
       ...{ directory: directory.path, requests, tokenService: auth.tokenService, certificates },
-      ...{ stop, [Symbol.asyncDispose]: stop },
+      ...{ pid: daemon.process.pid, stop, [Symbol.asyncDispose]: stop },
     };
   } catch (error) {
     await stop();

@@ -25,7 +25,7 @@ export interface BlobWriter {
  * of a sink that fails. Source: containerd, api/services/content/v1 and core/content/proxy.
  */
 export function blobSendHandler(sink: BlobSink, onFailure: (error: unknown) => void): Handler {
-  return streamHandler(Content.method.write, async call => {
+  const handler = streamHandler(Content.method.write, async call => {
     let digest = '';
     let size = 0;
     let offset = 0;
@@ -66,4 +66,5 @@ export function blobSendHandler(sink: BlobSink, onFailure: (error: unknown) => v
       await writer?.abort();
     }
   });
+  return { ...handler, reusesMemory: true };
 }

@@ -1,15 +1,7 @@
-import {
-  appendFile,
-  type FileHandle,
-  mkdir,
-  open,
-  opendir,
-  readFile,
-  rm,
-  stat,
-} from 'node:fs/promises';
+import { type FileHandle, open, opendir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { maskAddresses } from '../../buildkit/index.ts';
+import { appendBelow } from './append-below.ts';
 import type { StepRecord, StepWriter } from './build-step.ts';
 import { createLogIndexes } from './log-indexes.ts';
 import type { LogLines } from './log-lines.ts';
@@ -76,6 +68,10 @@ const lostMark = `\u001b[0m${lostText}`;
 const suffix = '.log';
 const stepsSuffix = '.steps';
 const pieceBytes = 64 * 1024;
+// A shorter piece is copied, so that its buffer is used again: a reader that follows a log gets many.
+const shortBytes = 4 * 1024;
+// Each write takes three calls of the file system and wakes all readers; short steps follow each other within this time.
+const writeAfterMs = 50;
 
 type Written = { readonly raw: string; readonly mask: Mask; readonly isEnd: boolean } | 'restart';
 
@@ -126,6 +122,7 @@ export function createBuildLogs(directory: string): BuildLogs {
       const cleaner = new LogText();
       let isLost = false;
       let chain: Promise<void> = Promise.resolve();
+      let timer: NodeJS.Timeout | undefined;
       /** Writes all pending text; there may be a lot when the disk is slow. */
       const append = async () => {
         const given = pending;
@@ -143,17 +140,14 @@ export function createBuildLogs(directory: string): BuildLogs {
         }
         const isMissing = isLost && !isFull && text + end !== '';
         const bytes = Buffer.from(isMissing ? lostMark + text : text);
-        if (size === undefined) {
-          await mkdir(directory, { recursive: true, mode: 0o700 });
-          size = await sizeOf(pathOf(id));
-        }
+        size ??= await sizeOf(pathOf(id));
         const room = maxBytes - size;
         const cut = bytes.subarray(0, Math.max(room, 0));
         const isCut = room >= 0 && cut.length < bytes.length;
         const kept = isCut ? Buffer.from(closedCut(cut.toString()) + cutMark) : cut;
         const added = Buffer.concat([kept, Buffer.from(end)]);
         if (added.length === 0) return;
-        await appendFile(pathOf(id), added, { mode: 0o600 });
+        await appendBelow(directory, pathOf(id), added);
         size += bytes.length;
         isLost = false;
         announce();
@@ -161,7 +155,13 @@ export function createBuildLogs(directory: string): BuildLogs {
       const take = (raw: string, mask: Mask, isEnd: boolean) => {
         pendingChars += raw.length;
         pending.push({ raw, mask, isEnd });
+        timer ??= setTimeout(flush, writeAfterMs).unref();
+      };
+      const flush = (): Promise<void> => {
+        clearTimeout(timer);
+        timer = undefined;
         chain = chain.then(append).catch(lose);
+        return chain;
       };
       // A full disk costs a part of the log, never the build or the server.
       const lose = () => {
@@ -186,12 +186,12 @@ export function createBuildLogs(directory: string): BuildLogs {
           take(text.slice(0, maxConclusion), maskAddresses, true);
         },
         async written() {
-          await Promise.all([chain, written()]);
+          await Promise.all([flush(), written()]);
         },
         async share() {},
         settle() {},
         async end() {
-          await Promise.all([chain, written()]);
+          await Promise.all([flush(), written()]);
           writing.isEnded = true;
           writings.delete(id);
           announce();
@@ -264,6 +264,7 @@ async function* piecesOf(path: string): AsyncGenerator<Buffer> {
 function openedLog(path: string) {
   let file: FileHandle | undefined;
   let position = 0;
+  let spare: Buffer | undefined;
   return {
     /** Yields what was appended since the last call; nothing while there is no file. */
     async *pieces(): AsyncGenerator<Buffer> {
@@ -274,11 +275,15 @@ function openedLog(path: string) {
         throw error;
       }
       for (;;) {
-        const buffer = Buffer.allocUnsafe(pieceBytes);
+        const buffer = spare ?? Buffer.allocUnsafe(pieceBytes);
         const { bytesRead } = await file.read(buffer, 0, pieceBytes, position);
-        if (bytesRead === 0) return;
         position += bytesRead;
-        yield buffer.subarray(0, bytesRead);
+        const piece = buffer.subarray(0, bytesRead);
+        const isShort = bytesRead < shortBytes;
+        spare = isShort ? buffer : undefined;
+        if (bytesRead > 0) yield isShort ? Buffer.from(piece) : piece;
+        // The end of the file.
+        if (bytesRead < pieceBytes) return;
       }
     },
     async [Symbol.asyncDispose]() {

@@ -1,7 +1,8 @@
-import { appendFile, mkdir, readFile, rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { maskAddresses } from '../../buildkit/index.ts';
+import { appendBelow } from './append-below.ts';
 import type {
   BuildStep,
   PlatformLayers,
@@ -43,8 +44,7 @@ export function recordSteps(path: string): StepRecorder {
     pending = [];
     written += text.length;
     if (text === '' || written > maxBytes) return;
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await appendFile(path, text, { mode: 0o600 });
+    await appendBelow(dirname(path), path, text);
   };
   const flush = () => {
     clearTimeout(timer);
