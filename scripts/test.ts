@@ -1,7 +1,7 @@
 /**
  * Runs the tests: `npm test` runs all of them, `npm test -- test/oci` those in a folder or file. `npm run test:fast`
- * runs those that need no program but Node. First installs the tools that these tests need and that are missing. Ends
- * with the files that took the most time.
+ * runs those that need no program but Node. First installs the tools that these tests need and that are missing, and makes
+ * the bundle that servers run. Ends with the files that took the most time.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
