@@ -92,7 +92,7 @@ const ownPlaces: Plugin = {
   },
 };
 
-/** Returns the state of each source file, by which `isCurrent` of `bin/bundle.js` notices changes. */
+/** Returns the state of each source file, by which `currentBundle` of `bin/bundle.js` notices changes. */
 function statesOf({ inputs }: Metafile): readonly (readonly [string, number, number])[] {
   const own = Object.keys(inputs).filter(path => !path.startsWith('node_modules/'));
   return [...own, 'package-lock.json'].map(path => {

@@ -1,7 +1,7 @@
 /**
  * Runs the tests: `npm test` runs all of them, `npm test -- test/oci` those in a folder or file. `npm run test:fast`
- * runs those that need no program but Node. First installs the tools that these tests need and that are missing. Ends
- * with the files that took the most time.
+ * runs those that need no program but Node. First installs the tools that these tests need and that are missing, and makes
+ * the bundle that servers run. Ends with the files that took the most time.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
@@ -14,7 +14,9 @@ import { parseArgs } from 'node:util';
 import { runFolderVariable } from '../test/world/run-folder.ts';
 import { makeTempDir } from '../test/world/temp-dir.ts';
 import { type FileTimes, timesVariable } from '../test/world/times.ts';
+import { makeBundle } from './bundle.ts';
 import { neededTools } from './needed-tools.ts';
+import { lock } from './tools/lock.ts';
 
 const options = { fast: { type: 'boolean', default: false } } as const;
 const { values, positionals } = parseArgs({ options, allowPositionals: true });
@@ -41,6 +43,10 @@ const { status } =
     ? spawnSync(process.execPath, ['scripts/tools.ts', ...tools], { stdio: 'inherit' })
     : { status: 0 };
 if (status !== 0) process.exit(status ?? 1);
+
+// Tests start several hundred servers, and each would take half as much processor time again without it. One file starts
+// few, and is run after each change.
+if (files.length > 1) await renewBundle();
 
 const preloaded = ['bin/own-imports.js', 'test/world/left-open.ts', 'test/world/times.ts'];
 const began = performance.now();
@@ -90,3 +96,14 @@ const { tests: count = 0, passed = 0, cancelled = 0, skipped = 0 } = counted;
 console.log(
   `\nℹ tests ${count}, pass ${passed}, fail 0, cancelled ${cancelled}, skipped ${skipped}`,
 );
+
+/** Makes the bundle of the project if a source file has changed since it was made. */
+async function renewBundle(): Promise<void> {
+  // JavaScript without types, because `bin/sluice.js` imports it.
+  const { currentBundle } = (await import(`${import.meta.dirname}/../bin/bundle.js`)) as {
+    currentBundle(): string | undefined;
+  };
+  if (currentBundle() !== undefined) return;
+  using _lock = await lock('bundle');
+  if (currentBundle() === undefined) await makeBundle();
+}

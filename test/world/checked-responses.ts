@@ -25,7 +25,7 @@ type Compile = (pointer: string) => ValidateFunction;
 /** Headers that describe a response: each sent one must be in the document. */
 const told = ['retry-after', 'ratelimit-limit', 'ratelimit-remaining', 'location'];
 
-async function readDocument(name: string, bases: readonly string[]) {
+async function readDocument(name: string) {
   const { createRouter } = await import('../../src/http/route/router.ts');
   const url = new URL(`../../docs/${name}`, import.meta.url);
   const document: Document = JSON.parse(readFileSync(url, 'utf8'));
@@ -40,8 +40,7 @@ async function readDocument(name: string, bases: readonly string[]) {
       })),
     ),
   );
-  let compile: Promise<Compile> | undefined;
-  return { document, bases, find, compiler: () => (compile ??= compilerOf(document)) };
+  return { document, find, compiler: once(() => compilerOf(document)) };
 }
 
 async function compilerOf(document: Document): Promise<Compile> {
@@ -49,6 +48,7 @@ async function compilerOf(document: Document): Promise<Compile> {
   const ajv = new Ajv2020({
     strict: false,
     // Another test checks the documents themselves. Here it would take a tenth of the time of a start.
+    meta: false,
     validateSchema: false,
     formats: { 'date-time': /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/ },
   });
@@ -70,13 +70,19 @@ function closed(value: unknown): unknown {
   return isOpen ? { ...inner, additionalProperties: false } : inner;
 }
 
-/** Read with the first response, as the compiler is, so that starts do without. */
-let documents: Promise<Awaited<ReturnType<typeof readDocument>>[]> | undefined;
-const readDocuments = () =>
-  Promise.all([
-    readDocument('platform-openapi.json', ['/platform/api', '/platform']),
-    readDocument('openapi.json', ['']),
-  ]);
+/** The documents, by what the paths that they describe begin with. Each is read for its first response: starts do without. */
+const documents = [
+  {
+    bases: ['/platform/api', '/platform'],
+    read: once(() => readDocument('platform-openapi.json')),
+  },
+  { bases: [''], read: once(() => readDocument('openapi.json')) },
+];
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
 
 async function misfitOf(request: IncomingMessage, response: ServerResponse, body: string) {
   const [path = ''] = (request.url ?? '').split('?');
@@ -85,10 +91,10 @@ async function misfitOf(request: IncomingMessage, response: ServerResponse, body
   const isPage = String(headerOf(response, 'content-type')).startsWith('text/html');
   if (isPage && String(request.headers.accept).includes('text/html')) return undefined;
   const { method = '' } = request;
-  documents ??= readDocuments();
-  for (const { document, bases, find, compiler } of await documents) {
+  for (const { bases, read } of documents) {
     const base = bases.find(one => path.startsWith(one));
     if (base === undefined) continue;
+    const { document, find, compiler } = await read();
     const found = find(method, path.slice(base.length));
     if (!found || !('route' in found)) return undefined;
     const { operation, pointer } = found.route;

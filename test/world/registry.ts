@@ -1,5 +1,4 @@
 import { writeFile } from 'node:fs/promises';
-import { stringify } from 'yaml';
 import { type Certificates, makeCertificates, makeKeyPair } from './certificates.ts';
 import { type Daemon, startDaemon, waitForLine } from './daemon.ts';
 import { makeTempDir, type TempDir } from './temp-dir.ts';
@@ -72,7 +71,7 @@ export async function startRegistry(options: RegistryOptions = {}): Promise<Regi
     ...(options.schema1 ? { compatibility: { schema1: { enabled: true } } } : {}),
     ...(options.mirrorOf === undefined ? {} : { proxy: { remoteurl: options.mirrorOf } }),
   };
-  await writeFile(directory.join('config.yml'), stringify(config));
+  await writeFile(directory.join('config.yml'), JSON.stringify(config));
   const daemon = startDaemon('docker-registry', ['serve', directory.join('config.yml')]);
   const requests = readAccessLog(daemon);
   const stop = async () => {

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { stringify } from 'yaml';
 import { type Daemon, waitUntil, watch } from './daemon.ts';
 import { watchMisfits } from './misfits.ts';
 import { serverCommand } from './server-command.ts';
@@ -86,7 +85,7 @@ export function startMeasuredSluice(options: SluiceOptions = {}): Promise<Sluice
 export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> {
   const directory = await makeTempDir('server');
   const data = options.data ?? directory.join('data');
-  await writeFile(directory.join('config.yaml'), stringify(options.config ?? {}));
+  await writeFile(directory.join('config.yaml'), JSON.stringify(options.config ?? {}));
   const disk = options.diskBytes === undefined ? [] : ownDisk(data, options.diskBytes);
   const { descriptors } = options;
   const open =

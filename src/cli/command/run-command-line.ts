@@ -1,4 +1,3 @@
-import { stat } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { readVersion } from '../../foundation/version.ts';
 import { nearestName } from '../../http/errors/nearest-name.ts';
@@ -12,6 +11,7 @@ import {
   type Values,
 } from './command.ts';
 import { helpOf, helpOption, overviewOf, usageOf } from './help.ts';
+import { wakeThreads } from './wake-threads.ts';
 
 /** Runs `sluice` with these words and returns the exit code. */
 export async function runCommandLine(
@@ -66,17 +66,6 @@ function actionsOf(node: CommandNode): string {
 function show(text: string): number {
   console.log(text);
   return 0;
-}
-
-const everyMs = 500;
-
-/**
- * Wakes the threads of Node's pool regularly. The condition variables of glibc before 2.41 rarely lose a wakeup (glibc bug
- * 25847); the next work then wakes the threads. A server always has more work, but a command that waits for one file
- * would wait forever.
- */
-export function wakeThreads(): void {
-  setInterval(() => stat('/', () => {}), everyMs).unref();
 }
 
 /** Returns the values of the options and the arguments. Throws {@link UsageError}. */
