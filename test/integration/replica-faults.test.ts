@@ -209,7 +209,7 @@ suite('two replicas', () => {
     const client = new pg.Client(replicas.database);
     await client.connect();
     // What a newer version does when it leads.
-    await client.query('UPDATE schema_version SET version = version + 1');
+    await client.query('UPDATE sluice_schema SET version = version + 1');
     try {
       await follower.stop();
       const again = await replicas.start(1 - leads);
@@ -219,7 +219,7 @@ suite('two replicas', () => {
       assert.equal(await ended, 1);
       assert.match(again.output(), /start the newer version that wrote it/);
     } finally {
-      await client.query('UPDATE schema_version SET version = version - 1');
+      await client.query('UPDATE sluice_schema SET version = version - 1');
       await client.end();
     }
     for (const position of [leads, 1 - leads]) await replicas.start(position);

@@ -184,7 +184,7 @@ suite('moving rows', () => {
     await using client = await connected(url);
     await client.query("INSERT INTO users (email, created_at) VALUES ('other@example.org', 1)");
     await refused(`sqlite:${data}`, url, /has other rows already \(users\)/);
-    await client.query('UPDATE schema_version SET version = version + 1');
+    await client.query('UPDATE sluice_schema SET version = version + 1');
     await refused(`sqlite:${data}`, url, /start the newer version that wrote it/);
     await refused(`sqlite:${data}`, `${url}_absent`, /does not exist \(3D000\)/);
     await refused(`sqlite:${directory.join('absent')}`, url, /absent does not exist/);

@@ -10,6 +10,7 @@ import { lockClient, openLockSession } from '../../src/storage/rows/postgres/loc
 import { claimLock } from '../../src/storage/rows/postgres/lock-statements.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { migratePostgres } from '../../src/storage/rows/postgres/postgres-migrations.ts';
+import { postgresMigrations } from '../../src/storage/rows/postgres/postgres-schema.ts';
 import { awaitLead, takeServerLock } from '../../src/storage/rows/postgres/server-lock.ts';
 import { eventually } from '../world/eventually.ts';
 import { startPostgres } from '../world/postgres.ts';
@@ -20,9 +21,8 @@ after(() => postgres[Symbol.asyncDispose]());
 
 const change = 'UPDATE sums SET value = 1 WHERE name = ?';
 const changed = "SELECT value FROM sums WHERE name = 'users'";
-// As a version had it that did not know the last step, which can be taken again.
-const forgetLastStep = `UPDATE schema_version SET version = version - 1;
-  ALTER TABLE access_tokens DROP COLUMN rights, DROP COLUMN creator; DROP TABLE audit_pulls, audit_builds`;
+// The next version has one more step.
+const steps = [...postgresMigrations, 'ALTER TABLE access_tokens ADD COLUMN colour TEXT'];
 const taken = /Another server has taken the database/;
 const otherLeads = new Fault('unavailable', 'Another server leads');
 
@@ -239,17 +239,16 @@ suite('the lock of the server', () => {
     const server = await openPostgres(url, { isServer: true });
     await using client = await connected(url);
     const stateOf = async () =>
-      (await client.query('SELECT version, server FROM schema_version, lock_holder')).rows[0];
+      (await client.query('SELECT version, server FROM sluice_schema, lock_holder')).rows[0];
     const before = await stateOf();
-    await client.query(forgetLastStep);
     await assert.rejects(
-      migratePostgres(client, { patienceMs: 0 }),
+      migratePostgres(client, { patienceMs: 0, steps }),
       /A server of an older version uses the database/,
     );
     await server.end();
-    await migratePostgres(client);
+    await migratePostgres(client, { steps });
     const { version, server: holder } = await stateOf();
-    assert.equal(version, before.version);
+    assert.equal(Number(version), steps.length);
     assert.notEqual(holder, before.server, 'the former server does not go on');
   });
 
@@ -258,11 +257,14 @@ suite('the lock of the server', () => {
     await (await openPostgres(url)).end();
     await using client = await connected(url);
     await using watcher = await connected(url);
-    await client.query(forgetLastStep);
-    // The last step changes this table.
     await client.query('BEGIN; LOCK TABLE access_tokens IN ACCESS SHARE MODE');
     const statementMs = 500;
-    const opening = openPostgres(url, { isServer: true, statementMs });
+    const limited = new pg.Client({
+      connectionString: url,
+      ...{ statement_timeout: statementMs, query_timeout: statementMs },
+    });
+    await limited.connect();
+    const migration = migratePostgres(limited, { steps });
     await eventually('the change has waited for longer', async () => {
       const { rowCount } = await watcher.query(
         `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
@@ -272,7 +274,8 @@ suite('the lock of the server', () => {
       return rowCount === 1;
     });
     await client.query('COMMIT');
-    await (await opening).end();
+    await migration;
+    await limited.end();
   });
 });
 

@@ -45,7 +45,7 @@ suite('the schema of PostgreSQL', () => {
       .all() as string[];
     const { rows } = await client.query(
       `SELECT table_name || '.' || column_name AS name FROM information_schema.columns
-       WHERE table_schema = 'public' AND table_name NOT IN ('schema_version', 'leader', 'lock_holder') AND column_name <> 'rowid'`,
+       WHERE table_schema = 'public' AND table_name NOT IN ('sluice_schema', 'leader', 'lock_holder') AND column_name <> 'rowid'`,
     );
     const inPostgres = rows.map(({ name }) => String(name));
     assert.ok(inSqlite.length > 100);
@@ -65,9 +65,27 @@ suite('the schema of PostgreSQL', () => {
   });
 
   test('of a newer version is refused', async () => {
-    await client.query('UPDATE schema_version SET version = version + 1');
+    await client.query('UPDATE sluice_schema SET version = version + 1');
     await assert.rejects(openPostgres(url), /start the newer version that wrote it/);
-    await client.query('UPDATE schema_version SET version = version - 1');
+    await client.query('UPDATE sluice_schema SET version = version - 1');
+  });
+
+  test('of a development version is refused, and stays as it is', async () => {
+    const old = await postgres.createDatabase();
+    const administrator = new pg.Client(old);
+    await administrator.connect();
+    await administrator.query(
+      'CREATE TABLE schema_version (version BIGINT); INSERT INTO schema_version VALUES (8)',
+    );
+    await assert.rejects(
+      openPostgres(old),
+      /development version .* name an empty one with SLUICE_DATABASE/,
+    );
+    const { rows } = await administrator.query(
+      "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'",
+    );
+    await administrator.end();
+    assert.deepEqual(rows, [{ table_name: 'schema_version' }]);
   });
 
   test('cannot be read where no server is, and the message has no password', async () => {

@@ -133,15 +133,6 @@ test('fetched layers: found by their location, which is not in the database', as
   assert.ok(!database.serialize().includes('hush'));
 });
 
-test('a database of a newer version is refused', async () => {
-  await using directory = await makeTempDir('store');
-  const path = directory.join('sluice.db');
-  const database = openDatabase(path);
-  database.pragma('user_version = 999');
-  database.close();
-  assert.throws(() => openDatabase(path), /schema 999, .*start the newer version that wrote it/);
-});
-
 test('hosted: all manifests of one repository are removed, with their tags and parts', async () => {
   const database = openDatabase(':memory:');
   const store = createHostedStore(database);

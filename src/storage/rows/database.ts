@@ -2,14 +2,13 @@ import { closeSync, fdatasync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import Sqlite from 'better-sqlite3';
-import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { makePrivateFile, syncDirectoriesNow } from '../directory/index.ts';
 import type { RowDatabase } from './driver/row-database.ts';
 import { createCheckpoints } from './file/checkpoints.ts';
+import { migrateSqlite, requireReleased } from './file/sqlite-migrations.ts';
 import { sqliteStatements } from './file/sqlite-statements.ts';
 import { createWriter, type WriterDeps } from './file/writer.ts';
-import { migrations } from './migrations.ts';
 import type { ServerLock } from './postgres/server-lock.ts';
 
 /** The SQLite file. Stores use it as a {@link RowDatabase} only. */
@@ -38,19 +37,25 @@ const commandPatienceMs = 60_000;
  * docs/adr/0023-acknowledged-is-durable.md for what makes a change durable.
  *
  * @param server for the server; absent for a command
- * @throws {@link Fault} when the file was written by a newer version.
+ * @throws a `Fault` when the file was written by a newer version, or by a development version before the first release
  */
 export function openDatabase(path: string, server?: ServerUse): Database {
   const isInMemory = path === ':memory:';
   const made = isInMemory ? undefined : mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   if (!isInMemory) makePrivateFile(path);
   const database = new Sqlite(path);
-  // This must precede the first write, or it has no effect. It allows free pages to be returned to the disk.
-  database.pragma('auto_vacuum = INCREMENTAL');
-  database.pragma('journal_mode = WAL');
-  database.pragma('synchronous = FULL');
-  database.pragma(`busy_timeout = ${commandPatienceMs}`);
-  migrate(database);
+  try {
+    requireReleased(database);
+    // This must precede the first write, or it has no effect. It allows free pages to be returned to the disk.
+    database.pragma('auto_vacuum = INCREMENTAL');
+    database.pragma('journal_mode = WAL');
+    database.pragma('synchronous = FULL');
+    database.pragma(`busy_timeout = ${commandPatienceMs}`);
+    migrateSqlite(database);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
   if (!isInMemory) syncDirectoriesNow(dirname(path), made);
   return server && !isInMemory ? forServer(database, path, server) : withWriter(database, {});
 }
@@ -102,30 +107,6 @@ function withWriter(database: Sqlite.Database, disk: Disk): Database {
     database.close();
   };
   return Object.assign(database, sqliteStatements(database, writer), { end });
-}
-
-function migrate(database: Sqlite.Database): void {
-  const current = Number(database.pragma('user_version', { simple: true }));
-  if (current > migrations.length) {
-    database.close();
-    throw new Fault(
-      'internal',
-      `The database has schema ${current}, and this version supports up to ${migrations.length}: start the newer version that wrote it`,
-    );
-  }
-  for (const [position, sql] of migrations.entries()) {
-    if (position < current) continue;
-    const step = database.transaction(() => {
-      // The server and a command may start at once: the second one finds the step done.
-      if (Number(database.pragma('user_version', { simple: true })) > position) return;
-      database.exec(sql);
-      database.pragma(`user_version = ${position + 1}`);
-    });
-    step.immediate();
-  }
-  // When another process did the steps, SQLite may still know the old schema. The read of a table makes it look again;
-  // the preparation of a statement with ON CONFLICT does not, and fails.
-  database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get();
 }
 
 const sync = promisify(fdatasync);

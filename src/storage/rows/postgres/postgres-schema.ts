@@ -1,12 +1,8 @@
 import { functionsForJson } from './postgres-json.ts';
 
-/**
- * The schema in PostgreSQL, step by step: the same tables as in SQLite. Never change a released step, add another. A
- * test compares the columns with those of SQLite.
- */
-export const postgresMigrations: readonly string[] = [
-  // Text is in the order of its bytes, as in SQLite. `rowid` is the order in which rows came.
-  `
+// Text is in the order of its bytes, as in SQLite. `rowid` is the order in which rows came. An index that a page of rows
+// is read from ends with a key: in SQLite, every index has one.
+const tables = `
   CREATE COLLATION ignoring_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 
   CREATE TABLE requests (
@@ -18,7 +14,7 @@ export const postgresMigrations: readonly string[] = [
     body TEXT COLLATE "C" NOT NULL,
     network TEXT COLLATE "C"
   );
-  CREATE INDEX requests_by_expiry ON requests (expires_at);
+  CREATE INDEX requests_by_expiry ON requests (expires_at, id);
   CREATE TABLE usage (
     metric TEXT COLLATE "C" NOT NULL,
     day TEXT COLLATE "C" NOT NULL,
@@ -129,6 +125,8 @@ export const postgresMigrations: readonly string[] = [
     created_at BIGINT NOT NULL,
     expires_at BIGINT,
     used_day TEXT COLLATE "C",
+    rights TEXT COLLATE "C",
+    creator TEXT COLLATE "C",
     UNIQUE ("user", name)
   );
   CREATE TABLE workspaces (
@@ -256,13 +254,33 @@ export const postgresMigrations: readonly string[] = [
     last_at BIGINT NOT NULL,
     PRIMARY KEY (subject, day)
   );
-  CREATE INDEX pulls_by_day ON pulls (day);
+  CREATE INDEX pulls_by_day ON pulls (day, subject);
+  CREATE TABLE uploads (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    repository TEXT COLLATE "C" NOT NULL,
+    owner TEXT COLLATE "C" NOT NULL,
+    draft TEXT COLLATE "C" NOT NULL,
+    algorithm TEXT COLLATE "C" NOT NULL,
+    size BIGINT NOT NULL,
+    used_at BIGINT NOT NULL
+  );
+  CREATE INDEX uploads_by_use ON uploads (used_at);
+  CREATE TABLE verified_layers (
+    digest TEXT COLLATE "C" NOT NULL,
+    registry TEXT COLLATE "C" NOT NULL,
+    diff_id TEXT COLLATE "C" NOT NULL,
+    used_at BIGINT NOT NULL,
+    PRIMARY KEY (digest, registry)
+  );
+  CREATE INDEX verified_layers_by_use ON verified_layers (used_at);
+  CREATE TABLE audit_pulls (LIKE audit INCLUDING ALL);
+  CREATE TABLE audit_builds (LIKE audit INCLUDING ALL);
   INSERT INTO sums (name, value) VALUES ('hosted bytes', 0), ('cached bytes', 0), ('users', 0),
     ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0);
-  `,
-  functionsForJson,
-  // Sums, as the triggers of SQLite keep them.
-  `
+`;
+
+// Sums, as the triggers of SQLite keep them.
+const triggers = `
   CREATE FUNCTION hosted_blobs_added() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     UPDATE repositories SET bytes = bytes + NEW.size WHERE id = NEW.repository;
     UPDATE sums SET value = value + NEW.size WHERE name = 'hosted bytes'
@@ -356,44 +374,10 @@ export const postgresMigrations: readonly string[] = [
   END $$;
   CREATE TRIGGER anonymous_content_removed AFTER DELETE ON anonymous_content
     FOR EACH ROW EXECUTE FUNCTION anonymous_content_removed();
-  `,
-  // Uploads that clients can continue after the end of the server.
-  `
-  CREATE TABLE uploads (
-    id TEXT COLLATE "C" PRIMARY KEY,
-    repository TEXT COLLATE "C" NOT NULL,
-    owner TEXT COLLATE "C" NOT NULL,
-    draft TEXT COLLATE "C" NOT NULL,
-    algorithm TEXT COLLATE "C" NOT NULL,
-    size BIGINT NOT NULL,
-    used_at BIGINT NOT NULL
-  );
-  CREATE INDEX uploads_by_use ON uploads (used_at);
-  `,
-  // A page of requests goes on after one of many with the same end. In SQLite, every index has the row's ID.
-  `
-  DROP INDEX requests_by_expiry;
-  CREATE INDEX requests_by_expiry ON requests (expires_at, id);
-  `,
-  // A purge of pulls goes on after one of many on the same day. In SQLite, an index has the primary key of this table.
-  `
-  DROP INDEX pulls_by_day;
-  CREATE INDEX pulls_by_day ON pulls (day, subject);
-  `,
-  // Layers of base images that were verified.
-  `
-  CREATE TABLE verified_layers (
-    digest TEXT COLLATE "C" NOT NULL,
-    registry TEXT COLLATE "C" NOT NULL,
-    diff_id TEXT COLLATE "C" NOT NULL,
-    used_at BIGINT NOT NULL,
-    PRIMARY KEY (digest, registry)
-  );
-  CREATE INDEX verified_layers_by_use ON verified_layers (used_at);
-  `,
-  // What an access token may do, who created it, and the audit logs of pulls and builds.
-  `
-  ALTER TABLE access_tokens ADD COLUMN rights TEXT COLLATE "C", ADD COLUMN creator TEXT COLLATE "C";
-  CREATE TABLE audit_pulls (LIKE audit INCLUDING ALL); CREATE TABLE audit_builds (LIKE audit INCLUDING ALL);
-  `,
-];
+`;
+
+/**
+ * The schema in PostgreSQL, step by step: the same tables as in SQLite. Never change a released step: add another. A
+ * test compares the columns with those of SQLite.
+ */
+export const postgresMigrations: readonly string[] = [tables + functionsForJson + triggers];
