@@ -222,7 +222,7 @@ export function createBuilds(deps: BuildsDeps): Builds {
     await writer.end();
     await store.finish(id, outcome, now(), now() + keep.failed);
     writer.settle();
-    countBuild(tally, row, 'server', { startedAt: undefined, finishedAt: now() });
+    countBuild(tally, row, 'server');
   };
 
   /** Begins a build that is not running in this process: a new one, or one that another process left unfinished. */
@@ -283,12 +283,14 @@ export function createBuilds(deps: BuildsDeps): Builds {
     const there = isResultOf(plan, ticket) ? ticket : undefined;
     const known = there ?? (await joinRunning(target, caller));
     if (known) {
-      tally.add('build requests', known.isCached ? 'existing image' : 'running build');
+      tally.add('build requests', {
+        answer: known.isCached ? 'existing image' : 'running build',
+      });
       return known;
     }
     if (!isAdmitted) await deps.admit(plan, caller);
     const begun = await entries.run(() => enter(plan, caller, seen), { key: target });
-    tally.add('build requests', 'new build');
+    tally.add('build requests', { answer: 'new build' });
     return begun;
   };
 

@@ -262,8 +262,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
     koa,
     pairing: client.pairing,
     noteRefused(limit, network) {
-      state.tally.add('limits', limit);
-      state.tally.add('refused callers', network);
+      state.tally.add('limits', { limit });
+      state.tally.add('refused callers', { caller: network });
     },
     drain(why) {
       isDraining = true;

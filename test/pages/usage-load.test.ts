@@ -35,7 +35,7 @@ before(async () => {
   await (await startSluice({ data, config })).stop();
   database = openDatabase(directory.join('data/sluice.db'));
   const add = database.prepare(
-    'INSERT INTO day_counts (kind, day, name, count) VALUES (?, ?, ?, ?)',
+    'INSERT INTO day_counts (kind, day, labels, count) VALUES (?, ?, ?, ?)',
   );
   const hour = database.prepare('INSERT INTO queue_hours VALUES (?, 1800, 600, 8, 90)');
   database.transaction(() => {
@@ -43,21 +43,27 @@ before(async () => {
       const day = dayOf(last - at * dayMs);
       for (const recipe of ['dockerfile', 'definition', 'conda', 'image']) {
         for (const result of ['succeeded', 'cancelled', 'recipe', 'server']) {
-          add.run('build results', day, `${recipe} ${result}`, 100);
+          add.run('build results', day, JSON.stringify({ recipe, result }), 100);
         }
         for (let bucket = 40; bucket < 160; bucket += 2) {
           for (const phase of ['waiting', 'running']) {
-            add.run('build times', day, `${recipe} ${phase} ${bucket}`, 1 + (bucket % 7));
+            const labels = JSON.stringify({ recipe, phase, bucket: String(bucket) });
+            add.run('build times', day, labels, 1 + (bucket % 7));
           }
         }
       }
-      add.run('build steps', day, 'cached', 1000);
-      for (const [index, text] of hostileTexts.entries()) add.run('limits', day, text, index + 1);
+      add.run('build steps', day, JSON.stringify({ state: 'cached' }), 1000);
+      for (const [index, text] of hostileTexts.entries()) {
+        add.run('limits', day, JSON.stringify({ limit: text }), index + 1);
+      }
       for (let caller = 0; caller < 1000; caller += 1) {
         const text = hostileTexts[caller % hostileTexts.length];
-        add.run('refused callers', day, `${caller} ${text}`.padEnd(200, 'x'), 1000 - caller);
+        const [refused, image] = [`${caller} ${text}`, `${caller} ${at} ${text}`];
+        const labelsOf = (name: string, value: string) =>
+          JSON.stringify({ [name]: value.padEnd(200, 'x') });
+        add.run('refused callers', day, labelsOf('caller', refused), 1000 - caller);
         // Each day has other images, the worst case.
-        add.run('pulled images', day, `${caller} ${at} ${text}`.padEnd(200, 'x'), 1000 - caller);
+        add.run('pulled images', day, labelsOf('image', image), 1000 - caller);
       }
       for (let at24 = 0; at24 < 24; at24 += 1) hour.run(last - at * dayMs + at24 * 3_600_000);
     }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
+import { noTally, type Tally } from '../../src/foundation/telemetry/counted.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import type { BlobCache } from '../../src/pull/blobs/blob-cache.ts';
 import type { FoundBlob } from '../../src/pull/blobs/found-blob.ts';
@@ -106,7 +107,10 @@ function world(state: State) {
     },
     opening: () => async () => assert.fail('not opened here'),
   } satisfies RelayedBlobs;
-  const tally = { add: (kind: string, name: string) => void asked.push(`${kind}: ${name}`) };
+  const tally: Tally = {
+    ...noTally,
+    add: (kind, labels) => void asked.push(`${kind}: ${Object.values(labels)}`),
+  };
   const modeOf = () => state.mode ?? 'relay';
   const finder = createBlobFinder({
     ...{ content, registry, cache, relayed, modeOf, ownHost, tally },

@@ -1,6 +1,9 @@
 /** Figures for operators: bounded, kept in memory until they are written, and removed after their time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Registry } from 'prom-client';
+import { noTally } from '../../src/foundation/telemetry/tally.ts';
+import { withMetrics } from '../../src/foundation/telemetry/tally-metrics.ts';
 import { bucketOf, quantile } from '../../src/foundation/telemetry/time-buckets.ts';
 import { purgeFigures } from '../../src/server/upkeep/figures.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
@@ -18,39 +21,39 @@ test('counts are seen at once, written together, and added to those of other day
   const database = openDatabase(':memory:');
   const clock = { now: Date.parse('2026-01-01T23:59:59Z') };
   const counts = createDayCountStore(database, () => clock.now);
-  counts.add('limits', 'pulls');
-  counts.add('limits', 'pulls', 2);
-  counts.add('build steps', 'cached', 5);
+  counts.add('limits', { limit: 'pulls' });
+  counts.add('limits', { limit: 'pulls' }, 2);
+  counts.add('build steps', { state: 'cached' }, 5);
   clock.now += 2000;
-  counts.add('limits', 'pulls');
-  const ofDay = async (day: string) => [...(await counts.ofDay('limits', day))];
+  counts.add('limits', { limit: 'pulls' });
+  const ofDay = async (day: string) =>
+    (await counts.ofDay('limits', day)).map(({ labels, count }) => [labels.limit, count]);
   assert.deepEqual(await ofDay('2026-01-01'), [['pulls', 3]]);
   const rows = () => database.prepare('SELECT COUNT(*) FROM day_counts').pluck().get();
   assert.equal(rows(), 0);
   await counts.flush();
   await counts.flush();
   assert.equal(rows(), 3);
-  counts.add('limits', 'builds');
-  counts.add('limits', 'pulls');
-  assert.deepEqual(
-    new Map(await ofDay('2026-01-02')),
-    new Map([
-      ['pulls', 2],
-      ['builds', 1],
-    ]),
-  );
+  counts.add('limits', { limit: 'builds' });
+  counts.add('limits', { limit: 'pulls' });
+  assert.deepEqual(await ofDay('2026-01-02'), [
+    ['pulls', 2],
+    ['builds', 1],
+  ]);
 });
 
 test('counts that cannot be written are kept, and whoever counts does not fail', async () => {
   const database = openDatabase(':memory:');
   const counts = createDayCountStore(database, () => Date.parse('2026-01-01'));
   database.exec('ALTER TABLE day_counts RENAME TO away');
-  counts.add('limits', 'pulls');
+  counts.add('limits', { limit: 'pulls' });
   await assert.rejects(counts.flush(), /no such table/);
   database.exec('ALTER TABLE away RENAME TO day_counts');
-  counts.add('limits', 'pulls');
+  counts.add('limits', { limit: 'pulls' });
   await counts.flush();
-  assert.deepEqual([...(await counts.ofDay('limits', '2026-01-01'))], [['pulls', 2]]);
+  assert.deepEqual(await counts.ofDay('limits', '2026-01-01'), [
+    { labels: { limit: 'pulls' }, count: 2 },
+  ]);
 });
 
 test('a flood of names takes bounded rows, also after a new start', async () => {
@@ -58,16 +61,17 @@ test('a flood of names takes bounded rows, also after a new start', async () => 
   const flood = async (first: number) => {
     const counts = createDayCountStore(database, () => Date.parse('2026-01-01'));
     for (let at = 0; at < 20_000; at += 1) {
-      counts.add('refused callers', `caller ${first + at} ${'x'.repeat(10_000)}`);
+      counts.add('refused callers', { caller: `caller ${first + at} ${'x'.repeat(10_000)}` });
       if (at % 5000 === 0) await counts.flush();
     }
-    counts.add('refused callers', `caller 0 ${'x'.repeat(10_000)}`);
+    counts.add('refused callers', { caller: `caller 0 ${'x'.repeat(10_000)}` });
     await counts.flush();
     return counts;
   };
   await flood(0);
   const counts = await flood(20_000);
-  const found = await counts.ofDay('refused callers', '2026-01-01');
+  const stored = await counts.ofDay('refused callers', '2026-01-01');
+  const found = new Map(stored.map(({ labels, count }) => [labels.caller, count]));
   assert.ok(found.size <= mostNames + 1, `${found.size} names`);
   assert.equal(
     found.values().reduce((sum, count) => sum + count, 0),
@@ -102,20 +106,61 @@ test('figures are removed after 400 days, and names of callers after 30', async 
   const queue = createQueueStore(database);
   for (const age of [0, 29, 31, 399, 402]) {
     clock.now = Date.now() - age * dayMs;
-    for (const kind of ['limits', 'refused callers'] as const) dayCounts.add(kind, `age ${age}`);
+    dayCounts.add('limits', { limit: `age ${age}` });
+    dayCounts.add('refused callers', { caller: `age ${age}` });
     queue.note(clock.now, { running: age, waiting: 0 });
   }
   await dayCounts.flush();
   await queue.flush();
   await purgeFigures({ dayCounts, queue, pulls: createPullStore(database) });
-  const names = (kind: string) =>
-    database.prepare('SELECT name FROM day_counts WHERE kind = ? ORDER BY day').pluck().all(kind);
-  assert.deepEqual(names('limits'), ['age 399', 'age 31', 'age 29', 'age 0']);
-  assert.deepEqual(names('refused callers'), ['age 29', 'age 0']);
+  const names = (kind: string, label: string) =>
+    database
+      .prepare('SELECT labels ->> ? FROM day_counts WHERE kind = ? ORDER BY day')
+      .pluck()
+      .all(label, kind);
+  assert.deepEqual(names('limits', 'limit'), ['age 399', 'age 31', 'age 29', 'age 0']);
+  assert.deepEqual(names('refused callers', 'caller'), ['age 29', 'age 0']);
   const hours = await queue.between(0, Date.now() + dayMs);
   assert.deepEqual(
     hours.map(hour => hour.mostRunning),
     [399, 31, 29, 0],
+  );
+});
+
+test('a metric of durations gets each as it was', async () => {
+  const registry = new Registry();
+  const tally = withMetrics(noTally, registry);
+  const labels = { recipe: 'conda', phase: 'running' } as const;
+  for (const ms of [1234, 4321]) tally.observe('build times', labels, ms);
+  tally.add('build results', { recipe: 'conda', result: 'time limit' }, 2);
+  const text = await registry.metrics();
+  assert.match(text, /^sluice_build_seconds_sum\{recipe="conda",phase="running"\} 5\.555$/m);
+  assert.match(text, /^sluice_build_results_total\{recipe="conda",result="time limit"\} 2$/m);
+});
+
+test('durations are counted by their bucket, and labels with any text stay apart', async () => {
+  const counts = createDayCountStore(openDatabase(':memory:'), () => Date.parse('2026-01-01'));
+  const ofDay = (kind: 'build results' | 'build times') => counts.ofDay(kind, '2026-01-01');
+  for (const ms of [100, 100.5, 90_000]) {
+    counts.observe('build times', { recipe: 'conda', phase: 'running' }, ms);
+  }
+  const labels = { recipe: 'conda', phase: 'running' };
+  assert.deepEqual(await ofDay('build times'), [
+    { labels: { ...labels, bucket: String(bucketOf(100)) }, count: 2 },
+    { labels: { ...labels, bucket: String(bucketOf(90_000)) }, count: 1 },
+  ]);
+  const odd = [
+    { recipe: 'a b', result: 'c' },
+    { recipe: 'a', result: 'b c' },
+    { recipe: '"\n\0\ud800', result: '{}' },
+  ];
+  for (const one of odd) counts.add('build results', one);
+  await counts.flush();
+  assert.deepEqual(
+    (await ofDay('build results'))
+      .map(one => one.labels)
+      .sort((a, b) => (a.recipe < b.recipe ? 1 : -1)),
+    odd.toSorted((a, b) => (a.recipe < b.recipe ? 1 : -1)),
   );
 });
 

@@ -104,7 +104,7 @@ test('figures are right while the database across a network has written them and
   assert.ok(one);
   pulls.note([one]);
   usage.add('pulls', day, 'a.org');
-  dayCounts.add('limits', 'pulls');
+  dayCounts.add('limits', { limit: 'pulls' });
   queue.note(now(), { running: 1, waiting: 0 });
   const stores = [pulls, usage, dayCounts, queue];
   const flushed = stores.map(store => store.flush());
@@ -115,7 +115,7 @@ test('figures are right while the database across a network has written them and
     pulls.byDay(one, day).then(days => days[0]?.count),
     usage.count('pulls', {}),
     usage.ofDay('pulls', day, 10).then(({ count }) => count),
-    dayCounts.ofDay('limits', day).then(counts => counts.get('pulls')),
+    dayCounts.ofDay('limits', day).then(([pulls]) => pulls?.count),
     queue.between(0, now() + 1).then(hours => hours[0]?.samples),
   ]);
   await new Promise(setImmediate);

@@ -175,8 +175,8 @@ function fillFigures(
   }
   if (dayCounts > 0) {
     sql(
-      `${numbers} INSERT INTO day_counts (kind, day, name, count)
-       SELECT 'pulled images', ${dayOf('i % 400')}, 'registry.example/team/app' || (i / 400), i % 9 FROM n`,
+      `${numbers} INSERT INTO day_counts (kind, day, labels, count)
+       SELECT 'pulled images', ${dayOf('i % 400')}, '{"image":"registry.example/team/app' || (i / 400) || '"}', i % 9 FROM n`,
       { count: dayCounts, today },
     );
   }

@@ -1,5 +1,5 @@
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
-import { bucketOf, type Tally } from '../../foundation/telemetry/counted.ts';
+import type { Tally } from '../../foundation/telemetry/counted.ts';
 import type { BuildRow } from '../../storage/rows/index.ts';
 import { BuilderLost } from '../builder/builder-refusals.ts';
 import { BuildCancelled } from '../limits/refusals.ts';
@@ -22,26 +22,29 @@ export const buildResults = [
 ] as const;
 export type BuildResult = (typeof buildResults)[number];
 
-/** Times of a build, ms since the epoch. */
-export interface BuildTimes {
-  readonly startedAt: number | undefined;
-  readonly finishedAt: number;
+/** Durations of a build that has left the queue (ms). */
+export interface BuildDurations {
+  readonly waited: number;
+  readonly ran: number;
 }
 
-/** Counts a build that has ended: its result, and how long it waited and ran. */
+/**
+ * Counts a build that has ended: its result, and how long it waited and ran.
+ *
+ * @param durations absent for a build that never left the queue: its time there says nothing about the queue
+ */
 export function countBuild(
   tally: Tally,
-  row: Pick<BuildRow, 'plan' | 'createdAt'>,
+  row: Pick<BuildRow, 'plan'>,
   result: BuildResult,
-  { startedAt, finishedAt }: BuildTimes,
+  durations?: BuildDurations,
 ): void {
   const plan = JSON.parse(row.plan) as BuildPlan;
   const recipe = recipeIn(plan)?.recipe ?? 'image';
-  tally.add('build results', `${recipe} ${result}`);
-  // The time in the queue of a build that never left it says nothing about the queue.
-  if (startedAt === undefined) return;
-  tally.add('build times', `${recipe} waiting ${bucketOf(startedAt - row.createdAt)}`);
-  tally.add('build times', `${recipe} running ${bucketOf(finishedAt - startedAt)}`);
+  tally.add('build results', { recipe, result });
+  if (!durations) return;
+  tally.observe('build times', { recipe, phase: 'waiting' }, durations.waited);
+  tally.observe('build times', { recipe, phase: 'running' }, durations.ran);
 }
 
 /** Counts the steps that a builder has carried out, or had in its cache. */
@@ -52,7 +55,7 @@ export function countSteps(tally: Tally, steps: Iterable<CountedStep>): void {
     if (number === undefined || name.startsWith('[internal]')) continue;
     counts.set(state, (counts.get(state) ?? 0) + 1);
   }
-  for (const [state, count] of counts) tally.add('build steps', state, count);
+  for (const [state, count] of counts) tally.add('build steps', { state }, count);
 }
 
 export type CountedStep = Pick<BuildStep, 'number' | 'name' | 'state'>;

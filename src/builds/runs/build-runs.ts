@@ -24,7 +24,13 @@ import {
   recipeIn,
 } from '../plan/build-plan.ts';
 import type { BuildRun, Solve } from '../solve/build-run.ts';
-import { type BuildResult, countBuild, countSteps, resultOf } from './build-figures.ts';
+import {
+  type BuildDurations,
+  type BuildResult,
+  countBuild,
+  countSteps,
+  resultOf,
+} from './build-figures.ts';
 import { failureText, isOwnFailure, reasonOf } from './failure-reasons.ts';
 import { withPatience } from './patience.ts';
 
@@ -103,8 +109,10 @@ interface Run extends Pick<BuildRun, 'secrets' | 'shown'> {
   sharer: Sharer;
   /** Aborted when it waits in the place of another caller. */
   moved: AbortController;
-  /** When it left the queue, ms since the epoch; undefined while it waits. */
-  startedAt: number | undefined;
+  /** When it began to wait, in ms of the steady clock: before the start of this process if another one had it first. */
+  readonly since: number;
+  /** When it left the queue, in ms of the steady clock; undefined while it waits. */
+  started: number | undefined;
 }
 
 /** The end of a build, and what it counts as. */
@@ -166,9 +174,10 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       permit = await takeBuilderPermit(run, plan);
       isOnBuilder = true;
     };
+    const started = performance.now();
     const startedAt = now();
     await untilStored(signal, noteLost(row), () => store.start(row, startedAt));
-    run.startedAt = startedAt;
+    run.started = started;
     using _limit = startTimeLimit(stop, deps.timeLimits, row.isTrusted);
     if (needsSecrets(plan) && !secrets) throw lostSecrets();
     const onLost = (err: Fault) => {
@@ -225,7 +234,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       const ended = await outcomeOf(run);
       await writer.written();
       if (!ended) {
-        if (run.startedAt !== undefined) await store.leave(row);
+        if (run.started !== undefined) await store.leave(row);
         return;
       }
       const stored = <T>(change: () => Promise<T>) =>
@@ -236,9 +245,10 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       await writer.share();
       const { outcome, result } = ended;
       const at = now();
+      const durations = durationsOf(run);
       await stored(() => store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome)));
       writer.settle();
-      countBuild(tally, row, result, { startedAt: run.startedAt, finishedAt: at });
+      countBuild(tally, row, result, durations);
       countSteps(tally, writer.lastSteps());
       log.info({ buildId: row.id, target: row.target, succeeded: outcome.succeeded }, 'built');
     } finally {
@@ -268,7 +278,8 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         onSolved,
         sharer: row,
         moved: new AbortController(),
-        startedAt: undefined,
+        since: performance.now() - Math.max(0, now() - row.createdAt),
+        started: undefined,
       };
       const attributes = { 'sluice.build.id': row.id, 'sluice.build.target': row.target };
       const done = traced('build', { attributes }, () => finish(run))
@@ -290,7 +301,7 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
         done,
         stop: reason => stop.abort(reason),
         get isStarted() {
-          return run.startedAt !== undefined;
+          return run.started !== undefined;
         },
         get isOfUser() {
           return run.sharer.isTrusted;
@@ -349,4 +360,12 @@ async function untilStored<T>(
       await sleep(pauseMs, undefined, { signal });
     }
   }
+}
+
+function durationsOf({
+  since,
+  started,
+}: Pick<Run, 'since' | 'started'>): BuildDurations | undefined {
+  if (started === undefined) return undefined;
+  return { waited: started - since, ran: performance.now() - started };
 }

@@ -1,6 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { Tally, TallyKind } from './tally.ts';
-import { msOfBucket } from './time-buckets.ts';
+import type { Tally, TallyKind, TallyLabels } from './tally.ts';
 
 // From an image that is only copied to a compilation of hours.
 const secondsBuckets = [1, 5, 15, 60, 180, 600, 1800, 3600, 7200];
@@ -8,16 +7,10 @@ const secondsBuckets = [1, 5, 15, 60, 180, 600, 1800, 3600, 7200];
 /** Returns a tally that also counts in the metrics of the process. Names of callers stay out of the metrics. */
 export function withMetrics(tally: Tally, registry: Registry): Tally {
   const registers = [registry];
-  const counter = (name: string, help: string, label: string) => {
-    const one = new Counter({ name, help, labelNames: [label], registers });
-    return (value: string, count: number) => one.inc({ [label]: value }, count);
+  const counter = <L extends string>(name: string, help: string, ...labelNames: L[]) => {
+    const one = new Counter({ name, help, labelNames, registers });
+    return (labels: Readonly<Record<L, string>>, count: number) => one.inc(labels, count);
   };
-  const results = new Counter({
-    name: 'sluice_build_results_total',
-    help: 'Builds that have ended, by kind of recipe and result',
-    labelNames: ['recipe', 'result'] as const,
-    registers,
-  });
   const seconds = new Histogram({
     name: 'sluice_build_seconds',
     help: 'Time that builds waited in the queue and ran, by kind of recipe',
@@ -25,22 +18,18 @@ export function withMetrics(tally: Tally, registry: Registry): Tally {
     buckets: secondsBuckets,
     registers,
   });
-  const notes: Partial<Record<TallyKind, (name: string, count: number) => void>> = {
+  const notes: { [K in TallyKind]?: (labels: TallyLabels[K], count: number) => void } = {
     'build requests': counter(
       'sluice_build_requests_total',
       'Requests for builds, by what answered them',
       'answer',
     ),
-    'build results'(name, count) {
-      const [recipe = '', ...result] = name.split(' ');
-      results.inc({ recipe, result: result.join(' ') }, count);
-    },
-    'build times'(name, count) {
-      const [recipe = '', phase = '', bucket] = name.split(' ');
-      for (let at = 0; at < count; at += 1) {
-        seconds.observe({ recipe, phase }, msOfBucket(Number(bucket)) / 1000);
-      }
-    },
+    'build results': counter(
+      'sluice_build_results_total',
+      'Builds that have ended, by kind of recipe and result',
+      'recipe',
+      'result',
+    ),
     'build steps': counter(
       'sluice_build_steps_total',
       'Steps of builds on builders, by how they ended',
@@ -63,9 +52,13 @@ export function withMetrics(tally: Tally, registry: Registry): Tally {
     ),
   };
   return {
-    add(kind, name, count = 1) {
-      tally.add(kind, name, count);
-      notes[kind]?.(name, count);
+    add(kind, labels, count = 1) {
+      tally.add(kind, labels, count);
+      notes[kind]?.(labels, count);
+    },
+    observe(kind, labels, ms) {
+      tally.observe(kind, labels, ms);
+      seconds.observe({ ...labels }, ms / 1000);
     },
   };
 }

@@ -10,7 +10,7 @@ export function bucketOf(ms: number): number {
 }
 
 /** Returns the duration (ms) in the middle of a bucket. */
-export function msOfBucket(bucket: number): number {
+function msOfBucket(bucket: number): number {
   return step ** bucket;
 }
 

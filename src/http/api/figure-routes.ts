@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { dayOf, tallyKinds } from '../../foundation/telemetry/counted.ts';
-import { type DayCountStore, mostNames } from '../../storage/rows/index.ts';
+import { type DayCountStore, mostNames, otherNames } from '../../storage/rows/index.ts';
 import { ok } from '../route/declaration.ts';
 import { apiRoute } from './api-route.ts';
 
@@ -28,19 +28,44 @@ export const figureRoutes = [
       z.object({
         date: z.iso.date(),
         counts: z
-          .array(z.object({ name: z.string(), count: z.number().int() }))
+          .array(
+            z.object({
+              name: z.string().describe('The values of the labels, with spaces between them'),
+              labels: z
+                .record(z.string(), z.string())
+                .describe('What is counted, such as `recipe` and `result` of `build-results`'),
+              count: z.number().int(),
+            }),
+          )
           .describe(
-            `The largest first. A day has at most ${mostNames} names; the others share the name \`(others)\``,
+            `The largest first. A day has at most ${mostNames} names; the others share the name \`${otherNames}\``,
           ),
       }),
       'The counts of the day',
-      { date: '2026-01-31', counts: [{ name: 'docker.io/library/alpine', count: 7 }] },
+      {
+        date: '2026-01-31',
+        counts: [
+          {
+            name: 'docker.io/library/alpine',
+            labels: { image: 'docker.io/library/alpine' },
+            count: 7,
+          },
+        ],
+      },
     ),
     async run({ params, query }, { dayCounts }: FigureDeps) {
       const { date = dayOf(Date.now()) } = query;
       const kind = kinds.get(params.kind) ?? 'pulled images';
       const found = await dayCounts.ofDay(kind, date);
-      return { date, counts: [...found].map(([name, count]) => ({ name, count })) };
+      return {
+        date,
+        counts: found.map(({ labels, count }) => ({ name: nameOf(labels), labels, count })),
+      };
     },
   }),
 ];
+
+function nameOf(labels: Readonly<Record<string, string>>): string {
+  const values = Object.values(labels);
+  return values.every(value => value === otherNames) ? otherNames : values.join(' ');
+}

@@ -13,8 +13,8 @@ export function noteRefusal(
   { user, account, address }: Who & { readonly address: string },
 ): void {
   if (!refusals.has(status)) return;
-  tally.add('limits', limitOf(fault, status));
-  tally.add('refused callers', callerName(user, account, address));
+  tally.add('limits', { limit: limitOf(fault, status) });
+  tally.add('refused callers', { caller: callerName(user, account, address) });
 }
 
 function limitOf(

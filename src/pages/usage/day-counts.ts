@@ -1,10 +1,16 @@
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { TallyKind } from '../../foundation/telemetry/counted.ts';
-import type { DayCountStore } from '../../storage/rows/index.ts';
+import type { DayCountStore, LabelCount } from '../../storage/rows/index.ts';
 import type { Series } from './charts/stacked-chart.ts';
 import { type DayRange, daysOf } from './usage-data.ts';
 
-/** Counts of one day by name. */
+/** Counts of one day. */
+export interface DayFigures<K extends TallyKind> {
+  readonly day: string;
+  readonly figures: readonly LabelCount<K>[];
+}
+
+/** Counts of one day that have a single label, by its value. */
 export interface DayCounts {
   readonly day: string;
   readonly counts: ReadonlyMap<string, number>;
@@ -17,14 +23,33 @@ const shownSeries = 5;
 const namesAtOnce = 500;
 
 /** Reads counts one day at a time, so that other work runs in between. */
+export async function readDayFigures<K extends TallyKind>(
+  kind: K,
+  range: DayRange,
+  store: Pick<DayCountStore, 'ofDay'>,
+): Promise<DayFigures<K>[]> {
+  const days: DayFigures<K>[] = [];
+  for (const day of daysOf(range)) {
+    days.push({ day, figures: await store.ofDay(kind, day) });
+    await pauseTurn();
+  }
+  return days;
+}
+
+/** Reads counts that have a single label. */
 export async function readDayCounts(
-  kind: TallyKind,
+  kind: Exclude<TallyKind, 'build results' | 'build times'>,
   range: DayRange,
   store: Pick<DayCountStore, 'ofDay'>,
 ): Promise<DayCounts[]> {
   const days: DayCounts[] = [];
   for (const day of daysOf(range)) {
-    days.push({ day, counts: await store.ofDay(kind, day) });
+    const counts = new Map<string, number>();
+    for (const { labels, count } of await store.ofDay(kind, day)) {
+      const [name = ''] = Object.values(labels);
+      counts.set(name, count);
+    }
+    days.push({ day, counts });
     await pauseTurn();
   }
   return days;

@@ -91,14 +91,16 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
 async function refusedRoutes(metrics: Registry): Promise<Cell[][]> {
   const { values = [] } =
     (await metrics.getSingleMetric('sluice_http_requests_total')?.get()) ?? {};
-  const sums = new Map<string, number>();
+  const sums = new Map<string, { route: string; status: string; count: number }>();
   for (const { labels, value } of values) {
-    if (!['429', '503', '507'].includes(String(labels.status))) continue;
-    const key = `${labels.status} ${labels.route}`;
-    sums.set(key, (sums.get(key) ?? 0) + value);
+    const [route, status] = [String(labels.route), String(labels.status)];
+    if (!['429', '503', '507'].includes(status)) continue;
+    const key = `${status} ${route}`;
+    const { count } = sums.get(key) ?? { count: 0 };
+    sums.set(key, { route, status, count: count + value });
   }
-  return [...sums]
-    .sort(([, one], [, other]) => other - one)
+  return [...sums.values()]
+    .sort((one, other) => other.count - one.count)
     .slice(0, shownRoutes)
-    .map(([key, count]) => [key.slice(4), key.slice(0, 3), count]);
+    .map(({ route, status, count }) => [route, status, count]);
 }

@@ -79,7 +79,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   /** Counts a use of kept content. */
   const noteKept = ({ access, owns }: PulledImage, digest: Digest): void => {
     const isOfCache = modeOf(access.registry) === 'cache' && access.registry !== ownHost;
-    if (isOfCache && !owns(digest)) tally.add('cached blobs', 'cache');
+    if (isOfCache && !owns(digest)) tally.add('cached blobs', { source: 'cache' });
     cache.used(digest);
   };
 
@@ -145,7 +145,7 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
         const isKept = !member && (await cache.isFrom(digest, image.access));
         const kept = isKept ? await content.size(digest) : undefined;
         const copy = kept === undefined ? undefined : await copied(content, digest, kept, rangeOf);
-        tally.add('cached blobs', copy ? 'cache' : 'registry');
+        tally.add('cached blobs', { source: copy ? 'cache' : 'registry' });
         if (!copy) return cached(blob, rangeOf, signal);
         cache.used(digest);
         return copy;

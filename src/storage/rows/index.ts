@@ -1,7 +1,12 @@
 /** The rows: how they are opened, and all their stores. */
 
 export type { UsedContent } from './figures/content-use-rows.ts';
-export { type DayCountStore, mostNames } from './figures/day-count-rows.ts';
+export {
+  type DayCountStore,
+  type LabelCount,
+  mostNames,
+  otherNames,
+} from './figures/day-count-rows.ts';
 export type { PullStore, PullSubject, RecentPulls } from './figures/pull-rows.ts';
 export type { QueueHour, QueueStore } from './figures/queue-rows.ts';
 export type { ContextRow, ContextStore } from './hosted/context-rows.ts';

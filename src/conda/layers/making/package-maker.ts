@@ -100,7 +100,7 @@ export function createPackageMaker({
     async make(subject, signal) {
       const key = packageLayerKey(subject);
       const there = await use(key, subject);
-      tally.add('package layers', there ? 'kept' : 'made');
+      tally.add('package layers', { source: there ? 'kept' : 'made' });
       const layer =
         there ??
         (await making.run(stop => make(key, subject, stop), {

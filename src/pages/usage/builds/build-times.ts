@@ -3,7 +3,7 @@ import { quantile } from '../../../foundation/telemetry/counted.ts';
 import { durationText, shortDurationText } from '../../frame/formats.ts';
 import { html } from '../../frame/html.ts';
 import { stackedChart } from '../charts/stacked-chart.ts';
-import type { DayCounts } from '../day-counts.ts';
+import type { DayFigures } from '../day-counts.ts';
 import type { Cell, Column } from '../tables/figure-table.ts';
 import type { Section } from '../usage-tab.ts';
 
@@ -30,12 +30,14 @@ const timeColumns: readonly Column[] = [
 const intro = html`<p class="minor">Half of the builds took at most the median, and 95 of 100 at most the upper value. The times are at most 5 % off. Builds that never left the queue do not count.</p>`;
 
 /** Returns how long builds waited and ran: by day, and by kind of recipe. Other work runs between two days. */
-export async function timesSections(days: readonly DayCounts[]): Promise<Section[]> {
+export async function timesSections(
+  days: readonly DayFigures<'build times'>[],
+): Promise<Section[]> {
   const quantiles: Record<Phase, { median: number; most: number }[]> = { waiting: [], running: [] };
   const rows: Cell[][] = [];
   const recipes = new Map<string, Times>();
-  for (const { day, counts } of days) {
-    const ofDay = byRecipe(counts);
+  for (const { day, figures } of days) {
+    const ofDay = byRecipe(figures);
     const all = joined([...ofDay.values()]);
     for (const [recipe, times] of ofDay) {
       rows.push([day, recipeNames[recipe] ?? recipe, ...figuresOf(times)]);
@@ -99,10 +101,10 @@ function figuresOf({ waiting, running }: Times): Cell[] {
   ];
 }
 
-function byRecipe(counts: ReadonlyMap<string, number>): Map<string, Times> {
+function byRecipe(figures: DayFigures<'build times'>['figures']): Map<string, Times> {
   const recipes = new Map<string, Times>();
-  for (const [name, count] of counts) {
-    const [recipe = '', phase, bucket] = name.split(' ');
+  for (const { labels, count } of figures) {
+    const { recipe, phase, bucket } = labels;
     if (phase !== 'waiting' && phase !== 'running') continue;
     const times = recipes.get(recipe) ?? none();
     recipes.set(recipe, times);

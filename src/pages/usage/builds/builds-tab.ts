@@ -5,7 +5,13 @@ import type { QueueHour, QueueStore } from '../../../storage/rows/index.ts';
 import { countText } from '../../frame/formats.ts';
 import { type Html, html } from '../../frame/html.ts';
 import { stackedChart } from '../charts/stacked-chart.ts';
-import { type DayCounts, readDayCounts, sumsOf } from '../day-counts.ts';
+import {
+  type DayCounts,
+  type DayFigures,
+  readDayCounts,
+  readDayFigures,
+  sumsOf,
+} from '../day-counts.ts';
 import { type DayRange, daysOf, type UsagePageDeps } from '../usage-data.ts';
 import type { Section, UsageTab } from '../usage-tab.ts';
 import { timesSections } from './build-times.ts';
@@ -17,16 +23,17 @@ export const buildsTab: UsageTab<UsagePageDeps> = {
   hasDays: true,
   tables: ['queue', 'build-results', 'build-times-by-recipe', 'build-times', 'cache-hits'],
   async read(range, { builds, operation, figures }) {
+    const { dayCounts } = figures;
     const read = (kind: Parameters<typeof readDayCounts>[0]) =>
-      readDayCounts(kind, range, figures.dayCounts);
+      readDayCounts(kind, range, dayCounts);
     const { running, waiting } = builds.load();
     const { maxRunning, maxWaiting } = operation;
     return {
       now: html`<p>Now: <strong>${countText(running)}</strong> builds run (at most ${countText(maxRunning)}), <strong>${countText(waiting)}</strong> wait. At most ${countText(maxWaiting)} run and wait in all. <a href="/view/builds?state=running">Running builds</a> · <a href="/view/builds?state=queued">waiting builds</a></p>`,
       sections: [
         await queueSection(range, figures.queue),
-        resultsSection(await read('build results')),
-        ...(await timesSections(await read('build times'))),
+        resultsSection(await readDayFigures('build results', range, dayCounts)),
+        ...(await timesSections(await readDayFigures('build times', range, dayCounts))),
         await cacheSection({
           requests: await read('build requests'),
           steps: await read('build steps'),
@@ -53,8 +60,8 @@ const resultNames: Readonly<Record<string, string>> = {
 };
 
 /** Returns how builds ended, by day. */
-function resultsSection(days: readonly DayCounts[]): Section {
-  const byDay = days.map(({ day, counts }) => ({ day, results: byResult(counts) }));
+function resultsSection(days: readonly DayFigures<'build results'>[]): Section {
+  const byDay = days.map(({ day, figures }) => ({ day, results: byResult(figures) }));
   const of = (names: readonly string[]) =>
     byDay.map(({ results }) => names.reduce((sum, name) => sum + (results.get(name) ?? 0), 0));
   const isUsed = (name: string) => byDay.some(({ results }) => results.has(name));
@@ -88,10 +95,10 @@ function resultsSection(days: readonly DayCounts[]): Section {
   };
 }
 
-function byResult(counts: ReadonlyMap<string, number>): Map<string, number> {
+function byResult(figures: DayFigures<'build results'>['figures']): Map<string, number> {
   const results = new Map<string, number>();
-  for (const [name, count] of counts) {
-    const result = name.slice(name.indexOf(' ') + 1);
+  for (const { labels, count } of figures) {
+    const { result } = labels;
     results.set(result, (results.get(result) ?? 0) + count);
   }
   return results;

@@ -46,7 +46,7 @@ export function createPulls(
       usage,
       record(request) {
         rows.pulls.note(servedSubjects(request, ownHost));
-        tally.add('pulled images', imageName(request.image));
+        tally.add('pulled images', { image: imageName(request.image) });
       },
     }),
     trustedProxies: config.trustedProxies,
@@ -69,7 +69,7 @@ export function createHostedPullCount(
         return;
       }
       rows.pulls.note(hostedSubjects(repository, digest, tag));
-      tally.add('pulled images', imageName({ registry: ownHost, repository }));
+      tally.add('pulled images', { image: imageName({ registry: ownHost, repository }) });
     },
   });
 }

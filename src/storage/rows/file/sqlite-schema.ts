@@ -290,9 +290,9 @@ const firstSchema = `
   CREATE TABLE day_counts (
     kind TEXT NOT NULL,
     day TEXT NOT NULL,
-    name TEXT NOT NULL,
+    labels TEXT NOT NULL,
     count INTEGER NOT NULL,
-    PRIMARY KEY (kind, day, name)
+    PRIMARY KEY (kind, day, labels)
   ) WITHOUT ROWID;
 
   CREATE TABLE queue_hours (

@@ -235,9 +235,9 @@ const tables = `
   CREATE TABLE day_counts (
     kind TEXT COLLATE "C" NOT NULL,
     day TEXT COLLATE "C" NOT NULL,
-    name TEXT COLLATE "C" NOT NULL,
+    labels TEXT COLLATE "C" NOT NULL,
     count BIGINT NOT NULL,
-    PRIMARY KEY (kind, day, name)
+    PRIMARY KEY (kind, day, labels)
   );
   CREATE TABLE queue_hours (
     at BIGINT PRIMARY KEY,
