@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
@@ -11,7 +12,7 @@ import type { ShardStore } from '../repodata/shard-store.ts';
 import { runTask } from '../threads/one-task.ts';
 import type { ChannelSummaries, PackageSummary } from './channel-summaries.ts';
 import { hasName, matchingNames, type NameList } from './name-search.ts';
-import { compareVersions, type FoundVersion, mostVersions } from './package-versions.ts';
+import { type FoundVersion, mostVersions } from './package-versions.ts';
 import type { SearchOrder, VersionsResponse } from './search-worker.ts';
 
 export interface PackageSearchDeps {
@@ -101,6 +102,7 @@ export function createPackageSearch({
   const names = cacheOfBytes<string, NameList>(namesBytes, list => list.length);
   const reading = new SingleFlight<NameList>();
   const versionsKnown = boundedCache<string, readonly FoundVersion[]>(knownVersions);
+  const orders = boundedCache<string, ReadonlyMap<string, number>>(knownVersions);
   const failed = boundedCache<string, string>(1000, { ttl: failureMs });
   const queue = new Semaphore({ limit: 1, mostWaiting: 50, refusal });
   const run = <R>(order: SearchOrder) =>
@@ -203,6 +205,21 @@ export function createPackageSearch({
     return versions;
   };
 
+  /** Returns the place of each version, the newest first. */
+  const placesOf = async (versions: readonly string[]): Promise<ReadonlyMap<string, number>> => {
+    const distinct = [...new Set(versions)];
+    const key = hash('sha256', distinct.join(' '));
+    const known = orders.get(key);
+    if (known) return known;
+    const isOrdered = distinct.length < 2;
+    const ordered = isOrdered
+      ? distinct
+      : await run<readonly string[]>({ kind: 'order', versions: distinct });
+    const places = new Map(ordered.map((version, place) => [version, place]));
+    orders.set(key, places);
+    return places;
+  };
+
   const aboutOf = (name: string, having: readonly string[]): PackageSummary | undefined => {
     const all = having.map(channel => summaries.of(channels.baseUrl(channel), name));
     return all.find(one => one !== undefined);
@@ -256,7 +273,10 @@ export function createPackageSearch({
           merged.set(key, { ...(known ?? { ...one, channel }), subdirs });
         }
       }
-      const versions = [...merged.values()].sort((a, b) => compareVersions(b.version, a.version));
+      const places = await placesOf([...merged.values()].map(({ version }) => version));
+      const versions = [...merged.values()].sort(
+        (one, other) => (places.get(one.version) ?? 0) - (places.get(other.version) ?? 0),
+      );
       const having = [...new Set(versions.map(({ channel }) => channel))];
       return {
         versions: versions.slice(0, mostVersions),

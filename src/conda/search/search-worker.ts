@@ -4,8 +4,9 @@ import { maxShardBytes, readShardIndex } from '../repodata/shards/read-index.ts'
 import { ShardPack } from '../repodata/shards/shard-pack.ts';
 import { serveTask } from '../threads/one-task.ts';
 import { type FoundVersion, versionsIn } from './package-versions.ts';
+import { newestFirst } from './version-order.ts';
 
-/** What to read from the repository data of one subdirectory. */
+/** What to read from the repository data of one subdirectory, or versions of several to put in order. */
 export type SearchOrder =
   | { readonly kind: 'names'; readonly path: string; readonly url: string }
   | {
@@ -14,7 +15,8 @@ export type SearchOrder =
       readonly url: string;
       readonly name: string;
     }
-  | { readonly kind: 'records'; readonly shard: Uint8Array };
+  | { readonly kind: 'records'; readonly shard: Uint8Array }
+  | { readonly kind: 'order'; readonly versions: readonly string[] };
 
 export interface VersionsResponse {
   /** Digest of a shard that the file does not have. */
@@ -25,7 +27,7 @@ export interface VersionsResponse {
 // Other names cannot be requested. A channel can write anything into its data.
 const plainName = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$/;
 
-serveTask((order: SearchOrder): string | VersionsResponse => {
+serveTask((order: SearchOrder): string | VersionsResponse | readonly string[] => {
   switch (order.kind) {
     case 'names':
       return withPack(order.path, pack => {
@@ -44,6 +46,8 @@ serveTask((order: SearchOrder): string | VersionsResponse => {
       });
     case 'records':
       return { versions: versionsOf(order.shard) };
+    case 'order':
+      return newestFirst(order.versions);
   }
 });
 
