@@ -1,6 +1,24 @@
 /** Marks the files of Sluice: `Slui` in ASCII. Files of development versions before the first release have no mark. */
 export const applicationId = 0x536c7569;
 
+const auditColumns = `
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    client TEXT,
+    action TEXT NOT NULL,
+    target TEXT NOT NULL
+  `;
+
+/** Returns the triggers that keep the number of rows as a sum. */
+const countRows = (table: string, trigger: string, sum: string) => `
+  CREATE TRIGGER ${trigger}_added AFTER INSERT ON ${table} BEGIN
+    UPDATE sums SET value = value + 1 WHERE name = '${sum}';
+  END;
+  CREATE TRIGGER ${trigger}_removed AFTER DELETE ON ${table} BEGIN
+    UPDATE sums SET value = value - 1 WHERE name = '${sum}';
+  END;`;
+
 const firstSchema = `
   PRAGMA application_id = ${applicationId};
 
@@ -225,32 +243,9 @@ const firstSchema = `
   );
 
   -- Pulls and builds have audit logs of their own, so that many pulls remove no entry about administration.
-  CREATE TABLE audit (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    at INTEGER NOT NULL,
-    actor TEXT NOT NULL,
-    client TEXT,
-    action TEXT NOT NULL,
-    target TEXT NOT NULL
-  );
-
-  CREATE TABLE audit_pulls (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    at INTEGER NOT NULL,
-    actor TEXT NOT NULL,
-    client TEXT,
-    action TEXT NOT NULL,
-    target TEXT NOT NULL
-  );
-
-  CREATE TABLE audit_builds (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    at INTEGER NOT NULL,
-    actor TEXT NOT NULL,
-    client TEXT,
-    action TEXT NOT NULL,
-    target TEXT NOT NULL
-  );
+  CREATE TABLE audit (${auditColumns});
+  CREATE TABLE audit_pulls (${auditColumns});
+  CREATE TABLE audit_builds (${auditColumns});
 
   -- Which content is here.
   CREATE TABLE contents (
@@ -364,30 +359,6 @@ const firstSchema = `
   CREATE TRIGGER cached_blob_removed AFTER DELETE ON cached_blobs BEGIN
     UPDATE sums SET value = value - OLD.size WHERE name = 'cached bytes';
   END;
-  CREATE TRIGGER user_added AFTER INSERT ON users BEGIN
-    UPDATE sums SET value = value + 1 WHERE name = 'users';
-  END;
-  CREATE TRIGGER user_removed AFTER DELETE ON users BEGIN
-    UPDATE sums SET value = value - 1 WHERE name = 'users';
-  END;
-  CREATE TRIGGER access_token_added AFTER INSERT ON access_tokens BEGIN
-    UPDATE sums SET value = value + 1 WHERE name = 'access tokens';
-  END;
-  CREATE TRIGGER access_token_removed AFTER DELETE ON access_tokens BEGIN
-    UPDATE sums SET value = value - 1 WHERE name = 'access tokens';
-  END;
-  CREATE TRIGGER workspace_added AFTER INSERT ON workspaces BEGIN
-    UPDATE sums SET value = value + 1 WHERE name = 'workspaces';
-  END;
-  CREATE TRIGGER workspace_removed AFTER DELETE ON workspaces BEGIN
-    UPDATE sums SET value = value - 1 WHERE name = 'workspaces';
-  END;
-  CREATE TRIGGER credentials_added AFTER INSERT ON credentials BEGIN
-    UPDATE sums SET value = value + 1 WHERE name = 'credentials';
-  END;
-  CREATE TRIGGER credentials_removed AFTER DELETE ON credentials BEGIN
-    UPDATE sums SET value = value - 1 WHERE name = 'credentials';
-  END;
   CREATE TRIGGER anonymous_request_removed AFTER DELETE ON requests WHEN OLD.network IS NOT NULL BEGIN
     UPDATE anonymous_use SET requests = requests - 1, bytes = bytes - octet_length(OLD.body)
       WHERE network IN (OLD.network, '');
@@ -403,12 +374,11 @@ const firstSchema = `
       WHERE network IN (OLD.network, '');
     DELETE FROM anonymous_use WHERE network = OLD.network AND requests = 0 AND files = 0;
   END;
-  CREATE TRIGGER session_added AFTER INSERT ON sessions BEGIN
-    UPDATE sums SET value = value + 1 WHERE name = 'sessions';
-  END;
-  CREATE TRIGGER session_removed AFTER DELETE ON sessions BEGIN
-    UPDATE sums SET value = value - 1 WHERE name = 'sessions';
-  END;
+  ${countRows('users', 'user', 'users')}
+  ${countRows('access_tokens', 'access_token', 'access tokens')}
+  ${countRows('workspaces', 'workspace', 'workspaces')}
+  ${countRows('credentials', 'credentials', 'credentials')}
+  ${countRows('sessions', 'session', 'sessions')}
 `;
 
 /**
