@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Requester } from '../../src/builds/build-caller.ts';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
 import { Fault } from '../../src/foundation/fault.ts';
+import { noTally, type Tally } from '../../src/foundation/telemetry/tally.ts';
 import type { SealedGrant } from '../../src/platform/identities.ts';
 import { ask, idOf, made, plan, runningAre, shared, startBench } from './build-bench.ts';
 
@@ -368,6 +369,21 @@ suite('the end of a build', () => {
     slow.resolve();
     await refused;
     assert.deepEqual(await world.store.unfinished(0, 100), []);
+  });
+
+  test('a clock that is set while a build runs does not change how long it counts', async () => {
+    const clock = { now: Date.now() };
+    const times: number[] = [];
+    const tally: Tally = { ...noTally, observe: (_, __, ms) => void times.push(ms) };
+    await using world = await startBench({ tally, now: () => clock.now });
+    const id = idOf(await ask(world, 'one'));
+    await runningAre(world, ['one']);
+    clock.now += 24 * 3_600_000;
+    world.running[0]?.succeed();
+    await world.builds.settled(id, patienceMs);
+    await world.builds.close();
+    assert.equal(times.length, 2);
+    assert.ok(Math.max(...times) < 3_600_000, String(times));
   });
 
   test('a failure is reported for a while, then the build is tried again', async () => {
