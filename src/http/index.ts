@@ -14,7 +14,6 @@ export {
   type RequireAdministrator,
   readBasic,
 } from './callers/basic-auth.ts';
-export { type Callers, createCallers } from './callers/callers.ts';
 export { clientSignal } from './callers/client-signal.ts';
 export { admitHandedOn, handedOnHeaders } from './callers/handed-on.ts';
 export { createIdentify, readBearer } from './callers/identify.ts';
@@ -23,14 +22,11 @@ export { respondToBrokenRequests } from './errors/broken-requests.ts';
 export { outermost } from './errors/error-responses.ts';
 export { faultHeaders, faultOf } from './errors/fault-of.ts';
 export { wrongMethod } from './errors/wrong-method.ts';
-export { createGate } from './gates/access-gate.ts';
-export type { AccessRules } from './gates/access-rules.ts';
+export { type AccessRules, createGate } from './gates/access-gate.ts';
 export { keepBuildersToImages } from './gates/builder-paths.ts';
 export { createCrossOrigin } from './gates/cross-origin.ts';
 export { mayUpgrade, refuseForeignForms, refuseForeignPages } from './gates/foreign-page.ts';
-export { type Check, gate } from './gates/gate.ts';
 export { createHostCheck, type OwnHosts, requireOwnHost } from './gates/own-host.ts';
-export { createPullGuard } from './gates/pull-guard.ts';
 export { rateFor } from './limits/caller-rates.ts';
 export {
   type ConnectionLimits,
@@ -47,5 +43,5 @@ export { createObserver } from './observe.ts';
 export { createCallLimits } from './platform/call-limits.ts';
 export { platformRoutes } from './platform/platform-routes.ts';
 export { describeCredentials, describeToken } from './platform/platform-views.ts';
-export type { RequestState } from './request-state.ts';
+export { type Check, gate, type RequestState, stateOf } from './request-state.ts';
 export { pathOfTarget, queryOf } from './request-target.ts';

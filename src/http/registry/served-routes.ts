@@ -18,11 +18,10 @@ import type { ContainerToken, TokenRegistry } from '../../request/tokens/index.t
 import type { RegistryClient } from '../../upstream/index.ts';
 import type { NotePull } from '../callers/audit-notes.ts';
 import { callerAddress } from '../callers/client-address.ts';
-import { looksAgain, takesOrders } from '../callers/handed-on.ts';
-import type { PullGuard } from '../gates/pull-guard.ts';
-import type { RequestState } from '../request-state.ts';
+import { type RequestState, stateOf } from '../request-state.ts';
 import { sendBlob } from './blobs/send-blob.ts';
 import { sendOrder } from './blobs/send-order.ts';
+import type { RegistryAuth } from './login/registry-auth.ts';
 import type { PullMeter } from './pull-meter.ts';
 import { sendDocument } from './send-document.ts';
 import { sendJson } from './send-json.ts';
@@ -30,7 +29,7 @@ import { waitForBuild } from './wait-for-build.ts';
 import { watchRight } from './watch-right.ts';
 
 export interface ServedDeps {
-  readonly guard: PullGuard;
+  readonly auth: Pick<RegistryAuth, 'admitPull'>;
   /** First path segment of served names. */
   readonly prefix: string;
   readonly tokens: Pick<TokenRegistry, 'get' | 'unrevoked'>;
@@ -67,9 +66,9 @@ export async function sendServed(
   }
   const pull = parsePullPath(path);
   if (!deps.isOfBuilder(pull.token)) {
-    await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
+    await deps.auth.admitPull(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
   }
-  const find = looksAgain(req) ? deps.tokens.unrevoked : deps.tokens.get;
+  const find = state.handedOn?.order === 'look' ? deps.tokens.unrevoked : deps.tokens.get;
   const request = await find(pull.token);
   state.token = request.label;
   if (request.isFrozen) {
@@ -143,7 +142,8 @@ async function sendBlobOf(
   res: ServerResponse,
 ): Promise<void> {
   const { blobs, noteBlob } = deps;
-  const order = takesOrders(req) ? await blobs.order(image, digest) : undefined;
+  const takesOrder = stateOf(req).handedOn?.order !== undefined;
+  const order = takesOrder ? await blobs.order(image, digest) : undefined;
   if (order) return sendOrder(order, res);
   watchRight(res, deps.rightLifeMs, () => requireRight(deps, request.token));
   const offered = {

@@ -1,13 +1,12 @@
 import { Fault } from '../../foundation/fault.ts';
 import { type ApiBasis, callerOf } from '../../http/api/index.ts';
-import { type Callers, readBasic } from '../../http/index.ts';
+import { readBasic, stateOf } from '../../http/index.ts';
 import type { Viewer, ViewerOf } from '../frame/page-route.ts';
 import type { SessionCookie } from './session-cookie.ts';
 import type { Sessions } from './sessions.ts';
 
 export interface ViewerDeps
   extends Pick<ApiBasis, 'identify' | 'trustedProxies' | 'requireAdministrator'> {
-  readonly callers: Callers;
   readonly sessions: Sessions;
   readonly cookie: SessionCookie;
 }
@@ -18,7 +17,7 @@ export interface ViewerDeps
  * accepted ends.
  */
 export function createViewerOf(deps: ViewerDeps): ViewerOf {
-  const { sessions, cookie, callers, requireAdministrator } = deps;
+  const { sessions, cookie, requireAdministrator } = deps;
 
   const identified = async (ctx: Parameters<ViewerOf>[0], endpoint?: string): Promise<Viewer> => {
     const caller = await callerOf(ctx.req, { platformEndpoint: endpoint }, deps);
@@ -30,7 +29,7 @@ export function createViewerOf(deps: ViewerDeps): ViewerOf {
             if (error instanceof Fault && error.kind === 'denied') return [];
             throw error;
           });
-    const { user = caller.user } = callers.of(ctx.req);
+    const { user = caller.user } = stateOf(ctx.req).who ?? {};
     return { caller, name: account ?? user, roles, isAdministrator: roles.includes('site') };
   };
 
