@@ -21,21 +21,18 @@ export { traceRequests } from './callers/trace-requests.ts';
 export { respondToBrokenRequests } from './errors/broken-requests.ts';
 export { outermost } from './errors/error-responses.ts';
 export { faultHeaders, faultOf } from './errors/fault-of.ts';
-export { wrongMethod } from './errors/wrong-method.ts';
 export { type AccessRules, createGate } from './gates/access-gate.ts';
 export { keepBuildersToImages } from './gates/builder-paths.ts';
 export { createCrossOrigin } from './gates/cross-origin.ts';
 export { mayUpgrade, refuseForeignForms, refuseForeignPages } from './gates/foreign-page.ts';
 export { createHostCheck, type OwnHosts, requireOwnHost } from './gates/own-host.ts';
-export { rateFor } from './limits/caller-rates.ts';
 export {
   type ConnectionLimits,
   createConnections,
   type RefusedListener,
 } from './limits/connections.ts';
 export { serveHalfClosed } from './limits/half-closed.ts';
-export { limited } from './limits/limited.ts';
-export { createLimiter, type Limiter } from './limits/limiter.ts';
+export { createLimiter, type Limiter, limited, rateFor } from './limits/limiter.ts';
 export { createLoginLimit } from './limits/login-limit.ts';
 export { limitRequestsAtOnce } from './limits/requests-at-once.ts';
 export { endSlowPeers } from './limits/slow-peers.ts';

@@ -1,9 +1,8 @@
 import type { Middleware } from 'koa';
-import { wrongMethod } from '../errors/wrong-method.ts';
 import type { RequestState } from '../request-state.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
-import { createRouter, labelOf } from '../route/router.ts';
-import type { ApiAccess, ApiBasis, ApiRoute } from './api-route.ts';
+import { type Context, type Route, serveRoutes } from '../route/pipeline.ts';
+import type { ApiBasis, ApiKind } from './api-route.ts';
 import { buildDocumentRoutes } from './builds/build-documents.ts';
 import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
 import { type MirrorRoutesDeps, mirrorRoutes } from './builds/mirror-routes.ts';
@@ -31,7 +30,7 @@ export type JsonApiDeps = ApiBasis &
   RepositoryRoutesDeps &
   ServiceDeps;
 
-export const jsonApiRoutes: readonly ApiRoute<JsonApiDeps>[] = [
+export const jsonApiRoutes: readonly Route<ApiKind, JsonApiDeps>[] = [
   ...containerRoutes,
   ...liveNameRoutes,
   ...buildRoutes,
@@ -47,16 +46,15 @@ export const jsonApiRoutes: readonly ApiRoute<JsonApiDeps>[] = [
   ...viewRoutes,
 ];
 
-/** Answers the calls of the JSON API. Throws a `Fault` (405) if the path does not support the method. */
+/** Answers the calls of the JSON API. */
 export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
-  const find = createRouter(jsonApiRoutes);
-  return async (ctx, next) => {
-    const found = find(ctx.method, ctx.path);
-    if (!found) return next();
-    ctx.state.route = labelOf('route' in found ? found.route : found.other);
-    if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
-    await found.route.respond(ctx, found.params, deps);
-  };
+  return serveRoutes(jsonApiRoutes, { maxBodyBytes: deps.maxBodyBytes, send }, deps);
+}
+
+function send(ctx: Context, value: unknown): void {
+  // Koa sends objects as JSON, but no booleans.
+  if (typeof value === 'boolean') ctx.type = 'application/json';
+  ctx.body = typeof value === 'boolean' ? JSON.stringify(value) : value;
 }
 
 const access = {
@@ -73,7 +71,7 @@ const access = {
     security: ['account'],
     faults: ['unauthorized', 'denied', 'too-many-requests'],
   },
-} as const satisfies Record<ApiAccess, object>;
+} as const satisfies Record<keyof ApiKind['knows'], object>;
 
 /** Returns a function that returns the OpenAPI document of the JSON API. The first call takes some milliseconds. */
 export function jsonApiDocument(version: string): () => OpenApi {

@@ -2,14 +2,9 @@ import { Fault } from '../../foundation/fault.ts';
 import { documentSchema } from '../api/container/response-schema.ts';
 import { ok } from '../route/declaration.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
+import type { Route } from '../route/pipeline.ts';
 import { createRouter } from '../route/router.ts';
-import {
-  type Access,
-  type ApiRequest,
-  type Backend,
-  type EntryPoint,
-  entryPoint,
-} from './entry-point.ts';
+import { type ApiRequest, type Backend, entryPoint, type PlatformKind } from './entry-point.ts';
 import { auditEntryPoints } from './entry-points/audit-entry-points.ts';
 import { credentialEntryPoints } from './entry-points/credential-entry-points.ts';
 import { runEntryPoints } from './entry-points/run-entry-points.ts';
@@ -34,7 +29,7 @@ export interface PlatformRequest extends Omit<ApiRequest, 'params'> {
  */
 export type PlatformApi = (request: PlatformRequest) => Promise<object | undefined>;
 
-const entryPoints: readonly EntryPoint[] = [
+const entryPoints: readonly Route<PlatformKind>[] = [
   ...userEntryPoints,
   ...tokenEntryPoints,
   ...workspaceEntryPoints,
@@ -68,7 +63,7 @@ export function createPlatformApi(backend: Backend): PlatformApi {
   return async ({ method, path, ...request }) => {
     const found = find(method, path);
     if (found && 'route' in found) {
-      return found.route.call({ ...request, params: found.params }, backend);
+      return found.route.answer({ ...request, params: found.params }, backend);
     }
     throw new Fault('denied', 'No such entry point: GET /platform/openapi.json lists them all', {
       phase: 'request',
@@ -83,7 +78,7 @@ const access = {
   user: { security: ['token'], faults: loginFaults },
   administrator: { security: ['account'], faults: loginFaults },
   either: { security: ['token', 'account'], faults: loginFaults },
-} satisfies Record<Access, object>;
+} satisfies Record<keyof PlatformKind['knows'], object>;
 
 /** Returns the OpenAPI document of the built-in platform. */
 export function describePlatformApi(version: string): OpenApi {

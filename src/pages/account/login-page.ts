@@ -4,11 +4,11 @@ import { faultHeaders } from '../../http/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import { type PageBasis, uncheckedPageRoute } from '../frame/page-route.ts';
+import { type PageBasis, pageRoute } from '../frame/page-route.ts';
 import type { SessionCookie } from './session-cookie.ts';
 import type { BrowserLogin, Sessions } from './sessions.ts';
 
-export interface LoginDeps extends PageBasis {
+export interface LoginDeps extends Pick<PageBasis, 'viewerOf'> {
   readonly sessions: Sessions;
   readonly cookie: SessionCookie;
 }
@@ -18,15 +18,17 @@ const toQuery = z.object({ to: z.string().max(2000).optional() });
 
 /** Pages where a person logs in and out. */
 export const loginRoutes = [
-  uncheckedPageRoute({
+  pageRoute({
     method: 'get',
     path: '/view/login',
+    access: 'unchecked',
     query: toQuery,
     run: ({ query }, _: object) => loginPage(localAddress(query.to)),
   }),
-  uncheckedPageRoute({
+  pageRoute({
     method: 'post',
     path: '/view/login',
+    access: 'unchecked',
     async run({ ctx }, { sessions, cookie, viewerOf }: LoginDeps) {
       const form = await readFormBody(ctx.req);
       const to = localAddress(form.get('to') ?? undefined);
@@ -59,9 +61,10 @@ export const loginRoutes = [
       }
     },
   }),
-  uncheckedPageRoute({
+  pageRoute({
     method: 'post',
     path: '/view/logout',
+    access: 'unchecked',
     async run({ ctx }, { sessions, cookie }: LoginDeps) {
       const value = cookie.read(ctx.req);
       if (value !== undefined) await sessions.end(value);

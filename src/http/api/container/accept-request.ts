@@ -12,8 +12,13 @@ import type { DiskSpace } from '../../../storage/directory/index.ts';
 import type { UsageStore } from '../../../storage/rows/index.ts';
 import type { NoteBuild } from '../../callers/audit-notes.ts';
 import { clientSignal } from '../../callers/client-signal.ts';
-import { type CallerRates, rateFor } from '../../limits/caller-rates.ts';
-import { type Allowance, type Limiter, limitHeaders } from '../../limits/limiter.ts';
+import {
+  type Allowance,
+  type CallerRates,
+  type Limiter,
+  limitHeaders,
+  rateFor,
+} from '../../limits/limiter.ts';
 
 export interface AcceptRequestDeps {
   readonly accept: Accept;

@@ -17,9 +17,9 @@ import { type AwaitBuild, keptBlob, orderStored, type RangeOf } from '../../../p
 import type { ContentStore } from '../../../storage/content/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import type { NotePull, RecordAudit } from '../../callers/audit-notes.ts';
-import { wrongMethod } from '../../errors/wrong-method.ts';
 import { stateOf } from '../../request-state.ts';
 import { queryOf } from '../../request-target.ts';
+import { wrongMethod } from '../../route/router.ts';
 import { sendBlob } from '../blobs/send-blob.ts';
 import { sendOrder } from '../blobs/send-order.ts';
 import type { RegistryAuth } from '../login/registry-auth.ts';
