@@ -14,10 +14,8 @@ export {
   type RequireAdministrator,
   readBasic,
 } from './callers/basic-auth.ts';
-export { clientSignal } from './callers/client-signal.ts';
 export { admitHandedOn, handedOnHeaders } from './callers/handed-on.ts';
 export { createIdentify, readBearer } from './callers/identify.ts';
-export { traceRequests } from './callers/trace-requests.ts';
 export { respondToBrokenRequests } from './errors/broken-requests.ts';
 export { outermost } from './errors/error-responses.ts';
 export { faultHeaders, faultOf } from './errors/fault-of.ts';
@@ -36,9 +34,8 @@ export { createLimiter, type Limiter, limited, rateFor } from './limits/limiter.
 export { createLoginLimit } from './limits/login-limit.ts';
 export { limitRequestsAtOnce } from './limits/requests-at-once.ts';
 export { endSlowPeers } from './limits/slow-peers.ts';
-export { createObserver } from './observe.ts';
-export { createCallLimits } from './platform/call-limits.ts';
-export { platformRoutes } from './platform/platform-routes.ts';
+export { createObserver, traceRequests } from './observe.ts';
+export { createCallLimits, platformRoutes } from './platform/platform-routes.ts';
 export { describeCredentials, describeToken } from './platform/platform-views.ts';
-export { type Check, gate, type RequestState, stateOf } from './request-state.ts';
+export { type Check, clientSignal, gate, type RequestState, stateOf } from './request-state.ts';
 export { pathOfTarget, queryOf } from './request-target.ts';

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Middleware, ParameterizedContext } from 'koa';
 import type { Fault } from '../foundation/fault.ts';
 
@@ -78,6 +78,14 @@ export function stateOf(request: Stateful): RequestState {
 export function noteSender(request: IncomingMessage, who: Who): void {
   const known = stateOf(request);
   known.who = { ...known.who, ...who };
+}
+
+/** Returns a signal that aborts when the client has disconnected; also after the response, when nothing needs it. */
+export function clientSignal(response: ServerResponse): AbortSignal {
+  const gone = new AbortController();
+  if (response.closed) gone.abort();
+  else response.once('close', () => gone.abort());
+  return gone.signal;
 }
 
 /** Checks a request before its route; throws a `Fault` to reject it. */

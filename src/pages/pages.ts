@@ -8,8 +8,7 @@ import type { LiveNameDeps } from '../http/api/index.ts';
 import { type RequestState, refuseForeignForms } from '../http/index.ts';
 import { type Context, type Route, serveRoutes } from '../http/route/index.ts';
 import { type AccountDeps, accountRoutes } from './account/account-page.ts';
-import { endRoutes } from './account/end-container.ts';
-import { type LoginDeps, loginRoutes } from './account/login-page.ts';
+import { loginRoutes } from './account/login-page.ts';
 import { workspaceRoutes } from './account/workspace-pages.ts';
 import { askRoutes } from './ask/ask-page.ts';
 import type { AskDeps } from './ask/ask-responses.ts';
@@ -39,7 +38,6 @@ export type PagesDeps = Omit<PageBasis, 'refuseForeignForms'> &
   LayerPageDeps &
   UsagePageDeps &
   DocsDeps &
-  LoginDeps &
   AccountDeps &
   BuildListDeps &
   RepositoryPagesDeps &
@@ -60,7 +58,7 @@ const assetRoute = pageRoute({
   method: 'get',
   path: `${assetsPath}/{digest}/{name}`,
   access: 'unchecked',
-  run({ ctx, params: { digest, name } }, _: object) {
+  run({ ctx, params: { digest, name } }) {
     const asset = assets().find(digest, name);
     if (!asset) {
       throw new Fault('not-found', 'This page has no such file: reload the page', {
@@ -92,7 +90,6 @@ export const pageRoutes: readonly Route<PageKind, PagesDeps & PageBasis & BuildP
   ...loginRoutes,
   ...accountRoutes,
   ...workspaceRoutes,
-  ...endRoutes,
   assetRoute,
 ];
 
@@ -104,7 +101,6 @@ export function pages(deps: PagesDeps): Middleware<RequestState> {
   const serve = serveRoutes(
     pageRoutes,
     {
-      maxBodyBytes: deps.maxBodyBytes,
       passes: ({ state }, { isShared }) => isShared === true && !state.showFault,
       send: (ctx, response) => sendResponse(ctx, response, deps),
     },

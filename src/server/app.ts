@@ -43,12 +43,7 @@ import {
   registryRoutes,
   tokenPath,
 } from '../http/registry/index.ts';
-import {
-  createLatePages,
-  createSessionCookie,
-  createSessions,
-  createViewerOf,
-} from '../pages/index.ts';
+import { createLatePages, createSessionCookie, createSessions } from '../pages/index.ts';
 import type { Pairing } from '../platform/index.ts';
 import { localContent } from '../storage/index.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
@@ -206,17 +201,13 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const { hosted: store, pulls } = state.rows;
   const repositories = { ...hosted, content, store, pulls, auth };
   const hasPages = config.pages === 'on';
-  const browsers = {
-    sessions: createSessions(state.rows.sessions),
-    cookie: createSessionCookie(publicUrl.protocol === 'https:'),
-  };
   const pagesDeps = {
     ...apiDeps,
-    ...browsers,
+    sessions: createSessions(state.rows.sessions),
+    cookie: createSessionCookie(publicUrl.protocol === 'https:'),
     accounts,
     platform,
     content,
-    viewerOf: createViewerOf({ ...apiDeps, ...browsers }),
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),
     operation: operationOf(config),

@@ -9,9 +9,13 @@ import { type MirrorRoutesDeps, mirrorRoutes } from './builds/mirror-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { type LiveNameDeps, liveNameRoutes } from './container/live-name-routes.ts';
-import { type FigureDeps, figureRoutes } from './figure-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect/inspect-routes.ts';
-import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
+import {
+  type FigureDeps,
+  figureRoutes,
+  type MetricsDeps,
+  metricsRoutes,
+} from './metrics-routes.ts';
 import { type RepositoryRoutesDeps, repositoryRoutes } from './repository-list-routes.ts';
 import { type ServiceDeps, serviceRoutes } from './service-routes.ts';
 import { type ValidateDeps, validateRoutes } from './validate-credentials.ts';
@@ -48,7 +52,7 @@ export const jsonApiRoutes: readonly Route<ApiKind, JsonApiDeps>[] = [
 
 /** Answers the calls of the JSON API. */
 export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
-  return serveRoutes(jsonApiRoutes, { maxBodyBytes: deps.maxBodyBytes, send }, deps);
+  return serveRoutes(jsonApiRoutes, { send }, deps);
 }
 
 function send(ctx: Context, value: unknown): void {

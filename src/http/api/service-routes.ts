@@ -52,7 +52,7 @@ export const serviceRoutes = [
     path: '/healthz',
     summary: 'The process is alive',
     responses: ok(stateSchema, 'The process is alive', { status: 'ok' }),
-    run: (_, __: object) => ({ status: 'ok' }),
+    run: () => ({ status: 'ok' }),
   }),
   apiRoute({
     ...shared,
@@ -60,7 +60,7 @@ export const serviceRoutes = [
     path: '/health',
     summary: 'The same, in the form that health checks of Wave expect',
     responses: ok(stateSchema, 'The process is alive', { status: 'UP' }),
-    run: (_, __: object) => ({ status: 'UP' }),
+    run: () => ({ status: 'UP' }),
   }),
   apiRoute({
     ...shared,

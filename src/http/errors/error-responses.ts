@@ -15,7 +15,7 @@ import { dropBody } from '../bodies/read-body.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { foreignIds } from '../callers/foreign-ids.ts';
 import { noteRefusal } from '../limits/refusal-notes.ts';
-import { apiVersionHeader } from '../registry/registry-headers.ts';
+import { apiVersionHeader } from '../registry/registry-responses.ts';
 import { type RequestState, stateOf } from '../request-state.ts';
 import { pathOfTarget } from '../request-target.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';

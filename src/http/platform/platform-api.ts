@@ -5,13 +5,13 @@ import { describeApi, type OpenApi } from '../route/describe-api.ts';
 import type { Route } from '../route/pipeline.ts';
 import { createRouter } from '../route/router.ts';
 import { type ApiRequest, type Backend, entryPoint, type PlatformKind } from './entry-point.ts';
-import { auditEntryPoints } from './entry-points/audit-entry-points.ts';
 import { credentialEntryPoints } from './entry-points/credential-entry-points.ts';
 import { runEntryPoints } from './entry-points/run-entry-points.ts';
 import { tokenEntryPoints } from './entry-points/token-entry-points.ts';
 import { userEntryPoints } from './entry-points/user-entry-points.ts';
 import { workspaceEntryPoints } from './entry-points/workspace-entry-points.ts';
-import { platformInfoResponse } from './platform-schemas.ts';
+import { auditQuery, auditResponse, platformInfoResponse } from './platform-schemas.ts';
+import { auditView } from './platform-views.ts';
 
 /** The supported version of the API. Source: platform specification, section 9. */
 export const apiVersion = '1';
@@ -34,7 +34,21 @@ const entryPoints: readonly Route<PlatformKind>[] = [
   ...tokenEntryPoints,
   ...workspaceEntryPoints,
   ...credentialEntryPoints,
-  ...auditEntryPoints,
+  entryPoint({
+    id: 'listAuditLog',
+    method: 'get',
+    path: '/audit',
+    tag: 'Audit',
+    summary: 'List the audit log, newest entries first',
+    access: 'administrator',
+    role: 'audit',
+    query: auditQuery,
+    responses: ok(auditResponse),
+    async run({ query: { of, max, before } }, { audits }) {
+      const entries = await audits[of].list({ before, limit: max });
+      return { entries: entries.map(auditView) };
+    },
+  }),
   ...runEntryPoints,
   entryPoint({
     id: 'getServiceInfo',

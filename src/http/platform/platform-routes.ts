@@ -6,10 +6,10 @@ import { readJsonBody } from '../bodies/json-body.ts';
 import { type RequireAdministrator, readBasic } from '../callers/basic-auth.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { readBearer } from '../callers/identify.ts';
+import { createLimiter, type Rate } from '../limits/limiter.ts';
 import { isFailedLogin, type LoginLimit } from '../limits/login-limit.ts';
 import { noteSender, type RequestState, stateOf } from '../request-state.ts';
 import { queryOf } from '../request-target.ts';
-import type { CallLimits } from './call-limits.ts';
 import type { Actor, Backend } from './entry-point.ts';
 import { apiVersion, createPlatformApi } from './platform-api.ts';
 
@@ -109,4 +109,32 @@ function requireVersion(wanted: string): void {
 /** Removes parameters without a value: some clients send them for options that are not set. */
 function givenOnly(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries([...query].filter(([, value]) => value !== ''));
+}
+
+/** Limits the calls with each access token. */
+export interface CallLimits {
+  /** Counts a call. Throws a {@link Fault} (429) after too many calls. */
+  take(tokenId: number): void;
+}
+
+/** Source: platform specification, section 8. */
+export const callRates: readonly Rate[] = [
+  { count: 72_000, seconds: 3600 },
+  { count: 20, seconds: 1 },
+];
+
+export function createCallLimits(rates = callRates, now?: () => number): CallLimits {
+  const advice = 'leave more time between calls';
+  const limits = rates.map(rate => ({
+    rate,
+    limiter: createLimiter('calls with one access token', now, advice),
+  }));
+  return {
+    take(tokenId) {
+      const key = String(tokenId);
+      // A call that one limit refuses does not count for the others.
+      for (const { limiter, rate } of limits) limiter.check(key, rate);
+      for (const { limiter, rate } of limits) limiter.take(key, rate);
+    },
+  };
 }

@@ -124,8 +124,7 @@ async function inputOf(route: Declaration, request: ReceivedRequest): Promise<In
 }
 
 /** How one kind of routes answers over HTTP. */
-export interface Service<K extends RouteKind> {
-  readonly maxBodyBytes: number;
+export interface Dialect<K extends RouteKind> {
   /** Returns true for a request that another kind of routes answers. Default: none. */
   passes?(ctx: Context, route: Declaration & K['declares']): boolean;
   send(ctx: Context, value: K['returns']): void | Promise<void>;
@@ -134,8 +133,8 @@ export interface Service<K extends RouteKind> {
 /** Answers the requests for routes. Throws a `Fault`: 405 for a path without the method, and all that routes throw. */
 export function serveRoutes<K extends RouteKind & { readonly request: HttpRequest }, D>(
   routes: readonly Route<K, D>[],
-  { maxBodyBytes, passes, send }: Service<K>,
-  deps: D,
+  { passes, send }: Dialect<K>,
+  deps: D & { readonly maxBodyBytes: number },
 ): Middleware<RequestState> {
   const find = createRouter(routes);
   return async (ctx, next) => {
@@ -151,7 +150,7 @@ export function serveRoutes<K extends RouteKind & { readonly request: HttpReques
       // The first value of each parameter counts.
       query: Object.fromEntries([...queryOf(ctx.req)].reverse()),
       async readBody() {
-        const body = await readJsonBody(ctx.req, maxBodyBytes);
+        const body = await readJsonBody(ctx.req, deps.maxBodyBytes);
         ctx.state.usesAliases = usesAliases(body);
         return body;
       },

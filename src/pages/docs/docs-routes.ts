@@ -39,7 +39,7 @@ export const docsRoutes = [
     method: 'get',
     path: `${docsAssetsPath}/{name}`,
     access: 'anybody',
-    run({ ctx, params }, _: object) {
+    run({ ctx, params }) {
       const asset = Object.values(assets()).find(({ name }) => name === params.name);
       if (!asset) throw new Fault('not-found', 'This page has no such file: reload the page');
       ctx.type = asset.type;

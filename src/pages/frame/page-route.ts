@@ -1,8 +1,11 @@
+import { Fault } from '../../foundation/fault.ts';
 import type { AdministratorRole } from '../../hosted/accounts/index.ts';
-import { type ApiBasis, limitOf } from '../../http/api/index.ts';
-import type { Check } from '../../http/index.ts';
+import { type ApiBasis, callerOf, limitOf } from '../../http/api/index.ts';
+import { type Check, readBasic } from '../../http/index.ts';
 import { type Context, type HttpRequest, routesOf } from '../../http/route/index.ts';
 import type { Caller } from '../../request/index.ts';
+import type { SessionCookie } from '../account/session-cookie.ts';
+import type { Sessions } from '../account/sessions.ts';
 import type { Html } from './html.ts';
 import type { Page } from './page-layout.ts';
 
@@ -20,15 +23,9 @@ export interface Viewer {
 /** What a page answers: a page, a piece of one for a script, or the address of another page. */
 export type PageResponse = Page | { readonly piece: Html } | { readonly location: string };
 
-/**
- * Finds out who looks at a page. Throws a `Fault` as `callerOf`.
- *
- * @param platformEndpoint address of the platform that issued the token in the request
- */
-export type ViewerOf = (ctx: Context, platformEndpoint?: string) => Promise<Viewer>;
-
 export interface PageBasis extends ApiBasis {
-  readonly viewerOf: ViewerOf;
+  readonly sessions: Sessions;
+  readonly cookie: SessionCookie;
   /** Refuses forms of pages of other origins. */
   readonly refuseForeignForms: Check;
 }
@@ -71,7 +68,7 @@ export const pageRoute = routesOf<PageKind>(async (route, { ctx }, deps, readInp
   if (access === 'unchecked') return { input: await readInput(), known: { ctx } };
   if (access === 'requests') deps.gate.beforeRequest();
   // A session brings the login that all other checks look at.
-  const viewer = await deps.viewerOf(ctx);
+  const viewer = await viewerOf(ctx, deps);
   // The layout shows the person, also after a failure from here on.
   ctx.state.person = viewer;
   if (access === 'administrator') {
@@ -82,3 +79,59 @@ export const pageRoute = routesOf<PageKind>(async (route, { ctx }, deps, readInp
   if (access === 'requests') deps.gate.request(caller);
   return { input, known: { ctx, viewer }, limit: limitOf(route, caller, ctx, deps) };
 });
+
+export type ViewerDeps = Pick<
+  PageBasis,
+  'identify' | 'trustedProxies' | 'requireAdministrator' | 'sessions' | 'cookie'
+>;
+
+/**
+ * Identifies a viewer as the JSON API identifies a caller: a session counts as the login that the browser would send.
+ * So every page has the rights, limits and checks of that login at this moment. A session whose login is no longer
+ * accepted ends. Throws a `Fault` as `callerOf`.
+ */
+async function viewerOf(ctx: Context, deps: ViewerDeps): Promise<Viewer> {
+  const { sessions, cookie } = deps;
+  const value = cookie.read(ctx.req);
+  // A program sends its login itself.
+  if (value === undefined || ctx.req.headers.authorization !== undefined) {
+    return viewerWith(ctx, undefined, deps);
+  }
+  const login = await sessions.find(value);
+  if (login) {
+    ctx.req.headers.authorization = login.authorization;
+    try {
+      return await viewerWith(ctx, login.platformEndpoint, deps);
+    } catch (error) {
+      if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind))
+        throw error;
+      await sessions.end(value);
+      delete ctx.req.headers.authorization;
+    }
+  }
+  ctx.append('set-cookie', cookie.remove());
+  return viewerWith(ctx, undefined, deps);
+}
+
+/**
+ * Identifies a viewer by the login in the head of the request. Throws a `Fault` as `callerOf`.
+ *
+ * @param platformEndpoint address of the platform that issued the token
+ */
+export async function viewerWith(
+  ctx: Context,
+  platformEndpoint: string | undefined,
+  deps: ViewerDeps,
+): Promise<Viewer> {
+  const caller = await callerOf(ctx.req, { platformEndpoint }, deps);
+  const account = readBasic(ctx.req.headers.authorization)?.name;
+  const roles =
+    account === undefined
+      ? []
+      : await deps.requireAdministrator(ctx.req).catch(error => {
+          if (error instanceof Fault && error.kind === 'denied') return [];
+          throw error;
+        });
+  const { user = caller.user } = ctx.state.who ?? {};
+  return { caller, name: account ?? user, roles, isAdministrator: roles.includes('site') };
+}

@@ -11,7 +11,6 @@ import {
 import type { DiskSpace } from '../../../storage/directory/index.ts';
 import type { UsageStore } from '../../../storage/rows/index.ts';
 import type { NoteBuild } from '../../callers/audit-notes.ts';
-import { clientSignal } from '../../callers/client-signal.ts';
 import {
   type Allowance,
   type CallerRates,
@@ -19,6 +18,7 @@ import {
   limitHeaders,
   rateFor,
 } from '../../limits/limiter.ts';
+import { clientSignal } from '../../request-state.ts';
 
 export interface AcceptRequestDeps {
   readonly accept: Accept;

@@ -10,8 +10,8 @@ import {
   isToBeMade,
 } from '../../../request/index.ts';
 import { isSiteAdministrator } from '../../callers/basic-auth.ts';
-import { clientSignal } from '../../callers/client-signal.ts';
 import type { Gate } from '../../gates/access-gate.ts';
+import { clientSignal } from '../../request-state.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { type AcceptRequestDeps, acceptRequest, type RequestCall } from './accept-request.ts';

@@ -3,7 +3,7 @@ import { layerChanges } from '../../../images/listing/index.ts';
 import { defaultPlatformName, parsePlatform } from '../../../oci/naming.ts';
 import type { Identities } from '../../../platform/index.ts';
 import { type Inspect, type LayerFilesDeps, layerFiles } from '../../../request/index.ts';
-import { clientSignal } from '../../callers/client-signal.ts';
+import { clientSignal } from '../../request-state.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { inspectRequestSchema } from '../container/container-schema.ts';

@@ -13,7 +13,7 @@ import { readBasic } from '../../callers/basic-auth.ts';
 import type { Openness } from '../../gates/access-gate.ts';
 import { stateOf } from '../../request-state.ts';
 import { queryOf } from '../../request-target.ts';
-import { sendJson } from '../send-json.ts';
+import { sendJson } from '../registry-responses.ts';
 import type { LogIn, NamedPassword } from './registry-challenge-login.ts';
 import { isCatalogScope, parseScope } from './token-scope.ts';
 
