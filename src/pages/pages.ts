@@ -44,7 +44,7 @@ export type PagesDeps = Omit<PageBasis, 'refuseForeignForms'> &
   Omit<BuildPageDeps, 'watches'> &
   BuildWatchesDeps;
 
-// Their names contain the digest of their content.
+// Their addresses contain the digest of their content.
 const forGood = 'public, max-age=31536000, immutable';
 // A failure is a page or JSON, and a page is for one person.
 const vary = 'Accept, Accept-Encoding, Cookie';
@@ -58,20 +58,14 @@ const assetRoute = pageRoute({
   method: 'get',
   path: `${assetsPath}/{digest}/{name}`,
   access: 'unchecked',
-  run({ ctx, params: { digest, name } }) {
+  run({ params: { digest, name } }) {
     const asset = assets().find(digest, name);
     if (!asset) {
       throw new Fault('not-found', 'This page has no such file: reload the page', {
         phase: 'request',
       });
     }
-    ctx.type = asset.type;
-    ctx.set('cache-control', forGood);
-    ctx.vary('Accept-Encoding');
-    const isPacked = ctx.acceptsEncodings('gzip') !== false;
-    if (isPacked) ctx.set('content-encoding', 'gzip');
-    ctx.body = isPacked ? asset.packed : asset.plain;
-    return undefined;
+    return { asset };
   },
 });
 
@@ -131,6 +125,14 @@ async function sendResponse(
     ctx.body = '';
     return;
   }
+  if ('asset' in response) {
+    const { type, packed, plain } = response.asset;
+    ctx.type = type;
+    ctx.set('cache-control', forGood);
+    ctx.vary('Accept-Encoding');
+    ctx.body = isForGzip(ctx) ? packed : plain();
+    return;
+  }
   const nonce = randomBytes(16).toString('base64url');
   if ('piece' in response) return sendHtml(ctx, response.piece, nonce);
   const viewer = ctx.state.person ?? anonymous;
@@ -164,9 +166,14 @@ async function sendHtml(ctx: Context, content: Html, nonce: string, status = 200
   ctx.set(pageHeaders(nonce));
   ctx.set('cache-control', 'no-store');
   ctx.vary(vary);
+  ctx.body = isForGzip(ctx) ? await zip(bytes) : bytes;
+}
+
+/** Returns true for a client that accepts gzip, and says in the response that it is used. */
+function isForGzip(ctx: Context): boolean {
   const isPacked = ctx.acceptsEncodings('gzip') !== false;
   if (isPacked) ctx.set('content-encoding', 'gzip');
-  ctx.body = isPacked ? await zip(bytes) : bytes;
+  return isPacked;
 }
 
 function showFault(

@@ -6,6 +6,7 @@ import { type Context, type HttpRequest, routesOf } from '../../http/route/index
 import type { Caller } from '../../request/index.ts';
 import type { SessionCookie } from '../account/session-cookie.ts';
 import type { Sessions } from '../account/sessions.ts';
+import type { Asset } from './assets.ts';
 import type { Html } from './html.ts';
 import type { Page } from './page-layout.ts';
 
@@ -20,8 +21,12 @@ export interface Viewer {
   readonly roles: readonly AdministratorRole[];
 }
 
-/** What a page answers: a page, a piece of one for a script, or the address of another page. */
-export type PageResponse = Page | { readonly piece: Html } | { readonly location: string };
+/** What a page answers: a page, a piece of one for a script, a file that pages load, or the address of another page. */
+export type PageResponse =
+  | Page
+  | { readonly piece: Html }
+  | { readonly asset: Asset }
+  | { readonly location: string };
 
 export interface PageBasis extends ApiBasis {
   readonly sessions: Sessions;
