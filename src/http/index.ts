@@ -37,5 +37,5 @@ export { endSlowPeers } from './limits/slow-peers.ts';
 export { createObserver, traceRequests } from './observe.ts';
 export { createCallLimits, platformRoutes } from './platform/platform-routes.ts';
 export { describeCredentials, describeToken } from './platform/platform-views.ts';
-export { type Check, clientSignal, gate, type RequestState, stateOf } from './request-state.ts';
+export { type Check, clientSignal, gate, type RequestState } from './request-state.ts';
 export { pathOfTarget, queryOf } from './request-target.ts';
