@@ -69,9 +69,11 @@ interface Stateful extends IncomingMessage {
 
 /** Returns the state of a request, also before Koa sees it. */
 export function stateOf(request: Stateful): RequestState {
-  const known = request[state] ?? {};
-  request[state] = known;
-  return known;
+  const known = request[state];
+  if (known) return known;
+  const fresh: RequestState = {};
+  request[state] = fresh;
+  return fresh;
 }
 
 /** Notes more about the sender of a request. */
