@@ -14,38 +14,28 @@ export {
   type RequireAdministrator,
   readBasic,
 } from './callers/basic-auth.ts';
-export { type Callers, createCallers } from './callers/callers.ts';
-export { clientSignal } from './callers/client-signal.ts';
 export { admitHandedOn, handedOnHeaders } from './callers/handed-on.ts';
 export { createIdentify, readBearer } from './callers/identify.ts';
-export { traceRequests } from './callers/trace-requests.ts';
 export { respondToBrokenRequests } from './errors/broken-requests.ts';
 export { outermost } from './errors/error-responses.ts';
 export { faultHeaders, faultOf } from './errors/fault-of.ts';
-export { wrongMethod } from './errors/wrong-method.ts';
-export { createGate } from './gates/access-gate.ts';
-export type { AccessRules } from './gates/access-rules.ts';
+export { type AccessRules, createGate } from './gates/access-gate.ts';
 export { keepBuildersToImages } from './gates/builder-paths.ts';
 export { createCrossOrigin } from './gates/cross-origin.ts';
 export { mayUpgrade, refuseForeignForms, refuseForeignPages } from './gates/foreign-page.ts';
-export { type Check, gate } from './gates/gate.ts';
 export { createHostCheck, type OwnHosts, requireOwnHost } from './gates/own-host.ts';
-export { createPullGuard } from './gates/pull-guard.ts';
-export { rateFor } from './limits/caller-rates.ts';
 export {
   type ConnectionLimits,
   createConnections,
   type RefusedListener,
 } from './limits/connections.ts';
 export { serveHalfClosed } from './limits/half-closed.ts';
-export { limited } from './limits/limited.ts';
-export { createLimiter, type Limiter } from './limits/limiter.ts';
+export { createLimiter, type Limiter, limited, rateFor } from './limits/limiter.ts';
 export { createLoginLimit } from './limits/login-limit.ts';
 export { limitRequestsAtOnce } from './limits/requests-at-once.ts';
 export { endSlowPeers } from './limits/slow-peers.ts';
-export { createObserver } from './observe.ts';
-export { createCallLimits } from './platform/call-limits.ts';
-export { platformRoutes } from './platform/platform-routes.ts';
+export { createObserver, traceRequests } from './observe.ts';
+export { createCallLimits, platformRoutes } from './platform/platform-routes.ts';
 export { describeCredentials, describeToken } from './platform/platform-views.ts';
-export type { RequestState } from './request-state.ts';
+export { type Check, clientSignal, gate, type RequestState } from './request-state.ts';
 export { pathOfTarget, queryOf } from './request-target.ts';

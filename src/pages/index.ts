@@ -2,5 +2,4 @@
 
 export { createSessionCookie } from './account/session-cookie.ts';
 export { createSessions, sessionIdleMs } from './account/sessions.ts';
-export { createViewerOf } from './account/viewer.ts';
 export { createLatePages } from './late-pages.ts';

@@ -5,11 +5,10 @@ import type { Middleware, ParameterizedContext } from 'koa';
 import { Fault } from '../foundation/fault.ts';
 import { pageHeaders } from '../foundation/responses.ts';
 import type { LiveNameDeps } from '../http/api/index.ts';
-import { type RequestState, refuseForeignForms, wrongMethod } from '../http/index.ts';
-import { createRouter, labelOf } from '../http/route/index.ts';
+import { type RequestState, refuseForeignForms } from '../http/index.ts';
+import { type Context, type Route, serveRoutes } from '../http/route/index.ts';
 import { type AccountDeps, accountRoutes } from './account/account-page.ts';
-import { endRoutes } from './account/end-container.ts';
-import { type LoginDeps, loginRoutes } from './account/login-page.ts';
+import { loginRoutes } from './account/login-page.ts';
 import { workspaceRoutes } from './account/workspace-pages.ts';
 import { askRoutes } from './ask/ask-page.ts';
 import type { AskDeps } from './ask/ask-responses.ts';
@@ -22,7 +21,7 @@ import { type Assets, assetsPath, readAssets } from './frame/assets.ts';
 import { errorPage } from './frame/error-page.ts';
 import type { Html } from './frame/html.ts';
 import { layout, type Page, type ShownViewer } from './frame/page-layout.ts';
-import type { PageBasis, PageRoute } from './frame/page-route.ts';
+import { type PageBasis, type PageKind, type PageResponse, pageRoute } from './frame/page-route.ts';
 import { type InspectPageDeps, inspectPage } from './images/inspect-page.ts';
 import { type LayerPageDeps, layerPages } from './images/layer/layer-page.ts';
 import { type BuildListDeps, buildListRoutes } from './lists/build-list-routes.ts';
@@ -31,7 +30,7 @@ import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-r
 import type { UsagePageDeps } from './usage/usage-data.ts';
 import { usagePages } from './usage/usage-pages.ts';
 
-export type PagesDeps = PageBasis &
+export type PagesDeps = Omit<PageBasis, 'refuseForeignForms'> &
   AskDeps &
   ContainerPageDeps &
   LiveNameDeps &
@@ -39,14 +38,13 @@ export type PagesDeps = PageBasis &
   LayerPageDeps &
   UsagePageDeps &
   DocsDeps &
-  LoginDeps &
   AccountDeps &
   BuildListDeps &
   RepositoryPagesDeps &
   Omit<BuildPageDeps, 'watches'> &
   BuildWatchesDeps;
 
-// Their names contain the digest of their content.
+// Their addresses contain the digest of their content.
 const forGood = 'public, max-age=31536000, immutable';
 // A failure is a page or JSON, and a page is for one person.
 const vary = 'Accept, Accept-Encoding, Cookie';
@@ -56,28 +54,23 @@ let read: Assets | undefined;
 const assets = (): Assets => (read ??= readAssets());
 
 /** Answers every request in the same way, whoever sends it. */
-const assetRoute: PageRoute<object> = {
+const assetRoute = pageRoute({
   method: 'get',
   path: `${assetsPath}/{digest}/{name}`,
-  async respond(ctx, { digest = '', name = '' }) {
+  access: 'unchecked',
+  run({ params: { digest, name } }) {
     const asset = assets().find(digest, name);
     if (!asset) {
       throw new Fault('not-found', 'This page has no such file: reload the page', {
         phase: 'request',
       });
     }
-    ctx.type = asset.type;
-    ctx.set('cache-control', forGood);
-    ctx.vary('Accept-Encoding');
-    const isPacked = ctx.acceptsEncodings('gzip') !== false;
-    if (isPacked) ctx.set('content-encoding', 'gzip');
-    ctx.body = isPacked ? asset.packed : asset.plain;
-    return {};
+    return { asset };
   },
-};
+});
 
 /** All pages, and the files that they load. */
-export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
+export const pageRoutes: readonly Route<PageKind, PagesDeps & PageBasis & BuildPageDeps>[] = [
   ...askRoutes,
   ...buildListRoutes,
   ...buildPageRoutes,
@@ -91,7 +84,6 @@ export const pageRoutes: readonly PageRoute<PagesDeps & BuildPageDeps>[] = [
   ...loginRoutes,
   ...accountRoutes,
   ...workspaceRoutes,
-  ...endRoutes,
   assetRoute,
 ];
 
@@ -99,38 +91,52 @@ const anonymous = { name: undefined, isAdministrator: false };
 
 /** Answers requests for pages. Failures of browsers become pages too, also those of the JSON API. */
 export function pages(deps: PagesDeps): Middleware<RequestState> {
-  const find = createRouter(pageRoutes);
   const places = new Set(pageRoutes.map(({ path }) => firstSegment(path)));
-  const refuseForeign = refuseForeignForms(deps.publicUrl);
-  const routeDeps = { ...deps, watches: createBuildWatches(deps) };
-  return async (ctx, next) => {
-    const wantsPage = prefersHtml(ctx);
-    if (wantsPage)
+  const serve = serveRoutes(
+    pageRoutes,
+    {
+      passes: ({ state }, { isShared }) => isShared === true && !state.showFault,
+      send: (ctx, response) => sendResponse(ctx, response, deps),
+    },
+    {
+      ...deps,
+      watches: createBuildWatches(deps),
+      refuseForeignForms: refuseForeignForms(deps.publicUrl),
+    },
+  );
+  return (ctx, next) => {
+    if (prefersHtml(ctx)) {
       ctx.state.showFault = (fault, requestId) => showFault(ctx, fault, requestId, deps);
-    // Calls of the API do not pay for a look at every page.
-    const found = places.has(firstSegment(ctx.path)) ? find(ctx.method, ctx.path) : undefined;
-    if (!found) return next();
-    const route = 'route' in found ? found.route : found.other;
-    if (route.isShared && !wantsPage) return next();
-    ctx.state.route = labelOf(route);
-    if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
-    refuseForeign(ctx);
-    const { response, viewer = anonymous } = await found.route.respond(
-      ctx,
-      found.params,
-      routeDeps,
-    );
-    if (!response) return;
-    if ('location' in response) {
-      ctx.status = 303;
-      ctx.set('location', response.location);
-      ctx.body = '';
-      return;
     }
-    const nonce = randomBytes(16).toString('base64url');
-    if ('piece' in response) await send(ctx, response.piece, nonce);
-    else await send(ctx, documentOf(ctx, response, viewer, nonce, deps), nonce, response.status);
+    // Calls of the API do not pay for a look at every page.
+    return places.has(firstSegment(ctx.path)) ? serve(ctx, next) : next();
   };
+}
+
+async function sendResponse(
+  ctx: Context,
+  response: PageResponse | undefined,
+  deps: PagesDeps,
+): Promise<void> {
+  if (!response) return;
+  if ('location' in response) {
+    ctx.status = 303;
+    ctx.set('location', response.location);
+    ctx.body = '';
+    return;
+  }
+  if ('asset' in response) {
+    const { type, packed, plain } = response.asset;
+    ctx.type = type;
+    ctx.set('cache-control', forGood);
+    ctx.vary('Accept-Encoding');
+    ctx.body = isForGzip(ctx) ? packed : plain();
+    return;
+  }
+  const nonce = randomBytes(16).toString('base64url');
+  if ('piece' in response) return sendHtml(ctx, response.piece, nonce);
+  const viewer = ctx.state.person ?? anonymous;
+  await sendHtml(ctx, documentOf(ctx, response, viewer, nonce, deps), nonce, response.status);
 }
 
 function firstSegment(path: string): string | undefined {
@@ -153,25 +159,25 @@ function documentOf(
   return layout(page, { path, assetsBase: assets().base, nonce, version, viewer });
 }
 
-async function send(
-  ctx: ParameterizedContext<RequestState>,
-  content: Html,
-  nonce: string,
-  status = 200,
-): Promise<void> {
+async function sendHtml(ctx: Context, content: Html, nonce: string, status = 200): Promise<void> {
   const bytes = Buffer.from(content.toString());
   ctx.status = status;
   ctx.type = 'text/html; charset=utf-8';
   ctx.set(pageHeaders(nonce));
   ctx.set('cache-control', 'no-store');
   ctx.vary(vary);
+  ctx.body = isForGzip(ctx) ? await zip(bytes) : bytes;
+}
+
+/** Returns true for a client that accepts gzip, and says in the response that it is used. */
+function isForGzip(ctx: Context): boolean {
   const isPacked = ctx.acceptsEncodings('gzip') !== false;
   if (isPacked) ctx.set('content-encoding', 'gzip');
-  ctx.body = isPacked ? await zip(bytes) : bytes;
+  return isPacked;
 }
 
 function showFault(
-  ctx: ParameterizedContext<RequestState>,
+  ctx: Context,
   fault: Fault,
   requestId: string,
   deps: PagesDeps,

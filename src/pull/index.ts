@@ -11,7 +11,7 @@ export { createTransfers } from './blobs/transfers.ts';
 export { type AwaitBuild, createAwaitBuild, createBuiltBy, StillBuilding } from './built.ts';
 export { createImageFinder, type ImageFinder } from './image-finder.ts';
 export { createPullCounter, type PullCounter } from './pull-counter.ts';
-export { checkReference, decodeSegment, type PullPath, parsePullPath } from './pull-path.ts';
+export { checkReference, decodeSegment, parsePullPath } from './pull-path.ts';
 export { createLookAtRight } from './pull-right.ts';
 export { containerSubject, imageName, servedSubjects } from './pull-subject.ts';
 export type { PulledImage } from './pulled-image.ts';

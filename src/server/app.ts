@@ -12,7 +12,6 @@ import { jsonApi, jsonApiDocument } from '../http/api/index.ts';
 import {
   createAdministratorCheck,
   createBodyMemory,
-  createCallers,
   createCallLimits,
   createCheckAccount,
   createCrossOrigin,
@@ -24,7 +23,6 @@ import {
   createNoteBuild,
   createNotePull,
   createObserver,
-  createPullGuard,
   createRecordAudit,
   gate,
   keepBuildersToImages,
@@ -45,12 +43,7 @@ import {
   registryRoutes,
   tokenPath,
 } from '../http/registry/index.ts';
-import {
-  createLatePages,
-  createSessionCookie,
-  createSessions,
-  createViewerOf,
-} from '../pages/index.ts';
+import { createLatePages, createSessionCookie, createSessions } from '../pages/index.ts';
 import type { Pairing } from '../platform/index.ts';
 import { localContent } from '../storage/index.ts';
 import type { AppDeps } from './assembly/app-deps.ts';
@@ -101,18 +94,17 @@ export async function createApp(deps: AppDeps): Promise<App> {
 
   const { bodyBytes: maxBodyBytes } = config.limits;
   const logins = createLoginLimit(config.limits.logins, config.trustedProxies);
-  const callers = createCallers();
-  const checkAccount = createCheckAccount(accounts, accountCheck, logins, callers);
+  const checkAccount = createCheckAccount(accounts, accountCheck, logins);
   const requireAdministrator = createAdministratorCheck(checkAccount);
-  const identify = createIdentify({ identities, checkAccount, logins, callers });
+  const identify = createIdentify({ identities, checkAccount, logins });
   const rules = accessRules(config, publicUrl);
   const accessGate = createGate(rules);
   log.info({ access: rules }, 'access rules of this server');
-  const recordAudit = createRecordAudit(state.audit, callers, config.trustedProxies);
+  const recordAudit = createRecordAudit(state.audit, config.trustedProxies);
   const auditOf = (kind: 'pulls' | 'builds') =>
     config.audit[kind] === 'on' ? state.audits[kind] : undefined;
-  const notePull = createNotePull(auditOf('pulls'), callers, config.trustedProxies);
-  const noteBuild = createNoteBuild(auditOf('builds'), callers, config.trustedProxies);
+  const notePull = createNotePull(auditOf('pulls'), config.trustedProxies);
+  const noteBuild = createNoteBuild(auditOf('builds'), config.trustedProxies);
   const apiDeps = {
     ...containers,
     ...building,
@@ -151,7 +143,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const observe = createObserver(metrics);
   const noteBlob = createBlobMetrics(metrics);
   if (config.traces.endpoint) koa.use(traceRequests);
-  koa.use(outermost({ log, callers, trustedProxies, publicUrl, observe, tally: state.tally }));
+  koa.use(outermost({ log, trustedProxies, publicUrl, observe, tally: state.tally }));
   koa.use(gate(requireOwnHost(createHostCheck(ownHosts(config, publicUrl)))));
   const crossOrigin = createCrossOrigin(config.cors.origins);
   if (config.cors.origins.length > 0) koa.use(crossOrigin.respond);
@@ -172,17 +164,16 @@ export async function createApp(deps: AppDeps): Promise<App> {
     authenticator,
     logins,
     identify,
-    callers,
     host: tokens.service,
     servedRequest: name => containers.tokens.get(name.split('/')[1] ?? '').catch(() => undefined),
   });
-  const auth = createRegistryAuth({ authenticator, tokens, realm, logIn, callers, pullsNeedLogin });
+  const auth = createRegistryAuth({ authenticator, tokens, realm, logIn, pulls: rules.pulls });
   koa.use(
     registryRoutes({
       prefix: config.prefix,
       served: {
         ...createPulls(deps, state, registries, containers),
-        guard: createPullGuard(rules.pulls, auth),
+        auth,
         prefix: config.prefix,
         noteBlob,
         notePull,
@@ -191,7 +182,6 @@ export async function createApp(deps: AppDeps): Promise<App> {
         ...hosted,
         content,
         auth,
-        callers,
         recordAudit,
         noteBlob,
         notePull,
@@ -203,7 +193,6 @@ export async function createApp(deps: AppDeps): Promise<App> {
         authenticator,
         tokens,
         logIn,
-        callers,
         servedPrefix: `${config.prefix}/`,
         pulls: rules.pulls,
       },
@@ -212,18 +201,13 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const { hosted: store, pulls } = state.rows;
   const repositories = { ...hosted, content, store, pulls, auth };
   const hasPages = config.pages === 'on';
-  const browsers = {
-    callers,
-    sessions: createSessions(state.rows.sessions),
-    cookie: createSessionCookie(publicUrl.protocol === 'https:'),
-  };
   const pagesDeps = {
     ...apiDeps,
-    ...browsers,
+    sessions: createSessions(state.rows.sessions),
+    cookie: createSessionCookie(publicUrl.protocol === 'https:'),
     accounts,
     platform,
     content,
-    viewerOf: createViewerOf({ ...apiDeps, ...browsers }),
     packageSearch: conda.packageSearch,
     previewLimiter: createLimiter('dry runs and searches'),
     operation: operationOf(config),
@@ -246,7 +230,6 @@ export async function createApp(deps: AppDeps): Promise<App> {
       requireAdministrator,
       logins,
       limits,
-      callers,
       space,
       audit: state.audit,
       audits: state.audits,

@@ -7,7 +7,6 @@ import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
 import { createAuthenticator } from '../../src/hosted/authenticator.ts';
 import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
 import { createRecordAudit } from '../../src/http/callers/audit-notes.ts';
-import { createCallers } from '../../src/http/callers/callers.ts';
 import { createLoginLimit } from '../../src/http/limits/login-limit.ts';
 import { createRegistryAuth } from '../../src/http/registry/login/registry-auth.ts';
 import { createLogIn } from '../../src/http/registry/login/registry-challenge-login.ts';
@@ -26,24 +25,22 @@ test('a token that belongs to no account is not confused with a caller without a
     ...{ accounts, accountCheck: createAccountCheck(accounts) },
     ...{ hasAccountFiles: false, anonymous: [], tokens },
   });
-  const callers = createCallers();
   const auth = createRegistryAuth({
     ...{
       authenticator,
       tokens,
-      callers,
       realm: 'https://images.example.com/token',
-      pullsNeedLogin: true,
+      pulls: 'login',
     },
     logIn: createLogIn({
       ...{ host: 'images.example.com', servedRequest: async () => undefined },
-      ...{ authenticator, callers, identify: async () => undefined },
+      ...{ authenticator, identify: async () => undefined },
       logins: createLoginLimit(undefined, 0),
     }),
   });
   const actors: string[] = [];
   const audit = { add: ({ actor }: { readonly actor: string }) => void actors.push(actor) };
-  const recordAudit = createRecordAudit(audit, callers, 0);
+  const recordAudit = createRecordAudit(audit, 0);
   const access = [{ type: 'repository', name: 'builds/one', actions: ['pull', 'push'] }] as const;
   const ofBuilder = await tokens.issue({ access }, 600_000);
   const ofAccount = await tokens.issue({ account: 'ada', access }, 600_000);

@@ -1,6 +1,6 @@
 /** The JSON API, and its steps for the pages. */
 
-export { type ApiBasis, callerOf } from './api-route.ts';
+export { type ApiBasis, callerOf, limitOf } from './api-route.ts';
 export { type CancelDeps, cancelBuild, requesterOf } from './builds/cancel-build.ts';
 export { type AcceptRequestDeps, acceptRequest } from './container/accept-request.ts';
 export { type EndRequestDeps, endRequest, isOwner } from './container/end-request.ts';

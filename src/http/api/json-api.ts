@@ -1,18 +1,21 @@
 import type { Middleware } from 'koa';
-import { wrongMethod } from '../errors/wrong-method.ts';
 import type { RequestState } from '../request-state.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
-import { createRouter, labelOf } from '../route/router.ts';
-import type { ApiAccess, ApiBasis, ApiRoute } from './api-route.ts';
+import { type Context, type Route, serveRoutes } from '../route/pipeline.ts';
+import type { ApiBasis, ApiKind } from './api-route.ts';
 import { buildDocumentRoutes } from './builds/build-documents.ts';
 import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
 import { type MirrorRoutesDeps, mirrorRoutes } from './builds/mirror-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { type LiveNameDeps, liveNameRoutes } from './container/live-name-routes.ts';
-import { type FigureDeps, figureRoutes } from './figure-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect/inspect-routes.ts';
-import { type MetricsDeps, metricsRoutes } from './metrics-routes.ts';
+import {
+  type FigureDeps,
+  figureRoutes,
+  type MetricsDeps,
+  metricsRoutes,
+} from './metrics-routes.ts';
 import { type RepositoryRoutesDeps, repositoryRoutes } from './repository-list-routes.ts';
 import { type ServiceDeps, serviceRoutes } from './service-routes.ts';
 import { type ValidateDeps, validateRoutes } from './validate-credentials.ts';
@@ -31,7 +34,7 @@ export type JsonApiDeps = ApiBasis &
   RepositoryRoutesDeps &
   ServiceDeps;
 
-export const jsonApiRoutes: readonly ApiRoute<JsonApiDeps>[] = [
+export const jsonApiRoutes: readonly Route<ApiKind, JsonApiDeps>[] = [
   ...containerRoutes,
   ...liveNameRoutes,
   ...buildRoutes,
@@ -47,16 +50,15 @@ export const jsonApiRoutes: readonly ApiRoute<JsonApiDeps>[] = [
   ...viewRoutes,
 ];
 
-/** Answers the calls of the JSON API. Throws a `Fault` (405) if the path does not support the method. */
+/** Answers the calls of the JSON API. */
 export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
-  const find = createRouter(jsonApiRoutes);
-  return async (ctx, next) => {
-    const found = find(ctx.method, ctx.path);
-    if (!found) return next();
-    ctx.state.route = labelOf('route' in found ? found.route : found.other);
-    if ('methods' in found) throw wrongMethod(ctx.method, found.methods);
-    await found.route.respond(ctx, found.params, deps);
-  };
+  return serveRoutes(jsonApiRoutes, { send }, deps);
+}
+
+function send(ctx: Context, value: unknown): void {
+  // Koa sends objects as JSON, but no booleans.
+  if (typeof value === 'boolean') ctx.type = 'application/json';
+  ctx.body = typeof value === 'boolean' ? JSON.stringify(value) : value;
 }
 
 const access = {
@@ -73,7 +75,7 @@ const access = {
     security: ['account'],
     faults: ['unauthorized', 'denied', 'too-many-requests'],
   },
-} as const satisfies Record<ApiAccess, object>;
+} as const satisfies Record<keyof ApiKind['knows'], object>;
 
 /** Returns a function that returns the OpenAPI document of the JSON API. The first call takes some milliseconds. */
 export function jsonApiDocument(version: string): () => OpenApi {

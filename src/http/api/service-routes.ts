@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
 import type { Readiness } from '../../server/upkeep/index.ts';
-import { isHandedOn } from '../callers/handed-on.ts';
 import { ok } from '../route/declaration.ts';
 import type { OpenApi } from '../route/describe-api.ts';
 import { apiLevel } from './aliases.ts';
@@ -53,7 +52,7 @@ export const serviceRoutes = [
     path: '/healthz',
     summary: 'The process is alive',
     responses: ok(stateSchema, 'The process is alive', { status: 'ok' }),
-    run: (_, __: object) => ({ status: 'ok' }),
+    run: () => ({ status: 'ok' }),
   }),
   apiRoute({
     ...shared,
@@ -61,7 +60,7 @@ export const serviceRoutes = [
     path: '/health',
     summary: 'The same, in the form that health checks of Wave expect',
     responses: ok(stateSchema, 'The process is alive', { status: 'UP' }),
-    run: (_, __: object) => ({ status: 'UP' }),
+    run: () => ({ status: 'UP' }),
   }),
   apiRoute({
     ...shared,
@@ -73,7 +72,7 @@ export const serviceRoutes = [
     faults: ['unavailable', 'storage-full'],
     async run({ query, ctx }, { isStopping, readiness }: ServiceDeps) {
       // Other replicas stay ready: they hand on requests until this server ends, and then to the next leader.
-      if (isStopping() && !isHandedOn(ctx.req))
+      if (isStopping() && !ctx.state.handedOn)
         throw new Fault(
           'unavailable',
           'The server is stopping: use another one, or try again when it has started',

@@ -29,7 +29,7 @@ export const viewRoutes = [
     access: 'anybody',
     responses,
     faults: ['not-found'],
-    run({ ctx, params }, _: object) {
+    run({ ctx, params }) {
       // One recipe can have several builds, so its key has no details of its own.
       if (/^(?:bd-)?[0-9a-f]{32}$/.test(params.buildId)) {
         throw new Fault(
@@ -49,7 +49,7 @@ export const viewRoutes = [
     summary: 'Redirects to the page of a copy of an image',
     access: 'anybody',
     responses,
-    run({ ctx, params }, _: object) {
+    run({ ctx, params }) {
       return redirect(ctx, `/view/builds/${idIn(params.mirrorId)}`);
     },
   }),
@@ -61,7 +61,7 @@ export const viewRoutes = [
     summary: 'Redirects to the details of a container request',
     access: 'anybody',
     responses,
-    run: ({ ctx, params }, _: object) =>
+    run: ({ ctx, params }) =>
       redirect(ctx, `/v1alpha2/container/${encodeURIComponent(params.token)}`),
   }),
 ];

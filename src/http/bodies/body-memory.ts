@@ -1,23 +1,12 @@
-import type { IncomingMessage } from 'node:http';
 import { totalmem } from 'node:os';
 import { Fault } from '../../foundation/fault.ts';
 import { callerAddress, networkOf } from '../callers/client-address.ts';
-import type { Check } from '../gates/gate.ts';
+import { type BodyShare, type Check, stateOf } from '../request-state.ts';
 
 /** The memory for request bodies, which all requests share. */
 export interface BodyMemory {
   /** Returns an empty share of the memory for one request. */
   open(caller: string): BodyShare;
-}
-
-export interface BodyShare {
-  /**
-   * Adds bytes to the share. Returns undefined when there is room now. Otherwise resolves when there is, or
-   * rejects with a {@link Fault} (503) when there is none in time.
-   */
-  add(bytes: number): Promise<void> | undefined;
-  /** Gives the whole share back. */
-  close(): void;
 }
 
 interface Share {
@@ -114,33 +103,19 @@ export function createBodyMemory(total: number, patienceMs: number = usualPatien
   };
 }
 
-/** The terms for reading the body of a request. */
-export interface BodyTerms {
-  readonly memory: BodyShare;
-  /** Milliseconds in which a client must send a part of the body. */
-  readonly stallMs: number;
-}
-
-const terms = new WeakMap<IncomingMessage, BodyTerms>();
-
 /**
  * Lets request bodies take from the memory until the request is answered.
  *
- * @param stallMs see {@link BodyTerms}
+ * @param stallMs milliseconds in which a client must send a part of the body
  */
 export function lendMemory(memory: BodyMemory, trustedProxies: number, stallMs: number): Check {
   return ({ method, req, res }) => {
     if (method === 'GET' || method === 'HEAD') return;
     const share = memory.open(networkOf(callerAddress(req, trustedProxies)));
-    terms.set(req, { memory: share, stallMs });
+    stateOf(req).bodyTerms = { memory: share, stallMs };
     // Values parsed from the body take as much memory, and live until the response closes.
     res.once('close', () => share.close());
   };
-}
-
-/** Returns the terms for the request, or undefined where none were set. */
-export function bodyTermsOf(request: IncomingMessage): BodyTerms | undefined {
-  return terms.get(request);
 }
 
 function noRoom(): Fault {

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createGunzip } from 'node:zlib';
 import { Fault } from '../../foundation/fault.ts';
 import { type JsonShape, JsonShapeCheck, JsonShapeError } from '../../foundation/text/index.ts';
-import { type BodyShare, bodyTermsOf } from './body-memory.ts';
+import { type BodyShare, stateOf } from '../request-state.ts';
 import { readBody } from './read-body.ts';
 
 // Twice the values of a request with every list at its limit (see `schema.ts`). The parser takes 10 ms for them.
@@ -70,7 +70,7 @@ async function readShaped(request: IncomingMessage, limit: number): Promise<Buff
   try {
     if (!isPacked) return await readBody(request, limit, inspect);
     const packed = await readBody(request, limit);
-    return packed && (await unpacked(packed, limit, inspect, bodyTermsOf(request)?.memory));
+    return packed && (await unpacked(packed, limit, inspect, stateOf(request).bodyTerms?.memory));
   } catch (error) {
     if (!(error instanceof JsonShapeError)) throw error;
     throw malformed(`The body ${error.message}: send less in one request`);

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { Fault } from '../../foundation/fault.ts';
-import { bodyTermsOf } from './body-memory.ts';
+import { stateOf } from '../request-state.ts';
 
 /** Bytes of an oversized body that the server reads and drops before it answers. */
 const droppedBytes = 64 * 1024 * 1024;
@@ -21,7 +21,7 @@ export function readBody(
   inspect: (part: Buffer) => void = () => {},
 ): Promise<Buffer | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
-  const { memory, stallMs = usualStallMs } = bodyTermsOf(request) ?? {};
+  const { memory, stallMs = usualStallMs } = stateOf(request).bodyTerms ?? {};
   const parts: Buffer[] = [];
   let size = 0;
   let progress = 0;

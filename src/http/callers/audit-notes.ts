@@ -4,7 +4,7 @@ import type { Digest } from '../../oci/digest.ts';
 import { formatReference } from '../../oci/naming.ts';
 import type { ContainerRequest } from '../../request/index.ts';
 import type { AuditLog } from '../../storage/rows/index.ts';
-import type { Callers } from './callers.ts';
+import { stateOf } from '../request-state.ts';
 import { callerAddress } from './client-address.ts';
 
 /** Records in the audit log what the sender of a request did. */
@@ -12,11 +12,10 @@ export type RecordAudit = (request: IncomingMessage, action: string, target: str
 
 export function createRecordAudit(
   audit: Pick<AuditLog, 'add'>,
-  callers: Callers,
   trustedProxies: number,
 ): RecordAudit {
   return (request, action, target) => {
-    const actor = actorOf(request, callers);
+    const actor = actorOf(request);
     audit.add({ actor, client: callerAddress(request, trustedProxies), action, target });
   };
 }
@@ -43,14 +42,13 @@ const mostPulls = 20_000;
  */
 export function createNotePull(
   audit: Pick<AuditLog, 'add'> | undefined,
-  callers: Callers,
   trustedProxies: number,
 ): NotePull {
   if (!audit) return () => {};
   const noted = boundedCache<string, true>(mostPulls, { ttl: pullWindowMs });
   return (request, { name, reference, digest, label }) => {
     if (request.method !== 'GET') return;
-    const actor = actorOf(request, callers);
+    const actor = actorOf(request);
     const client = callerAddress(request, trustedProxies);
     const key = [actor, client, name, digest, label].join(' ');
     if (noted.has(key)) return;
@@ -73,10 +71,9 @@ export type NoteBuild = (
 
 export function createNoteBuild(
   audit: Pick<AuditLog, 'add'> | undefined,
-  callers: Callers,
   trustedProxies: number,
 ): NoteBuild {
-  const note = audit && createRecordAudit(audit, callers, trustedProxies);
+  const note = audit && createRecordAudit(audit, trustedProxies);
   return (request, made) => {
     const target = made
       ? `${made.buildId ?? ''} for ${formatReference(made.image)}`
@@ -86,10 +83,10 @@ export function createNoteBuild(
 }
 
 /** Returns the sender of a request as the audit log names it. */
-function actorOf(request: IncomingMessage, callers: Callers): string {
-  const { account, user } = callers.of(request);
+function actorOf(request: IncomingMessage): string {
+  const { who: { account, user } = {}, hasServerToken } = stateOf(request);
   if (account !== undefined) return `account ${account}`;
   if (user !== undefined) return `user ${user}`;
   // Callers without a login may cancel the builds that they requested.
-  return callers.hasServerToken(request) ? 'a token of this server' : 'a caller without a login';
+  return hasServerToken ? 'a token of this server' : 'a caller without a login';
 }

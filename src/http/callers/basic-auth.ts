@@ -8,7 +8,7 @@ import {
 } from '../../hosted/accounts/index.ts';
 import type { AccountCheck } from '../../hosted/index.ts';
 import type { LoginLimit } from '../limits/login-limit.ts';
-import type { Callers } from './callers.ts';
+import { noteSender } from '../request-state.ts';
 
 /** Returns the name and password in a Basic `Authorization` header; undefined for other headers. Source: RFC 7617. */
 export function readBasic(
@@ -36,7 +36,6 @@ export function createCheckAccount(
   accounts: Accounts,
   accountCheck: Pick<AccountCheck, 'find'>,
   logins: LoginLimit,
-  callers: Callers,
 ): CheckAccount {
   return async request => {
     const basic = readBasic(request.headers.authorization);
@@ -46,7 +45,7 @@ export function createCheckAccount(
     check();
     const account = await accountCheck.find(basic.name, basic.password, check);
     if (account) {
-      callers.note(request, { account: basic.name });
+      noteSender(request, { account: basic.name });
       return { ...account, name: basic.name };
     }
     logins.fail(request);

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP, SocketAddress } from 'node:net';
+import { stateOf } from '../request-state.ts';
 
 /**
  * Returns the network of an address: its /64 in IPv6, the address itself in IPv4. Such a network usually belongs to one
@@ -18,20 +19,14 @@ export function networkOf(given: string): string {
   return `${numbers.join(':')}::/64`;
 }
 
-/** Peers of requests that another replica has handed on. */
-const peers = new WeakMap<IncomingMessage, string>();
-
-/** Notes who connected to the replica that hands on the request. */
-export function notePeer(request: IncomingMessage, address: string): void {
-  peers.set(request, address);
-}
-
 /**
  * Returns the address of the sender of a request. Behind the operator's own proxies, `X-Forwarded-For` has the address.
  * Only the rightmost entries are trusted, one for each such proxy: anybody can invent the others.
  */
 export function callerAddress(request: IncomingMessage, trustedProxies: number): string {
-  const socket = spelled(peers.get(request) ?? request.socket.remoteAddress ?? 'unknown');
+  const socket = spelled(
+    stateOf(request).handedOn?.peer ?? request.socket.remoteAddress ?? 'unknown',
+  );
   if (trustedProxies === 0) return socket;
   const forwarded = String(request.headers['x-forwarded-for'] ?? '')
     .split(',')

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { notePeer } from './client-address.ts';
+import { stateOf } from '../request-state.ts';
 
 /** Headers of a request that a replica hands on to the one that leads. */
 export const handedOnHeaders = {
@@ -15,30 +15,9 @@ export const handedOnHeaders = {
   order: 'sluice-order',
 } as const;
 
-/** Requests that another replica has handed on. */
-const handedOn = new WeakSet<IncomingMessage>();
-
-/** Returns true for a request that another replica has handed on to this one. */
-export function isHandedOn(request: IncomingMessage): boolean {
-  return handedOn.has(request);
-}
-
-/** What their replica sends in `sluice-order`: it can send a blob. */
-const orders = new WeakMap<IncomingMessage, unknown>();
-
-/** Returns true for a request of a replica that can send a blob itself. */
-export function takesOrders(request: IncomingMessage): boolean {
-  return orders.has(request);
-}
-
-/** Returns true for a request of a replica that sends the blob, and asks whether it may continue. */
-export function looksAgain(request: IncomingMessage): boolean {
-  return orders.get(request) === 'look';
-}
-
 /**
- * Returns true for a request that another replica has handed on. Its peer is then the one that connected to that
- * replica. Anybody can invent the headers, except for the proof.
+ * Returns true for a request that another replica has handed on, and notes that in its state. Its peer is then the one
+ * that connected to that replica. Anybody can invent the headers, except for the proof.
  */
 export function admitHandedOn(request: IncomingMessage, proof: string): boolean {
   const { [handedOnHeaders.proof]: given, [handedOnHeaders.peer]: peer } = request.headers;
@@ -46,8 +25,6 @@ export function admitHandedOn(request: IncomingMessage, proof: string): boolean 
   if (typeof given !== 'string' || typeof peer !== 'string') return false;
   const [one, other] = [Buffer.from(given), Buffer.from(proof)];
   if (one.length !== other.length || !timingSafeEqual(one, other)) return false;
-  notePeer(request, peer);
-  handedOn.add(request);
-  if (order !== undefined) orders.set(request, order);
+  stateOf(request).handedOn = { peer, order };
   return true;
 }

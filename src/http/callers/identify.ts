@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import type { Claim, Identities, Identity } from '../../platform/index.ts';
 import { isFailedLogin, type LoginLimit } from '../limits/login-limit.ts';
+import { noteSender } from '../request-state.ts';
 import { type CheckAccount, readBasic } from './basic-auth.ts';
-import type { Callers } from './callers.ts';
 
 /**
  * Identifies the sender of a request by the access token in its body or its `Authorization` header, or by the name
@@ -20,7 +20,6 @@ export interface IdentifyDeps {
   readonly identities: Pick<Identities, 'identify' | 'ofAccount' | 'isForOwnPlatform'>;
   readonly checkAccount: CheckAccount;
   readonly logins: LoginLimit;
-  readonly callers: Callers;
 }
 
 const keptTokens = 20_000;
@@ -28,7 +27,7 @@ const keptTokens = 20_000;
 const keptMs = 24 * 3_600_000;
 
 export function createIdentify(deps: IdentifyDeps): Identify {
-  const { identities, checkAccount, logins, callers } = deps;
+  const { identities, checkAccount, logins } = deps;
   // Hashes of the access tokens that a platform has accepted.
   const good = boundedCache<string, true>(keptTokens, { ttl: keptMs });
 
@@ -58,7 +57,7 @@ export function createIdentify(deps: IdentifyDeps): Identify {
       const identity = await byToken(request, { ...claim, platformAccessToken });
       if (!identity) return undefined;
       const { name, ...others } = identity;
-      callers.note(request, { user: name });
+      noteSender(request, { user: name });
       return others;
     }
     if (!readBasic(authorization)) return undefined;

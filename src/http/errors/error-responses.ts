@@ -12,12 +12,11 @@ import type { Tally } from '../../foundation/telemetry/counted.ts';
 import { createRequestIds, type Logger, withoutToken } from '../../foundation/telemetry/index.ts';
 import { inAliases } from '../api/aliases.ts';
 import { dropBody } from '../bodies/read-body.ts';
-import type { Callers } from '../callers/callers.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { foreignIds } from '../callers/foreign-ids.ts';
 import { noteRefusal } from '../limits/refusal-notes.ts';
-import { apiVersionHeader } from '../registry/registry-headers.ts';
-import type { RequestState } from '../request-state.ts';
+import { apiVersionHeader } from '../registry/registry-responses.ts';
+import { type RequestState, stateOf } from '../request-state.ts';
 import { pathOfTarget } from '../request-target.ts';
 import { apiErrorBody, faultHeaders, faultOf, registryErrorBody } from './fault-of.ts';
 
@@ -27,7 +26,6 @@ export type Observe = (method: string, route: string, status: number, seconds: n
 export interface OutermostDeps {
   readonly log: Logger;
   readonly observe: Observe;
-  readonly callers: Callers;
   readonly trustedProxies: number;
   readonly publicUrl: URL;
   readonly tally: Tally;
@@ -38,13 +36,14 @@ export interface OutermostDeps {
  * dialect of the path, and writes one log line when the response has closed.
  */
 export function outermost(deps: OutermostDeps): Middleware<RequestState> {
-  const { log, observe, callers } = deps;
+  const { log, observe } = deps;
   const createRequestId = createRequestIds();
   const { protocol, hostname } = deps.publicUrl;
   // Other servers of this machine have the same name.
   const requiresTls = protocol === 'https:' && hostname !== 'localhost';
   return async (ctx, next) => {
     const { req, res } = ctx;
+    ctx.state = stateOf(req);
     const began = performance.now();
     const requestId = createRequestId();
     // A closed socket has no address.
@@ -75,7 +74,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
         status: res.statusCode,
         ms,
         client,
-        ...callers.of(req),
+        ...ctx.state.who,
         ...(ctx.state.token === undefined ? {} : { tokenLabel: ctx.state.token }),
         ...(isWhole ? {} : { aborted: true }),
         ...(fault ? { err: fault } : {}),
@@ -94,7 +93,7 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
       if (res.closed) return;
       fault = faultOf(error, requestId);
       noteRefusal(deps.tally, fault, statusOf(fault, path), {
-        ...callers.of(req),
+        ...ctx.state.who,
         address: client,
       });
       if (ctx.state.usesAliases) fault = inNamesOfClient(fault);

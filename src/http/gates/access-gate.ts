@@ -1,7 +1,23 @@
 import { Fault } from '../../foundation/fault.ts';
 import { requireScope } from '../../platform/built-in/index.ts';
 import type { Identity } from '../../platform/index.ts';
-import { type AccessRules, type Openness, pullsAreOff } from './access-rules.ts';
+
+/** The callers with access: everybody (`open`), callers with a login (`login`), nobody (`off`). */
+export type Openness = 'open' | 'login' | 'off';
+
+/** What messages say where `access.pulls` is `off`. */
+export const pullsAreOff =
+  "this server has switched off pulls of served names (its setting 'access.pulls' is 'off')";
+
+/** The callers that may use each service of this server. */
+export interface AccessRules {
+  /** Container requests, image metadata, checks of credentials. */
+  readonly requests: Openness;
+  /** Building, freezing and converting images. */
+  readonly builds: Openness;
+  /** Pulls of served names. */
+  readonly pulls: Openness;
+}
 
 type GatedCaller = Pick<Partial<Identity>, 'user' | 'rights'>;
 

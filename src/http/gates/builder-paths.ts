@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import type { Check } from './gate.ts';
+import type { Check } from '../request-state.ts';
 
 // What BuildKit's source for files and git send. Nothing in a Dockerfile changes it, and redirects keep it.
 const builderAgent = /^(?:buildkit|git)\//;

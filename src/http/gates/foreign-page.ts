@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Fault } from '../../foundation/fault.ts';
+import type { Check } from '../request-state.ts';
 import { pathOfTarget } from '../request-target.ts';
-import type { Check } from './gate.ts';
 
 const readingMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 const ownSites = new Set<unknown>([undefined, 'same-origin', 'none']);

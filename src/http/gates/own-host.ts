@@ -3,8 +3,7 @@ import { BlockList, isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { Fault } from '../../foundation/fault.ts';
 import { spelled } from '../callers/client-address.ts';
-import { isHandedOn } from '../callers/handed-on.ts';
-import type { Check } from './gate.ts';
+import { type Check, stateOf } from '../request-state.ts';
 
 /** The hosts that a server answers to. */
 export interface OwnHosts {
@@ -54,7 +53,7 @@ export function createHostCheck({ names, networks, hasAllAddresses }: OwnHosts):
   return (request, target = request.url ?? '') => {
     const { headers, rawHeaders, httpVersion } = request;
     // Another replica has checked it. Its own address is not one of this server.
-    if (isHandedOn(request)) return undefined;
+    if (stateOf(request).handedOn) return undefined;
     const isAbsolute = !target.startsWith('/');
     const authority = (isAbsolute && absoluteTarget.exec(target)?.[1]) || headers.host;
     if (hasTwoHosts(rawHeaders)) return malformed('The request has more than one Host header');

@@ -1,5 +1,8 @@
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import type { Caller } from '../../request/index.ts';
+import { networkOf } from '../callers/client-address.ts';
+import { faultOf } from '../errors/fault-of.ts';
 
 /** A number of events per number of seconds; a count of 0 allows none. */
 export interface Rate {
@@ -167,4 +170,81 @@ function duration(seconds: number): string {
     86400: 'day',
   };
   return names[seconds] ?? `${seconds} s`;
+}
+
+/** Rates for callers without and with an access token. */
+export interface CallerRates {
+  readonly anonymous: Rate | undefined;
+  readonly authenticated: Rate | undefined;
+}
+
+/** The limit of a caller. */
+export interface CallerLimit {
+  /** The key under which events are counted. */
+  readonly key: string;
+  readonly rate: Rate;
+  /** How the caller gets a higher limit; undefined if there is no way. */
+  readonly advice: string | undefined;
+}
+
+const tokenAdvice =
+  'send a platform access token with the container request, which raises the limit';
+
+/** Returns the limit of a caller; undefined without a limit. */
+export function rateFor(
+  rates: CallerRates,
+  { user }: Pick<Caller, 'user'>,
+  address: string,
+): CallerLimit | undefined {
+  const { anonymous, authenticated } = rates;
+  if (user !== undefined) {
+    return authenticated && { key: `user ${user}`, rate: authenticated, advice: undefined };
+  }
+  if (!anonymous) return undefined;
+  const isMore = !authenticated || perSecond(authenticated) > perSecond(anonymous);
+  return {
+    key: `anonymous ${networkOf(address)}`,
+    rate: anonymous,
+    advice: isMore ? tokenAdvice : undefined,
+  };
+}
+
+function perSecond({ count, seconds }: Rate): number {
+  return count / seconds;
+}
+
+// Failures of the service itself: neither the request nor an upstream that it names is the cause.
+const ownKinds: ReadonlySet<Fault['kind']> = new Set([
+  'internal',
+  'not-provided',
+  'storage-full',
+  'unavailable',
+]);
+
+/**
+ * Takes one event of a limit and runs the work. Gives the event back when the work fails because of the service
+ * itself. Throws a {@link Fault} (429) when no event is left.
+ *
+ * @param limit undefined for no limit
+ * @param setHeaders receives the headers with the remaining allowance
+ */
+export async function limited<T>(
+  limiter: Limiter,
+  limit: CallerLimit | undefined,
+  setHeaders: (headers: Record<string, string>) => void,
+  work: (left: Allowance | undefined) => Promise<T>,
+): Promise<T> {
+  if (!limit) return work(undefined);
+  const { key, rate, advice } = limit;
+  const left = limiter.take(key, rate, advice);
+  setHeaders(limitHeaders(left));
+  try {
+    return await work(left);
+  } catch (error) {
+    if (ownKinds.has(faultOf(error, '').kind)) {
+      limiter.giveBack(key, rate);
+      setHeaders(limitHeaders(limiter.peek(key, rate)));
+    }
+    throw error;
+  }
 }

@@ -1,7 +1,7 @@
 import type { Fault } from '../../foundation/fault.ts';
 import type { Tally } from '../../foundation/telemetry/counted.ts';
-import type { Who } from '../callers/callers.ts';
 import { networkOf } from '../callers/client-address.ts';
+import type { Who } from '../request-state.ts';
 
 const refusals = new Set([429, 503, 507]);
 

@@ -1,6 +1,6 @@
 import { Fault } from '../../foundation/fault.ts';
 import { callerAddress, networkOf } from '../callers/client-address.ts';
-import type { Check } from '../gates/gate.ts';
+import type { Check } from '../request-state.ts';
 
 /**
  * Limits how many requests of one client run at once. For servers behind proxies: there, a limit of connections

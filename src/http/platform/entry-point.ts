@@ -1,4 +1,3 @@
-import type { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
 import type { AdministratorRole } from '../../hosted/accounts/index.ts';
@@ -9,13 +8,10 @@ import {
   type TokenScope,
   type User,
 } from '../../platform/built-in/index.ts';
-import type { AuditKind, AuditLog } from '../../storage/rows/index.ts';
+import type { AuditKind, AuditLog, CredentialOwner } from '../../storage/rows/index.ts';
 import { requireRole } from '../callers/basic-auth.ts';
-import type { Declaration, ParamSchemas, ParamsOf } from '../route/declaration.ts';
-import { parseBody, parseParams, parseQuery } from '../route/parse-input.ts';
-
-/** The callers that an entry point accepts. */
-export type Access = 'anybody' | 'user' | 'administrator' | 'either';
+import type { Declaration, Documentation } from '../route/declaration.ts';
+import { type ReceivedRequest, routesOf } from '../route/pipeline.ts';
 
 /** The caller: a user with an access token, or an administrator of the server. */
 export type Actor =
@@ -34,13 +30,6 @@ export type Actor =
       readonly roles: readonly AdministratorRole[];
     };
 
-interface Actors {
-  readonly anybody: undefined;
-  readonly user: Extract<Actor, { kind: 'user' }>;
-  readonly administrator: Extract<Actor, { kind: 'administrator' }>;
-  readonly either: Actor;
-}
-
 /** Services that every entry point uses. */
 export interface Backend {
   readonly platform: BuiltInPlatform;
@@ -51,75 +40,52 @@ export interface Backend {
 }
 
 /** A call, over HTTP or from the same process. */
-export interface ApiRequest {
-  /** The text in the path for each parameter in braces. */
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, string>>;
+export interface ApiRequest extends ReceivedRequest {
   /** Throws a {@link Fault} for a caller without a valid login. */
   readonly identify: () => Promise<Actor>;
-  readonly readBody: () => Promise<unknown>;
   /** Address of the caller if the call came over the network. */
   readonly client?: string;
 }
 
-interface Definition<
-  Path extends string,
-  A extends Access,
-  P extends ParamSchemas,
-  Q extends z.ZodObject,
-  B extends z.ZodType,
-> extends Declaration<Path, P, Q, B> {
-  readonly access: A;
+interface Noting {
+  /** Records the effect of the call in the audit log. */
+  readonly note: (action: string, target: string) => void;
+}
+
+interface PlatformDeclaration extends Documentation {
   /** The role that an administrator must have. Default: any. */
   readonly role?: AdministratorRole;
   /** The scope that the access token of a user must have. Default: none. */
   readonly scope?: TokenScope;
-  /** Returns the body of the response, or nothing for a response without a body. */
-  run(
-    call: {
-      readonly actor: Actors[A];
-      readonly params: ParamsOf<Path, P>;
-      readonly query: z.output<Q>;
-      readonly body: z.output<B>;
-      /** Records the effect of the call in the audit log. */
-      readonly note: (action: string, target: string) => void;
-    },
-    backend: Backend,
-  ): object | undefined | Promise<object | undefined>;
 }
 
-export interface EntryPoint extends Declaration {
-  /** Throws a {@link Fault}: 401 or 403 for callers without the right, 400 for an invalid query or body, and others. */
-  call(request: ApiRequest, backend: Backend): Promise<object | undefined>;
-}
-
-export function entryPoint<
-  const Path extends string,
-  A extends Access,
-  // biome-ignore lint/complexity/noBannedTypes: a path without typed parameters
-  P extends ParamSchemas = {},
-  Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
-  B extends z.ZodType = z.ZodUndefined,
->(definition: Definition<Path, A, P, Q, B>): EntryPoint {
-  const { run, role: _role, scope: _scope, ...declaration } = definition;
-  return {
-    ...declaration,
-
-    async call({ params, query, identify, readBody, client }, backend) {
-      const actor = await admitted(definition, identify);
-      const bodySchema = definition.body?.schema;
-      const call = {
-        actor: actor as Actors[A],
-        params: parseParams(declaration, params) as ParamsOf<Path, P>,
-        query: parseQuery(declaration, query) as z.output<Q>,
-        body: (bodySchema ? parseBody(bodySchema, await readBody()) : undefined) as z.output<B>,
-        note: (action: string, target: string) =>
-          backend.audit.add({ actor: nameOf(actor), client, action, target }),
-      };
-      return run(call, backend);
-    },
+/** The routes of the platform API. */
+export interface PlatformKind {
+  readonly declares: PlatformDeclaration;
+  readonly knows: {
+    readonly anybody: Noting & { readonly actor: undefined };
+    readonly user: Noting & { readonly actor: Extract<Actor, { kind: 'user' }> };
+    readonly administrator: Noting & { readonly actor: Extract<Actor, { kind: 'administrator' }> };
+    readonly either: Noting & { readonly actor: Actor };
   };
+  readonly request: ApiRequest;
+  /** The body of the response; nothing for a response without a body. */
+  readonly returns: object | undefined;
+  readonly deps: Backend;
 }
+
+/** Creates a route of the platform API. */
+export const entryPoint = routesOf<PlatformKind>(
+  async (route, { identify, client }, { audit }, readInput) => {
+    const actor = await admitted(route, identify);
+    const note = (action: string, target: string) =>
+      audit.add({ actor: nameOf(actor), client, action, target });
+    return {
+      input: await readInput(),
+      known: { actor, note } as PlatformKind['knows']['anybody' | 'either'],
+    };
+  },
+);
 
 /** Returns the caller as the audit log names them. */
 export function nameOf(actor: Actor | undefined): string {
@@ -128,14 +94,7 @@ export function nameOf(actor: Actor | undefined): string {
 }
 
 async function admitted(
-  {
-    access,
-    role,
-    scope,
-  }: Pick<
-    Definition<string, Access, ParamSchemas, z.ZodObject, z.ZodType>,
-    'access' | 'role' | 'scope'
-  >,
+  { access, role, scope }: Declaration & PlatformDeclaration,
   identify: () => Promise<Actor>,
 ): Promise<Actor | undefined> {
   if (access === 'anybody') return undefined;
@@ -152,4 +111,52 @@ async function admitted(
       : "This call requires the name and password of an administrator's account (HTTP basic)",
     { phase: 'credentials' },
   );
+}
+
+/**
+ * Returns the id of the user whose data a call concerns: the caller, or the user that an administrator names, if any.
+ * Throws a {@link Fault}: 403 for a user who names another user, 404 for an address that no user has.
+ */
+export async function userIdOf(
+  actor: Actor,
+  email: string | undefined,
+  { platform }: Backend,
+): Promise<number | undefined> {
+  if (actor.kind === 'administrator') {
+    return email === undefined ? undefined : (await platform.users.withEmail(email)).id;
+  }
+  if (email === undefined || email.trim().toLowerCase() === actor.user.email) return actor.user.id;
+  throw new Fault('denied', 'Only an administrator can act for another user', {
+    phase: 'credentials',
+  });
+}
+
+/**
+ * Returns the owner of the credentials that a call concerns; undefined for an administrator who names no owner. Throws
+ * a {@link Fault}: 400 if the call names both a user and a workspace, 403 for a user who names another user or is not a
+ * member of the workspace, 404 for a user or workspace that does not exist.
+ */
+export async function ownerOf(
+  actor: Actor,
+  named: { readonly user?: string | undefined; readonly workspaceId?: number | undefined },
+  backend: Backend,
+): Promise<CredentialOwner | undefined> {
+  const { user, workspaceId } = named;
+  if (workspaceId === undefined) {
+    const id = await userIdOf(actor, user, backend);
+    return id === undefined ? undefined : { kind: 'user', id };
+  }
+  if (user !== undefined) {
+    throw new Fault(
+      'bad-request',
+      "'user' and 'workspaceId' exclude each other: send one of them",
+      {
+        phase: 'request',
+      },
+    );
+  }
+  const { workspaces } = backend.platform;
+  if (actor.kind === 'user') await workspaces.requireMember(workspaceId, actor.user.id);
+  else await workspaces.get(workspaceId);
+  return { kind: 'workspace', id: workspaceId };
 }

@@ -2,21 +2,16 @@ import { Fault } from '../../foundation/fault.ts';
 import { documentSchema } from '../api/container/response-schema.ts';
 import { ok } from '../route/declaration.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
+import type { Route } from '../route/pipeline.ts';
 import { createRouter } from '../route/router.ts';
-import {
-  type Access,
-  type ApiRequest,
-  type Backend,
-  type EntryPoint,
-  entryPoint,
-} from './entry-point.ts';
-import { auditEntryPoints } from './entry-points/audit-entry-points.ts';
+import { type ApiRequest, type Backend, entryPoint, type PlatformKind } from './entry-point.ts';
 import { credentialEntryPoints } from './entry-points/credential-entry-points.ts';
 import { runEntryPoints } from './entry-points/run-entry-points.ts';
 import { tokenEntryPoints } from './entry-points/token-entry-points.ts';
 import { userEntryPoints } from './entry-points/user-entry-points.ts';
 import { workspaceEntryPoints } from './entry-points/workspace-entry-points.ts';
-import { platformInfoResponse } from './platform-schemas.ts';
+import { auditQuery, auditResponse, platformInfoResponse } from './platform-schemas.ts';
+import { auditView } from './platform-views.ts';
 
 /** The supported version of the API. Source: platform specification, section 9. */
 export const apiVersion = '1';
@@ -34,12 +29,26 @@ export interface PlatformRequest extends Omit<ApiRequest, 'params'> {
  */
 export type PlatformApi = (request: PlatformRequest) => Promise<object | undefined>;
 
-const entryPoints: readonly EntryPoint[] = [
+const entryPoints: readonly Route<PlatformKind>[] = [
   ...userEntryPoints,
   ...tokenEntryPoints,
   ...workspaceEntryPoints,
   ...credentialEntryPoints,
-  ...auditEntryPoints,
+  entryPoint({
+    id: 'listAuditLog',
+    method: 'get',
+    path: '/audit',
+    tag: 'Audit',
+    summary: 'List the audit log, newest entries first',
+    access: 'administrator',
+    role: 'audit',
+    query: auditQuery,
+    responses: ok(auditResponse),
+    async run({ query: { of, max, before } }, { audits }) {
+      const entries = await audits[of].list({ before, limit: max });
+      return { entries: entries.map(auditView) };
+    },
+  }),
   ...runEntryPoints,
   entryPoint({
     id: 'getServiceInfo',
@@ -68,7 +77,7 @@ export function createPlatformApi(backend: Backend): PlatformApi {
   return async ({ method, path, ...request }) => {
     const found = find(method, path);
     if (found && 'route' in found) {
-      return found.route.call({ ...request, params: found.params }, backend);
+      return found.route.answer({ ...request, params: found.params }, backend);
     }
     throw new Fault('denied', 'No such entry point: GET /platform/openapi.json lists them all', {
       phase: 'request',
@@ -83,7 +92,7 @@ const access = {
   user: { security: ['token'], faults: loginFaults },
   administrator: { security: ['account'], faults: loginFaults },
   either: { security: ['token', 'account'], faults: loginFaults },
-} satisfies Record<Access, object>;
+} satisfies Record<keyof PlatformKind['knows'], object>;
 
 /** Returns the OpenAPI document of the built-in platform. */
 export function describePlatformApi(version: string): OpenApi {

@@ -4,13 +4,12 @@ import { Fault } from '../../foundation/fault.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
 import { readJsonBody } from '../bodies/json-body.ts';
 import { type RequireAdministrator, readBasic } from '../callers/basic-auth.ts';
-import type { Callers } from '../callers/callers.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { readBearer } from '../callers/identify.ts';
+import { createLimiter, type Rate } from '../limits/limiter.ts';
 import { isFailedLogin, type LoginLimit } from '../limits/login-limit.ts';
-import type { RequestState } from '../request-state.ts';
+import { noteSender, type RequestState, stateOf } from '../request-state.ts';
 import { queryOf } from '../request-target.ts';
-import type { CallLimits } from './call-limits.ts';
 import type { Actor, Backend } from './entry-point.ts';
 import { apiVersion, createPlatformApi } from './platform-api.ts';
 
@@ -19,7 +18,6 @@ export interface PlatformRoutesDeps extends Backend {
   readonly logins: LoginLimit;
   readonly limits: CallLimits;
   readonly space: DiskSpace;
-  readonly callers: Callers;
   readonly trustedProxies: number;
 }
 
@@ -64,7 +62,7 @@ async function identify(
   const isToken = basic?.name === tokenName;
   if (/^basic\s/i.test(header) && !isToken) {
     const roles = await requireAdministrator(request);
-    const { account = '' } = deps.callers.of(request);
+    const { account = '' } = stateOf(request).who ?? {};
     return { kind: 'administrator', name: `account ${account}`, roles };
   }
   const accessToken = isToken ? basic.password : readBearer(header);
@@ -76,7 +74,7 @@ async function identify(
     );
   }
   const { user, token } = await holderOf(accessToken, request, deps);
-  deps.callers.note(request, { user: user.email });
+  noteSender(request, { user: user.email });
   deps.limits.take(token.id);
   return { kind: 'user', user, until: token.expiresAt ?? undefined, rights: token.rights };
 }
@@ -111,4 +109,32 @@ function requireVersion(wanted: string): void {
 /** Removes parameters without a value: some clients send them for options that are not set. */
 function givenOnly(query: URLSearchParams): Record<string, string> {
   return Object.fromEntries([...query].filter(([, value]) => value !== ''));
+}
+
+/** Limits the calls with each access token. */
+export interface CallLimits {
+  /** Counts a call. Throws a {@link Fault} (429) after too many calls. */
+  take(tokenId: number): void;
+}
+
+/** Source: platform specification, section 8. */
+export const callRates: readonly Rate[] = [
+  { count: 72_000, seconds: 3600 },
+  { count: 20, seconds: 1 },
+];
+
+export function createCallLimits(rates = callRates, now?: () => number): CallLimits {
+  const advice = 'leave more time between calls';
+  const limits = rates.map(rate => ({
+    rate,
+    limiter: createLimiter('calls with one access token', now, advice),
+  }));
+  return {
+    take(tokenId) {
+      const key = String(tokenId);
+      // A call that one limit refuses does not count for the others.
+      for (const { limiter, rate } of limits) limiter.check(key, rate);
+      for (const { limiter, rate } of limits) limiter.take(key, rate);
+    },
+  };
 }

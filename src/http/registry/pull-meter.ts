@@ -2,8 +2,7 @@ import { dayOf } from '../../foundation/telemetry/counted.ts';
 import type { PullCounter } from '../../pull/index.ts';
 import { type ContainerRequest, countedArchitecture } from '../../request/index.ts';
 import type { UsageStore } from '../../storage/rows/index.ts';
-import { type CallerRates, rateFor } from '../limits/caller-rates.ts';
-import { type Limiter, limitHeaders } from '../limits/limiter.ts';
+import { type CallerRates, type Limiter, limitHeaders, rateFor } from '../limits/limiter.ts';
 
 export interface PullMeter {
   /** Lets a manifest request pass, or throws a fault (429). Returns true if its pull is already counted. */

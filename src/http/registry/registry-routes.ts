@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import type { Middleware } from 'koa';
-import { wrongMethod } from '../errors/wrong-method.ts';
 import type { RequestState } from '../request-state.ts';
+import { wrongMethod } from '../route/router.ts';
 import { type HostedDeps, sendCatalog, sendHosted } from './hosted/hosted-routes.ts';
 import { sendToken, type TokenRouteDeps } from './login/token-route.ts';
-import { sendJson } from './send-json.ts';
+import { sendJson } from './registry-responses.ts';
 import { type ServedDeps, sendServed } from './served-routes.ts';
 
 export interface RegistryDeps {

@@ -9,28 +9,24 @@ import {
   listingOf,
   type ManifestFinder,
   type PulledImage,
-  type PullPath,
   parsePullPath,
   type RangeOf,
 } from '../../pull/index.ts';
 import type { ContainerRequest } from '../../request/index.ts';
-import type { ContainerToken, TokenRegistry } from '../../request/tokens/index.ts';
+import type { TokenRegistry } from '../../request/tokens/index.ts';
 import type { RegistryClient } from '../../upstream/index.ts';
 import type { NotePull } from '../callers/audit-notes.ts';
 import { callerAddress } from '../callers/client-address.ts';
-import { looksAgain, takesOrders } from '../callers/handed-on.ts';
-import type { PullGuard } from '../gates/pull-guard.ts';
-import type { RequestState } from '../request-state.ts';
+import { type RequestState, stateOf } from '../request-state.ts';
 import { sendBlob } from './blobs/send-blob.ts';
 import { sendOrder } from './blobs/send-order.ts';
+import type { RegistryAuth } from './login/registry-auth.ts';
 import type { PullMeter } from './pull-meter.ts';
-import { sendDocument } from './send-document.ts';
-import { sendJson } from './send-json.ts';
-import { waitForBuild } from './wait-for-build.ts';
+import { sendDocument, sendJson, waitForBuild } from './registry-responses.ts';
 import { watchRight } from './watch-right.ts';
 
 export interface ServedDeps {
-  readonly guard: PullGuard;
+  readonly auth: Pick<RegistryAuth, 'admitPull'>;
   /** First path segment of served names. */
   readonly prefix: string;
   readonly tokens: Pick<TokenRegistry, 'get' | 'unrevoked'>;
@@ -65,103 +61,84 @@ export async function sendServed(
       { phase: 'request', headers: { allow: 'GET, HEAD' } },
     );
   }
-  const pull = parsePullPath(path);
-  if (!deps.isOfBuilder(pull.token)) {
-    await deps.guard(req, `${deps.prefix}/${pull.token}/${pull.repository}`);
-  }
-  const find = looksAgain(req) ? deps.tokens.unrevoked : deps.tokens.get;
-  const request = await find(pull.token);
+  const { token, repository, kind, reference } = parsePullPath(path);
+  const isOfBuilder = deps.isOfBuilder(token);
+  if (!isOfBuilder) await deps.auth.admitPull(req, `${deps.prefix}/${token}/${repository}`);
+  const find = state.handedOn?.order === 'look' ? deps.tokens.unrevoked : deps.tokens.get;
+  const request = await find(token);
   state.token = request.label;
   if (request.isFrozen) {
     throw new Fault('not-found', `This image is frozen: pull it as ${request.targetImage}`, {
       phase: 'request',
     });
   }
-  if (pull.repository !== request.image.repository) {
+  if (repository !== request.image.repository) {
     throw new Fault(
       'not-found',
-      `This container token stands for ${request.image.repository}, not for ${pull.repository}: check the image name`,
+      `This container token stands for ${request.image.repository}, not for ${repository}: check the image name`,
       { phase: 'request' },
     );
   }
   const image = await waitForBuild(() => deps.findImage(request), req, res);
-  if (image) await send(deps, pull, request, image, req, res);
+  if (!image) return;
+  const served = { request, image, reference, req, res };
+  if (kind === 'manifests') return sendManifest(deps, served, isOfBuilder);
+  if (kind === 'blobs') return sendBlobOf(deps, served);
+  const listing = kind === 'tags' ? 'tags/list' : `referrers/${reference}`;
+  return sendListing(deps, served, listing);
 }
 
-function send(
-  deps: ServedDeps,
-  pull: PullPath,
-  request: ContainerRequest,
-  image: PulledImage,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Promise<void> {
-  switch (pull.kind) {
-    case 'manifests':
-      return sendManifest(deps, pull.reference, request, image, req, res);
-    case 'blobs':
-      return sendBlobOf(deps, request, image, pull.reference as Digest, req, res);
-    case 'tags':
-      return sendListing(deps, request, image, 'tags/list', req, res);
-    case 'referrers':
-      return sendListing(deps, request, image, `referrers/${pull.reference}`, req, res);
-  }
-}
-
-/** Throws a {@link Fault} when a transfer may not continue. One that began before its token expired may. */
-async function requireRight(deps: ServedDeps, token: ContainerToken): Promise<void> {
-  await deps.findImage(await deps.tokens.unrevoked(token));
+/** A request for a part of a served image, from a caller with the right to it. */
+interface Served {
+  readonly request: ContainerRequest;
+  readonly image: PulledImage;
+  readonly reference: string;
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
 }
 
 async function sendManifest(
   deps: ServedDeps,
-  reference: string,
-  request: ContainerRequest,
-  image: PulledImage,
-  req: IncomingMessage,
-  res: ServerResponse,
+  { request, image, reference, req, res }: Served,
+  isOfBuilder: boolean,
 ): Promise<void> {
-  if (deps.isOfBuilder(request.token)) {
-    return sendDocument(await deps.findManifest(request, image, reference), req, res);
-  }
+  const { meter, findManifest } = deps;
+  if (isOfBuilder) return sendDocument(await findManifest(request, image, reference), req, res);
   const client = callerAddress(req, deps.trustedProxies);
-  const isCounted = deps.meter.admit(client, request);
-  const document = await deps.findManifest(request, image, reference);
-  if (req.method === 'GET' && !isCounted) deps.meter.count(client, request);
+  const isCounted = meter.admit(client, request);
+  const document = await findManifest(request, image, reference);
+  if (req.method === 'GET' && !isCounted) meter.count(client, request);
   const { image: named, label } = request;
   const name = `${named.registry}/${named.repository}`;
   deps.notePull(req, { name, reference, digest: document.digest, label });
-  sendDocument(document, req, res, deps.meter.headers(client, request));
+  sendDocument(document, req, res, meter.headers(client, request));
 }
 
 async function sendBlobOf(
   deps: ServedDeps,
-  request: ContainerRequest,
-  image: PulledImage,
-  digest: Digest,
-  req: IncomingMessage,
-  res: ServerResponse,
+  { request, image, reference, req, res }: Served,
 ): Promise<void> {
-  const { blobs, noteBlob } = deps;
-  const order = takesOrders(req) ? await blobs.order(image, digest) : undefined;
+  const { blobs, tokens } = deps;
+  const digest = reference as Digest;
+  const takesOrder = stateOf(req).handedOn?.order !== undefined;
+  const order = takesOrder ? await blobs.order(image, digest) : undefined;
   if (order) return sendOrder(order, res);
-  watchRight(res, deps.rightLifeMs, () => requireRight(deps, request.token));
+  // A transfer that began before its token expired may continue.
+  const look = async () => deps.findImage(await tokens.unrevoked(request.token));
+  watchRight(res, deps.rightLifeMs, look);
   const offered = {
     isKnown: async () => (await image.member(digest)) !== undefined,
     size: (signal: AbortSignal) => blobs.head(image, digest, signal),
     open: (rangeOf: RangeOf | undefined, signal: AbortSignal) =>
       blobs.open(image, digest, rangeOf, signal),
   };
-  return sendBlob(offered, digest, req, res, noteBlob);
+  return sendBlob(offered, digest, req, res, deps.noteBlob);
 }
 
 async function sendListing(
   deps: ServedDeps,
-  request: ContainerRequest,
-  image: PulledImage,
+  { request, image, req, res }: Served,
   path: string,
-  req: IncomingMessage,
-  res: ServerResponse,
 ): Promise<void> {
   const url = new URL(req.url ?? '', 'http://localhost');
   const listing = await listingOf(deps.registry, request, image, path, url.search);

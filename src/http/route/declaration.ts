@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { FaultKind } from '../../foundation/fault.ts';
+import type { Claim } from '../../platform/index.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'delete';
 
@@ -20,6 +21,10 @@ export type Responses = Readonly<Record<number, ResponseDeclaration>>;
 export interface BodyDeclaration<B extends z.ZodType = z.ZodType> {
   readonly schema: B;
   readonly example?: unknown;
+  /** Returns warnings about the body as received. Throws a `Fault` for fields that cannot be ignored. */
+  readonly review?: (given: unknown) => readonly string[];
+  /** Returns true for a body that also requires the right to build images. */
+  isBuild?(body: z.output<B>): boolean;
 }
 
 /** The names of the parameters in a path: `token` for `/container-token/{token}`. */
@@ -34,39 +39,58 @@ export type ParamsOf<Path extends string, P extends ParamSchemas> = {
   readonly [Name in NamesIn<Path>]: Name extends keyof P ? z.output<P[Name]> : string;
 };
 
-/**
- * The public properties of a route. The router, the OpenAPI document, the input checks, the rate limit and the errors
- * of the route are all derived from this declaration.
- */
+/** The input of a call, as its schemas type it. */
+export interface Input<
+  Path extends string = string,
+  P extends ParamSchemas = ParamSchemas,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+> {
+  readonly params: ParamsOf<Path, P>;
+  readonly query: z.output<Q>;
+  readonly body: z.output<B>;
+  /** Warnings about an accepted body. */
+  readonly warnings: readonly string[];
+}
+
+/** What a route answers, and to whom. The router, the checks and the limit of the route follow from its declaration. */
 export interface Declaration<
   Path extends string = string,
   P extends ParamSchemas = ParamSchemas,
   Q extends z.ZodObject = z.ZodObject,
   B extends z.ZodType = z.ZodType,
 > {
-  /** Name of the operation, unique in its API: generated clients use it as the name of a function. */
-  readonly id: string;
   readonly method: Method;
   /** Path below the base of the API, with names in braces for its parameters. */
   readonly path: Path;
   /** Other paths of the same route. */
   readonly aliases?: readonly string[];
-  readonly tag: string;
-  readonly summary: string;
-  readonly description?: string;
-  /** The callers that the route accepts. Each API has its own list of values. */
+  /** The callers that the route accepts. Each kind of routes has its own list of values. */
   readonly access: string;
   /** Schemas of the path parameters. Default: strings. */
   readonly params?: P;
   readonly query?: Q;
   readonly body?: BodyDeclaration<B>;
+  /** Returns the login in the input. Default: the login in the `Authorization` header. */
+  claim?(input: Input<Path, P, Q, B>): Claim;
+  /** The rate limit that each call counts for. */
+  readonly limit?: 'requests';
+}
+
+/** What the OpenAPI document says of a route, beyond its {@link Declaration}. */
+export interface Documentation {
+  /** Name of the operation, unique in its API: generated clients use it as the name of a function. */
+  readonly id: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description?: string;
   readonly responses: Responses;
   /** Further failures, in addition to those that follow from the access, the input and the limit. */
   readonly faults?: readonly FaultKind[];
-  /** The rate limit that each call counts for. */
-  readonly limit?: 'requests';
   readonly isDeprecated?: true;
 }
+
+export type Documented = Declaration & Documentation;
 
 /** Returns the names of the parameters in a path. */
 export function namesIn(path: string): string[] {

@@ -1,13 +1,6 @@
 import { z } from 'zod';
-import type { FaultKind } from '../../foundation/fault.ts';
-import { type Declaration, namesIn, type ResponseDeclaration } from './declaration.ts';
-import {
-  faultResponses,
-  faultStatuses,
-  type HeaderName,
-  headers,
-  limitHeaderNames,
-} from './fault-responses.ts';
+import { Fault, type FaultKind } from '../../foundation/fault.ts';
+import { type Documented, namesIn, type ResponseDeclaration } from './declaration.ts';
 import { type JsonSchema, jsonSchema } from './json-schema.ts';
 
 /** Describes one kind of access in the OpenAPI document. */
@@ -23,7 +16,7 @@ export interface Api {
   readonly description: string;
   /** Prefix of every path. */
   readonly base: string;
-  readonly routes: readonly Declaration[];
+  readonly routes: readonly Documented[];
   readonly tags: Readonly<Record<string, string>>;
   readonly access: Readonly<Record<string, AccessDescription>>;
   readonly securitySchemes: Readonly<Record<string, object>>;
@@ -106,12 +99,9 @@ export function describeApi(api: Api): OpenApi {
   };
 }
 
-/** Headers of every failure: limits count failures too, and any failure may specify a time for another attempt. */
-const everyError: readonly HeaderName[] = ['RequestId', 'RetryAfter', ...limitHeaderNames];
-
 type SchemaOf = (schema: z.ZodType) => JsonSchema;
 
-function describeRoute(route: Declaration, { access }: Api, schemaOf: SchemaOf): ApiOperation {
+function describeRoute(route: Documented, { access }: Api, schemaOf: SchemaOf): ApiOperation {
   const { id, tag, summary, description, body, limit, aliases } = route;
   const { security, faults } = access[route.access] ?? { security: [], faults: [] };
   const parameters = [...pathParameters(route, schemaOf), ...queryParameters(route, schemaOf)];
@@ -172,7 +162,7 @@ function describeResponse(
   };
 }
 
-function pathParameters({ path, params = {} }: Declaration, schemaOf: SchemaOf): object[] {
+function pathParameters({ path, params = {} }: Documented, schemaOf: SchemaOf): object[] {
   return namesIn(path).map(name => {
     const { description, ...schema }: JsonSchema = params[name]
       ? schemaOf(params[name])
@@ -181,7 +171,7 @@ function pathParameters({ path, params = {} }: Declaration, schemaOf: SchemaOf):
   });
 }
 
-function queryParameters({ query }: Declaration, schemaOf: SchemaOf): object[] {
+function queryParameters({ query }: Documented, schemaOf: SchemaOf): object[] {
   if (!query) return [];
   const { properties = {}, required }: JsonSchema = schemaOf(query);
   const needed = new Set(required as readonly string[] | undefined);
@@ -202,4 +192,107 @@ function headersOf(names: readonly HeaderName[]): Record<string, object> {
   return Object.fromEntries(
     names.map(key => [headers[key].name, { $ref: `#/components/headers/${key}` }]),
   );
+}
+
+/** Headers of responses, by their name in the OpenAPI document. */
+const headers = {
+  RateLimitLimit: {
+    name: 'RateLimit-Limit',
+    description: 'On routes with a rate limit: calls that the limit allows in its time span',
+    schema: { type: 'integer' },
+  },
+  RateLimitRemaining: {
+    name: 'RateLimit-Remaining',
+    description: 'On routes with a rate limit: remaining calls',
+    schema: { type: 'integer' },
+  },
+  RateLimitReset: {
+    name: 'RateLimit-Reset',
+    description:
+      'On routes with a rate limit: seconds until all calls are available again; with none left, until the next one is',
+    schema: { type: 'integer' },
+  },
+  RetryAfter: {
+    name: 'Retry-After',
+    description: 'Seconds to wait before the next attempt',
+    schema: { type: 'integer' },
+  },
+  RequestId: {
+    name: 'X-Request-Id',
+    description: 'Id of this request in the log of the server',
+    schema: { type: 'string' },
+  },
+  Challenge: {
+    name: 'WWW-Authenticate',
+    description: 'The login that the server accepts',
+    schema: { type: 'string' },
+  },
+} as const;
+
+type HeaderName = keyof typeof headers;
+
+const limitHeaderNames: readonly HeaderName[] = [
+  'RateLimitLimit',
+  'RateLimitRemaining',
+  'RateLimitReset',
+];
+
+/** Headers of every failure: limits count failures too, and any failure may specify a time for another attempt. */
+const everyError: readonly HeaderName[] = ['RequestId', 'RetryAfter', ...limitHeaderNames];
+
+interface FaultResponse {
+  /** Name in the OpenAPI document. */
+  readonly name: string;
+  readonly about: string;
+  readonly headers?: readonly HeaderName[];
+}
+
+/** Failures by status, as the OpenAPI document describes them. */
+const faultResponses: Readonly<Record<number, FaultResponse>> = {
+  400: {
+    name: 'BadRequest',
+    about: 'The request is malformed or cannot be fulfilled',
+  },
+  401: {
+    name: 'Unauthorized',
+    about: 'A login is required, or it is wrong',
+    headers: ['Challenge'],
+  },
+  403: { name: 'Denied', about: 'The caller has no right to this' },
+  404: { name: 'NotFound', about: 'A resource that the path or the body names does not exist' },
+  408: { name: 'TooSlow', about: 'The body did not arrive in time' },
+  409: { name: 'Conflict', about: 'A resource that the body names already exists, or is in use' },
+  413: { name: 'TooLarge', about: 'The body is too large' },
+  415: { name: 'UnsupportedMediaType', about: 'The body is not JSON' },
+  429: {
+    name: 'TooManyRequests',
+    about: 'A limit is reached: repeat the request after the time in `Retry-After`',
+  },
+  500: {
+    name: 'InternalError',
+    about: 'An error of the server. The log has the details under the error id',
+  },
+  501: { name: 'NotProvided', about: 'This server does not support the request' },
+  502: { name: 'UpstreamFailed', about: 'Another registry or a platform failed' },
+  503: {
+    name: 'Unavailable',
+    about: 'The server cannot do this at the moment: repeat the request',
+  },
+  504: { name: 'UpstreamTimeout', about: 'Another registry or a platform did not answer in time' },
+  507: { name: 'StorageFull', about: 'The disk of the server is full' },
+};
+
+/** Returns the statuses of the failures that follow from the declaration of a route, and of those that it lists. */
+function faultStatuses(
+  { faults = [], params = {}, query, body, limit, method }: Documented,
+  ofAccess: readonly FaultKind[],
+): number[] {
+  const kinds: FaultKind[] = [...faults, ...ofAccess];
+  if (query || body || Object.keys(params).length > 0) kinds.push('bad-request');
+  if (body) kinds.push('too-slow', 'too-large', 'unsupported-media');
+  // The server denies requests that a page of another origin sends through a browser.
+  if (method !== 'get') kinds.push('denied');
+  if (limit) kinds.push('too-many-requests');
+  const statuses = new Set(kinds.map(kind => new Fault(kind, '').apiStatus));
+  return [...statuses].sort((one, other) => one - other);
 }

@@ -1,4 +1,5 @@
 import { Router as KoaRouter } from '@koa/router';
+import { Fault } from '../../foundation/fault.ts';
 import type { Declaration } from './declaration.ts';
 
 type Routable = Pick<Declaration, 'method' | 'path' | 'aliases'>;
@@ -47,4 +48,13 @@ export function labelOf({ path }: Pick<Declaration, 'path'>): string {
     .split('/')
     .slice(0, 3)
     .join('/');
+}
+
+/** Returns the fault for a method that a route does not allow. `Allow` lists its methods (RFC 9110, 15.5.6). */
+export function wrongMethod(method: string, methods: readonly string[]): Fault {
+  const allow = [...new Set(methods)].join(', ');
+  return new Fault('method-not-allowed', `${method} is not allowed here: use ${allow}`, {
+    phase: 'request',
+    headers: { allow },
+  });
 }

@@ -4,30 +4,27 @@ import { faultHeaders } from '../../http/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import { type PageBasis, uncheckedPageRoute } from '../frame/page-route.ts';
-import type { SessionCookie } from './session-cookie.ts';
-import type { BrowserLogin, Sessions } from './sessions.ts';
-
-export interface LoginDeps extends PageBasis {
-  readonly sessions: Sessions;
-  readonly cookie: SessionCookie;
-}
+import { pageRoute, type ViewerDeps, viewerWith } from '../frame/page-route.ts';
+import type { BrowserLogin } from './sessions.ts';
 
 const mostOfName = 200;
 const toQuery = z.object({ to: z.string().max(2000).optional() });
 
 /** Pages where a person logs in and out. */
 export const loginRoutes = [
-  uncheckedPageRoute({
+  pageRoute({
     method: 'get',
     path: '/view/login',
+    access: 'unchecked',
     query: toQuery,
-    run: ({ query }, _: object) => loginPage(localAddress(query.to)),
+    run: ({ query }) => loginPage(localAddress(query.to)),
   }),
-  uncheckedPageRoute({
+  pageRoute({
     method: 'post',
     path: '/view/login',
-    async run({ ctx }, { sessions, cookie, viewerOf }: LoginDeps) {
+    access: 'unchecked',
+    async run({ ctx }, deps: ViewerDeps) {
+      const { sessions, cookie } = deps;
       const form = await readFormBody(ctx.req);
       const to = localAddress(form.get('to') ?? undefined);
       const login = loginIn(form);
@@ -38,7 +35,7 @@ export const loginRoutes = [
       delete ctx.req.headers.cookie;
       ctx.req.headers.authorization = login.authorization;
       try {
-        const person = await viewerOf(ctx, login.platformEndpoint);
+        const person = await viewerWith(ctx, login.platformEndpoint, deps);
         const { caller } = person;
         if (person.name === undefined || caller.user === undefined) {
           return refused('This server does not know that access token.', 403);
@@ -59,10 +56,11 @@ export const loginRoutes = [
       }
     },
   }),
-  uncheckedPageRoute({
+  pageRoute({
     method: 'post',
     path: '/view/logout',
-    async run({ ctx }, { sessions, cookie }: LoginDeps) {
+    access: 'unchecked',
+    async run({ ctx }, { sessions, cookie }: ViewerDeps) {
       const value = cookie.read(ctx.req);
       if (value !== undefined) await sessions.end(value);
       ctx.append('set-cookie', cookie.remove());

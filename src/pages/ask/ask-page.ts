@@ -89,7 +89,7 @@ export const askRoutes = [
     method: 'post',
     path: '/view/ask/chosen',
     access: 'anybody',
-    async run({ ctx }, _: object) {
+    async run({ ctx }) {
       const given = await readFormBody(ctx.req);
       return { piece: chosenPieces(changed(readForm(given), given).packages) };
     },

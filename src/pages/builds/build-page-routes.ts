@@ -11,6 +11,7 @@ import type { ContentStore } from '../../storage/content/index.ts';
 import type { BuildRow } from '../../storage/rows/index.ts';
 import { longestAddress } from '../ask/ask-form.ts';
 import { shortName } from '../ask/use-commands.ts';
+import { optional } from '../frame/form-body.ts';
 import { html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute, type Viewer } from '../frame/page-route.ts';
@@ -31,9 +32,6 @@ export interface BuildPageDeps extends BuildViewDeps, CancelDeps {
 }
 
 const position = z.coerce.number().int().min(0).max(1e9);
-/** An empty field of a form counts as absent. */
-const optional = <S extends z.ZodType>(schema: S) =>
-  z.preprocess(value => (value === '' ? undefined : value), schema.optional());
 
 const pageQuery = z.object({
   step: optional(position),

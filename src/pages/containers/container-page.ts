@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isOwner } from '../../http/api/index.ts';
+import { type EndRequestDeps, endRequest, isOwner } from '../../http/api/index.ts';
 import { hasScope } from '../../platform/built-in/index.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type ContainerPageDeps, containerData } from './container-data.ts';
@@ -29,6 +29,16 @@ export const containerPages = [
     async run({ params }, { tokens }: ContainerPageDeps) {
       const { token } = await tokens.describe(params.token);
       return { location: `/view/containers/${token}` };
+    },
+  }),
+  // With the right that the API requires.
+  pageRoute({
+    method: 'post',
+    path: '/view/containers/{token}/end',
+    access: 'anybody',
+    async run({ ctx, viewer, params: { token } }, deps: EndRequestDeps) {
+      await endRequest(ctx.req, viewer.caller, token, deps);
+      return { location: `/view/containers/${encodeURIComponent(token)}` };
     },
   }),
 ];

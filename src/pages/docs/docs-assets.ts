@@ -1,14 +1,11 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
+import type { Asset } from '../frame/assets.ts';
 
-/** A file that the pages load after their first view. Its name contains its digest. */
-export interface DocsAsset {
+/** A file that the pages load after their first view. */
+export interface DocsAsset extends Asset {
   readonly name: string;
-  readonly type: string;
-  readonly packed: Buffer;
-  /** Returns the file for clients that do not accept gzip. */
-  unpacked(): Buffer;
 }
 
 const script = 'text/javascript; charset=utf-8';
@@ -32,6 +29,6 @@ function asset(name: string, extension: string, type: string, packed: Buffer): D
     name: `${name}-${digest}.${extension}`,
     type,
     packed,
-    unpacked: () => gunzipSync(packed),
+    plain: () => gunzipSync(packed),
   };
 }

@@ -18,9 +18,6 @@ const assets = (): DocsAssets => (read ??= readDocsAssets());
 let described: OpenApi | undefined;
 const platformApi = ({ version }: Version): OpenApi => (described ??= describePlatformApi(version));
 
-// The name of a file contains the digest of its content.
-const forGood = 'public, max-age=31536000, immutable';
-
 /** Pages where people read and try the APIs. */
 export const docsRoutes = [
   pageRoute({
@@ -39,16 +36,10 @@ export const docsRoutes = [
     method: 'get',
     path: `${docsAssetsPath}/{name}`,
     access: 'anybody',
-    run({ ctx, params }, _: object) {
+    run({ params }) {
       const asset = Object.values(assets()).find(({ name }) => name === params.name);
       if (!asset) throw new Fault('not-found', 'This page has no such file: reload the page');
-      ctx.type = asset.type;
-      ctx.set('cache-control', forGood);
-      ctx.vary('Accept-Encoding');
-      const isPacked = ctx.acceptsEncodings('gzip') !== false;
-      if (isPacked) ctx.set('content-encoding', 'gzip');
-      ctx.body = isPacked ? asset.packed : asset.unpacked();
-      return undefined;
+      return { asset };
     },
   }),
 ];

@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 
-/** A file that pages load. */
+/** A file that pages load. Its address contains its digest. */
 export interface Asset {
   readonly type: string;
-  readonly plain: Buffer;
   readonly packed: Buffer;
+  /** Returns the file for clients that do not accept gzip. */
+  plain(): Buffer;
 }
 
 /** The scripts and the style sheet of the pages. */
@@ -34,7 +35,9 @@ export function readAssets(): Assets {
     ),
   ]);
   const hash = createHash('sha256');
-  for (const [name, { plain }] of files) hash.update(`${name} ${plain.length}\n`).update(plain);
+  for (const [name, { plain }] of files) {
+    hash.update(`${name} ${plain().length}\n`).update(plain());
+  }
   const digest = hash.digest('hex').slice(0, 16);
   return {
     base: `${assetsPath}/${digest}`,
@@ -43,5 +46,5 @@ export function readAssets(): Assets {
 }
 
 function asset(type: string, plain: Buffer): Asset {
-  return { type, plain, packed: gzipSync(plain, { level: 9 }) };
+  return { type, plain: () => plain, packed: gzipSync(plain, { level: 9 }) };
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import { readBody } from '../../http/index.ts';
 
@@ -32,6 +33,11 @@ export async function readFormBody(request: IncomingMessage): Promise<URLSearchP
     });
   }
   return new URLSearchParams(bytes.toString('utf8'));
+}
+
+/** Returns the schema of a field that may be absent. An empty field of a form counts as absent. */
+export function optional<S extends z.ZodType>(schema: S) {
+  return z.preprocess(value => (value === '' ? undefined : value), schema.optional());
 }
 
 /** Counts the fields of a form, and its bytes without their encoding, before it is read. */

@@ -1,15 +1,12 @@
-import type { ParameterizedContext } from 'koa';
-import type { z } from 'zod';
+import { Fault } from '../../foundation/fault.ts';
 import type { AdministratorRole } from '../../hosted/accounts/index.ts';
-import type { ApiBasis } from '../../http/api/index.ts';
-import { limited, queryOf, type RequestState, rateFor } from '../../http/index.ts';
-import {
-  type ParamSchemas,
-  type ParamsOf,
-  parseParams,
-  parseQuery,
-} from '../../http/route/index.ts';
+import { type ApiBasis, callerOf, limitOf } from '../../http/api/index.ts';
+import { type Check, readBasic } from '../../http/index.ts';
+import { type Context, type HttpRequest, routesOf } from '../../http/route/index.ts';
 import type { Caller } from '../../request/index.ts';
+import type { SessionCookie } from '../account/session-cookie.ts';
+import type { Sessions } from '../account/sessions.ts';
+import type { Asset } from './assets.ts';
 import type { Html } from './html.ts';
 import type { Page } from './page-layout.ts';
 
@@ -24,127 +21,122 @@ export interface Viewer {
   readonly roles: readonly AdministratorRole[];
 }
 
-/**
- * The people that a page accepts, as the JSON API does: `anybody`; `requests`: those with the right to make container
- * requests; `administrator`: administrators of the server with a role, by default `site`.
- */
-export type PageAccess = 'anybody' | 'requests' | 'administrator';
-
-/** What a page answers: a page, a piece of one for a script, or the address of another page. */
-export type PageResponse = Page | { readonly piece: Html } | { readonly location: string };
-
-type Context = ParameterizedContext<RequestState>;
-
-interface Definition<Path extends string, P extends ParamSchemas, Q extends z.ZodObject, D> {
-  readonly method: 'get' | 'post';
-  /** Path with names in braces for its parameters. */
-  readonly path: Path;
-  readonly access: PageAccess;
-  /** The role that an administrator must have; `any` for all administrators. Default: `site`. */
-  readonly role?: AdministratorRole | 'any';
-  readonly params?: P;
-  readonly query?: Q;
-  /** The rate limit that each call counts for. */
-  readonly limit?: 'requests';
-  /** True for a path of the JSON API, which answers clients that do not prefer HTML. */
-  readonly isShared?: true;
-  /** Throws a `Fault` for every failure. A response of `undefined`: the page has set the body itself. */
-  run(
-    call: {
-      readonly ctx: Context;
-      readonly params: ParamsOf<Path, P>;
-      readonly query: z.output<Q>;
-      readonly viewer: Viewer;
-    },
-    deps: D,
-  ): PageResponse | undefined | Promise<PageResponse | undefined>;
-}
-
-/**
- * Finds out who looks at a page. Throws a `Fault` as `callerOf`.
- *
- * @param platformEndpoint address of the platform that issued the token in the request
- */
-export type ViewerOf = (ctx: Context, platformEndpoint?: string) => Promise<Viewer>;
+/** What a page answers: a page, a piece of one for a script, a file that pages load, or the address of another page. */
+export type PageResponse =
+  | Page
+  | { readonly piece: Html }
+  | { readonly asset: Asset }
+  | { readonly location: string };
 
 export interface PageBasis extends ApiBasis {
-  readonly viewerOf: ViewerOf;
+  readonly sessions: Sessions;
+  readonly cookie: SessionCookie;
+  /** Refuses forms of pages of other origins. */
+  readonly refuseForeignForms: Check;
 }
 
-export interface PageRoute<D> {
-  readonly method: 'get' | 'post';
-  readonly path: string;
-  readonly isShared?: true;
-  respond(
-    ctx: Context,
-    params: Readonly<Record<string, string>>,
-    deps: D,
-  ): Promise<{ readonly response?: PageResponse | undefined; readonly viewer?: Viewer }>;
+interface Viewed {
+  readonly ctx: Context;
+  readonly viewer: Viewer;
 }
 
-/** Creates the route of a page. */
-export function pageRoute<
-  const Path extends string,
-  D,
-  // biome-ignore lint/complexity/noBannedTypes: a path without typed parameters
-  P extends ParamSchemas = {},
-  Q extends z.ZodObject = z.ZodObject<Record<never, never>>,
->(definition: Definition<Path, P, Q, D>): PageRoute<D & PageBasis> {
-  const { run, access, role = 'site', limit, method, path, isShared } = definition;
-  return {
-    method,
-    path,
-    ...(isShared ? { isShared } : {}),
-
-    async respond(ctx, rawParams, deps) {
-      if (access === 'requests') deps.gate.beforeRequest();
-      // A session brings the login that all other checks look at.
-      const viewer = await deps.viewerOf(ctx);
-      // A failure after this shows the same person.
-      ctx.state.person = viewer;
-      if (access === 'administrator') {
-        await deps.requireAdministrator(ctx.req, role === 'any' ? undefined : role);
-      }
-      const params = parseParams(definition, rawParams) as ParamsOf<Path, P>;
-      const query = givenQuery(ctx, definition) as z.output<Q>;
-      const { caller } = viewer;
-      if (access === 'requests') deps.gate.request(caller);
-      const rate = limit ? rateFor(deps.rates, caller, caller.address) : undefined;
-      const response = await limited(
-        deps.limiter,
-        rate,
-        headers => ctx.set(headers),
-        async () => run({ ctx, params, query, viewer }, deps),
-      );
-      return { response, viewer };
-    },
+/** The routes of pages. */
+export interface PageKind {
+  readonly declares: {
+    /** The role that an administrator must have; `any` for all administrators. Default: `site`. */
+    readonly role?: AdministratorRole | 'any';
+    /** True for a path of the JSON API, which answers clients that do not prefer HTML. */
+    readonly isShared?: true;
   };
+  readonly knows: {
+    readonly anybody: Viewed;
+    /** People with the right to make container requests. */
+    readonly requests: Viewed;
+    /** Administrators of the server. */
+    readonly administrator: Viewed;
+    /**
+     * Whoever it is: nobody is looked up. People must be able to log in and out also while their login cannot be
+     * checked: after wrong logins of others from the same address, or without the remote platform.
+     */
+    readonly unchecked: { readonly ctx: Context };
+  };
+  readonly request: HttpRequest;
+  /** Nothing if the page has set the body itself. */
+  readonly returns: PageResponse | undefined;
+  readonly deps: PageBasis;
+}
+
+/** Creates the route of a page: its access, gates and limits are those of the JSON API. */
+export const pageRoute = routesOf<PageKind>(async (route, { ctx }, deps, readInput) => {
+  const { access, role = 'site' } = route;
+  deps.refuseForeignForms(ctx);
+  if (access === 'unchecked') return { input: await readInput(), known: { ctx } };
+  if (access === 'requests') deps.gate.beforeRequest();
+  // A session brings the login that all other checks look at.
+  const viewer = await viewerOf(ctx, deps);
+  // The layout shows the person, also after a failure from here on.
+  ctx.state.person = viewer;
+  if (access === 'administrator') {
+    await deps.requireAdministrator(ctx.req, role === 'any' ? undefined : role);
+  }
+  const input = await readInput();
+  const { caller } = viewer;
+  if (access === 'requests') deps.gate.request(caller);
+  return { input, known: { ctx, viewer }, limit: limitOf(route, caller, ctx, deps) };
+});
+
+export type ViewerDeps = Pick<
+  PageBasis,
+  'identify' | 'trustedProxies' | 'requireAdministrator' | 'sessions' | 'cookie'
+>;
+
+/**
+ * Identifies a viewer as the JSON API identifies a caller: a session counts as the login that the browser would send.
+ * So every page has the rights, limits and checks of that login at this moment. A session whose login is no longer
+ * accepted ends. Throws a `Fault` as `callerOf`.
+ */
+async function viewerOf(ctx: Context, deps: ViewerDeps): Promise<Viewer> {
+  const { sessions, cookie } = deps;
+  const value = cookie.read(ctx.req);
+  // A program sends its login itself.
+  if (value === undefined || ctx.req.headers.authorization !== undefined) {
+    return viewerWith(ctx, undefined, deps);
+  }
+  const login = await sessions.find(value);
+  if (login) {
+    ctx.req.headers.authorization = login.authorization;
+    try {
+      return await viewerWith(ctx, login.platformEndpoint, deps);
+    } catch (error) {
+      if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind))
+        throw error;
+      await sessions.end(value);
+      delete ctx.req.headers.authorization;
+    }
+  }
+  ctx.append('set-cookie', cookie.remove());
+  return viewerWith(ctx, undefined, deps);
 }
 
 /**
- * Creates the route of a page that does not check who looks at it. People must be able to log in and out also while
- * their login cannot be checked: after wrong logins of others from the same address, or without the remote platform.
+ * Identifies a viewer by the login in the head of the request. Throws a `Fault` as `callerOf`.
+ *
+ * @param platformEndpoint address of the platform that issued the token
  */
-export function uncheckedPageRoute<D, Q extends z.ZodObject = z.ZodObject<Record<never, never>>>(
-  definition: Pick<Definition<string, ParamSchemas, Q, D>, 'method' | 'path' | 'query'> & {
-    run(
-      call: { readonly ctx: Context; readonly query: z.output<Q> },
-      deps: D,
-    ): PageResponse | Promise<PageResponse>;
-  },
-): PageRoute<D> {
-  const { method, path, run } = definition;
-  return {
-    method,
-    path,
-    async respond(ctx, _, deps) {
-      const query = givenQuery(ctx, definition) as z.output<Q>;
-      return { response: await run({ ctx, query }, deps) };
-    },
-  };
-}
-
-/** Returns the query of a request as the schema reads it. Throws a `Fault` (400). */
-function givenQuery({ req }: Context, definition: { readonly query?: z.ZodObject }): unknown {
-  return parseQuery(definition, Object.fromEntries([...queryOf(req)].reverse()));
+export async function viewerWith(
+  ctx: Context,
+  platformEndpoint: string | undefined,
+  deps: ViewerDeps,
+): Promise<Viewer> {
+  const caller = await callerOf(ctx.req, { platformEndpoint }, deps);
+  const account = readBasic(ctx.req.headers.authorization)?.name;
+  const roles =
+    account === undefined
+      ? []
+      : await deps.requireAdministrator(ctx.req).catch(error => {
+          if (error instanceof Fault && error.kind === 'denied') return [];
+          throw error;
+        });
+  const { user = caller.user } = ctx.state.who ?? {};
+  return { caller, name: account ?? user, roles, isAdministrator: roles.includes('site') };
 }

@@ -2,10 +2,10 @@ import { z } from 'zod';
 import { requesterOf } from '../../http/api/index.ts';
 import type { RequireAdministrator } from '../../http/index.ts';
 import { requireScope } from '../../platform/built-in/index.ts';
+import { optional } from '../frame/form-body.ts';
 import { pageRoute } from '../frame/page-route.ts';
 import { type BuildListSources, buildStates, listBuilds, listedKinds } from './build-list.ts';
 import { buildListPage, buildTable, noBuildsPage } from './build-list-page.ts';
-import { optional } from './optional-field.ts';
 
 export interface BuildListDeps extends BuildListSources {
   readonly requireAdministrator: RequireAdministrator;

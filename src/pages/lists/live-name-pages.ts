@@ -9,12 +9,11 @@ import {
   placeText,
 } from '../../http/api/index.ts';
 import type { LiveName, NameList } from '../../request/index.ts';
-import { readFormBody } from '../frame/form-body.ts';
+import { optional, readFormBody } from '../frame/form-body.ts';
 import { shortDigest, timeElement } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute } from '../frame/page-route.ts';
-import { optional } from './optional-field.ts';
 
 const path = '/view/containers';
 const image = optional(nameImage.trim());

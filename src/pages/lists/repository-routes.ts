@@ -26,11 +26,11 @@ import {
 import { isDigest } from '../../oci/digest.ts';
 import { isRepository, isTag } from '../../oci/naming.ts';
 import type { RecentPulls } from '../../storage/rows/index.ts';
+import { optional } from '../frame/form-body.ts';
 import { byteText, countText, shortDigest, timeElement, withoutHidden } from '../frame/formats.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute } from '../frame/page-route.ts';
-import { optional } from './optional-field.ts';
 
 export interface RepositoryPagesDeps {
   readonly repositories: ListedRepositories;

@@ -10,7 +10,6 @@ import {
 import {
   admitHandedOn,
   type Check,
-  createCallers,
   createHostCheck,
   createObserver,
   gate,
@@ -62,7 +61,6 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
       log,
       publicUrl,
       trustedProxies: config.trustedProxies,
-      callers: createCallers(),
       observe: createObserver(metrics),
       tally: withMetrics(noTally, metrics),
     }),

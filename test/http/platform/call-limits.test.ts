@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../../src/foundation/fault.ts';
-import { callRates, createCallLimits } from '../../../src/http/platform/call-limits.ts';
+import { callRates, createCallLimits } from '../../../src/http/platform/platform-routes.ts';
 
 test('20 calls a second and 72,000 an hour, for each token', () => {
   assert.deepEqual(callRates.map(({ count, seconds }) => `${count}/${seconds}`).sort(), [

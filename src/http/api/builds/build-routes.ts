@@ -8,7 +8,7 @@ import type { Digest } from '../../../oci/digest.ts';
 import { parseReference } from '../../../oci/naming.ts';
 import type { BuildRow } from '../../../storage/rows/index.ts';
 import { isSiteAdministrator } from '../../callers/basic-auth.ts';
-import { clientSignal } from '../../callers/client-signal.ts';
+import { clientSignal } from '../../request-state.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import {

@@ -11,9 +11,14 @@ import {
 import type { DiskSpace } from '../../../storage/directory/index.ts';
 import type { UsageStore } from '../../../storage/rows/index.ts';
 import type { NoteBuild } from '../../callers/audit-notes.ts';
-import { clientSignal } from '../../callers/client-signal.ts';
-import { type CallerRates, rateFor } from '../../limits/caller-rates.ts';
-import { type Allowance, type Limiter, limitHeaders } from '../../limits/limiter.ts';
+import {
+  type Allowance,
+  type CallerRates,
+  type Limiter,
+  limitHeaders,
+  rateFor,
+} from '../../limits/limiter.ts';
+import { clientSignal } from '../../request-state.ts';
 
 export interface AcceptRequestDeps {
   readonly accept: Accept;

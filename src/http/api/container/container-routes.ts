@@ -8,10 +8,11 @@ import {
   type ContainerRequest,
   type DryRun,
   isToBeMade,
+  type Submission,
 } from '../../../request/index.ts';
 import { isSiteAdministrator } from '../../callers/basic-auth.ts';
-import { clientSignal } from '../../callers/client-signal.ts';
 import type { Gate } from '../../gates/access-gate.ts';
+import { clientSignal } from '../../request-state.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { type AcceptRequestDeps, acceptRequest, type RequestCall } from './accept-request.ts';
@@ -55,62 +56,58 @@ const upstreamFaults = [
   ...(['unavailable', 'upstream-timeout', 'storage-full'] as const),
 ];
 
+const submission = {
+  method: 'post',
+  tag,
+  access: 'requests',
+  limit: 'requests',
+  body: requestBody,
+  faults: upstreamFaults,
+  claim: ({ body }: { readonly body: Submission }) => body,
+} as const;
+const details = {
+  method: 'get',
+  tag,
+  access: 'caller',
+  params: { token },
+  responses: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
+  faults: ['not-found'],
+} as const;
+
 /** Routes that make, show and end container requests. Source: container service specification, sections 2.4 and 4. */
 export const containerRoutes = [
   apiRoute({
+    ...submission,
     id: 'requestContainer',
-    method: 'post',
     path: '/v1alpha2/container',
-    tag,
     summary: 'Request a container',
     description:
       'Returns the name of an image to pull: an existing image, an existing image with changes, or an image that the server builds.',
-    access: 'requests',
-    limit: 'requests',
-    body: requestBody,
     responses: ok(containerResponseSchema, 'The name to pull', containerExample.response),
-    faults: upstreamFaults,
-    claim: ({ body }) => body,
     run: (call, deps: ContainerDeps) => create(call, 'v1alpha2', deps),
   }),
   apiRoute({
+    ...submission,
     id: 'requestContainerToken',
-    method: 'post',
     path: '/container-token',
-    tag,
     summary: 'Request a container; superseded by /v1alpha2/container',
-    access: 'requests',
-    limit: 'requests',
-    body: requestBody,
     responses: ok(legacyResponseSchema, 'The name to pull'),
-    faults: upstreamFaults,
     isDeprecated: true,
-    claim: ({ body }) => body,
     run: (call, deps: ContainerDeps) => create(call, 'v1alpha1', deps),
   }),
   apiRoute({
+    ...details,
     id: 'getContainer',
-    method: 'get',
     path: '/v1alpha2/container/{token}',
-    tag,
     summary: 'Details of a container request',
-    access: 'caller',
-    params: { token },
-    responses: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
-    faults: ['not-found'],
     run: ({ ctx, caller, params }, deps: ContainerDeps) =>
       describe(ctx.req, caller, params.token, deps),
   }),
   apiRoute({
+    ...details,
     id: 'getContainerToken',
-    method: 'get',
     path: '/container-token/{token}',
-    tag,
     summary: 'Details of a container request; superseded by /v1alpha2/container/{token}',
-    access: 'caller',
-    params: { token },
-    responses: ok(containerDetailsSchema, 'The request, and the images that it stands for'),
-    faults: ['not-found'],
     isDeprecated: true,
     run: ({ ctx, caller, params }, deps: ContainerDeps) =>
       describe(ctx.req, caller, params.token, deps),

@@ -3,7 +3,7 @@ import { layerChanges } from '../../../images/listing/index.ts';
 import { defaultPlatformName, parsePlatform } from '../../../oci/naming.ts';
 import type { Identities } from '../../../platform/index.ts';
 import { type Inspect, type LayerFilesDeps, layerFiles } from '../../../request/index.ts';
-import { clientSignal } from '../../callers/client-signal.ts';
+import { clientSignal } from '../../request-state.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { inspectRequestSchema } from '../container/container-schema.ts';
@@ -59,24 +59,28 @@ const filesQuery = z.object({
     .describe('How long to wait while layers are being read (s). Default: 0'),
 });
 
+const shared = {
+  method: 'post',
+  tag: 'Images',
+  access: 'requests',
+  limit: 'requests',
+  body: {
+    schema: inspectRequestSchema,
+    example: { containerImage: 'docker.io/library/alpine:3.20' },
+  },
+  faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
+  claim: ({ body }: { readonly body: z.output<typeof inspectRequestSchema> }) => body,
+} as const;
+
 /** Routes of image metadata. Source: container service specification, sections 2.7 and 2.8. */
 export const inspectRoutes = [
   apiRoute({
+    ...shared,
     id: 'inspectImage',
-    method: 'post',
     path: '/v1alpha1/inspect',
-    tag: 'Images',
     summary: 'Metadata of an image',
-    access: 'requests',
-    limit: 'requests',
     query: inspectQuery,
-    body: {
-      schema: inspectRequestSchema,
-      example: { containerImage: 'docker.io/library/alpine:3.20' },
-    },
     responses: ok(inspectResponseSchema, 'Manifest and config of the image, or its index'),
-    faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
-    claim: ({ body: { containerImage: _, ...claim } }) => claim,
     run({ body, caller, query }, { inspect, credentialsOf }: InspectDeps) {
       // Clients send the parameter without a value if their user names no platform.
       const text = query.platform?.trim() || defaultPlatformName;
@@ -85,23 +89,14 @@ export const inspectRoutes = [
     },
   }),
   apiRoute({
+    ...shared,
     id: 'inspectLayerFiles',
-    method: 'post',
     path: '/v1alpha1/inspect/files',
-    tag: 'Images',
     summary: 'Files of a layer of an image, and what they change of the layers below',
     description:
       'The first call for an image reads its layers, which takes a while: `state` is then `reading`, and the answer has what is known by now. Call again, or give `wait`.',
-    access: 'requests',
-    limit: 'requests',
     query: filesQuery,
-    body: {
-      schema: inspectRequestSchema,
-      example: { containerImage: 'docker.io/library/alpine:3.20' },
-    },
     responses: ok(filesResponseSchema, 'A page of the files'),
-    faults: ['not-found', 'upstream', 'upstream-timeout', 'unavailable'],
-    claim: ({ body: { containerImage: _, ...claim } }) => claim,
     async run({ ctx, body, caller, query }, { credentialsOf, ...deps }: InspectDeps) {
       const { wait = 0, platform, name, ...asked } = query;
       const layerQuery = {

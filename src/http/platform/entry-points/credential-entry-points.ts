@@ -2,8 +2,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { keysDocument, readKeys, unknownCredentials } from '../../../platform/built-in/index.ts';
 import type { CredentialOwner } from '../../../storage/rows/index.ts';
 import { noContent, ok } from '../../route/declaration.ts';
-import { type Actor, type Backend, entryPoint } from '../entry-point.ts';
-import { ownerOf } from '../owner.ts';
+import { type Actor, type Backend, entryPoint, ownerOf } from '../entry-point.ts';
 import {
   credentialsQuery,
   credentialsResponse,

@@ -2,8 +2,7 @@ import { Fault } from '../../../foundation/fault.ts';
 import { type TokenScope, tokenScopes } from '../../../platform/built-in/index.ts';
 import { requireRole } from '../../callers/basic-auth.ts';
 import { noContent, ok, pathNumber } from '../../route/declaration.ts';
-import { type Actor, entryPoint, nameOf } from '../entry-point.ts';
-import { userIdOf } from '../owner.ts';
+import { type Actor, entryPoint, nameOf, userIdOf } from '../entry-point.ts';
 import {
   newTokenResponse,
   newTokenSchema,

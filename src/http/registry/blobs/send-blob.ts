@@ -4,13 +4,13 @@ import { type Digest, splitDigest } from '../../../oci/digest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import type { ByteRange, FoundBlob, RangeOf } from '../../../pull/index.ts';
 import type { ByteSource } from '../../../storage/content/byte-source.ts';
-import { clientSignal } from '../../callers/client-signal.ts';
+import { clientSignal } from '../../request-state.ts';
 import {
   apiVersionHeader,
   contentHeaders,
   isUnmodified,
   sendUnmodified,
-} from '../registry-headers.ts';
+} from '../registry-responses.ts';
 import { lengthOf, multipartOf } from './multipart.ts';
 import { parseRanges } from './range.ts';
 import { RelayError, relay } from './relay.ts';

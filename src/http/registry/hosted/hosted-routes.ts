@@ -17,24 +17,19 @@ import { type AwaitBuild, keptBlob, orderStored, type RangeOf } from '../../../p
 import type { ContentStore } from '../../../storage/content/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import type { NotePull, RecordAudit } from '../../callers/audit-notes.ts';
-import type { Callers } from '../../callers/callers.ts';
-import { takesOrders } from '../../callers/handed-on.ts';
-import { wrongMethod } from '../../errors/wrong-method.ts';
+import { stateOf } from '../../request-state.ts';
 import { queryOf } from '../../request-target.ts';
+import { wrongMethod } from '../../route/router.ts';
 import { sendBlob } from '../blobs/send-blob.ts';
 import { sendOrder } from '../blobs/send-order.ts';
 import type { RegistryAuth } from '../login/registry-auth.ts';
-import { apiVersionHeader } from '../registry-headers.ts';
-import { sendDocument } from '../send-document.ts';
-import { sendJson } from '../send-json.ts';
-import { waitForBuild } from '../wait-for-build.ts';
+import { apiVersionHeader, sendDocument, sendJson, waitForBuild } from '../registry-responses.ts';
 import { type HostedPath, parseHostedPath } from './hosted-path.ts';
 import type { CountHostedPull } from './hosted-pulls.ts';
 import { sendUpload } from './upload-routes.ts';
 
 export interface HostedDeps {
   readonly auth: RegistryAuth;
-  readonly callers: Pick<Callers, 'of'>;
   readonly recordAudit: RecordAudit;
   readonly content: ContentStore;
   readonly manifests: HostedManifests;
@@ -70,7 +65,7 @@ export async function sendHosted(
   const mountedFrom = from !== null && isRepository(from) ? from : undefined;
   const rights = await deps.auth.admit(req, asked.repository, action, mountedFrom);
   if (asked.kind === 'uploads') {
-    const { account, user } = deps.callers.of(req);
+    const { account, user } = stateOf(req).who ?? {};
     // The tokens of builders and of build contexts belong to no account.
     const owner = account ?? user ?? asked.repository;
     return sendUpload(deps.uploads, deps.blobs, { rights, owner }, asked, req, res);
@@ -165,7 +160,8 @@ async function sendBlobOf(
   let size: Promise<number> | undefined;
   const sizeOf = () => (size ??= blobs.size(repository, digest));
   // A transfer that has begun may end, as in this server: its right is not watched.
-  const order = takesOrders(req) ? orderStored(content, digest, await sizeOf(), false) : undefined;
+  const takesOrder = stateOf(req).handedOn?.order !== undefined;
+  const order = takesOrder ? orderStored(content, digest, await sizeOf(), false) : undefined;
   if (order) return sendOrder(order, res);
   const offered = {
     isKnown: async () => (await sizeOf()) >= 0,

@@ -16,7 +16,7 @@ import {
   splitDigest,
 } from '../../../oci/digest.ts';
 import { queryOf } from '../../request-target.ts';
-import { apiVersionHeader } from '../registry-headers.ts';
+import { apiVersionHeader } from '../registry-responses.ts';
 
 /** The target of a blob push in a repository. */
 export interface UploadPath {

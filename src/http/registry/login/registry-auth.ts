@@ -8,8 +8,9 @@ import {
   tokenName,
 } from '../../../hosted/index.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
-import type { Callers } from '../../callers/callers.ts';
 import { readBearer } from '../../callers/identify.ts';
+import { type Openness, pullsAreOff } from '../../gates/access-gate.ts';
+import { noteSender, stateOf } from '../../request-state.ts';
 import type { LogIn } from './registry-challenge-login.ts';
 
 /** Admits callers that have the right, and challenges the others. */
@@ -32,8 +33,9 @@ export interface RegistryAuth {
    */
   admitList(request: IncomingMessage): Promise<Rights>;
   /**
-   * Admits a pull of a served name when its client has logged in, by name and password or with a token
-   * for the name. Otherwise throws a {@link Fault}: 401 with a challenge, 429 as above.
+   * Admits a pull of a served name. If pulls require a login, the client must have logged in, by name and password or
+   * with a token for the name. Otherwise throws a {@link Fault}: 401 with a challenge, 429 as above; 403 if pulls are
+   * disabled.
    */
   admitPull(request: IncomingMessage, name: string): Promise<void>;
   /** Decides about `GET /v2/`: returns for 200, otherwise throws the challenge. */
@@ -52,14 +54,13 @@ export interface RegistryAuthDeps {
   /** URL of the token service. */
   readonly realm: string;
   readonly logIn: LogIn;
-  readonly callers: Callers;
-  /** Served names require a login. */
-  readonly pullsNeedLogin: boolean;
+  /** Who may pull served names. */
+  readonly pulls: Openness;
 }
 
 /** Source: distribution's token authentication specification. */
 export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
-  const { authenticator, tokens, realm, logIn, callers, pullsNeedLogin } = deps;
+  const { authenticator, tokens, realm, logIn, pulls } = deps;
   const { service } = tokens;
   const challenge = (message: string, details: Readonly<Record<string, string>> = {}): Fault => {
     const parameters = Object.entries({ realm, service, ...details });
@@ -74,8 +75,8 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
   const noteHolder = async (request: IncomingMessage, bearer: string) => {
     const token = await tokens.read(bearer);
     const { account, user } = token ?? {};
-    if (account !== undefined || user !== undefined) callers.note(request, { account, user });
-    else if (token) callers.noteServerToken(request);
+    if (account !== undefined || user !== undefined) noteSender(request, { account, user });
+    else if (token) stateOf(request).hasServerToken = true;
     return token;
   };
 
@@ -144,6 +145,8 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
     },
 
     async admitPull(request, name) {
+      if (pulls === 'open') return;
+      if (pulls === 'off') throw noPulls(name);
       const basic = readBasic(request.headers.authorization);
       const bearer = readBearer(request.headers.authorization);
       const details = { scope: `repository:${name}:pull` };
@@ -168,7 +171,7 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
 
     async ping(request) {
       // Without accounts and logins, the credentials that a client has stored do not matter.
-      if (!authenticator.hasAccounts && !pullsNeedLogin) return;
+      if (!authenticator.hasAccounts && pulls !== 'login') return;
       // Clients send credentials to a token service only where this route names one.
       const visitor = await visitorOf(request);
       if (!visitor.rights) throw wrong(visitor);
@@ -177,6 +180,14 @@ export function createRegistryAuth(deps: RegistryAuthDeps): RegistryAuth {
       }
     },
   };
+}
+
+function noPulls(name: string): Fault {
+  return new Fault(
+    'denied',
+    `Cannot pull ${name}: ${pullsAreOff}. Request the image from another server, or a frozen one from this server`,
+    { phase: 'request', headline: `Cannot pull: ${pullsAreOff}` },
+  );
 }
 
 function outsideLimits(): Fault {

@@ -4,9 +4,9 @@ import { type Authenticator, tokenName } from '../../../hosted/index.ts';
 import { mayPullServed, mayUse, requireScope } from '../../../platform/built-in/index.ts';
 import { homeRights, type Identity } from '../../../platform/index.ts';
 import type { ContainerRequest } from '../../../request/index.ts';
-import type { Callers } from '../../callers/callers.ts';
 import type { Identify } from '../../callers/identify.ts';
 import { isFailedLogin, type LoginLimit } from '../../limits/login-limit.ts';
+import { noteSender, stateOf } from '../../request-state.ts';
 
 /** A name and a password, as registry clients send them. */
 export interface NamedPassword {
@@ -37,7 +37,6 @@ export interface LogInDeps {
   readonly authenticator: Authenticator;
   readonly logins: LoginLimit;
   readonly identify: Identify;
-  readonly callers: Callers;
   /** Host in the names of hosted images. */
   readonly host: string;
   /** Returns the container request that a served name stands for; undefined for none. */
@@ -52,7 +51,6 @@ export function createLogIn({
   authenticator,
   logins,
   identify,
-  callers,
   host,
   servedRequest,
 }: LogInDeps): LogIn {
@@ -86,8 +84,8 @@ export function createLogIn({
     if (!isToken) check();
     const rights = await authenticator.withPassword(name, password, check);
     if (rights) {
-      if (isToken) callers.noteServerToken(request);
-      else callers.note(request, { account: name });
+      if (isToken) stateOf(request).hasServerToken = true;
+      else noteSender(request, { account: name });
       return { rights, mayPull };
     }
     if (!isToken) logins.fail(request);

@@ -10,10 +10,10 @@ import {
 } from '../../../hosted/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import { readBasic } from '../../callers/basic-auth.ts';
-import type { Callers } from '../../callers/callers.ts';
-import type { Openness } from '../../gates/access-rules.ts';
+import type { Openness } from '../../gates/access-gate.ts';
+import { stateOf } from '../../request-state.ts';
 import { queryOf } from '../../request-target.ts';
-import { sendJson } from '../send-json.ts';
+import { sendJson } from '../registry-responses.ts';
 import type { LogIn, NamedPassword } from './registry-challenge-login.ts';
 import { isCatalogScope, parseScope } from './token-scope.ts';
 
@@ -21,7 +21,6 @@ export interface TokenRouteDeps {
   readonly authenticator: Authenticator;
   readonly tokens: RegistryTokens;
   readonly logIn: LogIn;
-  readonly callers: Pick<Callers, 'of'>;
   /** Prefix of served names, such as `ct/`. */
   readonly servedPrefix: string;
   /** Who may get a token for served names: everybody where pulls are open, callers that logged in, or nobody. */
@@ -44,7 +43,7 @@ const maxFormBytes = 64 * 1024;
  * Source: distribution's token authentication and OAuth2 token authentication specifications.
  */
 export async function sendToken(
-  { authenticator, tokens, logIn, callers, servedPrefix, pulls }: TokenRouteDeps,
+  { authenticator, tokens, logIn, servedPrefix, pulls }: TokenRouteDeps,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -76,7 +75,7 @@ export async function sendToken(
   const access = (await Promise.all(granted)).filter(({ actions }) => actions.length > 0);
   const named = own && login && login.name !== tokenName ? login.name : undefined;
   const account = former ? former.account : named;
-  const user = former ? former.user : callers.of(request).user;
+  const user = former ? former.user : stateOf(request).who?.user;
   const mayList = scopes.some(isCatalogScope) && (!former || former.mayList === true);
   const life = former ? Math.min(lifeMs, former.expiresAt - Date.now()) : lifeMs;
   const token = await tokens.issue({ account, user, access, mayList }, life);

@@ -24,7 +24,7 @@ export function createPulls(
   { content, usage, tally, rows }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
   { documents, findImage, tokens, servedBases, blobParts }: Containers,
-): Omit<ServedDeps, 'guard' | 'prefix' | 'noteBlob' | 'notePull'> {
+): Omit<ServedDeps, 'auth' | 'prefix' | 'noteBlob' | 'notePull'> {
   return {
     tokens: servedBases.withTokens(tokens),
     isOfBuilder: servedBases.has,
