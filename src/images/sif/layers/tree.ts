@@ -2,6 +2,7 @@ import { type Attributes, showName, TarError, type TarKind } from '../../../arch
 import { maxNameBytes, maxPathBytes } from '../../../archives/tar-limits.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { imageTooLarge } from '../limits.ts';
+import type { WrittenInode } from '../squashfs/write/written-inode.ts';
 
 /** The file behind a name; all names of a hard-linked file share one inode. */
 export interface Inode {
@@ -19,6 +20,8 @@ export interface Inode {
   readonly target: string;
   readonly device: { readonly major: number; readonly minor: number } | undefined;
   readonly attributes?: Attributes | undefined;
+  /** Set while the squashfs is written. */
+  written?: WrittenInode;
 }
 
 /** A name in the tree. */

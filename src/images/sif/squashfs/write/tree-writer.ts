@@ -1,0 +1,171 @@
+import { pauseTurn } from '../../../../foundation/pause-turn.ts';
+import { sortInTurns } from '../../../../foundation/sort-in-turns.ts';
+import type { ImageTree, Inode, TreeNode } from '../../layers/tree.ts';
+import { AttributeTable } from './attribute-table.ts';
+import type { CompressBlock } from './block-compressor.ts';
+import { DirectoryListWriter } from './directory-list.ts';
+import {
+  deviceRecord,
+  directoryRecord,
+  fifoRecord,
+  fileRecord,
+  type InodeHead,
+  inodeTypes,
+  symlinkRecord,
+} from './inode-record.ts';
+import { MetadataWriter } from './metadata-writer.ts';
+import type { Appender } from './squashfs-output.ts';
+import type { WrittenInode } from './written-inode.ts';
+
+/** A directory whose inode is not written yet. */
+interface OpenDirectory {
+  readonly node: TreeNode;
+  readonly parent: number;
+  /** In the order of their names. */
+  readonly children: readonly TreeNode[];
+  /** The next child to look at for directories. */
+  next: number;
+  directories: number;
+}
+
+const maxTime = 2 ** 32 - 1;
+const nodesPerTurn = 256;
+const rootNumber = 1;
+const dots = 2;
+
+/** Writes the inodes of a tree to the file, and keeps the lists of its directories in memory until they are written. */
+export class TreeWriter {
+  readonly attributes: AttributeTable;
+  readonly lists: MetadataWriter;
+  /** Places of the inodes, by their number less 1. */
+  readonly places: Float64Array;
+  readonly #inodes: MetadataWriter;
+  readonly #file: Appender;
+  readonly #signal: AbortSignal;
+  #count = 0;
+
+  /**
+   * @param file where the inodes follow
+   * @param mostInodes number of inodes, or more
+   */
+  constructor(compress: CompressBlock, file: Appender, mostInodes: number, signal: AbortSignal) {
+    this.#signal = signal;
+    this.attributes = new AttributeTable(compress);
+    this.lists = new MetadataWriter(compress);
+    this.#inodes = new MetadataWriter(compress);
+    this.places = new Float64Array(mostInodes);
+    this.#file = file;
+  }
+
+  /** Number of inodes. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /**
+   * Writes all inodes, each directory after what is in it. Their content must be written. Throws when the signal is
+   * aborted.
+   */
+  async write({ root }: ImageTree): Promise<void> {
+    writtenOf(root.inode).number = this.#nextNumber();
+    const open = [await this.#open(root, rootNumber)];
+    for (let at = open.at(-1); at; at = open.at(-1)) {
+      const child = at.children[at.next];
+      at.next += 1;
+      if (child?.children) {
+        at.directories += 1;
+        open.push(await this.#open(child, writtenOf(at.node.inode).number));
+      } else if (child === undefined) {
+        open.pop();
+        await this.#close(at);
+      } else if (at.next % nodesPerTurn === 0) await pauseTurn();
+    }
+    this.#inodes.end();
+    await this.#flush();
+    this.lists.end();
+  }
+
+  #nextNumber(): number {
+    this.#count += 1;
+    return this.#count;
+  }
+
+  /** Numbers the children of a directory: names that are listed together have numbers close to each other. */
+  async #open(node: TreeNode, parent: number): Promise<OpenDirectory> {
+    const list: TreeNode[] = [];
+    for (const child of node.children?.values() ?? []) {
+      list.push(child);
+      if (list.length % nodesPerTurn === 0) await pauseTurn();
+    }
+    const children = await sortInTurns(list, byName);
+    for (const [index, { inode }] of children.entries()) {
+      const written = writtenOf(inode);
+      written.number ||= this.#nextNumber();
+      if (index % nodesPerTurn === 0) await pauseTurn();
+    }
+    return { node, parent, children, next: 0, directories: 0 };
+  }
+
+  async #close({ node, parent, children, directories }: OpenDirectory): Promise<void> {
+    for (const [index, { inode }] of children.entries()) {
+      if (writtenOf(inode).place < 0) this.#add(inode, writtenOf(inode).links, fileLike(inode));
+      if (index % nodesPerTurn === 0) await this.#turn();
+    }
+    const names = children.reduce((bytes, { name }) => bytes + name.length, 0);
+    const list = new DirectoryListWriter(this.lists, names + 32 * children.length);
+    for (const [index, { name, inode }] of children.entries()) {
+      const { number, place } = writtenOf(inode);
+      list.add({ name, type: inodeTypes[inode.kind], number, place });
+      if (index % nodesPerTurn === 0) await this.#turn();
+    }
+    const listed = list.end();
+    this.#add(node.inode, dots + directories, head => directoryRecord(head, listed, parent));
+    await this.#turn();
+  }
+
+  #add(inode: Inode, links: number, recordOf: (head: InodeHead) => Buffer): void {
+    const written = writtenOf(inode);
+    written.place = this.#inodes.place;
+    this.places[written.number - 1] = written.place;
+    const attributes = this.attributes.indexOf(inode.attributes);
+    const mtime = Math.min(Math.max(inode.mtime, 0), maxTime);
+    this.#inodes.add(recordOf({ inode, mtime, number: written.number, links, attributes }));
+  }
+
+  async #turn(): Promise<void> {
+    this.#signal.throwIfAborted();
+    await this.#flush();
+    await pauseTurn();
+  }
+
+  async #flush(): Promise<void> {
+    await this.#file.add(this.#inodes.takeBlocks());
+  }
+}
+
+/** Returns what is known of an inode. Every inode has been counted before. */
+export function writtenOf(inode: Inode): WrittenInode {
+  inode.written ??= { links: 0, number: 0, place: -1, content: undefined };
+  return inode.written;
+}
+
+function byName({ name: one }: TreeNode, { name: other }: TreeNode): number {
+  return one < other ? -1 : 1;
+}
+
+/** Returns a function that makes the record of an inode that is not a directory. */
+function fileLike(inode: Inode): (head: InodeHead) => Buffer {
+  return head => {
+    switch (inode.kind) {
+      case 'symlink':
+        return symlinkRecord(head, inode.target);
+      case 'fifo':
+        return fifoRecord(head);
+      case 'character-device':
+      case 'block-device':
+        return deviceRecord(head, inode.device ?? { major: 0, minor: 0 });
+      default:
+        return fileRecord(head, inode.size, inode.written?.content);
+    }
+  };
+}
