@@ -23,6 +23,8 @@ interface OpenDirectory {
   readonly parent: number;
   /** In the order of their names. */
   readonly children: readonly TreeNode[];
+  /** The most bytes that its list may have. */
+  readonly mostBytes: number;
   /** The next child to look at for directories. */
   next: number;
   directories: number;
@@ -32,6 +34,8 @@ const maxTime = 2 ** 32 - 1;
 const nodesPerTurn = 256;
 const rootNumber = 1;
 const dots = 2;
+/** Bytes of a name's record, and of the head of its run if it is alone in it. */
+const mostNameHead = 20;
 
 /** Writes the inodes of a tree to the file, and keeps the lists of its directories in memory until they are written. */
 export class TreeWriter {
@@ -93,8 +97,10 @@ export class TreeWriter {
   /** Numbers the children of a directory: names that are listed together have numbers close to each other. */
   async #open(node: TreeNode, parent: number): Promise<OpenDirectory> {
     const list: TreeNode[] = [];
+    let mostBytes = 0;
     for (const child of node.children?.values() ?? []) {
       list.push(child);
+      mostBytes += child.name.length + mostNameHead;
       if (list.length % nodesPerTurn === 0) await pauseTurn();
     }
     const children = await sortInTurns(list, byName);
@@ -103,16 +109,15 @@ export class TreeWriter {
       written.number ||= this.#nextNumber();
       if (index % nodesPerTurn === 0) await pauseTurn();
     }
-    return { node, parent, children, next: 0, directories: 0 };
+    return { node, parent, children, mostBytes, next: 0, directories: 0 };
   }
 
-  async #close({ node, parent, children, directories }: OpenDirectory): Promise<void> {
+  async #close({ node, parent, children, mostBytes, directories }: OpenDirectory): Promise<void> {
     for (const [index, { inode }] of children.entries()) {
       if (writtenOf(inode).place < 0) this.#add(inode, writtenOf(inode).links, fileLike(inode));
       if (index % nodesPerTurn === 0) await this.#turn();
     }
-    const names = children.reduce((bytes, { name }) => bytes + name.length, 0);
-    const list = new DirectoryListWriter(this.lists, names + 32 * children.length);
+    const list = new DirectoryListWriter(this.lists, mostBytes);
     for (const [index, { name, inode }] of children.entries()) {
       const { number, place } = writtenOf(inode);
       list.add({ name, type: inodeTypes[inode.kind], number, place });
