@@ -20,7 +20,7 @@ export interface MadeBlock {
   readonly digest: string;
 }
 
-/** One main thread feeds no more than these. */
+/** The main thread reads and writes about as fast as these compress. */
 const mostThreads = 8;
 /** Blocks per thread: one that is compressed, one that waits, and one that is filled or written. */
 const slotsPerThread = 3;

@@ -49,7 +49,7 @@ export class MetadataWriter {
     }
   }
 
-  /** Ends the current block, which only the last one may be shorter for. */
+  /** Ends the current block. Only the last block may be shorter than the others. */
   end(): void {
     if (this.#fill === 0) return;
     const bytes = this.#block.subarray(0, this.#fill);

@@ -23,7 +23,7 @@ export interface WrittenContent {
   holes: number;
 }
 
-/** Bytes of content in a block. All readers expect this size: it is the default of mksquashfs. */
+/** Bytes of content in a block: the default of mksquashfs, and so the size in images that Apptainer makes. */
 export const blockBytes = 128 * 1024;
 /** Set in the size of a block that is stored as it is. */
 export const storedBit = 0x100_0000;
