@@ -2,7 +2,6 @@ import { type Attributes, showName, TarError, type TarKind } from '../../../arch
 import { maxNameBytes, maxPathBytes } from '../../../archives/tar-limits.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
 import { imageTooLarge } from '../limits.ts';
-import type { WrittenInode } from '../squashfs/write/written-inode.ts';
 
 /** The file behind a name; all names of a hard-linked file share one inode. */
 export interface Inode {
@@ -20,8 +19,8 @@ export interface Inode {
   readonly target: string;
   readonly device: { readonly major: number; readonly minor: number } | undefined;
   readonly attributes?: Attributes | undefined;
-  /** Set while the squashfs is written. */
-  written?: WrittenInode;
+  /** Index in `WrittenInodes`, while the squashfs is written. */
+  written?: number | undefined;
 }
 
 /** A name in the tree. */
@@ -60,6 +59,11 @@ export class ImageTree {
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
     this.root = nodeOf('', undefined, directory(0o755, 0), 0);
+  }
+
+  /** Number of names, and more if some were removed. */
+  get entries(): number {
+    return this.#entries + 1;
   }
 
   /** Returns the directory at a path, or undefined if it does not exist. */
@@ -203,6 +207,7 @@ const nothing = {
   bytes: undefined,
   target: '',
   device: undefined,
+  written: undefined,
 };
 
 function nodeOf(

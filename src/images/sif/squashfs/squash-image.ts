@@ -13,7 +13,7 @@ import { BlockThreads } from './write/block-threads.ts';
 import { ContentWriter } from './write/content-writer.ts';
 import { contentStart, writeDescription } from './write/description-writer.ts';
 import { openOutput } from './write/squashfs-output.ts';
-import { writtenOf } from './write/tree-writer.ts';
+import { WrittenInodes } from './write/written-inodes.ts';
 
 export interface SquashImageOptions {
   /** Threads that compress. Default: the number of processors, at most 8. */
@@ -44,7 +44,8 @@ export async function squashImage(
   options: SquashImageOptions,
 ): Promise<number> {
   const { directory, output, offset, compression, processors, space, log, signal } = options;
-  const { entries, bytes, newest, repeatedSizes } = await measure(tree);
+  const inodes = new WrittenInodes(tree.entries);
+  const { entries, bytes, newest, repeatedSizes } = await measure(tree, inodes);
   log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
   signal.throwIfAborted();
   const isCompressed = isCompressible(layers);
@@ -54,12 +55,13 @@ export async function squashImage(
   const stop = () => threads.fail(signal.reason);
   signal.addEventListener('abort', stop);
   try {
-    const content = new ContentWriter(threads, out, contentStart(compression));
+    const content = new ContentWriter(inodes, threads, out, contentStart(compression), entries);
     let written = 0;
     let toldAt = performance.now();
     const sink: ContentSink = {
       async begin(inode) {
-        await content.begin(writtenOf(inode), inode.size, repeatedSizes.has(inode.size));
+        const index = inodes.indexOf(inode);
+        await content.begin(index, inode.size, repeatedSizes.has(inode.size));
         written += inode.size;
         if (performance.now() - toldAt < tellEvery) return;
         toldAt = performance.now();
@@ -73,7 +75,7 @@ export async function squashImage(
       space.give(size);
     };
     await writeContents(tree, layers, sink, signal, doneWith);
-    const contents = { end: await content.finish(), fragments: content.fragments };
+    const contents = { end: await content.finish(), fragments: content.fragments, inodes };
     const about = { compression, isCompressed, time: Math.min(newest, maxTime) };
     const size = await writeDescription(tree, contents, about, out, entries, signal);
     // A file with the same content as an earlier one leaves its blocks behind.
@@ -112,7 +114,7 @@ interface Measure {
 }
 
 /** Counts the names of all files, and what they have together. */
-async function measure(tree: ImageTree): Promise<Measure> {
+async function measure(tree: ImageTree, inodes: WrittenInodes): Promise<Measure> {
   const total = { entries: 0, bytes: 0, newest: 0 };
   const sizes = new Set<number>();
   const repeatedSizes = new Set<number>();
@@ -123,11 +125,12 @@ async function measure(tree: ImageTree): Promise<Measure> {
       const isRemoved = node.inode.device && !pathOf(node).startsWith('dev/');
       if (isRemoved) node.inode = { ...node.inode, kind: 'file', size: 0, device: undefined };
       const { inode } = node;
-      const written = writtenOf(inode);
-      written.links += 1;
+      const index = inodes.indexOf(inode);
+      const links = (inodes.links[index] as number) + 1;
+      inodes.links[index] = links;
       total.entries += 1;
       total.newest = Math.max(total.newest, inode.mtime);
-      if (written.links > 1 || !hasContent(inode)) continue;
+      if (links > 1 || !hasContent(inode)) continue;
       total.bytes += inode.size;
       if (sizes.has(inode.size)) repeatedSizes.add(inode.size);
       else sizes.add(inode.size);

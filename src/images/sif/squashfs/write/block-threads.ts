@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads';
 import { endThread, startThread } from '../../../../foundation/work.ts';
 import type { Compression } from '../compression.ts';
 import type { BlockOrder, BlockResponse, BlockWorkerData } from './block-worker.ts';
-import { blockBytes } from './written-inode.ts';
+import { blockBytes } from './written-inodes.ts';
 
 /** Memory for one block, which threads share. */
 export interface Slot {

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Compression } from '../compression.ts';
 import { openBlockCompressor } from './block-compressor.ts';
-import { blockBytes } from './written-inode.ts';
+import { blockBytes } from './written-inodes.ts';
 
 /** What a thread that compresses blocks gets when it starts. */
 export interface BlockWorkerData {

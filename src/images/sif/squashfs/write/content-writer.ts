@@ -1,13 +1,8 @@
 import { hash } from 'node:crypto';
 import type { BlockThreads, MadeBlock, Slot } from './block-threads.ts';
+import { DigestTable } from './digest-table.ts';
 import type { SquashfsOutput } from './squashfs-output.ts';
-import {
-  blockBytes,
-  noFragment,
-  storedBit,
-  type WrittenContent,
-  type WrittenInode,
-} from './written-inode.ts';
+import { blockBytes, type LongContent, storedBit, type WrittenInodes } from './written-inodes.ts';
 
 /** A block with the content of several files that are shorter than a block. */
 export interface Fragment {
@@ -18,18 +13,22 @@ export interface Fragment {
 
 /** The file that is written now. */
 interface OpenFile {
-  readonly inode: WrittenInode;
+  /** Index of its inode. */
+  readonly index: number;
   readonly size: number;
   /** Bytes to come. */
   rest: number;
   /** True if another file may have the same content. */
   readonly isRepeated: boolean;
-  readonly content: WrittenContent & { readonly blocks: number[] };
+  /** Undefined for a file that is shorter than a block. */
+  readonly long: OpenLongFile | undefined;
+}
+
+interface OpenLongFile {
+  readonly content: LongContent & { readonly blocks: number[] };
   /** Digests of its blocks. */
   readonly digests: string[];
 }
-
-const noBlocks: readonly number[] = [];
 
 /**
  * Writes the content of files, one after the other. Blocks are compressed on threads, and written in their order. Files
@@ -39,9 +38,9 @@ export class ContentWriter {
   readonly fragments: Fragment[] = [];
   readonly #threads: BlockThreads;
   readonly #output: SquashfsOutput;
-  /** Short files by their digest, apart for each first byte: a large map holds the event loop when it grows. */
-  readonly #shortFiles = Array.from({ length: 256 }, () => new Map<string, WrittenContent>());
-  readonly #longFiles = new Map<string, WrittenContent>();
+  readonly #inodes: WrittenInodes;
+  readonly #shortFiles: DigestTable;
+  readonly #longFiles = new Map<string, LongContent>();
   #file: OpenFile | undefined;
   #block: Slot | undefined;
   #blockFill = 0;
@@ -50,8 +49,19 @@ export class ContentWriter {
   #position: number;
   #writing: Promise<void> = Promise.resolve();
 
-  /** @param position where the content begins in the squashfs */
-  constructor(threads: BlockThreads, output: SquashfsOutput, position: number) {
+  /**
+   * @param position where the content begins in the squashfs
+   * @param mostRepeated number of files that may have the same content as another one
+   */
+  constructor(
+    inodes: WrittenInodes,
+    threads: BlockThreads,
+    output: SquashfsOutput,
+    position: number,
+    mostRepeated: number,
+  ) {
+    this.#inodes = inodes;
+    this.#shortFiles = new DigestTable(mostRepeated);
     this.#threads = threads;
     this.#output = output;
     this.#position = position;
@@ -60,16 +70,20 @@ export class ContentWriter {
   /**
    * Begins a file, whose content follows.
    *
+   * @param index of its inode
    * @param size bytes of the content, more than 0
    * @param isRepeated true if another file may have the same content
    */
-  async begin(inode: WrittenInode, size: number, isRepeated: boolean): Promise<void> {
-    const isShort = size < blockBytes;
-    if (isShort && this.#fragmentFill + size > blockBytes) this.#endFragment();
-    if (isShort) this.#fragment ??= await this.#threads.take();
-    const content = { start: 0, blocks: [], fragment: noFragment, offset: 0, holes: 0 };
-    inode.content = content;
-    this.#file = { inode, size, rest: size, isRepeated, content, digests: [] };
+  async begin(index: number, size: number, isRepeated: boolean): Promise<void> {
+    if (size >= blockBytes) {
+      const content = { start: 0, blocks: [], holes: 0 };
+      this.#inodes.long.set(index, content);
+      this.#file = { index, size, rest: size, isRepeated, long: { content, digests: [] } };
+      return;
+    }
+    if (this.#fragmentFill + size > blockBytes) this.#endFragment();
+    this.#fragment ??= await this.#threads.take();
+    this.#file = { index, size, rest: size, isRepeated, long: undefined };
   }
 
   /** Takes the next bytes of the file. Ignores what follows its end. */
@@ -77,7 +91,7 @@ export class ContentWriter {
     const file = this.#file;
     if (!file) return;
     for (let at = 0; at < bytes.length && file.rest > 0; ) {
-      const isShort = file.size < blockBytes;
+      const isShort = file.long === undefined;
       this.#block ??= isShort ? undefined : await this.#threads.take();
       const target = isShort ? this.#fragment : this.#block;
       const fill = isShort ? this.#fragmentFill + file.size - file.rest : this.#blockFill;
@@ -85,12 +99,12 @@ export class ContentWriter {
       bytes.copy(target?.bytes as Buffer, fill, at, at + size);
       at += size;
       file.rest -= size;
-      if (isShort) continue;
+      if (!file.long) continue;
       this.#blockFill += size;
-      if (this.#blockFill === blockBytes || file.rest === 0) this.#endBlock(file);
+      if (this.#blockFill === blockBytes || file.rest === 0) this.#endBlock(file, file.long);
     }
     if (file.rest > 0) return;
-    if (file.size < blockBytes) this.#endShort(file);
+    if (!file.long) this.#endShort(file);
     this.#file = undefined;
   }
 
@@ -101,27 +115,18 @@ export class ContentWriter {
     return this.#position;
   }
 
-  #endShort({ inode, size, isRepeated }: OpenFile): void {
+  #endShort({ index, size, isRepeated }: OpenFile): void {
+    const inodes = this.#inodes;
     const start = this.#fragmentFill;
-    const content: WrittenContent = {
-      start: 0,
-      blocks: noBlocks,
-      fragment: this.fragments.length,
-      offset: start,
-      holes: 0,
-    };
-    inode.content = content;
     if (isRepeated) {
       const bytes = this.#fragment?.bytes.subarray(start, start + size) as Buffer;
-      const digest = hash('sha256', bytes, 'binary');
-      const files = this.#shortFiles[digest.charCodeAt(0)];
-      const known = files?.get(digest);
-      if (known) {
-        inode.content = known;
+      const known = this.#shortFiles.add(hash('sha256', bytes, 'buffer'), index);
+      if (known !== index) {
+        inodes.setFragment(index, inodes.fragmentOf(known), inodes.offsets[known] as number);
         return;
       }
-      files?.set(digest, content);
     }
+    inodes.setFragment(index, this.fragments.length, start);
     this.#fragmentFill += size;
   }
 
@@ -142,25 +147,25 @@ export class ContentWriter {
     });
   }
 
-  #endBlock(file: OpenFile): void {
+  #endBlock({ size: fileSize, rest, isRepeated }: OpenFile, long: OpenLongFile): void {
     const slot = this.#block as Slot;
     const size = this.#blockFill;
-    const isLast = file.rest === 0;
+    const isLast = rest === 0;
     this.#block = undefined;
     this.#blockFill = 0;
-    const { content, digests, isRepeated } = file;
+    const { content, digests } = long;
     const options = { mayBeHole: true, isHashed: isRepeated };
     this.#write(slot, this.#threads.compress(slot, size, options), async block => {
       if (content.blocks.length === 0) content.start = this.#position;
       content.blocks.push(await this.#store(block));
       if (!block.bytes) content.holes += size;
       digests.push(block.digest);
-      if (isLast && isRepeated) this.#mergeLong(file);
+      if (isLast && isRepeated) this.#mergeLong(long, fileSize);
     });
   }
 
   /** Gives a file the content of an earlier one, if that is the same. */
-  #mergeLong({ content, size, digests }: OpenFile): void {
+  #mergeLong({ content, digests }: OpenLongFile, size: number): void {
     const blocks = Buffer.from(digests.join(''), 'latin1');
     const digest = `${size} ${hash('sha256', blocks, 'binary')}`;
     const known = this.#longFiles.get(digest);

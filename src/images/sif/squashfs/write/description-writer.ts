@@ -6,8 +6,8 @@ import type { Fragment } from './content-writer.ts';
 import { metadataBytes, storedMetadata } from './metadata-writer.ts';
 import { RecordTable } from './record-table.ts';
 import { Appender, type SquashfsOutput } from './squashfs-output.ts';
-import { TreeWriter, writtenOf } from './tree-writer.ts';
-import { blockBytes } from './written-inode.ts';
+import { TreeWriter } from './tree-writer.ts';
+import { blockBytes, type WrittenInodes } from './written-inodes.ts';
 
 /** What the superblock says of a squashfs. */
 export interface SquashfsOptions {
@@ -23,6 +23,7 @@ export interface WrittenContents {
   readonly fragments: readonly Fragment[];
   /** Position after the content. */
   readonly end: number;
+  readonly inodes: WrittenInodes;
 }
 
 const superblockBytes = 96;
@@ -62,7 +63,7 @@ function compressorOptions({ mode, level }: Compression): Buffer {
  */
 export async function writeDescription(
   tree: ImageTree,
-  { fragments, end }: WrittenContents,
+  { fragments, end, inodes }: WrittenContents,
   { compression, isCompressed, time }: SquashfsOptions,
   output: SquashfsOutput,
   mostInodes: number,
@@ -70,7 +71,7 @@ export async function writeDescription(
 ): Promise<number> {
   const compress = openBlockCompressor(compression, metadataBytes);
   const file = new Appender(output, end);
-  const writer = new TreeWriter(compress, file, mostInodes, signal);
+  const writer = new TreeWriter(inodes, compress, file, mostInodes, signal);
   await writer.write(tree);
   const directories = file.position;
   await file.add(writer.lists.takeBlocks());
@@ -117,7 +118,7 @@ export async function writeDescription(
   superblock.writeUInt16LE(flags, 24);
   superblock.writeUInt16LE(1, 26);
   superblock.writeUInt16LE(4, 28);
-  superblock.writeBigUInt64LE(BigInt(writtenOf(tree.root.inode).place), 32);
+  superblock.writeBigUInt64LE(BigInt(writer.rootPlace), 32);
   superblock.writeBigUInt64LE(BigInt(file.position), 40);
   superblock.writeBigUInt64LE(ownersAt, 48);
   superblock.writeBigUInt64LE(attributesAt, 56);

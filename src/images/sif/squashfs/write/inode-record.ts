@@ -1,5 +1,5 @@
 import type { Inode } from '../../layers/tree.ts';
-import { noFragment, type WrittenContent } from './written-inode.ts';
+import type { LongContent } from './written-inodes.ts';
 
 /** Numbers of the kinds of inodes. An extended inode has a number higher by 7. */
 export const inodeTypes = {
@@ -87,13 +87,19 @@ function indexRecord({ at, block, name }: DirectoryIndex): Buffer {
   return record;
 }
 
-/** @param content undefined for an empty file */
+/** Where the content of a file is: in blocks, or in a fragment. An empty file has neither. */
+export interface FilePlace {
+  readonly long: LongContent | undefined;
+  readonly fragment: number;
+  readonly offset: number;
+}
+
 export function fileRecord(
   head: InodeHead,
   size: number,
-  content: WrittenContent | undefined,
+  { long, fragment, offset }: FilePlace,
 ): Buffer {
-  const { start = 0, blocks = [], fragment = noFragment, offset = 0, holes = 0 } = content ?? {};
+  const { start = 0, blocks = [], holes = 0 } = long ?? {};
   const isShort =
     head.links === 1 &&
     head.attributes === noAttributes &&

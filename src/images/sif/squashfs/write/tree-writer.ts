@@ -15,7 +15,7 @@ import {
 } from './inode-record.ts';
 import { MetadataWriter } from './metadata-writer.ts';
 import type { Appender } from './squashfs-output.ts';
-import type { WrittenInode } from './written-inode.ts';
+import type { WrittenInodes } from './written-inodes.ts';
 
 /** A directory whose inode is not written yet. */
 interface OpenDirectory {
@@ -43,6 +43,7 @@ export class TreeWriter {
   readonly lists: MetadataWriter;
   /** Places of the inodes, by their number less 1. */
   readonly places: Float64Array;
+  readonly #written: WrittenInodes;
   readonly #inodes: MetadataWriter;
   readonly #file: Appender;
   readonly #signal: AbortSignal;
@@ -52,13 +53,25 @@ export class TreeWriter {
    * @param file where the inodes follow
    * @param mostInodes number of inodes, or more
    */
-  constructor(compress: CompressBlock, file: Appender, mostInodes: number, signal: AbortSignal) {
+  constructor(
+    written: WrittenInodes,
+    compress: CompressBlock,
+    file: Appender,
+    mostInodes: number,
+    signal: AbortSignal,
+  ) {
+    this.#written = written;
     this.#signal = signal;
     this.attributes = new AttributeTable(compress);
     this.lists = new MetadataWriter(compress);
     this.#inodes = new MetadataWriter(compress);
     this.places = new Float64Array(mostInodes);
     this.#file = file;
+  }
+
+  /** Place of the inode of the root directory. */
+  get rootPlace(): number {
+    return this.places[rootNumber - 1] as number;
   }
 
   /** Number of inodes. */
@@ -71,14 +84,14 @@ export class TreeWriter {
    * aborted.
    */
   async write({ root }: ImageTree): Promise<void> {
-    writtenOf(root.inode).number = this.#nextNumber();
+    this.#number(root.inode);
     const open = [await this.#open(root, rootNumber)];
     for (let at = open.at(-1); at; at = open.at(-1)) {
       const child = at.children[at.next];
       at.next += 1;
       if (child?.children) {
         at.directories += 1;
-        open.push(await this.#open(child, writtenOf(at.node.inode).number));
+        open.push(await this.#open(child, this.#number(at.node.inode)));
       } else if (child === undefined) {
         open.pop();
         await this.#close(at);
@@ -89,8 +102,14 @@ export class TreeWriter {
     this.lists.end();
   }
 
-  #nextNumber(): number {
+  /** Returns the number of an inode. The first call gives it one. */
+  #number(inode: Inode): number {
+    const { numbers } = this.#written;
+    const index = this.#written.indexOf(inode);
+    const known = numbers[index] as number;
+    if (known > 0) return known;
     this.#count += 1;
+    numbers[index] = this.#count;
     return this.#count;
   }
 
@@ -105,8 +124,7 @@ export class TreeWriter {
     }
     const children = await sortInTurns(list, byName);
     for (const [index, { inode }] of children.entries()) {
-      const written = writtenOf(inode);
-      written.number ||= this.#nextNumber();
+      this.#number(inode);
       if (index % nodesPerTurn === 0) await pauseTurn();
     }
     return { node, parent, children, mostBytes, next: 0, directories: 0 };
@@ -114,13 +132,15 @@ export class TreeWriter {
 
   async #close({ node, parent, children, mostBytes, directories }: OpenDirectory): Promise<void> {
     for (const [index, { inode }] of children.entries()) {
-      if (writtenOf(inode).place < 0) this.#add(inode, writtenOf(inode).links, fileLike(inode));
+      const at = this.#written.indexOf(inode);
+      const links = this.#written.links[at] as number;
+      if (this.#written.placeOf(at) < 0) this.#add(inode, links, head => this.#record(head, inode));
       if (index % nodesPerTurn === 0) await this.#turn();
     }
     const list = new DirectoryListWriter(this.lists, mostBytes);
     for (const [index, { name, inode }] of children.entries()) {
-      const { number, place } = writtenOf(inode);
-      list.add({ name, type: inodeTypes[inode.kind], number, place });
+      const place = this.#written.placeOf(this.#written.indexOf(inode));
+      list.add({ name, type: inodeTypes[inode.kind], number: this.#number(inode), place });
       if (index % nodesPerTurn === 0) await this.#turn();
     }
     const listed = list.end();
@@ -129,12 +149,34 @@ export class TreeWriter {
   }
 
   #add(inode: Inode, links: number, recordOf: (head: InodeHead) => Buffer): void {
-    const written = writtenOf(inode);
-    written.place = this.#inodes.place;
-    this.places[written.number - 1] = written.place;
+    const { place } = this.#inodes;
+    const number = this.#number(inode);
+    this.#written.setPlace(this.#written.indexOf(inode), place);
+    this.places[number - 1] = place;
     const attributes = this.attributes.indexOf(inode.attributes);
     const mtime = Math.min(Math.max(inode.mtime, 0), maxTime);
-    this.#inodes.add(recordOf({ inode, mtime, number: written.number, links, attributes }));
+    this.#inodes.add(recordOf({ inode, mtime, number, links, attributes }));
+  }
+
+  /** Returns the record of an inode that is not a directory. */
+  #record(head: InodeHead, inode: Inode): Buffer {
+    switch (inode.kind) {
+      case 'symlink':
+        return symlinkRecord(head, inode.target);
+      case 'fifo':
+        return fifoRecord(head);
+      case 'character-device':
+      case 'block-device':
+        return deviceRecord(head, inode.device ?? { major: 0, minor: 0 });
+      default: {
+        const index = this.#written.indexOf(inode);
+        return fileRecord(head, inode.size, {
+          long: this.#written.long.get(index),
+          fragment: this.#written.fragmentOf(index),
+          offset: this.#written.offsets[index] as number,
+        });
+      }
+    }
   }
 
   async #turn(): Promise<void> {
@@ -148,29 +190,6 @@ export class TreeWriter {
   }
 }
 
-/** Returns what is known of an inode. Every inode has been counted before. */
-export function writtenOf(inode: Inode): WrittenInode {
-  inode.written ??= { links: 0, number: 0, place: -1, content: undefined };
-  return inode.written;
-}
-
 function byName({ name: one }: TreeNode, { name: other }: TreeNode): number {
   return one < other ? -1 : 1;
-}
-
-/** Returns a function that makes the record of an inode that is not a directory. */
-function fileLike(inode: Inode): (head: InodeHead) => Buffer {
-  return head => {
-    switch (inode.kind) {
-      case 'symlink':
-        return symlinkRecord(head, inode.target);
-      case 'fifo':
-        return fifoRecord(head);
-      case 'character-device':
-      case 'block-device':
-        return deviceRecord(head, inode.device ?? { major: 0, minor: 0 });
-      default:
-        return fileRecord(head, inode.size, inode.written?.content);
-    }
-  };
 }
