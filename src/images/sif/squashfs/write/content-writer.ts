@@ -120,7 +120,7 @@ export class ContentWriter {
     const start = this.#fragmentFill;
     if (isRepeated) {
       const bytes = this.#fragment?.bytes.subarray(start, start + size) as Buffer;
-      const known = this.#shortFiles.add(hash('sha256', bytes, 'buffer'), index);
+      const known = this.#shortFiles.add(hash('sha256', bytes, 'binary'), index);
       if (known !== index) {
         inodes.setFragment(index, inodes.fragmentOf(known), inodes.offsets[known] as number);
         return;

@@ -6,6 +6,7 @@ export class DigestTable {
   readonly #slots: Uint32Array;
   readonly #digests: Buffer;
   readonly #values: Uint32Array;
+  readonly #digest = Buffer.alloc(digestBytes);
   #count = 0;
 
   /** @param most number of different digests, or more */
@@ -18,10 +19,12 @@ export class DigestTable {
   /**
    * Notes a value for a digest, unless that has one already.
    *
-   * @param digest SHA-256
+   * @param text SHA-256, one character per byte: a buffer for each would stay until the next garbage collection
    * @returns the value of the digest
    */
-  add(digest: Buffer, value: number): number {
+  add(text: string, value: number): number {
+    const digest = this.#digest;
+    digest.write(text, 'latin1');
     const mask = this.#slots.length - 1;
     for (let slot = digest.readUInt32LE() & mask; ; slot = (slot + 1) & mask) {
       const entry = (this.#slots[slot] as number) - 1;
