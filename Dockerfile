@@ -28,8 +28,8 @@ ENV NODE_ENV=production \
     MALLOC_MMAP_THRESHOLD_=131072
 COPY --from=build /sluice /sluice
 WORKDIR /sluice
-# mksquashfs writes the file systems of Singularity images; deploy/compose/setup.cjs uses chattr.
-RUN apt-get update && apt-get install -y --no-install-recommends e2fsprogs squashfs-tools \
+# deploy/compose/setup.cjs uses chattr.
+RUN apt-get update && apt-get install -y --no-install-recommends e2fsprogs \
   && rm -rf /var/lib/apt/lists/*
 RUN mkdir /data node_modules/.cache && chown node:node /data node_modules/.cache
 USER node

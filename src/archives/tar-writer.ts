@@ -40,7 +40,7 @@ const nameBytes = 100;
 const prefixBytes = 155;
 const maxOctalSize = 8 ** 11;
 const maxOctalOwner = 8 ** 7;
-/** mksquashfs stores times in 32 bits. */
+/** A squashfs stores times in 32 bits. */
 const maxMtime = 2 ** 32 - 1;
 const printable = /^[\x20-\x7e]*$/;
 
@@ -56,9 +56,8 @@ export function tarPadding(size: number): Buffer {
 }
 
 /**
- * Returns the header of an entry in GNU's format, for Singularity images: a longer name has its own entry before the
- * header. Names are bytes. Default time: 0. PAX is used for attributes only: mksquashfs 4.5 removes leading `/`, `./` and `../` from the
- * target of a symbolic link in a PAX header.
+ * Returns the header of an entry in GNU's format, for layers made of Singularity images: a longer name has its own entry
+ * before the header. Names are bytes. Default time: 0. PAX is used for attributes only.
  */
 export function gnuHeader(entry: WrittenEntry): Buffer {
   const { path, link = '', mtime = 0, attributes = [] } = entry;

@@ -14,7 +14,6 @@ import {
   type ImageMaker,
   type VerifyImage,
 } from '../images/index.ts';
-import { requireMksquashfs } from '../images/sif/index.ts';
 import { supportedPlatforms } from '../oci/naming.ts';
 import type { SealedGrant } from '../platform/index.ts';
 import type { ContentStore } from '../storage/content/index.ts';
@@ -237,7 +236,6 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
     async admit(plan, caller) {
       const { grant } = caller;
       if (grant === undefined) await targets.requireAnonymousRoom(plan.target);
-      if (plan.sif) await requireMksquashfs(deps.sif.mksquashfs);
       if (needsBuilder(plan)) {
         const isAlone = mustBeAlone(recipeIn(plan) ?? {});
         await builders.require({ ...domainOfCaller(caller), isAlone }).catch(error => {

@@ -1,9 +1,13 @@
 /** Singularity images from a server with default settings: no repository is named, and nobody has a login. */
 import assert from 'node:assert/strict';
-import { chmod, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { rm, writeFile } from 'node:fs/promises';
+import { createServer, request, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
-import { type Apptainer, apptainerTool, openApptainer } from '../world/apptainer.ts';
+import { type Apptainer, openApptainer } from '../world/apptainer.ts';
 import { eventually } from '../world/eventually.ts';
 import { newAccessToken } from '../world/platform-user.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -20,6 +24,7 @@ suite('Singularity images by default', { concurrency: 1 }, () => {
   let local: Sluice;
   let shared: Sluice;
   let directory: Awaited<ReturnType<typeof makeTempDir>>;
+  let relay: Relay;
   let ada: string;
   let bob: string;
 
@@ -33,20 +38,10 @@ suite('Singularity images by default', { concurrency: 1 }, () => {
     await pushCorpus(closed, ['busybox:oci']);
     apptainer = await openApptainer();
     directory = await makeTempDir('sif-by-default');
-    const mksquashfs = directory.join('mksquashfs');
-    // Works when the test allows it, and fails when the test wants it to.
-    await writeFile(
-      mksquashfs,
-      `#!/bin/sh
-case "$1" in -version) exec ${apptainerTool('mksquashfs')} -version;; esac
-while [ -e ${directory.join('hold')} ]; do sleep 0.1; done
-[ -e ${directory.join('fail')} ] && exit 1
-exec ${apptainerTool('mksquashfs')} "$@"
-`,
-    );
-    await chmod(mksquashfs, 0o755);
+    relay = await startRelay(registry);
     const registries = {
       [registry.host]: { plainHttp: true },
+      [relay.host]: { plainHttp: true },
       [closed.host]: {
         ...{ plainHttp: true, anonymous: true, username: 'tester', password: 'sesame' },
       },
@@ -55,7 +50,6 @@ exec ${apptainerTool('mksquashfs')} "$@"
     local = await startSluice({
       config: {
         ...{ registries, limits },
-        sif: { mksquashfs },
         builds: { pullWait: '1s', retryAfter: '1ms' },
       },
     });
@@ -76,6 +70,7 @@ exec ${apptainerTool('mksquashfs')} "$@"
     await shared?.stop();
     await apptainer?.remove();
     await directory?.remove();
+    relay?.server.close();
     await registry?.stop();
     await closed?.stop();
   });
@@ -95,8 +90,8 @@ exec ${apptainerTool('mksquashfs')} "$@"
   };
 
   test('a command without a login gives a name, which apptainer pulls while the image is made', async () => {
-    await writeFile(directory.join('hold'), '');
-    const asked = await sluice(local, ['request', image(), '--env', 'A=1', '--format', 'sif']);
+    const held = image().replace(registry.host, relay.host);
+    const asked = await sluice(local, ['request', held, '--env', 'A=1', '--format', 'sif']);
     const name = assertSuccess(asked).trim();
     assert.match(name, new RegExp(`^oras://${local.host}/public/sif:[0-9a-f]{32}$`));
     assert.match(asked.stderr, /Warning: The request has no --push-to, .*\/public\/sif, which/);
@@ -105,7 +100,7 @@ exec ${apptainerTool('mksquashfs')} "$@"
     await eventually('apptainer waits', async () =>
       (await local.requests()).some(({ status }) => status === 307),
     );
-    await rm(directory.join('hold'));
+    relay.release();
     assertSuccess(await done);
     assert.equal(
       assertSuccess(await apptainer.run(['exec', file, 'sh', '-c', 'echo $A'])).trim(),
@@ -114,7 +109,8 @@ exec ${apptainerTool('mksquashfs')} "$@"
   });
 
   test('the same request gives the same name at once, and --freeze keeps a Docker image', async () => {
-    const again = await sluice(local, ['request', image(), '--env', 'A=1', '--format', 'sif']);
+    const held = image().replace(registry.host, relay.host);
+    const again = await sluice(local, ['request', held, '--env', 'A=1', '--format', 'sif']);
     assert.match(assertSuccess(again), /\/public\/sif:/);
     assert.doesNotMatch(again.stderr, /being built/);
     const kept = await sluice(local, ['request', image(), '--env', 'A=1', '--freeze', '--await']);
@@ -125,11 +121,14 @@ exec ${apptainerTool('mksquashfs')} "$@"
   });
 
   test('a name whose build failed says so', async () => {
-    await writeFile(directory.join('fail'), '');
+    // No directory can be made in a file.
+    const scratch = join(local.data, 'sif');
+    await rm(scratch, { recursive: true });
+    await writeFile(scratch, '');
     const asked = await sluice(local, ['request', image(), '--env', 'A=2', '--format', 'sif']);
     const name = assertSuccess(asked).trim();
     const { stderr, code } = await pull(name).done;
-    await rm(directory.join('fail'));
+    await rm(scratch);
     assert.notEqual(code, 0);
     assert.match(stderr, /The build of this image failed: read its log/);
     const tag = name.split(':').at(-1) ?? '';
@@ -196,3 +195,29 @@ exec ${apptainerTool('mksquashfs')} "$@"
     assert.match(base.stderr, /Cannot pull .*users\/ada-l-/);
   });
 });
+
+/** A registry whose layers arrive when the test allows it. */
+interface Relay {
+  readonly host: string;
+  readonly server: Server;
+  release(): void;
+}
+
+const layerBytes = 10_000;
+
+async function startRelay({ url }: Registry): Promise<Relay> {
+  const released = Promise.withResolvers<void>();
+  const server = createServer(({ url: path = '', method, headers }, response) => {
+    const asked = request(new URL(path, url), { method, headers }, async from => {
+      const { 'content-length': length } = from.headers;
+      if (path.includes('/blobs/') && Number(length) > layerBytes) await released.promise;
+      response.writeHead(from.statusCode ?? 502, from.headers);
+      from.pipe(response);
+    });
+    asked.on('error', () => response.destroy());
+    asked.end();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return { host: `127.0.0.1:${port}`, server, release: released.resolve };
+}

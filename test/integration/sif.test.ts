@@ -4,7 +4,7 @@ import { after, before, suite, test } from 'node:test';
 import type { Pushed } from '../corpus/corpus.ts';
 import type { Apptainer, ApptainerUser } from '../world/apptainer.ts';
 import type { Registry } from '../world/registry.ts';
-import { type Sluice, startSluice } from '../world/sluice.ts';
+import type { Sluice } from '../world/sluice.ts';
 import { assertSuccess } from './served.ts';
 import { type SifWorld, startSifWorld } from './sif-world.ts';
 
@@ -305,27 +305,6 @@ suite('Singularity images', { concurrency: 1 }, () => {
       buildRepository,
     });
     assert.match(docker.text, /set 'format' to sif/);
-  });
-
-  test('without mksquashfs a request reports what is missing', async () => {
-    await using server = await startSluice({
-      config: {
-        sif: { mksquashfs: '/nonexistent/mksquashfs' },
-        registries: { [open.host]: { plainHttp: true } },
-      },
-    });
-    const response = await server.fetch('/v1alpha2/container', {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        format: 'sif',
-        freeze: true,
-        containerImage: nameOf('busybox:oci'),
-        buildRepository: `${open.host}/sif/none`,
-      }),
-    });
-    assert.equal(response.status, 501);
-    assert.match(await response.text(), /squashfs-tools/);
   });
 
   test('apptainer pulls served images, and SIF files pass through unchanged', async () => {

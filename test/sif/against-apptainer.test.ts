@@ -126,9 +126,7 @@ test('Apptainer makes the same tree of layers from other tools', async () => {
   assert.deepEqual(differences(trees), {});
 });
 
-test('a newer mksquashfs makes the same tree', async () => {
-  const layers = [...(await nastyLayers()), tarLayer(devices)];
-  await using usual = await convert(layers);
-  await using newer = await convert(layers, { mksquashfs: apptainerTool('mksquashfs') });
-  assert.deepEqual(await newer.tree(), await usual.tree());
+test('an older and a newer unsquashfs read the same tree', async () => {
+  await using conversion = await convert([...(await nastyLayers()), tarLayer(devices)]);
+  assert.deepEqual(await conversion.tree(apptainerTool('unsquashfs')), await conversion.tree());
 });

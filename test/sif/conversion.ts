@@ -65,7 +65,8 @@ export interface Conversion extends AsyncDisposable {
   readonly lines: string[];
   readonly sif: ConvertedSif;
   describe(): Promise<SifDescription>;
-  tree(): Promise<Tree>;
+  /** @param unsquashfs the program that reads it. Default: the usual one. */
+  tree(unsquashfs?: string): Promise<Tree>;
 }
 
 export function optionsFor(directory: string, lines: string[] = []): ConvertOptions {
@@ -73,7 +74,6 @@ export function optionsFor(directory: string, lines: string[] = []): ConvertOpti
     directory,
     definition: imageDefinition('registry.test/image:1'),
     limits: noLimits,
-    mksquashfs: 'mksquashfs',
     log: line => lines.push(line),
     signal: new AbortController().signal,
   };
@@ -92,10 +92,10 @@ export async function convert(
     const description = () => describeFile(sif.path);
     return {
       ...{ directory, lines, sif, describe: description },
-      async tree() {
+      async tree(unsquashfs) {
         const { squashfs } = await description();
         if (!squashfs) throw new Error('it has no file system');
-        return squashedTree(sif.path, squashfs.offset);
+        return squashedTree(sif.path, squashfs.offset, unsquashfs);
       },
       [Symbol.asyncDispose]: directory.remove,
     };

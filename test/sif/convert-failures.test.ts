@@ -1,17 +1,16 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { writeFileSync } from 'node:fs';
+import { open, readdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from '../../src/foundation/fault.ts';
 import { type ConvertOptions, convertToSif, type SifSource } from '../../src/images/sif/convert.ts';
+import { openOutput } from '../../src/images/sif/squashfs/write/squashfs-output.ts';
 import type { ByteSource } from '../../src/storage/content/byte-source.ts';
 import { bytesOf, contentOf, mediaTypes } from '../corpus/content.ts';
 import { type Layer, retyped } from '../corpus/layer.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { requireCommand } from '../world/tools.ts';
 import { noLimits, optionsFor, sourceOf } from './conversion.ts';
 import { layerOfTar, type TarPart, tarLayer, tarOf } from './tar-file.ts';
 
@@ -193,59 +192,13 @@ test('a file that grows beyond the disk space ends the conversion', async () => 
   assert.match(error.message, /exceeds the limit of 20000000 bytes of disk space/);
 });
 
-test('without mksquashfs, the error says what to install, before anything is downloaded', async () => {
-  const source = { ...sourceOf([good]), openLayer: () => assert.fail('it was fetched') };
-  const error = await failure(source, { mksquashfs: '/nowhere/mksquashfs' });
-  assert.equal((error as Fault).kind, 'not-provided');
-  assert.match(error.message, /install the Debian package squashfs-tools/);
-  assert.ok(!error.message.includes('/nowhere'), error.message);
+test('a full disk is reported', async () => {
+  await using file = await open('/dev/full', 'w');
+  const output = openOutput(file, 0, { take() {}, write() {} });
+  const error = await output.write(Buffer.alloc(10), 0).catch(cause => cause);
+  assert.equal((error as Fault).kind, 'storage-full');
+  assert.match(error.message, /^The disk has no space left to make the Singularity image: /);
 });
-
-/** A shell script in place of mksquashfs. */
-async function fake(path: string, script: string, version = '4.5.1'): Promise<string> {
-  const response = `if [ "$1" = -version ]; then echo "mksquashfs version ${version} (2022/03/17)"; exit; fi`;
-  await writeFile(path, `#!/bin/sh\n${response}\n${script}\n`, { mode: 0o755 });
-  return path;
-}
-
-test('an outdated mksquashfs is reported', async () => {
-  await using directory = await makeTempDir('fake');
-  const mksquashfs = await fake(directory.join('mksquashfs'), '', '4.4');
-  const error = await failure([good], { mksquashfs });
-  assert.equal((error as Fault).kind, 'not-provided');
-  assert.match(error.message, /version 4.5 or later/);
-});
-
-const endings: Readonly<Record<string, { script: string; kind: string; message: RegExp }>> = {
-  'fails at once': {
-    script: 'echo "line 1"; echo "FATAL ERROR: out of luck" >&2; exit 3',
-    kind: 'internal',
-    message: /^mksquashfs ended with exit code 3: line 1\nFATAL ERROR: out of luck$/,
-  },
-  'fails in the middle': {
-    script: 'head -c 1000 >/dev/null; printf "FATAL ERROR: no \\033[31mmore" >&2; exit 1',
-    kind: 'internal',
-    message: /exit code 1: FATAL ERROR: no \?\[31mmore$/,
-  },
-  'is killed': { script: 'kill -9 $$', kind: 'internal', message: /ended with SIGKILL/ },
-  'stops reading': { script: 'exit 0', kind: 'internal', message: /before the end of the files/ },
-  'has no disk left': {
-    script: 'echo "Write failed because No space left on device" >&2; exit 1',
-    kind: 'storage-full',
-    message: /disk has no space left/,
-  },
-};
-
-for (const [name, { script, kind, message }] of Object.entries(endings)) {
-  test(`a mksquashfs that ${name} is reported`, async () => {
-    await using directory = await makeTempDir('fake');
-    const mksquashfs = await fake(directory.join('mksquashfs'), script);
-    const big = tarLayer([{ name: 'big', content: Buffer.alloc(4e6) }]);
-    const error = await failure([big], { mksquashfs });
-    assert.match(error.message, message);
-    assert.equal((error as Fault).kind, kind);
-  });
-}
 
 const reason = new Error('somebody has changed their mind');
 
@@ -269,59 +222,33 @@ test('a conversion that is cancelled during the download ends at once', async ()
   assert.equal(await failure(source, { signal: controller.signal }), reason);
 });
 
-test('a conversion that is cancelled during the squashing ends mksquashfs', async () => {
-  await using directory = await makeTempDir('fake');
-  const pid = directory.join('pid');
-  const real = requireCommand('mksquashfs');
-  const script = `echo $$ >${pid}; exec ${real} "$@"`;
-  const mksquashfs = await fake(directory.join('mksquashfs'), script);
-  const parts = Array.from({ length: 40 }, (_, index): TarPart => {
-    return { name: `noise-${index}`, content: randomBytes(1024 * 1024) };
-  });
-  const controller = new AbortController();
-  const cancel = async () => {
-    await eventually('mksquashfs is there', () => existsSync(pid));
-    await sleep(100);
-    controller.abort(reason);
-  };
-  const options = { mksquashfs, signal: controller.signal };
-  const [error] = await Promise.all([failure([tarLayer(parts, 'none')], options), cancel()]);
-  assert.equal(error, reason);
-  const number = (await readFile(pid, 'utf8')).trim();
-  const words = await readFile(`/proc/${number}/cmdline`, 'utf8').catch(() => '');
-  assert.ok(!words.includes('mksquashfs'), 'mksquashfs still runs');
-});
-
-test('a conversion that is cancelled after all data is written ends mksquashfs', async () => {
-  await using directory = await makeTempDir('fake');
-  const written = directory.join('written');
-  const script = `cat >/dev/null; echo >${written}; exec sleep 60`;
-  const mksquashfs = await fake(directory.join('mksquashfs'), script);
-  const controller = new AbortController();
-  const cancel = async () => {
-    await eventually('all is written', () => existsSync(written));
-    controller.abort(reason);
-  };
-  const options = { mksquashfs, signal: controller.signal };
-  const [error] = await Promise.all([failure([good], options), cancel()]);
-  assert.equal(error, reason);
-});
-
-const stalls: Readonly<Record<string, string>> = {
-  'takes nothing': 'exec sleep 60',
-  'never ends': 'cat >/dev/null; sleep 60 & exec sleep 60',
-};
-
-for (const [name, script] of Object.entries(stalls)) {
-  test(`a mksquashfs that ${name} is ended`, async () => {
-    await using directory = await makeTempDir('fake');
-    const mksquashfs = await fake(directory.join('mksquashfs'), script);
-    const big = tarLayer([{ name: 'big', content: Buffer.alloc(4e6) }]);
-    const error = await failure([big], { mksquashfs, stallMs: 200 });
-    assert.match(
-      error.message,
-      /^mksquashfs made no progress for \d+ seconds and was stopped: .*sif\.stall/,
-    );
-    assert.equal((error as Fault).kind, 'unavailable');
+for (const name of ['content', 'names']) {
+  test(`a conversion that is cancelled while it writes ${name} ends at once`, async () => {
+    const parts =
+      name === 'content'
+        ? Array.from({ length: 40 }, (_, index): TarPart => {
+            return { name: `noise-${index}`, content: randomBytes(1024 * 1024) };
+          })
+        : Array.from({ length: 20_000 }, (_, index): TarPart => ({ name: `name-${index}` }));
+    const controller = new AbortController();
+    const log = (line: string) => {
+      if (line.startsWith('writing squashfs')) setTimeout(() => controller.abort(reason), 5);
+    };
+    const options = { log, signal: controller.signal };
+    // No thread keeps the process alive.
+    assert.equal(await failure([tarLayer(parts, 'none')], options), reason);
   });
 }
+
+test('a layer that has changed since it was read is reported', async () => {
+  await using directory = await makeTempDir('local');
+  const path = directory.join('layer');
+  const tar = (size: number) =>
+    tarOf([{ name: 'file', content: randomBytes(size) }, { name: 'b' }]);
+  await writeFile(path, tar(300_000));
+  const log = (line: string) => {
+    if (line.startsWith('writing squashfs')) writeFileSync(path, tar(200_000));
+  };
+  const source = { ...sourceOf([good]), localPath: async () => path };
+  assert.match((await failure(source, { log })).message, /layer 1 of 1 changed while it was read/);
+});

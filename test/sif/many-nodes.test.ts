@@ -1,16 +1,17 @@
 /** An image of very many files, only in memory: how long its conversion holds the event loop. */
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { before, test } from 'node:test';
 import { applyEntry } from '../../src/images/sif/layers/apply.ts';
 import type { LayerFile } from '../../src/images/sif/layers/file.ts';
 import { ImageTree, type TreeNode } from '../../src/images/sif/layers/tree.ts';
 import { createScratchSpace } from '../../src/images/sif/scratch-space.ts';
 import { usualCompression } from '../../src/images/sif/squashfs/compression.ts';
+import { openSquashfs } from '../../src/images/sif/squashfs/read/squashfs.ts';
 import {
   inEntryOrder,
   squashImage,
-  writeTree,
+  writeContents,
 } from '../../src/images/sif/squashfs/squash-image.ts';
 import { unlimitedSpace } from '../../src/storage/directory/disk-space.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
@@ -46,7 +47,7 @@ test('the files of an image are counted in turns', async () => {
   const stopped = AbortSignal.abort(new Error('stopped after the count'));
   const lines: string[] = [];
   const options = {
-    ...{ mksquashfs: 'false', directory: '/', output: 'never', offset: 0, stallMs: 1000 },
+    ...{ directory: '/', output: 'never', offset: 0 },
     ...{
       compression: usualCompression,
       space: createScratchSpace(limits, unlimitedSpace.promise(0)),
@@ -64,26 +65,46 @@ test('the files of a layer are put in order in turns', async () => {
   const path = directory.join('layer');
   await writeFile(path, '');
   const layer: LayerFile = { name: 'layer 1 of 1', path, size: 0, isScratch: false };
-  const sink = { write: async () => {} };
+  const sink = { begin: async () => {}, add: async () => {} };
   const { signal } = new AbortController();
   // The layer is empty: the conversion ends where it would read the first file.
   await assertNeverHeld(() =>
     assert.rejects(
-      writeTree(tree, [layer], sink, signal, async () => {}),
+      writeContents(tree, [layer], sink, signal, async () => {}),
       /changed while/,
     ),
   );
 });
 
-test('files are in the order of their entries, and the names of one entry keep their order', async () => {
+test('files are in the order of their entries, each of them once', async () => {
   const nodes = [...(tree.find(['many'])?.children?.values() ?? [])].slice(0, 20_000);
-  const twice = nodes.flatMap(node => [node, { ...node, name: `${node.name}-link` }]);
-  const expected = twice.toSorted((one, other) => one.inode.entry - other.inode.entry);
-  const sorted = await inEntryOrder(twice);
-  assert.deepEqual(
-    sorted.map(({ name }) => name),
-    expected.map(({ name }) => name),
-  );
+  const inodes = nodes.map(({ inode }) => inode);
+  const expected = inodes.toSorted((one, other) => one.entry - other.entry);
+  assert.deepEqual(await inEntryOrder([...inodes, ...inodes]), expected);
+});
+
+test('the names of an image are written in turns', async () => {
+  await using directory = await makeTempDir('many-nodes');
+  const names = count / 3;
+  const own = new ImageTree(names + 2);
+  const many = own.make(['many'], 0, 0);
+  for (let at = 0; at < names; at += 1) {
+    own.put(many, `file-${(at * step) % names}`, { ...fileOf(at), size: 0 }, 0);
+  }
+  const limits = { maxEntries: names, maxUnpackedBytes: count, maxScratchBytes: 1e9 };
+  const options = {
+    ...{ directory: directory.path, output: 'squashfs', offset: 0 },
+    compression: usualCompression,
+    space: createScratchSpace(limits, unlimitedSpace.promise(0)),
+    ...{ log: () => {}, signal: new AbortController().signal },
+  };
+  await assertNeverHeld(() => squashImage({ layers: [], tree: own }, options));
+  const bytes = await readFile(directory.join('squashfs'));
+  const read = async (at: number, length: number) => bytes.subarray(at, at + length);
+  const squashfs = await openSquashfs(read, bytes.length, 1);
+  const found = Array.from(squashfs.entries(names + 2), ({ path }) => path);
+  assert.equal(found.length, names + 2);
+  assert.ok(found.includes('many/file-99999'));
 });
 
 test('an opaque directory of very many files is cleared quickly, and keeps the order of the rest', async () => {

@@ -20,10 +20,13 @@ const types: Readonly<Record<number, string>> = {
 };
 
 /** Unpacks the file system in a SIF file, as root, and returns what is in it; names are bytes in Latin-1. */
-export async function squashedTree(path: string, offset: number): Promise<Tree> {
+export async function squashedTree(
+  path: string,
+  offset: number,
+  unsquashfs = requireCommand('unsquashfs'),
+): Promise<Tree> {
   await using directory = await makeTempDir('squashed');
   const root = directory.join('root');
-  const unsquashfs = requireCommand('unsquashfs');
   const args = ['-no-progress', '-quiet', '-no-xattrs', '-offset', String(offset)];
   await promisify(execFile)(unsquashfs, [...args, '-dest', root, path]);
   const tree: Record<string, string> = {};

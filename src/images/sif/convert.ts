@@ -25,7 +25,6 @@ import { signSif } from './signing/sign-sif.ts';
 import type { SifSigner } from './signing/signer.ts';
 import { showBytes, showSince } from './sizes.ts';
 import { type Compression, usualCompression } from './squashfs/compression.ts';
-import { requireMksquashfs } from './squashfs/mksquashfs.ts';
 import { squashImage } from './squashfs/squash-image.ts';
 
 /** An image to convert to a SIF file. */
@@ -43,15 +42,11 @@ export interface ConvertOptions {
   readonly limits: ConvertLimits;
   /** Space on the disk of the directory. Default: unlimited. The caller releases it. */
   readonly disk?: SpacePromise;
-  /** Name or path of the command. */
-  readonly mksquashfs: string;
   /** Signs the file. Default: no signature. */
   readonly signer?: SifSigner | undefined;
   /** Compression of the file system. Default: gzip. */
   readonly compression?: Compression | undefined;
-  /** How long mksquashfs may be idle before it is stopped (ms). Default: ten minutes. */
-  readonly stallMs?: number | undefined;
-  /** Number of compression threads. Default: the number of processors. */
+  /** Number of compression threads. Default: the number of processors, at most 8. */
   readonly processors?: number;
   /** Receives progress messages, one line at a time. */
   readonly log: (line: string) => void;
@@ -79,7 +74,6 @@ export async function convertToSif(
   const { directory, signal, log } = options;
   const begin = performance.now();
   signal.throwIfAborted();
-  await requireMksquashfs(options.mksquashfs);
   const fetched = join(directory, 'layers');
   const path = join(directory, output);
   try {
@@ -119,10 +113,8 @@ async function make(
     space,
     log,
     signal,
-    mksquashfs: options.mksquashfs,
     processors: options.processors,
     compression: options.compression ?? usualCompression,
-    stallMs: options.stallMs ?? 600_000,
   });
   const signature = options.signer
     ? signSif(

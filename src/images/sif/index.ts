@@ -1,8 +1,7 @@
-/** Singularity images in registries, and what is required to make them. */
+/** Singularity images in registries. */
 
 export { sifConfig, sifLayerType, sifManifest } from './format/oras.ts';
 export { readSif } from './format/read-sif.ts';
 export type { LayerSource } from './layers/source.ts';
 export { checkLayerType } from './layers/type.ts';
 export type { ConvertLimits } from './limits.ts';
-export { requireMksquashfs } from './squashfs/mksquashfs.ts';

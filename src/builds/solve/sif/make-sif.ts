@@ -33,10 +33,6 @@ import type { BuildRun } from '../build-run.ts';
 
 /** Settings of the conversion. */
 export interface SifSettings extends ConvertLimits {
-  /** Name or path of the command. */
-  readonly mksquashfs: string;
-  /** Time without progress after which the command is ended (ms). */
-  readonly stallTimeout?: number | undefined;
   /** Signs the file; without it there is no signature. */
   readonly signer?: SifSigner | undefined;
 }
@@ -108,8 +104,6 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
         signal,
         limits: settings,
         disk,
-        mksquashfs: settings.mksquashfs,
-        stallMs: settings.stallTimeout,
         signer: settings.signer,
         log: write,
       },

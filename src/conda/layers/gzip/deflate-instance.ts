@@ -1,28 +1,7 @@
-import { readFileSync } from 'node:fs';
-
-/** What is used of it here: the types of Node do not have it. */
-declare const WebAssembly: {
-  readonly Module: new (bytes: Uint8Array) => object;
-  readonly Instance: new (module: object) => { readonly exports: unknown };
-};
-
-/** The functions of `deflate.c`. */
-interface Deflate {
-  readonly memory: { readonly buffer: ArrayBuffer };
-  open(level: number, inputBytes: number): number;
-  output(): number;
-  compress(bytes: number): number;
-  inflate(bytes: number): number;
-  inflated(): number;
-}
+import { type Deflate, openDeflate } from '../../../archives/deflate/deflate.ts';
 
 /** Memory to compress or to decompress one member after another. */
-export interface DeflateInstance {
-  readonly deflate: Deflate;
-  /** Uncompressed bytes of a member. */
-  readonly content: Buffer;
-  /** Compressed bytes of a member, without header and trailer. */
-  readonly stream: Buffer;
+export interface DeflateInstance extends Deflate {
   /** Room for any member. */
   readonly member: Buffer;
 }
@@ -39,7 +18,6 @@ export const trailerBytes = 8;
 /** Bytes that a member has at most: incompressible content is stored, with 5 more for each 64 KiB. */
 export const mostMemberBytes = memberBytes + 1024;
 
-let compiled: object | undefined;
 /** The last instance of this thread: each layer would leave its memory for the garbage collector. */
 let spare: DeflateInstance | undefined;
 
@@ -56,15 +34,6 @@ export function giveInstance(instance: DeflateInstance): void {
 }
 
 function open(): DeflateInstance {
-  compiled ??= new WebAssembly.Module(readFileSync(new URL('./deflate.wasm', import.meta.url)));
-  const deflate = new WebAssembly.Instance(compiled).exports as Deflate;
-  const start = deflate.open(level, memberBytes);
-  if (start === 0) throw new Error('there is no memory to compress a layer');
-  const { buffer } = deflate.memory;
-  return {
-    deflate,
-    content: Buffer.from(buffer, start, memberBytes),
-    stream: Buffer.from(buffer, deflate.output(), mostMemberBytes - memberHeader.length),
-    member: Buffer.allocUnsafeSlow(mostMemberBytes),
-  };
+  const deflate = openDeflate(level, memberBytes, mostMemberBytes - memberHeader.length);
+  return { ...deflate, member: Buffer.allocUnsafeSlow(mostMemberBytes) };
 }

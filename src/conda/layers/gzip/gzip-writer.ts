@@ -23,7 +23,7 @@ export function createGzipWriter(
   { storesRandom = false }: GzipOptions = {},
 ): GzipWriter {
   const instance = takeInstance();
-  const { deflate, content, stream, member } = instance;
+  const { content, stream, member } = instance;
   let size = 0;
 
   const end = (): void => {
@@ -31,7 +31,7 @@ export function createGzipWriter(
     const bytes = content.subarray(0, size);
     let at = memberHeader.copy(member);
     if (storesRandom && looksRandom(bytes)) at = store(bytes, member, at);
-    else at += stream.copy(member, at, 0, deflate.compress(size));
+    else at += stream.copy(member, at, 0, instance.compress(size));
     at = member.writeUInt32LE(crc32(bytes), at);
     at = member.writeUInt32LE(size, at);
     size = 0;

@@ -37,17 +37,15 @@ export function* readMembers(path: string, bytes: number): Generator<ReadMember>
   }
 }
 
-function firstMember(
-  { deflate, member, stream, content }: DeflateInstance,
-  size: number,
-): ReadMember | undefined {
+function firstMember(instance: DeflateInstance, size: number): ReadMember | undefined {
+  const { member, stream, content } = instance;
   const { length: start } = memberHeader;
   if (size <= start || member.compare(memberHeader, 0, start, 0, start) !== 0) return undefined;
   member.copy(stream, 0, start, size);
-  const used = deflate.inflate(size - start);
+  const used = instance.inflate(size - start);
   const end = start + used + trailerBytes;
   if (used === 0 || end > size) return undefined;
-  const inflated = content.subarray(0, deflate.inflated());
+  const inflated = content.subarray(0, instance.inflated());
   const isRight =
     member.readUInt32LE(start + used) === crc32(inflated) &&
     member.readUInt32LE(start + used + 4) === inflated.length;

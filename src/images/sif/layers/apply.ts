@@ -107,7 +107,19 @@ function inodeOf(tarEntry: TarEntry, layer: number, entry: number): Inode {
   }
   // A substring would keep the whole original string in memory.
   const target = kind === 'symlink' ? Buffer.from(link, 'latin1').toString('latin1') : '';
-  return { kind, mode, mtime, size, layer, entry, bytes: undefined, target, device, attributes };
+  return {
+    kind,
+    mode,
+    mtime,
+    size,
+    layer,
+    entry,
+    bytes: undefined,
+    target,
+    device,
+    attributes,
+    written: undefined,
+  };
 }
 
 /** Copies the strings, which frees the originals. Only files and directories can have `user.*` attributes. */

@@ -19,6 +19,8 @@ export interface Inode {
   readonly target: string;
   readonly device: { readonly major: number; readonly minor: number } | undefined;
   readonly attributes?: Attributes | undefined;
+  /** Index in `WrittenInodes`, while the squashfs is written. */
+  written?: number | undefined;
 }
 
 /** A name in the tree. */
@@ -57,6 +59,11 @@ export class ImageTree {
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
     this.root = nodeOf('', undefined, directory(0o755, 0), 0);
+  }
+
+  /** Number of names, and more if some were removed. */
+  get entries(): number {
+    return this.#entries + 1;
   }
 
   /** Returns the directory at a path, or undefined if it does not exist. */
@@ -200,6 +207,7 @@ const nothing = {
   bytes: undefined,
   target: '',
   device: undefined,
+  written: undefined,
 };
 
 function nodeOf(

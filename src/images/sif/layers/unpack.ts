@@ -7,14 +7,17 @@ import { ZstdFrames } from './zstd-frames.ts';
 
 /** Bytes per piece that is read or unpacked. Larger pieces produce more garbage and are not faster. */
 const chunkSize = 64 * 1024;
+/** Bytes that are read at once without compression. */
+const plainSize = 128 * 1024;
 
 /**
- * Yields the bytes of a layer's tar file. Detects the compression from the first bytes, as docker,
+ * Yields the bytes of a layer's tar file: views that are valid until the next one. Detects the compression from the first bytes, as docker,
  * containerd and apptainer do: media types are sometimes wrong.
  * Throws a {@link Fault} for damaged data.
  */
 export async function* unpackLayer(file: LayerFile, signal: AbortSignal): AsyncGenerator<Buffer> {
   const compression = file.isTar ? 'none' : await compressionOf(file.path);
+  if (compression === 'none') return yield* plainBytes(file.path, signal);
   const stream = decompressed(file.path, compression, signal);
   try {
     yield* stream as AsyncIterable<Buffer>;
@@ -24,6 +27,18 @@ export async function* unpackLayer(file: LayerFile, signal: AbortSignal): AsyncG
     throw layerFault('bad-request', file, problem, error);
   } finally {
     stream.destroy();
+  }
+}
+
+/** Yields the bytes of a file: views of one buffer. New ones make the garbage collector read the names of all files. */
+async function* plainBytes(path: string, signal: AbortSignal): AsyncGenerator<Buffer> {
+  await using file = await open(path, 'r');
+  const buffer = Buffer.allocUnsafeSlow(plainSize);
+  for (;;) {
+    signal.throwIfAborted();
+    const { bytesRead } = await file.read(buffer, 0, plainSize, null);
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
   }
 }
 

@@ -4,10 +4,10 @@ export interface Compression {
   readonly level: number;
 }
 
-/** Every version of Singularity reads gzip. Level 9 takes three times as long as level 6 and saves half a percent. */
+/** Every version of Singularity reads gzip. A higher level takes longer and saves about one percent. */
 export const usualCompression: Compression = { mode: 'gzip', level: 6 };
 
-/** Highest level that mksquashfs accepts, and the default level. */
+/** The highest level, as mksquashfs has it, and the default level. */
 export const compressionLevels = {
   gzip: { most: 9, usual: usualCompression.level },
   zstd: { most: 22, usual: 9 },

@@ -7,8 +7,8 @@ export const sif = z.strictObject({
   mksquashfs: z
     .string()
     .min(1)
-    .default('mksquashfs')
-    .describe('Command that creates squashfs file systems (Debian package squashfs-tools)'),
+    .optional()
+    .describe('Has no effect: Sluice writes squashfs file systems itself'),
   signingKey: z
     .string()
     .min(1)
@@ -16,9 +16,7 @@ export const sif = z.strictObject({
     .describe(
       'File with a private key (PEM, Ed25519 or RSA) that signs Singularity images, for `apptainer verify --key`. Default: images are not signed',
     ),
-  stallTimeout: timer
-    .prefault('10m')
-    .describe('How long mksquashfs may make no progress before it is stopped'),
+  stallTimeout: timer.optional().describe('Has no effect, like `sif.mksquashfs`'),
   maxEntries: count
     .min(1)
     .default(5_000_000)
