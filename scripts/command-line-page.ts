@@ -1,8 +1,13 @@
 import { clientCommands } from '../src/cli/client/client-commands.ts';
-import { type Command, type CommandNode, isGroup } from '../src/cli/command/command.ts';
-import { exitCodes, exitsOf, followExits } from '../src/cli/command/exit-codes.ts';
-import { descriptionOf, formOf, usageOf } from '../src/cli/command/help.ts';
-import { loadAll } from '../src/cli/command/run-command-line.ts';
+import {
+  type Command,
+  type CommandNode,
+  exitCodes,
+  exitsOf,
+  followExits,
+  isGroup,
+} from '../src/cli/command/command.ts';
+import { descriptionOf, formOf, loadAll, usageOf } from '../src/cli/command/run-command-line.ts';
 import { commands as declared } from '../src/cli/commands.ts';
 
 /** Returns the page about the command line, made from the declarations of the commands. */

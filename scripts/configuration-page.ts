@@ -6,7 +6,7 @@ import {
   registrySettings,
   type Setting,
   settings,
-} from '../src/server/config/settings.ts';
+} from '../src/server/config/load.ts';
 
 /** Returns the page about all settings, made from their schema. */
 export function configurationPage(): string {

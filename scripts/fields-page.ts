@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { fieldAliases } from '../src/http/api/aliases.ts';
-import { clientFields } from '../src/http/api/container/client-fields.ts';
 import { containerRequestSchema } from '../src/http/api/container/container-schema.ts';
+import { clientFields } from '../src/http/api/container/field-check.ts';
 
 interface Shape {
   readonly description?: string;

@@ -1,8 +1,8 @@
 /** The order of work at the end of the server. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { closeInTurn } from '../src/foundation/closing.ts';
 import { createLogger } from '../src/foundation/telemetry.ts';
+import { closeInTurn } from '../src/foundation/work.ts';
 
 test('a part that cannot be closed is logged, and the next parts are closed', async () => {
   const lines: string[] = [];

@@ -4,11 +4,11 @@
  */
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
+import { createChannelAccess } from '../../src/conda/channels/channel-access.ts';
 import { hostsOfChannels } from '../../src/conda/channels/channel-settings.ts';
-import { createChannelAccess } from '../../src/conda/channels/create-channel-access.ts';
 import type { CondaPackage } from '../../src/conda/conda-package.ts';
+import { createArchiveFetch } from '../../src/conda/layers/archive-fetch.ts';
 import { createPackageLayers } from '../../src/conda/layers/create-package-layers.ts';
-import { createArchiveFetch } from '../../src/conda/layers/fetching/archive-fetch.ts';
 import { createKeptLayers } from '../../src/conda/layers/kept-layers.ts';
 import { createLayerThreads } from '../../src/conda/layers/making/layer-threads.ts';
 import { noTally } from '../../src/foundation/telemetry/tally.ts';

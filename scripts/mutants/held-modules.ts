@@ -52,7 +52,7 @@ export const heldModules: readonly HeldModule[] = [
   { file: 'src/upstream/transport/redirect.ts', tests: ['test/upstream/redirect.test.ts'] },
   { file: 'src/builds/plan/build-key.ts', tests: ['test/builds/build-key.test.ts'] },
   { file: 'src/builds/domain.ts', tests: ['test/builds/trust-domain.test.ts'] },
-  { file: 'src/builds/limits/keep-times.ts', tests: ['test/builds/keep-times.test.ts'] },
+  { file: 'src/builds/keep-times.ts', tests: ['test/builds/keep-times.test.ts'] },
   {
     file: 'src/request/tokens/token-registry.ts',
     tests: ['test/request/token-registry.test.ts'],
@@ -124,10 +124,9 @@ export const heldModules: readonly HeldModule[] = [
       ],
     ],
   },
-  { file: 'src/hosted/authenticator.ts', tests: ['test/hosted/authenticator.test.ts'] },
   {
-    file: 'src/hosted/registry-tokens.ts',
-    tests: ['test/hosted/registry-tokens.test.ts', 'test/hosted/authenticator.test.ts'],
+    file: 'src/hosted/authenticator.ts',
+    tests: ['test/hosted/authenticator.test.ts', 'test/hosted/registry-tokens.test.ts'],
     equal: [
       ['boundedCache<string, IssuedToken>(1000): 1000 -> 1001', 'the size of a cache'],
       ['boundedCache<string, IssuedToken>(1000): 1000 -> 999', 'the size of a cache'],
@@ -160,14 +159,12 @@ export const heldModules: readonly HeldModule[] = [
   },
   { file: 'src/platform/grants/grant-key.ts', tests: ['test/platform/keys.test.ts'] },
   {
-    file: 'src/platform/user-home.ts',
-    tests: ['test/platform/keys.test.ts'],
-    equal: [["owner.name.toLowerCase().split('@', 1): 1 -> 2", 'only the first part is used']],
-  },
-  {
     file: 'src/platform/identities.ts',
-    tests: ['test/platform/identities.test.ts'],
-    equal: [['knownOwnTokens', 'the size of a cache']],
+    tests: ['test/platform/keys.test.ts', 'test/platform/identities.test.ts'],
+    equal: [
+      ["owner.name.toLowerCase().split('@', 1): 1 -> 2", 'only the first part is used'],
+      ['knownOwnTokens', 'the size of a cache'],
+    ],
   },
   { file: 'src/platform/token-rights.ts', tests: ['test/platform/token-rights.test.ts'] },
   {
@@ -184,6 +181,7 @@ export const heldModules: readonly HeldModule[] = [
       ['at = 0: 0 -> 1', 'the first character of a shebang ends no line'],
       ['at < source.size -> at <= source.size', 'reads nothing once more'],
       ['end + 1: 1 -> 0', 'the end of the line stays, and is not replaced by the same'],
+      ["options = '' -> options", 'the pattern always finds options, maybe empty ones'],
     ],
   },
   {
@@ -208,11 +206,6 @@ export const heldModules: readonly HeldModule[] = [
       ['isAligned ? 1 : 3: 3 -> 4', 'the same order'],
       ['gap === 0 -> false', 'an empty patch'],
     ],
-  },
-  {
-    file: 'src/conda/installing/prefix/shebang.ts',
-    tests: ['test/conda/installing/prefix.test.ts'],
-    equal: [["options = '' -> options", 'the pattern always finds options, maybe empty ones']],
   },
   ...['encoded-prefix', 'patched-bytes'].map(name => ({
     file: `src/conda/installing/prefix/${name}.ts`,

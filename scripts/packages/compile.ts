@@ -81,7 +81,7 @@ async function runCompiler(files: readonly string[], folder: string, more: objec
 
 /** Copies generated files where compiled ones need them: the compiler only reads their declarations. */
 async function copyGenerated(folder: string, extension: string): Promise<void> {
-  if (!existsSync(join(folder, 'src/buildkit/grpc/rpc.js'))) return;
+  if (!existsSync(join(folder, 'src/buildkit/grpc/channel.js'))) return;
   const generated = 'src/buildkit/gen';
   await cp(join(project, generated), join(folder, generated), {
     recursive: true,

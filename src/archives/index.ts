@@ -3,7 +3,9 @@
 export {
   type Attributes,
   bytesOf,
+  isTarStart,
   paddedSize,
+  setTime,
   showName,
   type TarEntry,
   TarError,
@@ -11,5 +13,4 @@ export {
   tarBlockSize,
   textOfBytes,
 } from './tar-entry.ts';
-export { isTarStart, setTime } from './tar-header.ts';
 export { type StoredEntry, sparseError, TarReader, type TarVisitor } from './tar-reader.ts';

@@ -1,17 +1,20 @@
-import { readPaxRecords } from './pax-records.ts';
 import { SparseContent, sparseFile } from './sparse-file.ts';
 import {
   type Attributes,
+  isZeroBlock,
   paddedSize,
+  readHeader,
+  readOwner,
+  readPaxRecords,
   showName,
   type TarEntry,
   TarError,
+  type TarHeader,
   type TarKind,
   type TarOwner,
   tarBlockSize,
   tarKinds,
 } from './tar-entry.ts';
-import { isZeroBlock, readHeader, readOwner, type TarHeader } from './tar-header.ts';
 import { maxAttributeBytes, maxAttributeName, maxHeaderBytes } from './tar-limits.ts';
 
 /** Receives the entries of a tar file. */

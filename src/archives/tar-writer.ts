@@ -1,13 +1,13 @@
-import { paxRecord } from './pax-records.ts';
 import {
   bytesOf,
   paddedSize,
+  paxRecord,
+  setSum,
   type TarEntry,
   type TarKind,
   type TarOwner,
   tarBlockSize,
 } from './tar-entry.ts';
-import { setSum } from './tar-header.ts';
 
 /** An entry to write. Default: no content, no link, and the time that the form says. */
 export type WrittenEntry = Pick<TarEntry, 'path' | 'kind' | 'mode'> & Partial<TarEntry>;

@@ -1,6 +1,6 @@
-import type { BuildResult } from './build-result.ts';
 import type { BuildkitClient } from './client.ts';
 import type { BuildOptions, BuildRun } from './options.ts';
+import type { BuildResult } from './run-build.ts';
 
 /**
  * Builds a Dockerfile and passes the result to the exporters. Rejects with a `BuildError`, or with a `TypeError` for

@@ -1,8 +1,7 @@
 /** A BuildKit client, documented in README.md. Importing it is cheap: gRPC is loaded at the first call. */
 
 export { build } from './build.ts';
-export type { BuildResult, ImageDescriptor } from './build-result.ts';
-export { type BuildkitClient, connect } from './client.ts';
+export { type BuildkitClient, connect, readTlsFiles, type TlsFiles } from './client.ts';
 export {
   BuildError,
   type BuildErrorKind,
@@ -28,7 +27,6 @@ export type {
   PruneOptions,
   UsageRecord,
 } from './grpc/control-calls.ts';
-export { readTlsFiles, type TlsFiles } from './grpc/tls-files.ts';
 export type {
   BlobExporter,
   BuildOptions,
@@ -43,7 +41,6 @@ export type {
   SourceRule,
   SshSource,
 } from './options.ts';
-export { maskAddresses } from './progress/address-mask.ts';
 export {
   PlainLog,
   type PlainLogWriter,
@@ -52,9 +49,13 @@ export {
   statusText,
 } from './progress/plain-log.ts';
 export type { LogText, Progress, Status, Vertex, Warning } from './progress/progress.ts';
-export { SecretMask } from './progress/secret-mask.ts';
-export type { BlobSink, BlobWriter } from './session/blob-send.ts';
-export type { OpenSink } from './session/file-send.ts';
-export type { Credentials, CredentialsOf } from './session/login-request.ts';
+export { maskAddresses, SecretMask } from './progress/secret-mask.ts';
+export type { BuildResult, ImageDescriptor } from './run-build.ts';
+export type {
+  Credentials,
+  CredentialsOf,
+  TokenRequest,
+  TokenSource,
+} from './session/auth-provider.ts';
+export type { BlobSink, BlobWriter, OpenSink } from './session/exporter-sinks.ts';
 export { readSshKey, type SshKey, SshKeyError } from './session/ssh/index.ts';
-export type { TokenRequest, TokenSource } from './session/token-source.ts';

@@ -1,10 +1,8 @@
 import type { FileTree } from './files/file-tree.ts';
 import type { Progress } from './progress/progress.ts';
-import type { BlobSink } from './session/blob-send.ts';
-import type { OpenSink } from './session/file-send.ts';
-import type { CredentialsOf } from './session/login-request.ts';
+import type { CredentialsOf, TokenSource } from './session/auth-provider.ts';
+import type { BlobSink, OpenSink } from './session/exporter-sinks.ts';
 import type { SshKey } from './session/ssh/ssh-key.ts';
-import type { TokenSource } from './session/token-source.ts';
 
 /** The input of a build and the destinations of its result. */
 export interface BuildOptions {

@@ -2,11 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { Duplex } from 'node:stream';
 import { create } from '@bufbuild/protobuf';
 import { type Client, type ClientDuplexStream, type StatusObject, status } from '@grpc/grpc-js';
-import { type BuildResult, resultOf } from './build-result.ts';
 import type { BuildkitClient } from './client.ts';
 import { BuildError } from './errors/build-error.ts';
-import { awayText, failureOfBuild, isCutOff, isServiceError } from './errors/call-error.ts';
-import { Stop } from './errors/stop.ts';
+import { awayText, failureOfBuild, isCutOff, isServiceError, Stop } from './errors/call-error.ts';
 import type { FileTree } from './files/file-tree.ts';
 import { Health, HealthCheckResponse_ServingStatus } from './gen/grpc/health/v1/health_pb.js';
 import { Secrets } from './gen/moby/buildkit/secrets/v1/secrets_pb.js';
@@ -15,22 +13,26 @@ import {
   BytesMessageSchema,
   Control,
 } from './gen/moby/buildkit/v1/control_pb.js';
+import { callBidi, callUnary } from './grpc/channel.ts';
 import { GrpcError, type Handler, serveGrpc, unaryHandler } from './grpc/grpc-server.ts';
-import { callBidi, callUnary } from './grpc/rpc.ts';
 import type { BuildOptions, BuildRun } from './options.ts';
+import { Journal, type Warning } from './progress/progress.ts';
 import { SecretMask } from './progress/secret-mask.ts';
-import { shownNames } from './progress/shown-names.ts';
-import { watchStatus } from './progress/status-watch.ts';
-import { Journal } from './progress/step-journal.ts';
-import { type BlobSink, blobSendHandler } from './session/blob-send.ts';
-import { fileSendHandler, type OpenSink } from './session/file-send.ts';
+import { shownNames, watchStatus } from './progress/status-watch.ts';
+import {
+  type CredentialsOf,
+  credentialsHandler,
+  type TokenSource,
+  tokenHandlers,
+} from './session/auth-provider.ts';
+import {
+  type BlobSink,
+  blobSendHandler,
+  fileSendHandler,
+  type OpenSink,
+} from './session/exporter-sinks.ts';
 import { fileSyncHandler } from './session/file-sync.ts';
-import { type CredentialsOf, credentialsHandler } from './session/login-request.ts';
-import { keyAgent } from './session/ssh/key-agent.ts';
-import { socketAgent } from './session/ssh/socket-agent.ts';
-import type { SshAgent } from './session/ssh/ssh-agent.ts';
-import { sshHandlers } from './session/ssh-forward.ts';
-import { type TokenSource, tokenHandlers } from './session/token-source.ts';
+import { keyAgent, type SshAgent, socketAgent, sshHandlers } from './session/ssh/ssh-agent.ts';
 import { solveInput } from './solve-request.ts';
 
 /** Implements `build`. It has its own file because it loads gRPC. */
@@ -268,4 +270,49 @@ class Tunnel extends Duplex {
       else this.#send(rest, callback);
     });
   }
+}
+
+/** The result of a build. With several exporters, the result of the last one that reported it. */
+export interface BuildResult {
+  /** Digest of the image's manifest or index. Undefined if the build only made a `tar`. */
+  readonly digest: string | undefined;
+  /** Digest of the image's config. Undefined for an index. */
+  readonly configDigest: string | undefined;
+  readonly descriptor: ImageDescriptor | undefined;
+  /** Names of the image. */
+  readonly names: readonly string[];
+  readonly warnings: readonly Warning[];
+  /** Number of steps of the Dockerfile, and how many of them came from the cache. */
+  readonly steps: { readonly total: number; readonly cached: number };
+  /** Everything that the exporters reported, by BuildKit's names. */
+  readonly response: Readonly<Record<string, string>>;
+}
+
+/** Descriptor of an image. Source: OCI image specification, descriptor.md. */
+export interface ImageDescriptor {
+  readonly mediaType: string;
+  readonly digest: string;
+  /** Bytes of the manifest or index. */
+  readonly size: number;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export function resultOf(
+  response: Readonly<Record<string, string>>,
+  journal: Journal,
+): BuildResult {
+  return {
+    digest: response['containerimage.digest'],
+    configDigest: response['containerimage.config.digest'],
+    descriptor: descriptorIn(response['containerimage.descriptor']),
+    names: response['image.name']?.split(',') ?? [],
+    warnings: journal.warnings,
+    steps: journal.steps,
+    response,
+  };
+}
+
+function descriptorIn(base64: string | undefined): ImageDescriptor | undefined {
+  if (base64 === undefined) return undefined;
+  return JSON.parse(Buffer.from(base64, 'base64').toString()) as ImageDescriptor;
 }

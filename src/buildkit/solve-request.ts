@@ -1,6 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { FileTree } from './files/file-tree.ts';
-import { memoryTree } from './files/memory-tree.ts';
+import { type FileTree, memoryTree } from './files/file-tree.ts';
 import type { SolveRequestSchema } from './gen/moby/buildkit/v1/solve_pb.js';
 import { MatchType, PolicyAction } from './gen/moby/buildkit/v1/sourcepolicy/policy_pb.js';
 import type { BuildOptions, Cache, Exporter } from './options.ts';

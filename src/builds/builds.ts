@@ -14,16 +14,19 @@ import {
   eachRow,
   isNews,
 } from '../storage/rows/index.ts';
-import { type BuildCaller, isSame, type Requester, type Undo } from './build-caller.ts';
-import { type BuildTicket, ticketOf } from './build-ticket.ts';
-import { requireRoom } from './limits/queue-room.ts';
-import { BuildCancelled, stopping } from './limits/refusals.ts';
-import type { Shares } from './limits/shares.ts';
+import { BuildCancelled, requireRoom, type Shares, stopping } from './build-limits.ts';
+import {
+  type BuildCaller,
+  type BuildTicket,
+  isSame,
+  type Requester,
+  ticketOf,
+  type Undo,
+} from './build-request.ts';
 import type { BuildLogs } from './logs/build-logs.ts';
 import { type BuildPlan, needsBuilder, needsSecrets, recipeIn } from './plan/build-plan.ts';
-import { countBuild } from './runs/build-figures.ts';
+import { countBuild, failureText, unableToResume } from './runs/build-outcomes.ts';
 import { type BuildRunsDeps, createBuildRuns } from './runs/build-runs.ts';
-import { failureText, unableToResume } from './runs/failure-reasons.ts';
 import { keptDocument, keptNames } from './solve/conda/kept-documents.ts';
 
 export type Cancellation = 'cancelled' | 'others-wait' | 'over';

@@ -1,7 +1,6 @@
 /** The command `sluice` of the package sluice. */
 
-import { endWithoutReader } from './command/end-without-reader.ts';
-import { runCommandLine } from './command/run-command-line.ts';
+import { endWithoutReader, runCommandLine } from './command/run-command-line.ts';
 import { commands } from './commands.ts';
 import { allowDataDirectories } from './people/local-access.ts';
 

@@ -1,6 +1,6 @@
 import { packedHeader, tarEnd, tarPadding } from '../archives/tar-writer.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
-import { type ContextEntry, tarEntryOf } from './context-entry.ts';
+import { type ContextEntry, tarEntryOf } from './entry-list.ts';
 
 /**
  * Passes the tar file of a build context to `update`, piece by piece. The bytes equal those of the same context packed

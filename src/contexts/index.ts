@@ -1,4 +1,9 @@
 /** Entries of an uploaded build context, and their list. */
 
-export { type ContextEntry, contextTypes, tarEntryOf } from './context-entry.ts';
-export { readEntries, writeEntries } from './entry-list.ts';
+export {
+  type ContextEntry,
+  contextTypes,
+  readEntries,
+  tarEntryOf,
+  writeEntries,
+} from './entry-list.ts';

@@ -2,7 +2,7 @@
 import { syncBuiltinESMExports } from 'node:module';
 import { getEnvironmentData, isMainThread } from 'node:worker_threads';
 import zlib from 'node:zlib';
-import { gate, gateName } from './threads.ts';
+import { gate, gateName } from './work.ts';
 
 type Made = (...given: never[]) => unknown;
 

@@ -1,4 +1,4 @@
-import { unlessAborted } from './bounded-wait.ts';
+import { unlessAborted } from './work.ts';
 
 export interface SingleFlightOptions {
   /** How long work continues after its last caller has left (ms): another one may come. Default: 0. */

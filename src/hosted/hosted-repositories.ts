@@ -9,13 +9,16 @@ import type {
 import type { PushClient, RegistryClient } from '../upstream/index.ts';
 import type { AccountCheck } from './accounts/account-check.ts';
 import type { Accounts } from './accounts/accounts.ts';
-import { type Authenticator, createAuthenticator } from './authenticator.ts';
+import {
+  type Authenticator,
+  createAuthenticator,
+  createRegistryTokens,
+  type RegistryTokens,
+} from './authenticator.ts';
 import { createHostedBlobs, type HostedBlobs } from './blobs.ts';
-import { createOwnPusher } from './in-process/own-pusher.ts';
-import { createOwnRegistry } from './in-process/own-registry.ts';
 import { createHostedListings, type HostedListings } from './listings/listings.ts';
 import { createHostedManifests, type HostedManifests } from './manifests.ts';
-import { createRegistryTokens, type RegistryTokens } from './registry-tokens.ts';
+import { createOwnPusher, createOwnRegistry } from './own-registry.ts';
 import { type ContextLimits, createQuota } from './uploads/quota.ts';
 import { createUploads, type Uploads } from './uploads/uploads.ts';
 

@@ -8,14 +8,15 @@ export {
   createRecordAudit,
   type RecordAudit,
 } from './callers/audit-notes.ts';
+export { admitHandedOn, handedOnHeaders } from './callers/handed-on.ts';
 export {
   createAdministratorCheck,
   createCheckAccount,
+  createIdentify,
   type RequireAdministrator,
   readBasic,
-} from './callers/basic-auth.ts';
-export { admitHandedOn, handedOnHeaders } from './callers/handed-on.ts';
-export { createIdentify, readBearer } from './callers/identify.ts';
+  readBearer,
+} from './callers/identify.ts';
 export { respondToBrokenRequests } from './errors/broken-requests.ts';
 export { outermost } from './errors/error-responses.ts';
 export { faultHeaders, faultOf } from './errors/fault-of.ts';
@@ -27,13 +28,18 @@ export { createHostCheck, type OwnHosts, requireOwnHost } from './gates/own-host
 export {
   type ConnectionLimits,
   createConnections,
+  endSlowPeers,
   type RefusedListener,
 } from './limits/connections.ts';
 export { serveHalfClosed } from './limits/half-closed.ts';
-export { createLimiter, type Limiter, limited, rateFor } from './limits/limiter.ts';
-export { createLoginLimit } from './limits/login-limit.ts';
+export {
+  createLimiter,
+  createLoginLimit,
+  type Limiter,
+  limited,
+  rateFor,
+} from './limits/limiter.ts';
 export { limitRequestsAtOnce } from './limits/requests-at-once.ts';
-export { endSlowPeers } from './limits/slow-peers.ts';
 export { createObserver, traceRequests } from './observe.ts';
 export { createCallLimits, platformRoutes } from './platform/platform-routes.ts';
 export { describeCredentials, describeToken } from './platform/platform-views.ts';

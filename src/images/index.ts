@@ -10,10 +10,22 @@ export {
   type VerifiedImage,
   type VerifyImage,
 } from './bases/verified-image.ts';
-export { deepestIndex, imageConfig, mostBytes, mostManifests } from './collect.ts';
-export { createDocuments, type Documents } from './documents.ts';
+export {
+  createDocuments,
+  type Documents,
+  deepestIndex,
+  imageConfig,
+  mostBytes,
+  mostManifests,
+} from './documents.ts';
 export { createImageMaker, type ImageMaker, type MadeImage } from './image-maker.ts';
-export { blobsOf, type MadeBlobs, type MadeOf, type PushedLayers } from './made-blobs.ts';
 export { createMirror, type Mirror } from './mirror.ts';
-export { createPublish, type Publish } from './publish.ts';
+export {
+  blobsOf,
+  createPublish,
+  type MadeBlobs,
+  type MadeOf,
+  type Publish,
+  type PushedLayers,
+} from './publish.ts';
 export { createRightWatch, type RightWatch } from './right-watch.ts';

@@ -5,7 +5,7 @@ import { mayBeImage, parseManifest } from '../oci/index.ts';
 import { isIndexType } from '../oci/media-type.ts';
 import { credentialKey } from '../upstream/auth/index.ts';
 import { type Access, findManifest, type RegistryClient } from '../upstream/index.ts';
-import { deepestIndex } from './collect.ts';
+import { deepestIndex } from './documents.ts';
 
 /**
  * Checks whether registries still show images to the callers that get stored content of them. Asks the registry with

@@ -9,7 +9,6 @@ export {
   parseDigest,
   splitDigest,
 } from './digest.ts';
-export { type Document, documentOf } from './document.ts';
 export {
   asObject,
   type JsonObject,
@@ -19,18 +18,22 @@ export {
   writeJson,
 } from './json.ts';
 export {
+  type Document,
+  documentOf,
   familyOf,
   type ImageIndex,
   type ImageManifest,
   isImage,
   type Manifest,
+  type ManifestParts,
   manifestType,
+  mayBeImage,
   mayBeRunnable,
   type OpaqueManifest,
   parseManifest,
+  partsOf,
   type Schema1Manifest,
 } from './manifest.ts';
-export { type ManifestParts, mayBeImage, partsOf } from './manifest-parts.ts';
 export {
   type Family,
   isImageConfigType,
@@ -57,6 +60,6 @@ export {
   isTag,
   parseReference,
   type Reference,
+  registryHost,
 } from './reference.ts';
-export { registryHost } from './registry-name.ts';
 export { OciSyntaxError, type SyntaxSubject } from './syntax-error.ts';

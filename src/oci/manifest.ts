@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Descriptor, descriptorSchema, textMap } from './descriptor.ts';
-import type { Document } from './document.ts';
+import { type Digest, digestOf } from './digest.ts';
 import { asObject, type JsonObject, memberName, parseJson } from './json.ts';
 import {
   type Family,
@@ -12,6 +12,7 @@ import {
   isSchema1Type,
   mediaTypes,
 } from './media-type.ts';
+import { isAttestation } from './platform.ts';
 import { OciSyntaxError } from './syntax-error.ts';
 
 const common = {
@@ -98,7 +99,7 @@ export function parseManifest(document: Document): Manifest {
 const maxParts = 2000;
 
 /** Returns the list. Throws {@link OciSyntaxError} when it is longer than that of any real image or index. */
-export function requireFew<T>(list: T, what: string): T {
+function requireFew<T>(list: T, what: string): T {
   if (!Array.isArray(list) || list.length <= maxParts) return list;
   throw new OciSyntaxError(
     'manifest',
@@ -190,4 +191,71 @@ function check<S extends z.ZodType>(schema: S, body: unknown, what: 'manifest' |
   const issue = result.error.issues[0];
   const where = issue?.path.join('.') ?? '';
   throw new OciSyntaxError(what, `The ${what} is malformed at '${where}': ${issue?.message ?? ''}`);
+}
+
+/**
+ * A manifest, index or config with its exact bytes. The bytes are the identity: they are serialised again only
+ * when a member has to change.
+ */
+export interface Document {
+  readonly bytes: Buffer;
+  readonly mediaType: string;
+  readonly digest: Digest;
+}
+
+/** Returns a document of these bytes and computes its digest. */
+export function documentOf(bytes: Buffer, mediaType: string): Document {
+  return { bytes, mediaType, digest: digestOf(bytes) };
+}
+
+/** The content that a manifest refers to. Its subject is not part of it. */
+export interface ManifestParts {
+  /** Config, layers and all other blobs. */
+  readonly blobs: readonly Descriptor[];
+  /** The manifests of an index. */
+  readonly manifests: readonly Descriptor[];
+}
+
+/**
+ * Returns everything that a manifest refers to. In a manifest of an unknown type, every descriptor counts as a
+ * blob, so that no content it needs is removed.
+ */
+export function partsOf(
+  document: Document,
+  manifest: Manifest = parseManifest(document),
+): ManifestParts {
+  switch (manifest.kind) {
+    case 'manifest':
+      return { blobs: [manifest.config, ...manifest.layers], manifests: [] };
+    case 'index':
+      return { blobs: [], manifests: manifest.manifests };
+    case 'opaque':
+      return {
+        blobs: requireFew(descriptorsIn(parseJson(document.bytes, 'manifest')), 'descriptors'),
+        manifests: [],
+      };
+    case 'schema1':
+      return { blobs: [], manifests: [] };
+  }
+}
+
+/**
+ * Returns true for an index entry that may be an image or an index of images. An entry of an unknown type is
+ * neither, even if another entry lists the same content as an image.
+ */
+export function mayBeImage(entry: Descriptor): boolean {
+  return !isAttestation(entry) && (isManifestType(entry.mediaType) || isIndexType(entry.mediaType));
+}
+
+function descriptorsIn(value: unknown): Descriptor[] {
+  if (Array.isArray(value)) return value.flatMap(descriptorsIn);
+  const object = asObject(value);
+  if (!object) return [];
+  // Most objects are not descriptors, and the schema is slow to reject them.
+  const { success = false, data } =
+    'digest' in object && 'size' in object ? descriptorSchema.safeParse(object) : {};
+  if (success && data) return [data];
+  return Object.entries(object).flatMap(([name, member]) =>
+    name === 'subject' ? [] : descriptorsIn(member),
+  );
 }

@@ -3,24 +3,22 @@
 export {
   type Architecture,
   architectures,
-  knownArchitecture,
-  namedArchitectures,
-  namesOf,
-  supportedPlatforms,
-} from './architecture.ts';
-export {
   defaultPlatform,
   defaultPlatformName,
   formatPlatform,
   goArchitecture,
   isAttestation,
   isNestedIndex,
+  knownArchitecture,
   listPlatforms,
   matchesPlatform,
+  namedArchitectures,
+  namesOf,
   offeredPlatforms,
   type Platform,
   parsePlatform,
   selectPlatform,
+  supportedPlatforms,
 } from './platform.ts';
 export {
   canonicalRegistry,
@@ -30,7 +28,8 @@ export {
   maxNameLength,
   parseReference,
   type Reference,
+  registryHost,
   repositoryPattern,
+  withoutApi,
 } from './reference.ts';
-export { registryHost, withoutApi } from './registry-name.ts';
 export { OciSyntaxError } from './syntax-error.ts';

@@ -5,7 +5,7 @@ import type { PagesDeps } from './pages.ts';
 
 /** Loads the code of pages part by part: all of it at once would block the event loop for more than 50 ms. */
 const parts = [
-  () => import('./usage/charts/stacked-chart.ts'),
+  () => import('./usage/charts.ts'),
   () => import('./frame/page-layout.ts'),
   () => import('./account/account-page.ts'),
   () => import('./ask/ask-page.ts'),

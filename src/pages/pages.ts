@@ -16,15 +16,14 @@ import { type BuildPageDeps, buildPageRoutes } from './builds/build-page-routes.
 import { type BuildWatchesDeps, createBuildWatches } from './builds/build-watches.ts';
 import type { ContainerPageDeps } from './containers/container-data.ts';
 import { containerPages } from './containers/container-page.ts';
-import { type DocsDeps, docsRoutes } from './docs/docs-routes.ts';
+import { type DocsDeps, docsRoutes } from './docs/docs-page.ts';
 import { type Assets, assetsPath, readAssets } from './frame/assets.ts';
-import { errorPage } from './frame/error-page.ts';
 import type { Html } from './frame/html.ts';
-import { layout, type Page, type ShownViewer } from './frame/page-layout.ts';
+import { errorPage, layout, type Page, type ShownViewer } from './frame/page-layout.ts';
 import { type PageBasis, type PageKind, type PageResponse, pageRoute } from './frame/page-route.ts';
 import { type InspectPageDeps, inspectPage } from './images/inspect-page.ts';
 import { type LayerPageDeps, layerPages } from './images/layer/layer-page.ts';
-import { type BuildListDeps, buildListRoutes } from './lists/build-list-routes.ts';
+import { type BuildListDeps, buildListRoutes } from './lists/build-list-page.ts';
 import { liveNamePages } from './lists/live-name-pages.ts';
 import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-routes.ts';
 import type { UsagePageDeps } from './usage/usage-data.ts';

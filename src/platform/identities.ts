@@ -1,15 +1,22 @@
+import { createHash } from 'node:crypto';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
-import { type Accounts, type Rights, rolesOf } from '../hosted/accounts/index.ts';
+import { type Accounts, type Action, type Rights, rolesOf } from '../hosted/accounts/index.ts';
 import { type RegistryTokens, tokenName } from '../hosted/index.ts';
 import type { SecretBox } from '../storage/rows/index.ts';
 import type { CredentialSource, Credentials } from '../upstream/auth/index.ts';
 import { isWithin, parseScope } from './credentials/registry-match.ts';
 import type { Selection } from './credentials/selection.ts';
 import type { Endpoints } from './endpoint.ts';
-import { grantPlace } from './sealed-places.ts';
-import { limitsIn, mayUse, mayUseAll, outsideRights, type TokenRights } from './token-rights.ts';
-import { homeOf } from './user-home.ts';
+import { grantPlace } from './seal-again.ts';
+import {
+  hasScope,
+  limitsIn,
+  mayUse,
+  mayUseAll,
+  outsideRights,
+  type TokenRights,
+} from './token-rights.ts';
 import type { Grant, Platform } from './workflow-platform.ts';
 
 /** How a request identifies its caller. Source: container service specification, section 2.1. */
@@ -77,16 +84,16 @@ export interface Identities {
   ): Promise<NamedCredentials | undefined>;
 }
 
-export type RepositoryUse = 'pull' | 'push';
+type RepositoryUse = 'pull' | 'push';
 
-export interface NamedCredentials {
+interface NamedCredentials {
   readonly name: string;
   /** The owner of the credentials. */
   readonly owner: 'workspace' | 'user' | 'service';
   readonly credentials: Credentials;
 }
 
-export interface IdentitiesDeps {
+interface IdentitiesDeps {
   readonly platform: Platform;
   readonly endpoints: Endpoints;
   readonly selection: Selection;
@@ -296,4 +303,51 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
         isOwn(registry, repository) ? service(registry, repository) : theirs(registry, repository);
     },
   };
+}
+
+/** The person that a hosted repository belongs to. */
+interface Owner {
+  /** Identifies a person uniquely over all platforms. */
+  readonly user: string;
+  /** The e-mail address, or the name of the user. */
+  readonly name: string;
+}
+
+const first = 'users/';
+const longestWord = 40;
+
+/**
+ * Returns the path that the hosted repositories of a user are below, such as `users/ada-0f3a...`. Its readable part
+ * is not unique, so the rest is computed from the platform, the number and the name of the user.
+ */
+export function homeOf(owner: Owner): string {
+  const [local = ''] = owner.name.toLowerCase().split('@', 1);
+  const word = local
+    .replace(/[^a-z0-9]/g, ' ')
+    .trim()
+    .split(/ +/)
+    .join('-')
+    .slice(0, longestWord);
+  const text = word.replace(/-$/, '');
+  return `${first}${text === '' ? 'user' : text}-${markOf(owner)}`;
+}
+
+/**
+ * Returns what a user may do with a hosted repository: pull and delete their own images. They are pushed by builds only,
+ * which have limits.
+ *
+ * @param name `registry/path`
+ */
+export function homeRights(
+  { home, rights }: { readonly home?: string; readonly rights?: TokenRights | undefined },
+  name: string,
+): readonly Action[] {
+  if (home === undefined || !name.startsWith(`${home}/`)) return [];
+  return hasScope(rights, 'build') ? ['pull', 'delete'] : ['pull'];
+}
+
+function markOf({ user, name }: Owner): string {
+  // A number may get another owner after a user was removed, a name on another platform.
+  const identity = JSON.stringify([user, name]);
+  return createHash('sha256').update(identity).digest('hex').slice(0, 16);
 }

@@ -3,10 +3,10 @@
 export {
   type Claim,
   createIdentities,
+  homeRights,
   type Identities,
   type Identity,
   type SealedGrant,
 } from './identities.ts';
 export type { Pairing } from './pairing/pairing.ts';
 export { createPlatformClient } from './platforms.ts';
-export { homeRights } from './user-home.ts';

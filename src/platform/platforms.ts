@@ -1,8 +1,7 @@
 import type { Logger, RemoteHealth } from '../foundation/telemetry/index.ts';
 import type { PairingStore, SecretBox, TokenPairStore } from '../storage/rows/index.ts';
 import { createTransport, type Registries, type TransportLimits } from '../upstream/index.ts';
-import { createCallLine } from './calls/call-line.ts';
-import { type Carrier, createCalls } from './calls/calls.ts';
+import { type Carrier, createCallLine, createCalls } from './calls.ts';
 import { createEcrLogin } from './credentials/ecr.ts';
 import { createSelection, type Selection } from './credentials/selection.ts';
 import { createEndpoints, type Endpoints } from './endpoint.ts';

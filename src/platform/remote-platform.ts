@@ -1,14 +1,12 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { Fault } from '../foundation/fault.ts';
-import type { Calls, Reply } from './calls/calls.ts';
-import { credentialsReply, keysReply, userReply } from './calls/replies.ts';
+import type { Calls, Reply } from './calls.ts';
 import { readKeys } from './credentials/keys-document.ts';
 import type { Endpoint, Endpoints } from './endpoint.ts';
 import type { GrantCache } from './grants/grant-cache.ts';
 import { grantKey } from './grants/grant-key.ts';
-import { refreshTokens } from './grants/refresh.ts';
-import type { TokenPairs } from './grants/token-pairs.ts';
-import { hasScope } from './token-rights.ts';
+import { refreshTokens, type TokenPairs } from './grants/token-pairs.ts';
+import { hasScope, tokenScopes } from './token-rights.ts';
 import type {
   CredentialEntry,
   CredentialKeys,
@@ -24,7 +22,7 @@ export interface PairingKey {
   open(packet: string): string;
 }
 
-export interface RemotePlatformDeps {
+interface RemotePlatformDeps {
   readonly endpoints: Endpoints;
   readonly calls: Calls;
   readonly pairs: TokenPairs;
@@ -252,3 +250,58 @@ function tokenRefused({ host }: Endpoint, why: number | string): Fault {
     { phase: 'credentials' },
   );
 }
+
+const text = z
+  .string()
+  .nullish()
+  .transform(value => value || undefined);
+const id = z.union([z.string().min(1), z.number()]).transform(String);
+
+// A scope that this version does not know gives no right here.
+const tokenRights = z
+  .object({ scopes: z.array(z.string()), repositories: z.array(z.string()).optional() })
+  .transform(({ scopes, repositories }) => ({
+    scopes: tokenScopes.filter(scope => scopes.includes(scope)),
+    repositories,
+  }))
+  .optional();
+
+/** Response to `GET /user-info`. */
+const userReply = z
+  .object({ user: z.object({ id, userName: text, email: text }), tokenRights })
+  .transform(
+    ({ user, tokenRights: rights }): PlatformUser => ({
+      ...user,
+      userName: user.userName ?? user.id,
+      ...(rights ? { tokenRights: rights } : {}),
+    }),
+  );
+
+const entry = z
+  .object({
+    id,
+    name: text,
+    provider: text,
+    description: text,
+    registry: text,
+    keys: z.object({ registry: text }).nullish(),
+  })
+  .transform(
+    ({ keys, name, provider, ...others }): CredentialEntry => ({
+      ...others,
+      name: name ?? others.id,
+      provider: provider ?? 'other',
+      registry: others.registry ?? keys?.registry,
+    }),
+  );
+
+/** Response to `GET /credentials`: one page and, where the platform reports it, the number of entries on all pages. */
+const credentialsReply = z.object({
+  credentials: z.array(entry),
+  totalSize: z.number().nullish(),
+});
+
+/** Response to `GET /credentials/{id}/keys`: a packet, or the keys themselves. */
+const keysReply = z.object({
+  keys: z.union([z.string(), z.record(z.string(), z.unknown())]),
+});

@@ -1,8 +1,7 @@
 import type { Resealed, SealedRow, SealedRowStore, SecretBox } from '../storage/rows/index.ts';
-import { credentialsPlace, grantPlace, pairingPlace, tokensPlace } from './sealed-places.ts';
 
 /** Result of encrypting the secrets again. */
-export interface SealedAgain {
+interface SealedAgain {
   readonly sealed: number;
   /** Number of secrets that no key decrypts: they were lost before. */
   readonly unreadable: number;
@@ -52,3 +51,26 @@ function placeOf(row: SealedRow): string {
       return grantPlace;
   }
 }
+
+/** The places of secrets. Encryption binds each secret to its place, and it cannot be decrypted for another. */
+
+/** Returns the place of credentials of the built-in platform. */
+export function credentialsPlace(
+  id: string,
+  owner: { readonly kind: string; readonly id: number },
+): string {
+  return `credentials ${id} of ${owner.kind} ${owner.id}`;
+}
+
+/** Returns the place of renewed tokens, by the hash of their grant. */
+export function tokensPlace(grantHash: string): string {
+  return `platform tokens ${grantHash}`;
+}
+
+/** Returns the place of the private key of a pairing. */
+export function pairingPlace(id: string): string {
+  return `platform pairing ${id}`;
+}
+
+/** The place of a grant, which is the right to act for a caller. It accompanies requests and builds. */
+export const grantPlace = 'grant';

@@ -30,14 +30,18 @@ import {
   orasScheme,
   wantedPlatforms,
 } from './asked-image.ts';
-import type { BuildIntake } from './built-image.ts';
-import type { AskedFields, Caller, ContainerRequest } from './container-request.ts';
-import { inHome } from './default-repository.ts';
+import { type BuildIntake, checkServedLength } from './built-image.ts';
+import {
+  type ApiVersion,
+  type AskedFields,
+  type Caller,
+  type ContainerRequest,
+  inHome,
+  type Submission,
+} from './container-request.ts';
 import type { LayerIntake } from './layers/layers.ts';
-import { checkServedLength } from './name-length.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
-import type { ApiVersion, Submission } from './submission.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
 import { changeOf, whyUnchanged } from './wanted-change.ts';

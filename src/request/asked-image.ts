@@ -12,7 +12,7 @@ import {
 import { isImageConfigType } from '../oci/media-type.ts';
 import { defaultPlatform, type Platform, parseReference, type Reference } from '../oci/naming.ts';
 import type { Access } from '../upstream/index.ts';
-import type { Submission } from './submission.ts';
+import type { Submission } from './container-request.ts';
 
 /** Returns the image that a submission names; undefined for a recipe. Throws a {@link Fault} (400). */
 export function askedImage({ containerImage }: Submission): Reference | undefined {

@@ -28,7 +28,7 @@ import {
 } from '../images/augment/index.ts';
 import { type Documents, type ImageMaker, imageConfig, type RightWatch } from '../images/index.ts';
 import { type Document, parseManifest } from '../oci/index.ts';
-import { formatReference, parseReference, type Reference } from '../oci/naming.ts';
+import { formatReference, maxNameLength, parseReference, type Reference } from '../oci/naming.ts';
 import type { Identities } from '../platform/index.ts';
 import type { CredentialSource } from '../upstream/auth/index.ts';
 import {
@@ -39,14 +39,13 @@ import {
   pushingTo,
   type RegistryClient,
 } from '../upstream/index.ts';
-import type { Caller } from './container-request.ts';
-import type { TakeContext } from './layers/take-context.ts';
-import { checkFrozenLength, checkServedLength } from './name-length.ts';
-import type { Submission } from './submission.ts';
+import type { Caller, Submission } from './container-request.ts';
+import type { TakeContext } from './layers/uploaded-contexts.ts';
+import { tokenLength } from './tokens/container-token.ts';
 import { whyUnchanged } from './wanted-change.ts';
 
 /** An image that is made by a build, or by changing an existing image. */
-export interface MadeImage {
+interface MadeImage {
   readonly plan: BuildPlan;
   readonly ticket: BuildTicket;
   /** True if registries have shown all its parts without credentials. */
@@ -62,7 +61,7 @@ export interface AskedBase {
 }
 
 /** The image to make. */
-export interface MakeRequest {
+interface MakeRequest {
   readonly submission: Submission;
   readonly caller: Caller;
   /** The image to start from; undefined for a recipe. */
@@ -80,7 +79,7 @@ export interface BuildIntake {
   make(request: MakeRequest, onBegin: OnBegin): Promise<MadeImage>;
 }
 
-export interface BuildIntakeDeps {
+interface BuildIntakeDeps {
   readonly builds: Builds;
   readonly places: BuildPlaces;
   readonly takeContext: TakeContext;
@@ -346,4 +345,24 @@ function buildCallerOf({
   network = address,
 }: Caller): Omit<BuildCaller, 'onBegin'> {
   return { owner: user ?? network, scope: scope ?? '', isTrusted: user !== undefined, grant };
+}
+
+/** Throws a {@link Fault} (400) if the name by which a repository is served is longer than clients accept. */
+export function checkServedLength(servedBase: string, repository: string): void {
+  checkLength(`${servedBase}/`.length + tokenLength + `/${repository}`.length, ", or 'freeze'");
+}
+
+/** Throws a {@link Fault} (400) if the name of a frozen image is longer than clients accept. */
+function checkFrozenLength(target: string): void {
+  const { registry, repository } = parseReference(target);
+  checkLength(`${registry}/${repository}`.length, '');
+}
+
+function checkLength(length: number, also: string): void {
+  if (length <= maxNameLength) return;
+  throw new Fault(
+    'bad-request',
+    `The name to pull would have ${length} characters without its tag, and clients accept at most ${maxNameLength}: use an image or a 'buildRepository' with a shorter name, another 'nameStrategy' than imageSuffix${also}`,
+    { phase: 'request' },
+  );
 }

@@ -1,11 +1,47 @@
-import { readPlatforms, type SubmittedPackages } from '../builds/plan/index.ts';
-import type { ImageChange } from '../images/augment/index.ts';
+import {
+  type BuildFields,
+  type BuildPlaces,
+  readPlatforms,
+  type SubmittedPackages,
+} from '../builds/plan/index.ts';
+import type { ImageChange, LayeredConfig } from '../images/augment/index.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Descriptor } from '../oci/index.ts';
 import { defaultPlatformName, type Reference } from '../oci/naming.ts';
-import type { Identity } from '../platform/index.ts';
-import type { Submission } from './submission.ts';
+import type { Claim, Identity } from '../platform/index.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
+
+/** A layer as a client describes it: its digests and its size are not verified yet. */
+export interface SubmittedLayer {
+  /** `http(s)://...`, or `data:` and base64. */
+  readonly location: string;
+  readonly gzipDigest?: string | undefined;
+  readonly gzipSize?: number | undefined;
+  readonly tarDigest?: string | undefined;
+}
+
+/** A container request as a client sends it: each of its fields is well-formed. */
+export interface Submission extends Claim, BuildFields {
+  readonly containerImage?: string | undefined;
+  readonly containerConfig?: LayeredConfig<SubmittedLayer> | undefined;
+  readonly timestamp?: string | undefined;
+  readonly fingerprint?: string | undefined;
+  readonly dryRun?: boolean | undefined;
+  /** Files that the build may use. */
+  readonly buildContext?:
+    | (SubmittedLayer & { readonly isFiltered?: boolean | undefined })
+    | undefined;
+}
+
+/** The API version of a request: the deprecated version has fewer fields. */
+export type ApiVersion = 'v1alpha1' | 'v1alpha2';
+
+/** Returns true if an image must be built, copied, frozen or converted; false if an existing image is served. */
+export function isToBeMade(submission: Submission): boolean {
+  const { containerFile, condaFile, spackFile, packages, freeze, mirror } = submission;
+  const recipes = [containerFile, condaFile, spackFile, packages];
+  return freeze === true || mirror === true || recipes.some(recipe => recipe !== undefined);
+}
 
 /** The caller, as far as it is known. */
 export interface Caller extends Partial<Identity> {
@@ -90,4 +126,19 @@ export function countedArchitecture(
   const named = platform ?? (isRecipe ? defaultPlatformName : undefined);
   const [one, ...others] = named === undefined ? [] : readPlatforms(named);
   return others.length === 0 ? one?.architecture : undefined;
+}
+
+/**
+ * Returns a request for a frozen image that asks for the default repository with that of its user. The repository of the
+ * operator goes first; a request of a caller without one stays as it is.
+ */
+export function inHome(
+  submission: Submission,
+  { home }: Pick<Caller, 'home'>,
+  { frozen, homes }: Pick<BuildPlaces, 'frozen' | 'homes'>,
+): Submission {
+  const { freeze, defaultRepository, buildRepository, format = 'docker' } = submission;
+  if (!freeze || !defaultRepository || buildRepository !== undefined) return submission;
+  if (!homes || home === undefined || frozen[format] !== undefined) return submission;
+  return { ...submission, buildRepository: `${home}/${format === 'sif' ? 'sif' : 'frozen'}` };
 }

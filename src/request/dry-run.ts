@@ -27,12 +27,10 @@ import {
   wantedPlatforms,
 } from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
-import type { Caller } from './container-request.ts';
-import { inHome } from './default-repository.ts';
+import { type ApiVersion, type Caller, inHome, type Submission } from './container-request.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import type { FindServed } from './served-name.ts';
-import type { ApiVersion, Submission } from './submission.ts';
 import { changeOf } from './wanted-change.ts';
 
 /** The result that a request would have. Nothing is done. */

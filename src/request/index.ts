@@ -10,23 +10,37 @@ export {
 export { createBaseFinder, orasScheme } from './asked-image.ts';
 export { createBuildIntake } from './built-image.ts';
 export {
+  type ApiVersion,
   type Caller,
   type ContainerRequest,
   countedArchitecture,
   type FixedImage,
+  isToBeMade,
   type ManifestName,
+  type Submission,
+  type SubmittedLayer,
 } from './container-request.ts';
 export { createDryRun, type DryRun, type Forecast } from './dry-run.ts';
-export { type ChosenImage, chooseImage, type OfferedPlatform } from './inspect/choose-image.ts';
-export { createInspect, type Inspect } from './inspect/inspect.ts';
 export {
+  type ChosenImage,
+  chooseImage,
+  createInspect,
+  createOpenInspected,
   createOpenRequest,
   createOpenServed,
+  type Inspect,
   type InspectedImage,
+  type OfferedPlatform,
+  type OpenInspected,
   type OpenRequest,
-} from './inspect/inspect-served.ts';
+} from './inspect/inspect.ts';
 export { createOpenLayers } from './inspect/inspected-layers.ts';
 export {
+  addressText,
+  belowAddress,
+  directoryOfKey,
+  keyAddress,
+  keyText,
   type LayerContents,
   type LayerFiles,
   type LayerFilesCaller,
@@ -34,24 +48,18 @@ export {
   type LayerFilesQuery,
   type LayerRow,
   layerFiles,
-  type RowDirectory,
-} from './inspect/layer-files.ts';
-export {
-  addressText,
-  belowAddress,
-  directoryOfKey,
-  keyAddress,
-  keyText,
   layerName,
   nameText,
-} from './inspect/layer-names.ts';
-export { createOpenInspected, type OpenInspected } from './inspect/open-inspected.ts';
-export { createGrantContexts, type GrantContexts } from './layers/context-grant.ts';
+  type RowDirectory,
+} from './inspect/layer-files.ts';
 export { createLayerSource } from './layers/layer-source.ts';
-export { createTakeContext } from './layers/take-context.ts';
-export { createUploadedContexts } from './layers/uploaded-contexts.ts';
+export {
+  createGrantContexts,
+  createTakeContext,
+  createUploadedContexts,
+  type GrantContexts,
+} from './layers/uploaded-contexts.ts';
 export { createFindServed, type FindServed } from './served-name.ts';
-export { type ApiVersion, isToBeMade, type Submission, type SubmittedLayer } from './submission.ts';
 export {
   imageFilter,
   type LiveName,

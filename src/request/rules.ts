@@ -8,7 +8,7 @@ import {
 import { Fault } from '../foundation/fault.ts';
 import { givenFields } from '../images/augment/container-config.ts';
 import { maxNameLength, parseReference } from '../oci/naming.ts';
-import type { ApiVersion, Submission } from './submission.ts';
+import type { ApiVersion, Submission } from './container-request.ts';
 
 type FrozenPlaces = Pick<BuildPlaces, 'frozen' | 'local'>;
 

@@ -6,7 +6,7 @@ import {
   layersIn,
 } from '../images/augment/index.ts';
 import { type Document, parseManifest } from '../oci/index.ts';
-import type { Submission } from './submission.ts';
+import type { Submission } from './container-request.ts';
 
 /** Returns the changes that a submission requests, with its verified layers. */
 export function changeOf(

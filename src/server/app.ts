@@ -46,14 +46,13 @@ import {
 import { createLatePages, createSessionCookie, createSessions } from '../pages/index.ts';
 import type { Pairing } from '../platform/index.ts';
 import { localContent } from '../storage/index.ts';
-import type { AppDeps } from './assembly/app-deps.ts';
 import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
 import { createPeople } from './assembly/people.ts';
-import { createHostedPullCount, createPulls } from './assembly/pulls/pulls.ts';
+import { createHostedPullCount, createPulls } from './assembly/pulls.ts';
 import { createRegistries } from './assembly/registry-clients.ts';
 import { startRegularWork } from './assembly/regular-work.ts';
-import { openState } from './assembly/server-state.ts';
+import { type AppDeps, openState } from './assembly/server-state.ts';
 import { isBehindOthers } from './config/index.ts';
 import { accessRules, configuredPlaces, ownHosts } from './config/read/index.ts';
 import type { StopReason } from './life/stop-server.ts';

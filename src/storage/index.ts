@@ -2,11 +2,13 @@
 
 export {
   isDirectory,
+  isSqlite,
   localContent,
   type OpenedContent,
   openContentReader,
   openForMove,
   openNamedObjects,
   openSiteContent,
-} from './site-content.ts';
-export { isSqlite, openSiteRows, type RowsPlace } from './site-rows.ts';
+  openSiteRows,
+  type RowsPlace,
+} from './site-data.ts';

@@ -2,12 +2,8 @@
 
 export { type Access, accessTo } from './access.ts';
 export { createAuthorizer } from './auth/authorizer.ts';
-export { createFetchToken, type FetchToken } from './auth/fetch-token.ts';
+export { createFetchToken, type FetchToken } from './auth/bearer.ts';
 export { type CheckLogin, createCheckLogin } from './auth/login.ts';
-export { checkNotEmpty } from './content/blob-response.ts';
-export { findManifest } from './content/find-manifest.ts';
-export { openWhole } from './content/open-whole.ts';
-export { type PlacedSource, resumingSource } from './content/resuming-source.ts';
 export { createExchange } from './exchange/exchange.ts';
 export { faultOfError } from './exchange/failure.ts';
 export { readAll, readPart, type UpstreamResponse } from './exchange/upstream-response.ts';
@@ -20,7 +16,13 @@ export {
   type PushedBlob,
   pushingTo,
 } from './push-client.ts';
-export { createRegistryClient, type OpenedBlob, type RegistryClient } from './registry-client.ts';
+export {
+  checkNotEmpty,
+  createRegistryClient,
+  findManifest,
+  type OpenedBlob,
+  type RegistryClient,
+} from './registry-client.ts';
 export {
   type BlobMode,
   defaultRegistrySettings,
@@ -30,6 +32,7 @@ export {
   settingsOf,
   withoutReach,
 } from './registry-settings.ts';
+export { openWhole, type PlacedSource, resumingSource } from './resuming-source.ts';
 export {
   createTransport,
   type HttpRequest,

@@ -3,10 +3,8 @@ import { type Digest, digestOf, isDigest, splitDigest } from '../oci/digest.ts';
 import { type Descriptor, type Document, documentOf } from '../oci/index.ts';
 import { bareMediaType, manifestAccept, mediaTypes } from '../oci/media-type.ts';
 import type { Access } from './access.ts';
-import { partOfBlob } from './content/blob-response.ts';
-import { titleOf } from './exchange/error-words.ts';
 import type { Exchange } from './exchange/exchange.ts';
-import { faultOfError } from './exchange/failure.ts';
+import { faultOfError, titleOf } from './exchange/failure.ts';
 import type { UpstreamRequest } from './exchange/upstream-request.ts';
 import { readAll, type UpstreamResponse } from './exchange/upstream-response.ts';
 import { isBrokenConnection } from './transport/retry.ts';
@@ -32,7 +30,7 @@ export interface RegistryClient {
   getJson(access: Access, path: string, query: string, signal?: AbortSignal): Promise<JsonResponse>;
 }
 
-export type Head = Pick<Descriptor, 'digest' | 'mediaType'>;
+type Head = Pick<Descriptor, 'digest' | 'mediaType'>;
 
 export interface OpenBlobOptions {
   /** First byte wanted. The response may begin at 0 anyway, see `offset`. */
@@ -215,4 +213,94 @@ function requireManifest(bytes: Buffer, { registry }: Access, name: string): voi
     `${registry} answered ${what} in place of the manifest of ${name}: check that ${registry} is a registry, and that no proxy or login page answers for it`,
     { phase: 'upstream' },
   );
+}
+
+/** A requested blob, or the rest of one. */
+interface AskedBlob {
+  readonly registry: string;
+  readonly digest: Digest;
+  /** First requested byte. */
+  readonly offset: number;
+  /** Bytes of the whole blob, where its manifest or an earlier response specified them. */
+  readonly size: number | undefined;
+}
+
+/** Position of a response's body in its blob. */
+interface BlobPart {
+  /** Position of the first byte. */
+  readonly offset: number;
+  /** Bytes of the whole blob; undefined when the registry does not report them. */
+  readonly total: number | undefined;
+}
+
+/**
+ * Returns the part of a blob that a response contains. Throws a {@link Fault} for a response that cannot be that blob:
+ * no later check would detect a part with a gap, or an empty body. A 206 without `Content-Range` counts as the
+ * requested part. Source: RFC 9110, sections 14.4 and 15.3.7.
+ */
+function partOfBlob(response: UpstreamResponse, asked: AskedBlob): BlobPart {
+  const part = readPlace(response, asked);
+  const { total } = part;
+  if (total !== undefined && total !== (asked.size ?? total)) {
+    throw wrong(asked, `has ${total} bytes for it, not ${asked.size} as its manifest says`);
+  }
+  checkNotEmpty(asked, total);
+  return part;
+}
+
+/** Throws a {@link Fault} for a size of 0, unless the digest is the digest of empty content. */
+export function checkNotEmpty(
+  asked: Pick<AskedBlob, 'registry' | 'digest'>,
+  size: number | undefined,
+): void {
+  if (size === 0 && asked.digest !== emptyDigest(asked.digest)) {
+    throw wrong(asked, 'returned no data');
+  }
+}
+
+function readPlace(response: UpstreamResponse, asked: AskedBlob): BlobPart {
+  const { status, headers, contentLength } = response;
+  if (status === 200) return { offset: 0, total: contentLength };
+  if (status !== 206) throw wrong(asked, `answered ${status}`);
+  const field = headers.get('content-range');
+  if (field === undefined) return { offset: asked.offset, total: undefined };
+  const [, first, last, all] = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(field) ?? [];
+  const [offset, end] = [Number(first), Number(last)];
+  const total = all === undefined || all === '*' ? undefined : Number(all);
+  const isRange = first !== undefined && offset <= end && end < (total ?? Number.POSITIVE_INFINITY);
+  const isWanted = offset <= asked.offset && asked.offset <= end;
+  const isLong = contentLength === undefined || contentLength === end - offset + 1;
+  if (isRange && isWanted && isLong) return { offset, total };
+  const shown = field.replace(/[^\x20-\x7e]/g, ' ').slice(0, 80);
+  throw wrong(
+    asked,
+    `returned the wrong part: Content-Range is '${shown}', but the request was for byte ${asked.offset}`,
+  );
+}
+
+function emptyDigest(digest: Digest): Digest {
+  return digestOf(Buffer.alloc(0), splitDigest(digest).algorithm);
+}
+
+function wrong({ registry, digest }: Pick<AskedBlob, 'registry' | 'digest'>, what: string): Fault {
+  return new Fault(
+    'upstream',
+    `The registry ${registry} cannot deliver the blob ${digest}: it ${what}`,
+    { phase: 'upstream' },
+  );
+}
+
+/**
+ * Resolves a tag or digest to its current manifest. Where HEAD does not report it, requests the manifest itself. A
+ * missing right or a missing manifest always throws the {@link Fault} that says so.
+ */
+export async function findManifest(
+  registry: Pick<RegistryClient, 'headManifest' | 'getManifest'>,
+  access: Access,
+  reference: string,
+): Promise<Head> {
+  const head = await registry.headManifest(access, reference);
+  if (head) return head;
+  const { digest, mediaType } = await registry.getManifest(access, reference);
+  return { digest, mediaType };
 }

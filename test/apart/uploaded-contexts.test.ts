@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
-import { contextTypes } from '../../src/contexts/context-entry.ts';
-import { writeEntries } from '../../src/contexts/entry-list.ts';
+import { contextTypes, writeEntries } from '../../src/contexts/entry-list.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { type ApartWorld, image, openApartWorld, type Person } from './apart-world.ts';

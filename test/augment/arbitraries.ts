@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import type { BaseDocuments } from '../../src/images/augment/augment.ts';
-import type { ImageChange, InjectedLayer } from '../../src/images/augment/image-change.ts';
+import type { ImageChange, InjectedLayer } from '../../src/images/augment/image-config.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { type Document, documentOf } from '../../src/oci/document.ts';
+import { type Document, documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { jsonObjects } from '../oci/arbitraries.ts';
 

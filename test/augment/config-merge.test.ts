@@ -2,9 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { envName, mergeEnv } from '../../src/images/augment/env.ts';
-import type { ImageChange, InjectedLayer } from '../../src/images/augment/image-change.ts';
-import { changeConfig } from '../../src/images/augment/image-config.ts';
+import {
+  changeConfig,
+  envName,
+  type ImageChange,
+  type InjectedLayer,
+  mergeEnv,
+} from '../../src/images/augment/image-config.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 
 const entryChainVariables = ['SLUICE_ENTRY_CHAIN', 'WAVE_ENTRY_CHAIN'];

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { augment } from '../../src/images/augment/augment.ts';
-import { documentOf } from '../../src/oci/document.ts';
 import {
   asObject,
   type JsonObject,
@@ -10,6 +9,7 @@ import {
   parseLossless,
   writeJson,
 } from '../../src/oci/json.ts';
+import { documentOf } from '../../src/oci/manifest.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 import { jsonObjects } from '../oci/arbitraries.ts';
 import { changes, images, indexes } from './arbitraries.ts';

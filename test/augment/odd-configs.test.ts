@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mergeEnv } from '../../src/images/augment/env.ts';
-import type { ImageChange, InjectedLayer } from '../../src/images/augment/image-change.ts';
-import { architectureOf, changeConfig } from '../../src/images/augment/image-config.ts';
+import {
+  architectureOf,
+  changeConfig,
+  type ImageChange,
+  type InjectedLayer,
+  mergeEnv,
+} from '../../src/images/augment/image-config.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { augment } from '../../src/images/augment/augment.ts';
-import type { ImageChange } from '../../src/images/augment/image-change.ts';
+import type { ImageChange } from '../../src/images/augment/image-config.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import type { Document } from '../../src/oci/document.ts';
+import type { Document } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 import { processorMs } from '../world/processor-time.ts';

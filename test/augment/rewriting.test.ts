@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { augment } from '../../src/images/augment/augment.ts';
-import type { ImageChange } from '../../src/images/augment/image-change.ts';
-import type { Digest } from '../../src/oci/digest.ts';
-import { digestOf } from '../../src/oci/digest.ts';
-import type { Document } from '../../src/oci/document.ts';
-import { parseManifest } from '../../src/oci/manifest.ts';
+import type { ImageChange } from '../../src/images/augment/image-config.ts';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import { type Document, parseManifest } from '../../src/oci/manifest.ts';
 import { isIndexType, isManifestType } from '../../src/oci/media-type.ts';
 import { bytesOf } from '../corpus/content.ts';
 import { corpusNames, makeImage } from '../corpus/corpus.ts';

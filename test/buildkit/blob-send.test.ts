@@ -9,7 +9,7 @@ import {
   type WriteContentResponse,
   WriteContentResponseSchema,
 } from '../../src/buildkit/gen/containerd/services/content/v1/content_pb.js';
-import { type BlobSink, blobSendHandler } from '../../src/buildkit/session/blob-send.ts';
+import { type BlobSink, blobSendHandler } from '../../src/buildkit/session/exporter-sinks.ts';
 
 type Message = MessageInitShape<typeof WriteContentRequestSchema>;
 

@@ -6,8 +6,8 @@ import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { failureOfBuild } from '../../src/buildkit/errors/call-error.ts';
 import { StatusSchema } from '../../src/buildkit/gen/google/rpc/status_pb.js';
 import type { BuildErrorKind } from '../../src/buildkit/index.ts';
+import { Journal } from '../../src/buildkit/progress/progress.ts';
 import { SecretMask } from '../../src/buildkit/progress/secret-mask.ts';
-import { Journal } from '../../src/buildkit/progress/step-journal.ts';
 
 function serviceError(details: string, more: Partial<ServiceError> = {}): ServiceError {
   const metadata = new Metadata();

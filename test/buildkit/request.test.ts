@@ -7,7 +7,7 @@ import {
   CredentialsResponseSchema,
 } from '../../src/buildkit/gen/moby/filesync/v1/auth_pb.js';
 import { type Credentials, memoryTree, parseAddress } from '../../src/buildkit/index.ts';
-import { credentialsHandler } from '../../src/buildkit/session/login-request.ts';
+import { credentialsHandler } from '../../src/buildkit/session/auth-provider.ts';
 import { solveInput } from '../../src/buildkit/solve-request.ts';
 
 suite('the solve request', () => {

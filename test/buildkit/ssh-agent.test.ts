@@ -7,12 +7,14 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { BytesMessageSchema } from '../../src/buildkit/gen/moby/sshforward/v1/ssh_pb.js';
 import type { Handler } from '../../src/buildkit/grpc/grpc-server.ts';
 import { readSshKey } from '../../src/buildkit/index.ts';
-import { keyAgent } from '../../src/buildkit/session/ssh/key-agent.ts';
-import { socketAgent } from '../../src/buildkit/session/ssh/socket-agent.ts';
-import { agentMessagesIn, type SshAgent } from '../../src/buildkit/session/ssh/ssh-agent.ts';
-import { SshKeyError } from '../../src/buildkit/session/ssh/ssh-key-error.ts';
-import { wireStrings, wireUint32 } from '../../src/buildkit/session/ssh/ssh-wire.ts';
-import { sshHandlers } from '../../src/buildkit/session/ssh-forward.ts';
+import {
+  agentMessagesIn,
+  keyAgent,
+  type SshAgent,
+  socketAgent,
+  sshHandlers,
+} from '../../src/buildkit/session/ssh/ssh-agent.ts';
+import { SshKeyError, wireStrings, wireUint32 } from '../../src/buildkit/session/ssh/ssh-key.ts';
 import { startDaemon } from '../world/daemon.ts';
 import { eventually } from '../world/eventually.ts';
 import { runProgram } from '../world/program.ts';

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import type { BuildIdentity } from '../../src/builds/plan/build-key.ts';
 import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
 import type { BuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
-import { sortedOnce } from '../../src/builds/recipe/text/sorted.ts';
-import type { InjectedLayer } from '../../src/images/augment/image-change.ts';
+import { sortedOnce } from '../../src/builds/recipe/text/canonical-document.ts';
+import type { InjectedLayer } from '../../src/images/augment/image-config.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 
 const texts = fc.oneof(

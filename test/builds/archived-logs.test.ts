@@ -1,9 +1,12 @@
 /** Logs of ended builds that several servers share. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { archivedLogs } from '../../src/builds/logs/archive/archived-logs.ts';
-import type { LogArchive } from '../../src/builds/logs/archive/log-archive.ts';
-import { sendUnsent, unsentIn } from '../../src/builds/logs/archive/unsent-logs.ts';
+import {
+  archivedLogs,
+  type LogArchive,
+  sendUnsent,
+  unsentIn,
+} from '../../src/builds/logs/archived-logs.ts';
 import { type BuildLogs, createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

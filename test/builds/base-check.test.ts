@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { checkBaseImages, findBase } from '../../src/builds/solve/bases/base-check.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { documentOf } from '../../src/oci/document.ts';
+import { documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import type { RegistryClient } from '../../src/upstream/registry-client.ts';
 

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { OnBegin } from '../../src/builds/build-caller.ts';
-import type { BuildTicket } from '../../src/builds/build-ticket.ts';
+import type { Shares } from '../../src/builds/build-limits.ts';
+import type { BuildTicket, OnBegin } from '../../src/builds/build-request.ts';
 import { type Builds, type BuildsDeps, createBuilds } from '../../src/builds/builds.ts';
-import type { Shares } from '../../src/builds/limits/shares.ts';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
 import { noTally } from '../../src/foundation/telemetry/tally.ts';

@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { type Header, pack } from 'tar-stream';
 import { type FileTree, memoryTree } from '../../src/buildkit/index.ts';
 import { openBuildContext } from '../../src/builds/solve/context/build-context.ts';
-import { layeredTree } from '../../src/builds/solve/context/layered-tree.ts';
+import { layeredTree } from '../../src/builds/solve/context/context-tree.ts';
 import { TarIndex } from '../../src/builds/solve/context/tar-index.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { BuildError, type BuildErrorKind } from '../../src/buildkit/index.ts';
 import { condaKind } from '../../src/builds/recipe/conda/conda-kind.ts';
-import { dockerfileKind } from '../../src/builds/recipe/dockerfile/dockerfile-kind.ts';
-import { buildFault } from '../../src/builds/solve/failures/build-fault.ts';
+import { dockerfileKind } from '../../src/builds/recipe/recipe-kinds.ts';
+import { buildFault } from '../../src/builds/solve/build-fault.ts';
 
 const source = { file: 'Dockerfile', line: 2 };
 const messageOf = (kind: BuildErrorKind, message: string, isPlaced = true) =>

@@ -6,13 +6,13 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { type BuildIdentity, buildKey, canonicalText } from '../../src/builds/plan/build-key.ts';
 import { imageName } from '../../src/builds/plan/image-name.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import {
   type CanonicalField,
   canonicalDocument,
 } from '../../src/builds/recipe/text/canonical-document.ts';
 import { Fault } from '../../src/foundation/fault.ts';
-import type { InjectedLayer } from '../../src/images/augment/image-change.ts';
+import type { InjectedLayer } from '../../src/images/augment/image-config.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 import { identities } from './arbitraries.ts';
 

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { PlainLog } from '../../src/buildkit/index.ts';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
 import { asStep, type BuildStep } from '../../src/builds/logs/build-step.ts';
-import { failureText } from '../../src/builds/runs/failure-reasons.ts';
+import { failureText } from '../../src/builds/runs/build-outcomes.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { recipeIn } from '../../src/builds/plan/build-plan.ts';
 import { type PlanRequest, planBuild } from '../../src/builds/plan/plan.ts';
 import type { CondaMaker } from '../../src/builds/recipe/conda/conda-source.ts';
-import { createBuilderChannels } from '../../src/conda/channels/builder-channels.ts';
-import { configuredChannels } from '../../src/server/config/read/conda-channels.ts';
+import { createBuilderChannels } from '../../src/conda/channels/channel-settings.ts';
+import { configuredChannels } from '../../src/server/config/read/registries.ts';
 import { configSchema } from '../../src/server/config/settings-schema.ts';
 
 const url = 'https://conda.test/team';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { builderTokens } from '../../src/builds/builder/builder-tokens.ts';
+import { builderTokens } from '../../src/builds/solve/build-rights.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { parseReference } from '../../src/oci/reference.ts';
+import type { FetchToken } from '../../src/upstream/auth/bearer.ts';
 import type { CredentialSource } from '../../src/upstream/auth/credentials.ts';
-import type { FetchToken } from '../../src/upstream/auth/fetch-token.ts';
 
 const realm = 'https://auth.registry.test/token';
 const credentials: CredentialSource = async (registry, repository) => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Requester } from '../../src/builds/build-caller.ts';
+import type { Requester } from '../../src/builds/build-request.ts';
 import type { BuildPlan } from '../../src/builds/plan/build-plan.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { noTally, type Tally } from '../../src/foundation/telemetry/tally.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recipeIn } from '../../src/builds/plan/build-plan.ts';
 import { planBuild } from '../../src/builds/plan/plan.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import { processorMs } from '../world/processor-time.ts';
 
 const md5 = (digit: string) => digit.repeat(32);

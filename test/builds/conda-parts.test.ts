@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { pretendedCuda } from '../../src/builds/recipe/conda/install/cuda.ts';
-import { parsePackage } from '../../src/builds/recipe/conda/package-spec.ts';
-import { parseRequirement } from '../../src/builds/recipe/conda/pip-requirement.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { pretendedCuda } from '../../src/builds/recipe/conda/conda-platform.ts';
+import { parsePackage, parseRequirement } from '../../src/builds/recipe/conda/package-spec.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { Platform } from '../../src/oci/platform.ts';
 

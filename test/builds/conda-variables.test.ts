@@ -7,8 +7,7 @@ import { augment } from '../../src/images/augment/augment.ts';
 import { environmentIn } from '../../src/images/augment/image-config.ts';
 import type { Descriptor } from '../../src/oci/descriptor.ts';
 import type { Digest } from '../../src/oci/digest.ts';
-import { type Document, documentOf } from '../../src/oci/document.ts';
-import { parseManifest } from '../../src/oci/manifest.ts';
+import { type Document, documentOf, parseManifest } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 
 /** The image of a platform: what its packages set, and the environment of its base image. */

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type FileTree, memoryTree } from '../../src/buildkit/index.ts';
-import { followedLinks } from '../../src/builds/solve/context/followed-links.ts';
+import { followedLinks } from '../../src/builds/solve/context/context-tree.ts';
 import { copyContextSif } from '../../src/builds/solve/sif/stage-sif-bases.ts';
-import { createScratchSpace } from '../../src/images/sif/scratch-space.ts';
+import { createScratchSpace } from '../../src/images/sif/conversion-limits.ts';
 import { unlimitedSpace } from '../../src/storage/directory/disk-space.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

@@ -7,9 +7,9 @@ import { Readable } from 'node:stream';
 import { suite, test } from 'node:test';
 import { gunzipSync, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { TarError } from '../../src/archives/tar-entry.ts';
-import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
 import { onDatingThread } from '../../src/builds/solve/dating/dating-thread.ts';
 import {
+  buildTime,
   createLayerDater,
   type LayerDater,
   type LayerForm,

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TarReader, type TarVisitor } from '../../src/archives/tar-reader.ts';
-import { buildTime } from '../../src/builds/solve/dating/build-time.ts';
 import {
+  buildTime,
   PassingLayer,
   Redating,
   sourcePathOf,
   sourceStampOf,
-} from '../../src/builds/solve/dating/redating.ts';
+} from '../../src/builds/solve/dating/redate-layer.ts';
 import { type TarPart, tarOf } from '../sif/tar-file.ts';
 
 const now = buildTime + 1_000_003;

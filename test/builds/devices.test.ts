@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { builderConfiguration } from '../../src/builds/builder/own/builder-configuration.ts';
+import { builderConfiguration } from '../../src/builds/builder/own/builder-process.ts';
 import { ofKind, replacing } from '../deploy/helm-values.ts';
 import { rendered } from '../deploy/helm-world.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';

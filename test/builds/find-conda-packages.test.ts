@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import { findCondaPackages } from '../../src/builds/solve/conda/conda-packages.ts';
 import { readLock } from '../../src/conda/locks/read-lock.ts';
 import { listed, solverFor } from '../conda/solving/solver-world.ts';

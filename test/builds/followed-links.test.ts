@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type FileTree, type MemoryFile, memoryTree } from '../../src/buildkit/index.ts';
-import { followedLinks } from '../../src/builds/solve/context/followed-links.ts';
+import { followedLinks } from '../../src/builds/solve/context/context-tree.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 
 /** Content of each file and target of each link, by path. */

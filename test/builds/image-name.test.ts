@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { imageName, type NameStrategy } from '../../src/builds/plan/image-name.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
-import type { BuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
+import { type BuildSource, readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import { isTag, parseReference } from '../../src/oci/reference.ts';
 
 const repository = 'registry.example.com/team/build';

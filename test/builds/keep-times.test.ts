@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { keepMs } from '../../src/builds/limits/keep-times.ts';
+import { keepMs } from '../../src/builds/keep-times.ts';
 import type { BuildOutcome, BuildRow } from '../../src/storage/rows/images/build-rows.ts';
 
 test('the shortest applicable time counts: of failures, of callers without a login, and the usual one', () => {

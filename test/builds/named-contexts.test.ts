@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { contextOptions, readNamedContexts } from '../../src/builds/plan/named-contexts.ts';
+import { contextOptions, readNamedContexts } from '../../src/builds/plan/build-options.ts';
 import { planBuild } from '../../src/builds/plan/plan.ts';
-import { contextName } from '../../src/builds/recipe/dockerfile/context-name.ts';
+import { contextName } from '../../src/builds/recipe/dockerfile/base-images.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { createPermits } from '../../src/builds/limits/permits.ts';
-import type { Shares } from '../../src/builds/limits/shares.ts';
+import { createPermits, type Shares } from '../../src/builds/build-limits.ts';
 import type { Permit } from '../../src/foundation/semaphore.ts';
 import { shared } from './build-bench.ts';
 

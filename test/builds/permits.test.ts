@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
-import { createPermits } from '../../src/builds/limits/permits.ts';
+import { createPermits } from '../../src/builds/build-limits.ts';
 import type { Permit } from '../../src/foundation/semaphore.ts';
 import { shared } from './build-bench.ts';
 

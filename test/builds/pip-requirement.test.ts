@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readPipRequirement } from '../../src/builds/recipe/conda/pip-requirement.ts';
+import { readPipRequirement } from '../../src/builds/recipe/conda/package-spec.ts';
 
 for (const line of [
   ...['-r requirements.txt', '-rrequirements.txt', '-c limits.txt', '-climits.txt'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { planBuild } from '../../src/builds/plan/plan.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 
 const md5 = (digit: string) => digit.repeat(32);
 const sha256 = (digit: string) => digit.repeat(64);

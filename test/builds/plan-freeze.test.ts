@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { planFreeze } from '../../src/builds/plan/plan-freeze.ts';
+import { planFreeze } from '../../src/builds/plan/plan-copies.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { type Document, documentOf } from '../../src/oci/document.ts';
+import { type Document, documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 
 const digest = digestOf(Buffer.from('config'));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { platformRank } from '../../src/builds/builder/platform-rank.ts';
+import { platformRank } from '../../src/builds/builder/builder-fit.ts';
 
 test('a builder with a native platform precedes one that emulates it, which precedes the others', () => {
   const amd = ['linux/amd64', 'linux/amd64/v2', 'linux/386'];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 

@@ -9,7 +9,7 @@ import {
   receiveImage,
 } from '../../src/builds/solve/received-image.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { type Document, documentOf } from '../../src/oci/document.ts';
+import { type Document, documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

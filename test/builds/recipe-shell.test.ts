@@ -12,9 +12,9 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { pipLock } from '../../src/builds/recipe/conda/lock/pip-lock.ts';
+import { pipLock } from '../../src/builds/recipe/conda/install/conda-recipe.ts';
 import { parseDockerfile } from '../../src/builds/recipe/dockerfile/instructions.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { requireCommand } from '../world/tools.ts';
 import { recipeOf } from './recipe-of.ts';

@@ -4,14 +4,17 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { parse } from 'yaml';
 import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
-import { condaYaml } from '../../src/builds/recipe/conda/install/conda-recipe.ts';
+import {
+  condaYaml,
+  quoteEnv,
+  quoteShell,
+} from '../../src/builds/recipe/conda/install/conda-recipe.ts';
 import { baseImagesOf } from '../../src/builds/recipe/dockerfile/base-images.ts';
 import { jsonList, parseDockerfile } from '../../src/builds/recipe/dockerfile/instructions.ts';
 import { expandWord } from '../../src/builds/recipe/dockerfile/words/shell-words.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
 import type { Recipe } from '../../src/builds/recipe/recipe-kind.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
-import { quoteEnv, quoteShell } from '../../src/builds/recipe/text/quote.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 import { recipeOf } from './recipe-of.ts';
 

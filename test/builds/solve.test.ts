@@ -13,7 +13,7 @@ import { createSolve, type SolveDeps } from '../../src/builds/solve/solve.ts';
 import {
   type BuilderChannels,
   createBuilderChannels,
-} from '../../src/conda/channels/builder-channels.ts';
+} from '../../src/conda/channels/channel-settings.ts';
 import type { CondaPackage } from '../../src/conda/conda-package.ts';
 import { Fault } from '../../src/foundation/fault.ts';
 

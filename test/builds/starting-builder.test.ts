@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { socketError } from '../../src/builds/builder/builder-trouble.ts';
+import { socketError } from '../../src/builds/builder/builder-refusals.ts';
 import { runBuilder } from '../../src/builds/builder/own/builder-process.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

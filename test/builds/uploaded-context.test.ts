@@ -5,17 +5,21 @@ import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { readAhead } from '../../src/builds/solve/context/read-ahead.ts';
-import { openUploadedContext } from '../../src/builds/solve/context/uploaded-context.ts';
+import { openUploadedContext } from '../../src/builds/solve/context/build-context.ts';
+import { readAhead } from '../../src/builds/solve/context/tar-index.ts';
 import { measureDirectory } from '../../src/cli/containers/print-name.ts';
 import {
   type ContextDirectory,
   contextDirectory,
   packContext,
 } from '../../src/cli/containers/source/packed-context.ts';
-import { cutBlobs, grainOf } from '../../src/cli/containers/source/upload/cut-blobs.ts';
-import { type ContextEntry, contextTypes } from '../../src/contexts/context-entry.ts';
-import { readEntries, writeEntries } from '../../src/contexts/entry-list.ts';
+import { cutBlobs, grainOf } from '../../src/cli/containers/source/upload-context.ts';
+import {
+  type ContextEntry,
+  contextTypes,
+  readEntries,
+  writeEntries,
+} from '../../src/contexts/entry-list.ts';
 import { type Digest, digestOf, mediaTypes } from '../../src/oci/index.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';

@@ -3,8 +3,11 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { findPodAccount } from '../../src/builds/builder/pods/cluster-api.ts';
-import { createWorkerPods, findWorkerPods } from '../../src/builds/builder/pods/worker-pods.ts';
+import {
+  createWorkerPods,
+  findPodAccount,
+  findWorkerPods,
+} from '../../src/builds/builder/worker-pods.ts';
 import { eventually } from '../world/eventually.ts';
 import { startPodsApi } from '../world/pods-api.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

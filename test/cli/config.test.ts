@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
-import { settings } from '../../src/server/config/settings.ts';
+import { settings } from '../../src/server/config/load.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type CommandNode, isGroup, type Option } from '../../src/cli/command/command.ts';
-import { helpOf, overviewOf } from '../../src/cli/command/help.ts';
-import { loadAll } from '../../src/cli/command/run-command-line.ts';
+import { helpOf, loadAll, overviewOf } from '../../src/cli/command/run-command-line.ts';
 import { commands as declared } from '../../src/cli/commands.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 

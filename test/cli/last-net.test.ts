@@ -4,7 +4,7 @@ import { runProgram } from '../world/program.ts';
 
 const script = `
 import { createLogger } from ${JSON.stringify(new URL('../../src/foundation/telemetry.ts', import.meta.url).href)};
-import { spreadLastNet } from ${JSON.stringify(new URL('../../src/server/life/last-net.ts', import.meta.url).href)};
+import { spreadLastNet } from ${JSON.stringify(new URL('../../src/server/life/stop-server.ts', import.meta.url).href)};
 let lines = 0;
 const write = line => { lines += 1; process.stdout.write(line); };
 const log = createLogger('info', { write });

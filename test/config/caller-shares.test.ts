@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { configuredShares } from '../../src/server/config/read/caller-shares.ts';
+import { configuredShares } from '../../src/server/config/read/access-in-force.ts';
 import { configSchema } from '../../src/server/config/settings-schema.ts';
 
 test('strangers leave a permit and half of the queue to users, except on a local server', () => {

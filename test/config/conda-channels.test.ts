@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { effectiveSettings } from '../../src/server/config/effective.ts';
 import { loadConfig } from '../../src/server/config/load.ts';
-import { configuredChannels } from '../../src/server/config/read/conda-channels.ts';
+import { configuredChannels } from '../../src/server/config/read/registries.ts';
 import { configSchema } from '../../src/server/config/settings-schema.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

@@ -8,7 +8,7 @@ import { configurationPage } from '../../scripts/configuration-page.ts';
 import { readVersion } from '../../src/foundation/version.ts';
 import { describeJsonApi } from '../../src/http/api/json-api.ts';
 import { describePlatformApi } from '../../src/http/platform/platform-api.ts';
-import { settings } from '../../src/server/config/settings.ts';
+import { settings } from '../../src/server/config/load.ts';
 
 const docs = join(import.meta.dirname, '../../docs');
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { ConfigError } from '../../src/server/config/config-error.ts';
+import { ConfigError } from '../../src/server/config/config-file.ts';
 import { loadConfig } from '../../src/server/config/load.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

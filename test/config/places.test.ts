@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { configuredPlaces } from '../../src/server/config/read/places.ts';
+import { configuredPlaces } from '../../src/server/config/read/access-in-force.ts';
 import { configSchema } from '../../src/server/config/settings-schema.ts';
 
 const host = '127.0.0.1:9090';

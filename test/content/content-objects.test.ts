@@ -15,7 +15,7 @@ import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
 import type { KeptDraft } from '../../src/storage/content/ingest.ts';
-import { openBucket } from '../../src/storage/objects/bucket/bucket.ts';
+import { openBucket } from '../../src/storage/objects/bucket.ts';
 import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, test } from 'node:test';
-import { createFlowHash } from '../../src/storage/hashing/create-flow-hash.ts';
-import { HashThreads } from '../../src/storage/hashing/hash-threads.ts';
+import { createFlowHash, HashThreads } from '../../src/storage/hashing/flow-hash.ts';
 
 const threads = new HashThreads(2);
 after(() => threads.close());

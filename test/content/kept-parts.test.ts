@@ -1,8 +1,8 @@
 /** Removal of the kept parts of uploads from a bucket that fails in scripted ways. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Bucket } from '../../src/storage/objects/bucket/bucket.ts';
-import { keptParts } from '../../src/storage/objects/kept-parts.ts';
+import type { Bucket } from '../../src/storage/objects/bucket.ts';
+import { keptParts } from '../../src/storage/objects/object-writes.ts';
 
 test('a failed removal is reported, and the listing does not run ahead of the removals', async () => {
   let [listed, removed, ahead] = [0, 0, 0];

@@ -11,7 +11,7 @@ import {
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
-import { openBucket } from '../../src/storage/objects/bucket/bucket.ts';
+import { openBucket } from '../../src/storage/objects/bucket.ts';
 import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';

@@ -1,7 +1,7 @@
 /** Failures of a build: its state, the message to its user, and its log. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { failureText } from '../../src/builds/runs/failure-reasons.ts';
+import { failureText } from '../../src/builds/runs/build-outcomes.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { type Buildkitd, type BuildkitdOptions, startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';

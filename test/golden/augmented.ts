@@ -1,7 +1,7 @@
 import { augment } from '../../src/images/augment/augment.ts';
-import type { ImageChange } from '../../src/images/augment/image-change.ts';
+import type { ImageChange } from '../../src/images/augment/image-config.ts';
 import type { Digest } from '../../src/oci/digest.ts';
-import type { Document } from '../../src/oci/document.ts';
+import type { Document } from '../../src/oci/manifest.ts';
 
 /** A case as it lies on the disk: documents by file name, the root first. */
 export interface GoldenBase {

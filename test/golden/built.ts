@@ -1,6 +1,6 @@
 import { buildKey, canonicalText } from '../../src/builds/plan/build-key.ts';
 import { imageName } from '../../src/builds/plan/image-name.ts';
-import { readBuildSource } from '../../src/builds/recipe/read-source.ts';
+import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { recipeOf } from '../builds/recipe-of.ts';
 

@@ -1,4 +1,4 @@
-import type { ImageChange } from '../../src/images/augment/image-change.ts';
+import type { ImageChange } from '../../src/images/augment/image-config.ts';
 import type { Digest } from '../../src/oci/digest.ts';
 
 /** A base from the corpus and the change to it. */

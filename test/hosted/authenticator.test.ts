@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
 import type { Account } from '../../src/hosted/accounts/accounts.ts';
-import { createAuthenticator } from '../../src/hosted/authenticator.ts';
 import {
   allowsPull,
+  createAuthenticator,
   createRegistryTokens,
   type RepositoryAccess,
-} from '../../src/hosted/registry-tokens.ts';
+} from '../../src/hosted/authenticator.ts';
 import { contextRepository } from '../../src/hosted/uploads/context-repository.ts';
 
 const host = 'images.example.com';

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
-import { createAuthenticator } from '../../src/hosted/authenticator.ts';
-import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
+import { createAuthenticator, createRegistryTokens } from '../../src/hosted/authenticator.ts';
 import { contextRepository } from '../../src/hosted/uploads/context-repository.ts';
 import { purgeContexts } from '../../src/hosted/uploads/purge-contexts.ts';
 import { createQuota } from '../../src/hosted/uploads/quota.ts';
@@ -14,8 +13,8 @@ import {
   type ContextRow,
   type ContextStore,
   createContextStore,
-} from '../../src/storage/rows/hosted/context-rows.ts';
-import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
+  createHostedStore,
+} from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { firstPlace } from '../../src/storage/rows/hosted/hosted-store.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
 

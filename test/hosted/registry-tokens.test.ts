@@ -3,8 +3,12 @@ import { test } from 'node:test';
 import { SignJWT } from 'jose';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
 import type { Account } from '../../src/hosted/accounts/accounts.ts';
-import { type Authenticator, createAuthenticator } from '../../src/hosted/authenticator.ts';
-import { createRegistryTokens, type RegistryTokens } from '../../src/hosted/registry-tokens.ts';
+import {
+  type Authenticator,
+  createAuthenticator,
+  createRegistryTokens,
+  type RegistryTokens,
+} from '../../src/hosted/authenticator.ts';
 
 const key = Buffer.alloc(32, 7);
 const minute = 60_000;

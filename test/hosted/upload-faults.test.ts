@@ -4,14 +4,14 @@ import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { HostedBlobs } from '../../src/hosted/blobs.ts';
+import type { UploadBody } from '../../src/hosted/uploads/open-uploads.ts';
 import type { Quota } from '../../src/hosted/uploads/quota.ts';
 import type { Reserved } from '../../src/hosted/uploads/reservations.ts';
-import type { UploadBody } from '../../src/hosted/uploads/upload.ts';
 import { createUploads } from '../../src/hosted/uploads/uploads.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
-import type { UploadRow } from '../../src/storage/rows/hosted/upload-rows.ts';
+import type { UploadRow } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

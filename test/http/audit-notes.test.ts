@@ -4,12 +4,11 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { createAccountCheck } from '../../src/hosted/accounts/account-check.ts';
-import { createAuthenticator } from '../../src/hosted/authenticator.ts';
-import { createRegistryTokens } from '../../src/hosted/registry-tokens.ts';
+import { createAuthenticator, createRegistryTokens } from '../../src/hosted/authenticator.ts';
 import { createRecordAudit } from '../../src/http/callers/audit-notes.ts';
-import { createLoginLimit } from '../../src/http/limits/login-limit.ts';
+import { createLoginLimit } from '../../src/http/limits/limiter.ts';
 import { createRegistryAuth } from '../../src/http/registry/login/registry-auth.ts';
-import { createLogIn } from '../../src/http/registry/login/registry-challenge-login.ts';
+import { createLogIn } from '../../src/http/registry/login/token-route.ts';
 import { basic } from '../hosted/push-client.ts';
 
 function requestOf(headers: Readonly<Record<string, string>>): IncomingMessage {

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { createLimiter } from '../../src/http/limits/limiter.ts';
-import { createPullMeter } from '../../src/http/registry/pull-meter.ts';
+import { createPullMeter } from '../../src/http/registry/served-routes.ts';
 import { createPullCounter } from '../../src/pull/pull-counter.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { createUsageStore } from '../../src/storage/rows/images/usage-rows.ts';
+import { createUsageStore } from '../../src/storage/rows/figures/usage-rows.ts';
 
 const request = (token: string, isMounted = false) =>
   ({

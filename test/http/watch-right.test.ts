@@ -5,7 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { mock, type TestContext, test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { Logger } from '../../src/foundation/telemetry.ts';
-import { watchRight } from '../../src/http/registry/watch-right.ts';
+import { watchRight } from '../../src/http/registry/served-routes.ts';
 import { holdEntries } from '../../src/server/life/entries.ts';
 
 /** A response that is open, or whose client has left. */

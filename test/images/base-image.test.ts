@@ -3,12 +3,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { selectImage } from '../../src/images/bases/base-image.ts';
 import type { Digest } from '../../src/oci/digest.ts';
-import { type Document, documentOf } from '../../src/oci/document.ts';
+import { type Document, documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { parsePlatform } from '../../src/oci/platform.ts';
 import { parseReference } from '../../src/oci/reference.ts';
-import { chooseImage } from '../../src/request/inspect/choose-image.ts';
-import type { OpenedImage } from '../../src/request/inspect/open-inspected.ts';
+import { chooseImage, type OpenedImage } from '../../src/request/inspect/inspect.ts';
 
 const name = parseReference('registry.example.com/app:1');
 const access = { registry: 'registry.example.com', repository: 'app', credentials: undefined };

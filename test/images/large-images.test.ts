@@ -4,12 +4,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Fault } from '../../src/foundation/fault.ts';
-import { collectDocuments } from '../../src/images/collect.ts';
-import type { Documents } from '../../src/images/documents.ts';
+import { collectDocuments, type Documents } from '../../src/images/documents.ts';
 import { createImageMaker } from '../../src/images/image-maker.ts';
 import type { Descriptor } from '../../src/oci/descriptor.ts';
 import type { Digest } from '../../src/oci/digest.ts';
-import { type Document, documentOf } from '../../src/oci/document.ts';
+import { type Document, documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 
 const MiB = 1024 * 1024;

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { createPublish } from '../../src/images/publish.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { documentOf } from '../../src/oci/document.ts';
+import { documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import type { PushClient } from '../../src/upstream/push-client.ts';
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { createRightWatch } from '../../src/images/right-watch.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { type Document, documentOf } from '../../src/oci/document.ts';
+import { type Document, documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import type { Access } from '../../src/upstream/access.ts';
 import type { JsonResponse } from '../../src/upstream/registry-client.ts';

@@ -7,8 +7,7 @@ import { createLayerProofs, unpackedDigest } from '../../src/images/bases/layer-
 import { createVerifyImage } from '../../src/images/bases/verified-image.ts';
 import type { Descriptor } from '../../src/oci/descriptor.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { documentOf } from '../../src/oci/document.ts';
-import { parseManifest } from '../../src/oci/manifest.ts';
+import { documentOf, parseManifest } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import type { Platform } from '../../src/oci/platform.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';

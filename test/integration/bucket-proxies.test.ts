@@ -6,7 +6,7 @@ import { createServer, type RequestListener, request } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Server } from 'node:net';
 import { after, before, suite, test } from 'node:test';
-import { openBucket } from '../../src/storage/objects/bucket/bucket.ts';
+import { openBucket } from '../../src/storage/objects/bucket.ts';
 import { readProxies } from '../../src/upstream/transport/proxy.ts';
 import { pushCorpus } from '../corpus/corpus.ts';
 import { assertBytes } from '../world/assert-bytes.ts';

@@ -4,7 +4,7 @@ import { copyFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { TlsFiles } from '../../src/buildkit/index.ts';
-import { createBuilderTls } from '../../src/builds/builder/builder-tls.ts';
+import { createBuilderTls } from '../../src/builds/builder/builder-connections.ts';
 import { createBuilders } from '../../src/builds/builder/builders.ts';
 import { domainOfCaller } from '../../src/builds/domain.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';

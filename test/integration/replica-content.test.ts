@@ -6,7 +6,7 @@ import { get, type IncomingMessage } from 'node:http';
 import { after, before, suite, test } from 'node:test';
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { keyOf } from '../../src/storage/objects/content-keys.ts';
+import { keyOf } from '../../src/storage/objects/object-reads.ts';
 import { basic, Repository } from '../hosted/push-client.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 import { eventually } from '../world/eventually.ts';

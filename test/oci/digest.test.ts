@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { digestOf, isDigest, parseDigest, splitDigest } from '../../src/oci/digest.ts';
-import { documentOf } from '../../src/oci/document.ts';
+import { documentOf } from '../../src/oci/manifest.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 import { digests } from './arbitraries.ts';
 

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { documentOf } from '../../src/oci/document.ts';
-import { isImage, manifestType, mayBeRunnable, parseManifest } from '../../src/oci/manifest.ts';
+import {
+  documentOf,
+  isImage,
+  manifestType,
+  mayBeRunnable,
+  parseManifest,
+} from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 import { jsonObjects } from './arbitraries.ts';

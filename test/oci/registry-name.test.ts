@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { registryHost } from '../../src/oci/registry-name.ts';
+import { registryHost } from '../../src/oci/reference.ts';
 
 test('the host of the name of a registry, or of a part of one', () => {
   for (const [text, host] of [

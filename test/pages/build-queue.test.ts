@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { statePart } from '../../src/pages/builds/build-state.ts';
 import type { BuildView } from '../../src/pages/builds/build-view.ts';
-import type { ShownStep } from '../../src/pages/builds/shown-step.ts';
+import type { ShownStep } from '../../src/pages/builds/recipe/shown-recipe.ts';
 
 const waiting: BuildView = {
   ...{ id: 'key_1', state: 'queued', createdAt: 0, startedAt: undefined, finishedAt: undefined },

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { definitionLines } from '../../src/pages/builds/recipe/shown-recipe.ts';
-import type { ShownStep } from '../../src/pages/builds/shown-step.ts';
+import { definitionLines, type ShownStep } from '../../src/pages/builds/recipe/shown-recipe.ts';
 
 const step = (name: string, state: ShownStep['state'], spentMs: number): ShownStep => ({
   ...{ number: 1, name, state, spentMs, startedAt: 0, endedAt: spentMs, error: undefined },

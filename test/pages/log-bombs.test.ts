@@ -2,11 +2,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createBuildLogs } from '../../src/builds/logs/build-logs.ts';
-import { foldsOf, foldsPart } from '../../src/pages/builds/log/log-folds.ts';
-import { linesAtOnce, linesPart } from '../../src/pages/builds/log/shown-lines.ts';
+import { stepNames } from '../../src/pages/builds/build-state.ts';
+import { foldsOf, foldsPart, linesAtOnce, linesPart } from '../../src/pages/builds/log-part.ts';
 import { recipePart } from '../../src/pages/builds/recipe/recipe-part.ts';
-import { loggedSteps } from '../../src/pages/builds/shown-step.ts';
-import { stepNames } from '../../src/pages/builds/steps-table.ts';
+import { loggedSteps } from '../../src/pages/builds/recipe/shown-recipe.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

@@ -5,7 +5,7 @@ import { after, before, suite, test } from 'node:test';
 import { hash } from '@node-rs/bcrypt';
 import { createSessions, sessionIdleMs, sessionLifeMs } from '../../src/pages/account/sessions.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
-import { createSessionStore } from '../../src/storage/rows/people/session-rows.ts';
+import { createSessionStore } from '../../src/storage/rows/people/login-rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';

@@ -1,7 +1,7 @@
 /** Figures of builds for operators: real builds on a real BuildKit, and a queue that is full. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { shortDurationText } from '../../src/pages/frame/formats.ts';
+import { shortDurationText } from '../../src/pages/frame/html.ts';
 import { library, program } from '../world/conda-programs.ts';
 import { eventually } from '../world/eventually.ts';
 import { startSluice } from '../world/sluice.ts';

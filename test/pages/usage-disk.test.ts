@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { bytesBelow } from '../../src/server/upkeep/disk/disk-use.ts';
+import { bytesBelow } from '../../src/server/upkeep/disk-use.ts';
 import { imageOf } from '../corpus/image.ts';
 import { layerOf } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';

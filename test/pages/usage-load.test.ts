@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { dayMs, dayOf } from '../../src/foundation/telemetry/utc-day.ts';
-import { buildsTab } from '../../src/pages/usage/builds/builds-tab.ts';
+import { buildsTab } from '../../src/pages/usage/builds-tab.ts';
 import { limitsTab } from '../../src/pages/usage/limits-tab.ts';
 import { pullsTab } from '../../src/pages/usage/pulls-tab.ts';
-import { tableFile } from '../../src/pages/usage/tables/figure-table.ts';
 import { rangeOf, type UsagePageDeps } from '../../src/pages/usage/usage-data.ts';
-import { tabPage } from '../../src/pages/usage/usage-tab.ts';
+import { tableFile, tabPage } from '../../src/pages/usage/usage-tab.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
 import { rowsOf } from '../../src/storage/rows/rows.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';

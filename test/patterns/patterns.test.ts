@@ -23,7 +23,7 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
       builderMessage,
     ],
   ],
-  'buildkit/files/glob.ts': [
+  'buildkit/files/path-pattern.ts': [
     [/(\*\*\/?)|\[(\^?)((?:\\.|[^\]\\])+)\]|\\(.)|(.)/gsu, 'the first open bracket is an error'],
   ],
   'builds/logs/log-text.ts': [
@@ -33,7 +33,7 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
   'builds/recipe/conda/package-spec.ts': [
     [/\[.*?\bversion=(['"]?)([^'"\],]*)\1/, 'a specification has one open bracket at most'],
   ],
-  'builds/solve/failures/build-fault.ts': [
+  'builds/solve/build-fault.ts': [
     [/failed to (?:compute cache key|calculate checksum).*: not found/s, builderMessage],
   ],
   'cli/containers/source/packed-context.ts': [[/[^/]+\/?$/, "a path of the caller's own files"]],
@@ -52,12 +52,12 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
     [/\s*;\s*([^\s"',;=]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y, ownLexer],
   ],
   'server/config/effective.ts': [[/(?<=:\/\/)[^/@\s]+@/g, "a setting of the operator's"]],
-  'storage/objects/bucket/bucket.ts': [[/^\/+|\/+$/g, "a setting of the operator's"]],
+  'storage/objects/bucket.ts': [[/^\/+|\/+$/g, "a setting of the operator's"]],
   'storage/rows/postgres/postgres-statements.ts': [
     [/'(?:[^']|'')*'|"[^"]*"|@\w+|\?|\b[a-z]+[A-Z]\w*\b/g, 'a statement of Sluice'],
   ],
-  'upstream/auth/challenge.ts': [[/[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y, ownLexer]],
-  'upstream/exchange/error-words.ts': [
+  'upstream/auth/bearer.ts': [[/[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y, ownLexer]],
+  'upstream/exchange/failure.ts': [
     [/\beyJ[\w-]{5,}\.[\w-]*\.?[\w-]*/g, 'the first 4 KiB of a body'],
   ],
 };
@@ -65,20 +65,19 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
 /** Files that put patterns together. Their parts were tested, or are numbers and names of Sluice. */
 const composed: readonly string[] = [
   'builds/logs/log-text.ts',
-  'builds/logs/plain-pieces.ts',
-  'builds/solve/failures/build-fault.ts',
-  'cli/progress/bars.ts',
-  'conda/channels/path-token.ts',
-  'conda/installing/metadata/old-lists.ts',
+  'builds/solve/build-fault.ts',
+  'cli/progress/build-steps.ts',
+  'conda/channels/channel-address.ts',
+  'conda/installing/metadata/listed-path.ts',
   'conda/locks/pixi-entries.ts',
   'conda/locks/read-lock-text.ts',
   'conda/solving/served-subdir.ts',
   'http/route/declaration.ts',
   'oci/reference.ts',
   'platform/built-in/users.ts',
-  'platform/grants/refresh.ts',
+  'platform/grants/token-pairs.ts',
   'platform/remote-platform.ts',
-  'upstream/auth/challenge.ts',
+  'upstream/auth/bearer.ts',
 ];
 
 interface Found extends Literal {

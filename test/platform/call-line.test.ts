@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createCallLine, type Window } from '../../src/platform/calls/call-line.ts';
+import { createCallLine, type Window } from '../../src/platform/calls.ts';
 import { isFault } from './platform-world.ts';
 
 /** A line whose clock goes on only as far as its calls wait. */

@@ -4,14 +4,14 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { Account } from '../../src/hosted/accounts/accounts.ts';
-import type { RegistryToken } from '../../src/hosted/registry-tokens.ts';
+import type { RegistryToken } from '../../src/hosted/authenticator.ts';
 import { pullRights } from '../../src/hosted/rights.ts';
 import { createEndpoints } from '../../src/platform/endpoint.ts';
 import { createIdentities, type SealedGrant } from '../../src/platform/identities.ts';
-import { grantPlace } from '../../src/platform/sealed-places.ts';
+import { grantPlace } from '../../src/platform/seal-again.ts';
 import type { TokenRights } from '../../src/platform/token-rights.ts';
 import type { Grant, Platform } from '../../src/platform/workflow-platform.ts';
-import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
+import { createSecretBox } from '../../src/storage/rows/secret-box.ts';
 import type { CredentialSource } from '../../src/upstream/auth/credentials.ts';
 
 const ownHost = 'sluice.example.com';

@@ -9,7 +9,7 @@ import {
 } from '../../src/hosted/uploads/context-repository.ts';
 import type { Endpoint } from '../../src/platform/endpoint.ts';
 import { grantKey, tokenKey } from '../../src/platform/grants/grant-key.ts';
-import { homeOf, homeRights } from '../../src/platform/user-home.ts';
+import { homeOf, homeRights } from '../../src/platform/identities.ts';
 import { basicHeader, credentialKey, firstOf } from '../../src/upstream/auth/credentials.ts';
 
 const endpoint = (id: string) => ({ id, base: id, host: id, isOwn: false }) satisfies Endpoint;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { openPacket } from '../../src/platform/credentials/packet.ts';
+import { openPacket } from '../../src/platform/pairing/pairing-keys.ts';
 import { sealPacket } from './seal-packet.ts';
 
 const generate = () => generateKeyPairSync('rsa', { modulusLength: 2048 });

@@ -10,9 +10,11 @@ import {
 } from '../../src/platform/platforms.ts';
 import type { Platform } from '../../src/platform/workflow-platform.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
-import { createPairingStore } from '../../src/storage/rows/people/pairing-rows.ts';
-import { createTokenPairStore } from '../../src/storage/rows/people/token-pair-rows.ts';
-import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
+import {
+  createPairingStore,
+  createTokenPairStore,
+} from '../../src/storage/rows/people/platform-rows.ts';
+import { createSecretBox } from '../../src/storage/rows/secret-box.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
 /** A client of platforms like the server's, with its own data directory. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import type { Grant } from '../../src/platform/workflow-platform.ts';
-import { createTokenPairStore } from '../../src/storage/rows/people/token-pair-rows.ts';
+import { createTokenPairStore } from '../../src/storage/rows/people/platform-rows.ts';
 import { isFault, makePlatformWorld } from './platform-world.ts';
 import {
   type Script,

@@ -4,8 +4,8 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { createTokenPairs } from '../../src/platform/grants/token-pairs.ts';
 import type { Grant } from '../../src/platform/workflow-platform.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { createTokenPairStore } from '../../src/storage/rows/people/token-pair-rows.ts';
-import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
+import { createTokenPairStore } from '../../src/storage/rows/people/platform-rows.ts';
+import { createSecretBox } from '../../src/storage/rows/secret-box.ts';
 
 const grant: Grant = { endpoint: '', accessToken: 'access-1', refreshToken: 'refresh-1' };
 const own = { accessToken: 'access-1', refreshToken: 'refresh-1' };

@@ -4,10 +4,9 @@ import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { createHostedStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
-import { createUploadStore } from '../../src/storage/rows/hosted/upload-rows.ts';
+import { createHostedStore, createUploadStore } from '../../src/storage/rows/hosted/hosted-rows.ts';
 import { createRequestStore } from '../../src/storage/rows/images/request-rows.ts';
-import { createAccessTokenStore } from '../../src/storage/rows/people/access-token-rows.ts';
+import { createAccessTokenStore } from '../../src/storage/rows/people/login-rows.ts';
 
 /** Acknowledged content, which must survive every power failure from then on. */
 export type Acknowledged =

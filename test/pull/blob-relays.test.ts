@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
-import { createBlobRelays } from '../../src/pull/blobs/blob-relays.ts';
-import type { FoundBlob } from '../../src/pull/blobs/found-blob.ts';
+import { createBlobRelays, type FoundBlob } from '../../src/pull/blobs/blob-relays.ts';
 import type { Transfers } from '../../src/pull/blobs/transfers.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 

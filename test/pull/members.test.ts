@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deepestIndex, mostManifests } from '../../src/images/collect.ts';
-import type { Documents } from '../../src/images/documents.ts';
+import { type Documents, deepestIndex, mostManifests } from '../../src/images/documents.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import type { Document } from '../../src/oci/document.ts';
+import type { Document } from '../../src/oci/manifest.ts';
 import { createImageFinder } from '../../src/pull/image-finder.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 

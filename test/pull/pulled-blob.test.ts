@@ -5,7 +5,7 @@ import { Fault } from '../../src/foundation/fault.ts';
 import { noTally, type Tally } from '../../src/foundation/telemetry/counted.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import type { BlobCache } from '../../src/pull/blobs/blob-cache.ts';
-import type { FoundBlob } from '../../src/pull/blobs/found-blob.ts';
+import type { FoundBlob } from '../../src/pull/blobs/blob-relays.ts';
 import { createBlobFinder, keptBlob } from '../../src/pull/blobs/pulled-blob.ts';
 import type { RelayedBlobs } from '../../src/pull/blobs/relayed-blobs.ts';
 import type { Member, PulledImage } from '../../src/pull/pulled-image.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { clientFields } from '../../src/http/api/container/client-fields.ts';
+import { clientFields } from '../../src/http/api/container/field-check.ts';
 import { nearestName } from '../../src/http/errors/nearest-name.ts';
 import {
   type FaultWorld,

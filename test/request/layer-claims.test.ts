@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { digestOf } from '../../src/oci/digest.ts';
+import type { SubmittedLayer } from '../../src/request/container-request.ts';
 import { createLayerIntake } from '../../src/request/layers/layers.ts';
-import type { SubmittedLayer } from '../../src/request/submission.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import { createCachedBlobStore } from '../../src/storage/rows/images/cached-blob-rows.ts';
 import { createContentRowStore } from '../../src/storage/rows/images/content-rows.ts';
-import { createFetchedLayerStore } from '../../src/storage/rows/images/fetched-layer-rows.ts';
+import { createFetchedLayerStore } from '../../src/storage/rows/images/layer-rows.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 test('the cache keeps a copy that a request uses as its layer at the same moment', async () => {

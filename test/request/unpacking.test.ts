@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { digestTar } from '../../src/request/layers/layer-check.ts';
-import { createUnpackTurns } from '../../src/request/layers/unpack-turns.ts';
+import { createUnpackTurns, digestTar } from '../../src/request/layers/layer-check.ts';
 
 const MiB = 1024 * 1024;
 const tooLarge = (message: RegExp) => (error: unknown) =>

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Builds } from '../../src/builds/builds.ts';
-import { listBuilds } from '../../src/pages/lists/build-list.ts';
+import { listBuilds } from '../../src/pages/lists/build-list-page.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
-import { createBuildListStore } from '../../src/storage/rows/images/build-list-rows.ts';
+import { createBuildListStore } from '../../src/storage/rows/images/build-rows.ts';
 
 const builds = 3000;
 const logs = { steps: async () => undefined } as never;

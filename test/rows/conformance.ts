@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { digestOf } from '../../src/oci/digest.ts';
-import type { PullSubject } from '../../src/storage/rows/figures/pull-rows.ts';
+import type { PullSubject } from '../../src/storage/rows/figures/usage-rows.ts';
 import type { BuildOutcome, NewBuild } from '../../src/storage/rows/images/build-rows.ts';
 import type { Rows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';

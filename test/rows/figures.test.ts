@@ -5,15 +5,15 @@ import { Registry } from 'prom-client';
 import { noTally } from '../../src/foundation/telemetry/tally.ts';
 import { withMetrics } from '../../src/foundation/telemetry/tally-metrics.ts';
 import { bucketOf, quantile } from '../../src/foundation/telemetry/time-buckets.ts';
-import { purgeFigures } from '../../src/server/upkeep/figures.ts';
+import { purgeFigures } from '../../src/server/upkeep/chores.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import {
   createDayCountStore,
+  createQueueStore,
   mostNames,
   otherNames,
-} from '../../src/storage/rows/figures/day-count-rows.ts';
-import { createPullStore } from '../../src/storage/rows/figures/pull-rows.ts';
-import { createQueueStore } from '../../src/storage/rows/figures/queue-rows.ts';
+} from '../../src/storage/rows/figures/count-rows.ts';
+import { createPullStore } from '../../src/storage/rows/figures/usage-rows.ts';
 
 const dayMs = 24 * 3_600_000;
 

@@ -2,11 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import type { RowDatabase } from '../../src/storage/rows/driver/row-database.ts';
-import { createDayCountStore } from '../../src/storage/rows/figures/day-count-rows.ts';
-import { createPullStore, type PullSubject } from '../../src/storage/rows/figures/pull-rows.ts';
-import { createQueueStore } from '../../src/storage/rows/figures/queue-rows.ts';
-import { createUsageStore } from '../../src/storage/rows/images/usage-rows.ts';
+import {
+  createDayCountStore,
+  createQueueStore,
+} from '../../src/storage/rows/figures/count-rows.ts';
+import {
+  createPullStore,
+  createUsageStore,
+  type PullSubject,
+} from '../../src/storage/rows/figures/usage-rows.ts';
+import type { RowDatabase } from '../../src/storage/rows/row-database.ts';
 import { boundMs } from '../world/longest-block.ts';
 
 const day = '2026-01-01';

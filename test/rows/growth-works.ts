@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
-import { createDigestFilter } from '../../src/server/upkeep/sweep/digest-filter.ts';
-import { markRequests } from '../../src/server/upkeep/sweep/marks.ts';
+import { createDigestFilter, markRequests } from '../../src/server/upkeep/sweep/marks.ts';
 import { enterUnknown, sweep, unlinkOrphans } from '../../src/server/upkeep/sweep/sweep.ts';
 import { createContentPresence } from '../../src/storage/content/content-presence.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';

@@ -1,7 +1,7 @@
 /** Work that runs side by side, and work that runs alone. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPassage } from '../../src/storage/rows/driver/passage.ts';
+import { createPassage } from '../../src/storage/rows/postgres/postgres-database.ts';
 
 test('work that is alone waits for all others, and no other begins meanwhile', async () => {
   const passage = createPassage();

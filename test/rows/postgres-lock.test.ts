@@ -6,8 +6,11 @@ import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { after, suite, test } from 'node:test';
 import pg from 'pg';
 import { Fault } from '../../src/foundation/fault.ts';
-import { lockClient, openLockSession } from '../../src/storage/rows/postgres/lock-session.ts';
-import { claimLock } from '../../src/storage/rows/postgres/lock-statements.ts';
+import {
+  claimLock,
+  lockClient,
+  openLockSession,
+} from '../../src/storage/rows/postgres/lock-session.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
 import { migratePostgres } from '../../src/storage/rows/postgres/postgres-migrations.ts';
 import { postgresMigrations } from '../../src/storage/rows/postgres/postgres-schema.ts';

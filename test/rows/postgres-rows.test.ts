@@ -3,8 +3,12 @@ import { after, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Fault } from '../../src/foundation/fault.ts';
+import {
+  faultOf,
+  isBroken,
+  isConflict,
+} from '../../src/storage/rows/postgres/postgres-connection.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
-import { faultOf, isBroken, isConflict } from '../../src/storage/rows/postgres/postgres-errors.ts';
 import { openPostgresRows } from '../../src/storage/rows/rows.ts';
 import { makeCertificates } from '../world/certificates.ts';
 import { eventually } from '../world/eventually.ts';

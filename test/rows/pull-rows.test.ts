@@ -1,13 +1,15 @@
 /** Pulls by subject and day: bounded, written together, kept when the disk refuses them, and without tokens. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { containerSubject } from '../../src/pull/pull-subject.ts';
+import { containerSubject } from '../../src/pull/pull-counter.ts';
 import type { ContainerToken } from '../../src/request/tokens/container-token.ts';
-import { purgeFigures } from '../../src/server/upkeep/figures.ts';
+import { purgeFigures } from '../../src/server/upkeep/chores.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { createDayCountStore } from '../../src/storage/rows/figures/day-count-rows.ts';
-import { createPullStore, type PullSubject } from '../../src/storage/rows/figures/pull-rows.ts';
-import { createQueueStore } from '../../src/storage/rows/figures/queue-rows.ts';
+import {
+  createDayCountStore,
+  createQueueStore,
+} from '../../src/storage/rows/figures/count-rows.ts';
+import { createPullStore, type PullSubject } from '../../src/storage/rows/figures/usage-rows.ts';
 
 const dayMs = 24 * 3_600_000;
 const one = 'repository team/app' as PullSubject;

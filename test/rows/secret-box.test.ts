@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { statSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { readKeyFile } from '../../src/storage/directory/key-file.ts';
-import { createSecretBox } from '../../src/storage/rows/secrets/secret-box.ts';
+import { readKeyFile } from '../../src/storage/directory/private-files.ts';
+import { createSecretBox } from '../../src/storage/rows/secret-box.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 test('a sealed secret can be opened, and differs each time it is sealed', () => {

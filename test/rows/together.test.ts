@@ -2,9 +2,13 @@
 import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import type { RowDatabase, RowsWork } from '../../src/storage/rows/driver/row-database.ts';
-import { atLast, together } from '../../src/storage/rows/driver/together.ts';
 import { openPostgres } from '../../src/storage/rows/postgres/postgres-database.ts';
+import {
+  atLast,
+  type RowDatabase,
+  type RowsWork,
+  together,
+} from '../../src/storage/rows/row-database.ts';
 import { startDistantProxy } from '../world/distant-proxy.ts';
 import { startPostgres } from '../world/postgres.ts';
 

@@ -14,7 +14,7 @@ import {
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { directoryTree, type FileTree, memoryTree } from '../../src/buildkit/index.ts';
-import { followedLinks } from '../../src/builds/solve/context/followed-links.ts';
+import { followedLinks } from '../../src/builds/solve/context/context-tree.ts';
 import { translateDefinition } from '../../src/images/sif/definition/definition.ts';
 import type { JsonObject } from '../../src/oci/json.ts';
 import { type BuildWorld, failureOf, startBuildWorld } from '../buildkit/build-world.ts';

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { changeDefinition } from '../../src/images/sif/definition/definition-change.ts';
-import type { DefinitionRuntime } from '../../src/images/sif/definition/definition-runtime.ts';
+import {
+  changeDefinition,
+  type DefinitionRuntime,
+} from '../../src/images/sif/definition/definition-runtime.ts';
 import { runtimeFiles } from '../../src/images/sif/runtime/runtime-files.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 

@@ -1,6 +1,5 @@
 import { TarReader } from '../../src/archives/tar-reader.ts';
-import { applyEntry } from '../../src/images/sif/layers/apply.ts';
-import { ImageTree, pathOf, type TreeNode } from '../../src/images/sif/layers/tree.ts';
+import { applyEntry, ImageTree, pathOf, type TreeNode } from '../../src/images/sif/layers/tree.ts';
 import { type TarPart, tarOf } from './tar-file.ts';
 
 /** What a path is: kind and mode, and the layer and entry that a file's content is in. */

@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { before, test } from 'node:test';
-import { applyEntry } from '../../src/images/sif/layers/apply.ts';
-import type { LayerFile } from '../../src/images/sif/layers/file.ts';
-import { ImageTree, type TreeNode } from '../../src/images/sif/layers/tree.ts';
-import { createScratchSpace } from '../../src/images/sif/scratch-space.ts';
+import { createScratchSpace } from '../../src/images/sif/conversion-limits.ts';
+import { applyEntry, ImageTree, type TreeNode } from '../../src/images/sif/layers/tree.ts';
+import type { LayerFile } from '../../src/images/sif/layers/unpack.ts';
 import { usualCompression } from '../../src/images/sif/squashfs/compression.ts';
 import { openSquashfs } from '../../src/images/sif/squashfs/read/squashfs.ts';
 import {

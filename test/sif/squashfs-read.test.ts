@@ -17,10 +17,9 @@ import {
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
-import { type BaseNotes, baseLayer } from '../../src/images/sif/base/base-of-sif.ts';
-import { readAttributes } from '../../src/images/sif/squashfs/read/attributes.ts';
-import { decompressorOf } from '../../src/images/sif/squashfs/read/decompress.ts';
-import { Metadata } from '../../src/images/sif/squashfs/read/metadata.ts';
+import { type BaseNotes, baseLayer } from '../../src/images/sif/base-of-sif.ts';
+import { readAttributes } from '../../src/images/sif/squashfs/read/inodes.ts';
+import { decompressorOf, Metadata } from '../../src/images/sif/squashfs/read/metadata.ts';
 import { openSquashfs } from '../../src/images/sif/squashfs/read/squashfs.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { requireCommand } from '../world/tools.ts';

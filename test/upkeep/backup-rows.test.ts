@@ -4,7 +4,7 @@ import { statSync } from 'node:fs';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import { copyRows } from '../../src/storage/rows/file/copy-rows.ts';
+import { copyRows } from '../../src/storage/rows/file/rows-upkeep.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 const patienceMs = 10_000;

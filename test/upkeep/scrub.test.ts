@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
-import { scrub } from '../../src/server/upkeep/scrub.ts';
+import { scrub } from '../../src/server/upkeep/verify.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 import { makeTempDir } from '../world/temp-dir.ts';

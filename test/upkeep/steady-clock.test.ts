@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clocksOf, createSteadyClock } from '../../src/server/upkeep/steady-clock.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
-import type {
-  ClockReading,
-  ClockReadingStore,
-} from '../../src/storage/rows/file/clock-readings.ts';
-import { createClockReadingStore } from '../../src/storage/rows/file/clock-readings.ts';
+import {
+  type ClockReading,
+  type ClockReadingStore,
+  createClockReadingStore,
+} from '../../src/storage/rows/file/identity-rows.ts';
 import { eventually } from '../world/eventually.ts';
 
 const hour = 3_600_000;

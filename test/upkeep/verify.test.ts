@@ -7,7 +7,7 @@ import { verify as verifyContent } from '../../src/server/upkeep/verify.ts';
 import type { Proof } from '../../src/storage/content/checks.ts';
 import { openContentDirectory } from '../../src/storage/content/content-directory.ts';
 import type { ContentStore } from '../../src/storage/content/content-store.ts';
-import { openBucket } from '../../src/storage/objects/bucket/bucket.ts';
+import { openBucket } from '../../src/storage/objects/bucket.ts';
 import { openContentObjects } from '../../src/storage/objects/content-objects.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
 import type { HostedStore } from '../../src/storage/rows/hosted/hosted-store.ts';

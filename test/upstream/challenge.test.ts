@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseChallenges } from '../../src/upstream/auth/challenge.ts';
+import { parseChallenges } from '../../src/upstream/auth/bearer.ts';
 import { processorMs } from '../world/processor-time.ts';
 
 const plain = (header: string) =>

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import { noRemoteHealth } from '../../src/foundation/telemetry/remote-health.ts';
 import { digestOf } from '../../src/oci/digest.ts';
-import { documentOf } from '../../src/oci/document.ts';
+import { documentOf } from '../../src/oci/manifest.ts';
 import { mediaTypes } from '../../src/oci/media-type.ts';
 import { sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import type { Access } from '../../src/upstream/access.ts';

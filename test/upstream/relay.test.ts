@@ -6,7 +6,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RelayError, type RelayOptions, relay } from '../../src/http/registry/blobs/relay.ts';
-import { SlabPool } from '../../src/storage/content/buffers.ts';
+import { SlabPool } from '../../src/storage/content/file-source.ts';
 import { WirePool } from '../../src/upstream/wire/pool.ts';
 import { openWire } from '../../src/upstream/wire/wire.ts';
 import { largeSlabsPerBody } from '../../src/upstream/wire/wire-source.ts';

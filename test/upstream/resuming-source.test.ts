@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { ByteSource } from '../../src/storage/content/byte-source.ts';
-import { resumingSource } from '../../src/upstream/content/resuming-source.ts';
+import { resumingSource } from '../../src/upstream/resuming-source.ts';
 import { assertBytes } from '../world/assert-bytes.ts';
 
 const blob = Buffer.from(Array.from({ length: 200 }, (_, at) => at));

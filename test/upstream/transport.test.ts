@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
-import { readErrorWords } from '../../src/upstream/exchange/error-words.ts';
+import { readErrorWords } from '../../src/upstream/exchange/failure.ts';
 import { readAll, type UpstreamResponse } from '../../src/upstream/exchange/upstream-response.ts';
 import { defaultRegistrySettings } from '../../src/upstream/registry-settings.ts';
 import { closedAddressIn } from '../../src/upstream/transport/address-guard.ts';

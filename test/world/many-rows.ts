@@ -1,7 +1,6 @@
-import { moveRows } from '../../src/storage/moving/move-rows.ts';
+import { describeTables, moveRows } from '../../src/storage/moving/move-rows.ts';
 import { openPostgresSide } from '../../src/storage/moving/postgres-side.ts';
 import { openSqliteSide } from '../../src/storage/moving/sqlite-side.ts';
-import { describeTables } from '../../src/storage/moving/table-descriptions.ts';
 import type { Database } from '../../src/storage/rows/database.ts';
 
 /** How many rows of each kind a database is filled with. */

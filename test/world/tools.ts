@@ -3,7 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { findProgram, isExecutable } from '../../src/builds/builder/own/find-program.ts';
+import { findProgram, isExecutable } from '../../src/builds/builder/own/builder-process.ts';
 
 /** The Debian suites whose container programs the tests run, oldest first. */
 export const suites = ['bookworm', 'trixie', 'forky'] as const;

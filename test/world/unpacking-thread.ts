@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread, parentPort } from 'node:worker_threads';
 import { createGunzip, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { endThread, startThread } from '../../src/foundation/threads.ts';
+import { endThread, startThread } from '../../src/foundation/work.ts';
 
 const rounds = 40;
 

@@ -2,8 +2,8 @@ import { stripVTControlCharacters } from 'node:util';
 import { fromBinary } from '@bufbuild/protobuf';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { StatusSchema } from '../gen/google/rpc/status_pb.js';
+import type { Journal } from '../progress/progress.ts';
 import type { SecretMask } from '../progress/secret-mask.ts';
-import type { Journal } from '../progress/step-journal.ts';
 import { BuildError, type BuildErrorKind, type SourceLine } from './build-error.ts';
 
 /** Returns the error of a call other than a build. Returns an error that is not gRPC's unchanged. */
@@ -68,7 +68,7 @@ export function isServiceError(error: unknown): error is ServiceError {
 }
 
 /** True if the cause is the builder or the connection to it, not the request. */
-export function isAway({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean {
+function isAway({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean {
   if (code === status.UNAVAILABLE || code === status.CANCELLED) return true;
   if (isCutOff({ code, details })) return true;
   return code === status.RESOURCE_EXHAUSTED && /too_many_pings|ENHANCE_YOUR_CALM/i.test(details);
@@ -221,4 +221,53 @@ function textIn(value: unknown, name: string): string | undefined {
 function numberIn(value: unknown, name: string): number | undefined {
   const member = memberOf(value, name);
   return typeof member === 'number' ? member : undefined;
+}
+
+/** Error messages for the caller whose operation is stopped. */
+interface StopMessages {
+  readonly cancelled: string;
+  readonly timeout: string;
+}
+
+/**
+ * Records why an operation ends early; the first reason counts. Removes its listeners from signals that live longer;
+ * `AbortSignal.any` keeps them for a while.
+ */
+export class Stop implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #signals: readonly AbortSignal[];
+  readonly #timer: NodeJS.Timeout | undefined;
+  readonly #cancel: () => void;
+
+  /** Stops when a signal is aborted (kind `cancelled`) or the time has expired (kind `timeout`). */
+  constructor(
+    signals: readonly (AbortSignal | undefined)[],
+    timeoutMs: number | undefined,
+    messages: StopMessages,
+  ) {
+    this.#signals = signals.filter(signal => signal !== undefined);
+    this.#cancel = () => this.because(new BuildError('cancelled', messages.cancelled));
+    for (const signal of this.#signals) {
+      signal.addEventListener('abort', this.#cancel);
+      if (signal.aborted) this.#cancel();
+    }
+    if (timeoutMs === undefined) return;
+    const onTimeout = () => this.because(new BuildError('timeout', messages.timeout));
+    this.#timer = setTimeout(onTimeout, timeoutMs);
+  }
+
+  /** Aborted with the first reason. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  because(reason: unknown): void {
+    this.#controller.abort(reason);
+  }
+
+  /** Removes the timer and the listeners, so that nothing stops the operation any more. */
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    for (const signal of this.#signals) signal.removeEventListener('abort', this.#cancel);
+  }
 }

@@ -1,8 +1,14 @@
+import { posix } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { sortInTurns } from '../../foundation/sort-in-turns.ts';
-import { type FileTree, joined, remembering, type TreeEntry } from './file-tree.ts';
-import { followPaths } from './follow-paths.ts';
-import { type PathPattern, parsePath, parsePattern } from './path-pattern.ts';
-import { WalkBudget } from './walk-budget.ts';
+import { type FileTree, joined, parentOf, remembering, type TreeEntry } from './file-tree.ts';
+import {
+  compileGlob,
+  hasWildcard,
+  type PathPattern,
+  parsePath,
+  parsePattern,
+} from './path-pattern.ts';
 
 const surrogate = /[\ud800-\udfff]/;
 const maxPatterns = 5000;
@@ -186,4 +192,133 @@ function byBytes({ name: one }: TreeEntry, { name: other }: TreeEntry): number {
   if (one === other) return 0;
   if (!surrogate.test(one) && !surrogate.test(other)) return one < other ? -1 : 1;
   return Buffer.compare(Buffer.from(one), Buffer.from(other));
+}
+
+// Linux follows as many for one path. This limit also ends a cycle of links.
+const mostLinks = 40;
+// Stops at a tree whose links would otherwise never end.
+const mostPaths = 100_000;
+
+/**
+ * Returns patterns for these paths and for everything that they lead to: a path through a symlink needs the link and
+ * its target inside the tree. Returns undefined if one of them is the whole tree. Follows `FollowLinks` of
+ * github.com/tonistiigi/fsutil, except that `FollowLinks` misses a second path through a link.
+ */
+async function followPaths(
+  tree: FileTree,
+  paths: readonly string[],
+  budget: WalkBudget,
+): Promise<string[] | undefined> {
+  const found = new Set<string>();
+  const look: Look = { tree, budget, names: new Map() };
+  const linksBefore = new Map(paths.map(path => [clean(path), 0]));
+  for (const [path, links] of linksBefore) {
+    if (path === '') return undefined;
+    const step = await firstLinkIn(look, path);
+    found.add(step.path);
+    for (const target of step.targets) {
+      const next = clean(posix.join(target, step.rest));
+      const isNew = !linksBefore.has(next) && links < mostLinks && linksBefore.size < mostPaths;
+      // The loop over the map also visits entries that are added during the loop.
+      if (isNew) linksBefore.set(next, links + 1);
+    }
+  }
+  return [...found];
+}
+
+/** The tree, and the entries of its directories by name. */
+interface Look {
+  readonly tree: FileTree;
+  readonly budget: WalkBudget;
+  readonly names: Map<string, ReadonlyMap<string, TreeEntry>>;
+}
+
+/**
+ * Splits a path at its first symlink: the path up to the link, the link's targets, and the rest. Without a symlink,
+ * returns the whole path.
+ */
+async function firstLinkIn(look: Look, whole: string) {
+  const parts = whole.split('/');
+  for (let count = 1; count <= parts.length; count += 1) {
+    const path = parts.slice(0, count).join('/');
+    const { targets, isThere } = await targetsOf(look, path);
+    if (targets.length > 0) return { path, targets, rest: parts.slice(count).join('/') };
+    if (!isThere) break;
+  }
+  return { path: whole, targets: [], rest: '' };
+}
+
+// Absolute targets start at the root of the tree. No target leads out of the tree.
+function clean(path: string): string {
+  return posix.join('/', path).slice(1).replace(/\/$/, '');
+}
+
+/**
+ * Returns the targets of the symlinks that a path names, and whether the path exists. The last part of the path may
+ * contain a wildcard.
+ */
+async function targetsOf({ tree, budget, names }: Look, path: string) {
+  const directory = parentOf(path);
+  const part = posix.basename(path);
+  await budget.next();
+  const entries = await tree.list(directory);
+  if (!hasWildcard(part)) {
+    let named = names.get(directory);
+    if (!named) {
+      named = new Map(entries.map(entry => [entry.name, entry]));
+      names.set(directory, named);
+    }
+    const entry = named.get(part);
+    const targets = entry?.kind === 'symlink' ? [targetOf(directory, entry)] : [];
+    return { targets, isThere: entry !== undefined };
+  }
+  budget.spend(entries.length);
+  const isWanted = compileGlob(part);
+  const targets: string[] = [];
+  for (const entry of entries) {
+    if (entry.kind !== 'symlink') continue;
+    await budget.next();
+    if (isWanted(entry.name, budget.spend)) targets.push(targetOf(directory, entry));
+  }
+  return { targets, isThere: entries.length > 0 };
+}
+
+function targetOf(directory: string, { target = '' }: TreeEntry): string {
+  return target.startsWith('/') ? target : posix.join('/', directory, target);
+}
+
+/** More than the .dockerignore of any real tree needs; takes about five seconds. */
+const usualSteps = 200_000_000;
+// Limit for one path, which is matched without a pause: about 20 ms.
+const stepsForOne = 400_000;
+const turnMs = 8;
+
+/** Limits the cost of file selection, because the patterns may be untrusted. Also yields to other work. */
+class WalkBudget {
+  #left: number;
+  #leftForOne = stepsForOne;
+  #began = performance.now();
+
+  constructor(steps = usualSteps) {
+    this.#left = steps;
+  }
+
+  /** Call it before each path. Yields to other work from time to time. */
+  async next(): Promise<void> {
+    this.#leftForOne = stepsForOne;
+    if (performance.now() - this.#began < turnMs) return;
+    await nextTurn();
+    this.#began = performance.now();
+  }
+
+  /** Throws an `Error` when the budget is spent. */
+  readonly spend = (steps: number): void => {
+    this.#left -= steps;
+    this.#leftForOne -= steps;
+    if (this.#left < 0 || this.#leftForOne < 0) {
+      throw new Error(
+        'the patterns of .dockerignore and COPY are too many, or too long, for the files of the build context',
+      );
+    }
+  };
 }

@@ -1,12 +1,10 @@
 /** Calls of BuildKit's Control service, except those for builds. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { status } from '@grpc/grpc-js';
-import { failureOfCall, isServiceError } from '../errors/call-error.ts';
-import { Stop } from '../errors/stop.ts';
+import { failureOfCall, isServiceError, Stop } from '../errors/call-error.ts';
 import { Control } from '../gen/moby/buildkit/v1/control_pb.js';
 import type * as wire from '../gen/moby/buildkit/v1/usage_pb.js';
-import type { Transport } from './channel.ts';
-import { callServerStream, callUnary } from './rpc.ts';
+import { callServerStream, callUnary, type Transport } from './channel.ts';
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;

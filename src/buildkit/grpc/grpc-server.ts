@@ -12,7 +12,7 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import { status } from '@grpc/grpc-js';
-import { pathOf } from './rpc.ts';
+import { pathOf } from './channel.ts';
 
 /** A call from the other side. */
 export interface ServerCall<I, O> {

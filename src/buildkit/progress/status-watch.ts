@@ -1,10 +1,11 @@
 import type { Client } from '@grpc/grpc-js';
 import { Control } from '../gen/moby/buildkit/v1/control_pb.js';
-import { callServerStream } from '../grpc/rpc.ts';
+import { callServerStream } from '../grpc/channel.ts';
+import type { ReplacedImage } from '../options.ts';
 import { type Progress, progressDecoder } from './progress.ts';
 
 /** Watches the progress of one build. */
-export interface StatusWatch {
+interface StatusWatch {
   /**
    * Settles when the progress is complete: the builder has ended it, or has been silent for a while. Call it when the
    * build has ended, whether it succeeded or failed.
@@ -47,4 +48,45 @@ export function watchStatus(
       clearTimeout(silence);
     },
   };
+}
+
+/** Shows the names of the Dockerfile instead of those under which the builder pulls its images. */
+interface ShownNames {
+  text(text: string): string;
+  progress(progress: Progress): Progress;
+}
+
+export function shownNames(images: Readonly<Record<string, ReplacedImage>> = {}): ShownNames {
+  const names = Object.entries(images).flatMap(([name, { pulled, shown = name }]) => [
+    [pulled, shown] as const,
+    // Messages of registries have the repository in a path.
+    [repositoryIn(pulled), name] as const,
+  ]);
+  const text = (given: string) =>
+    names.reduce((rest, [pulled, shown]) => rest.replaceAll(pulled, () => shown), given);
+  if (names.length === 0) return { text, progress: progress => progress };
+  return {
+    text,
+    progress: progress => ({
+      ...progress,
+      vertices: progress.vertices.map(vertex => ({
+        ...vertex,
+        name: text(vertex.name),
+        error: vertex.error && text(vertex.error),
+        group: vertex.group && { ...vertex.group, name: text(vertex.group.name) },
+      })),
+      statuses: progress.statuses.map(status => ({
+        ...status,
+        id: text(status.id),
+        name: text(status.name),
+      })),
+    }),
+  };
+}
+
+function repositoryIn(name: string): string {
+  const [place = ''] = name.split('@', 1);
+  const path = place.slice(place.indexOf('/') + 1);
+  const tag = path.indexOf(':', path.lastIndexOf('/'));
+  return tag < 0 ? path : path.slice(0, tag);
 }

@@ -1,8 +1,8 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { Builder } from './builder-connections.ts';
+import { empty } from './builder-fit.ts';
 import { BuilderLost } from './builder-refusals.ts';
-import type { WorkerPods } from './pods/worker-pods.ts';
-import { empty } from './separation.ts';
+import type { WorkerPods } from './worker-pods.ts';
 
 /** Which domain has each builder that serves several, one after the other. */
 export interface Bindings {

@@ -2,14 +2,15 @@ import {
   type BuilderWorker,
   type BuildkitClient,
   connect,
+  readTlsFiles,
+  type TlsFiles,
   type TlsOptions,
 } from '../../buildkit/index.ts';
 import type { Logger, RemoteHealth } from '../../foundation/telemetry/index.ts';
 import { traceHeaders } from '../../tracing/traces.ts';
 import type { TrustDomain } from '../domain.ts';
-import { closedToAnonymous } from './builder-refusals.ts';
-import type { TlsOf } from './builder-tls.ts';
-import { troubleOf } from './builder-trouble.ts';
+import { canPush, type Separation, separationOf, wipeLabel } from './builder-fit.ts';
+import { closedToAnonymous, troubleOf } from './builder-refusals.ts';
 import type {
   BuilderShare,
   BuilderSource,
@@ -17,8 +18,7 @@ import type {
   IsBusy,
   OwnHandle,
 } from './found-builder.ts';
-import { canPush } from './push-ability.ts';
-import { type Separation, separationOf, wipeLabel } from './separation.ts';
+import { parseBuilderName } from './named-builders.ts';
 
 interface BuilderAbout {
   readonly version: string | undefined;
@@ -58,7 +58,7 @@ export interface Builder {
 }
 
 /** The connections to the builders that were found. */
-export interface BuilderConnections {
+interface BuilderConnections {
   /** Returns the current builders for a domain. Throws a `Fault` (401) if none is open to it. */
   known(domain: TrustDomain): Promise<Builder[]>;
   /** Returns whether the builder can push, or the reason if it does not answer. */
@@ -235,4 +235,57 @@ function workersOf(builder: Builder): Promise<readonly BuilderWorker[]> {
   // The next build asks the builder again.
   workers.catch(() => delete builder.told);
   return workers;
+}
+
+/**
+ * Returns the TLS options of the builder with a configured address; undefined for a builder without TLS. Returns the same object
+ * until the files change.
+ */
+export type TlsOf = (address: string) => TlsOptions | undefined;
+
+interface Kept {
+  readonly options: TlsOptions;
+  readonly readAt: number;
+}
+
+// Certificates are replaced while the server runs. An operator expects a new one to be used within this time.
+const keptMs = 10_000;
+
+/**
+ * Reads the files of builders again when they are old. Reports invalid files and keeps using the last valid content:
+ * the files may be in the middle of a replacement.
+ */
+export function createBuilderTls(files: ReadonlyMap<string, TlsFiles>, log: Logger): TlsOf {
+  const kept = new Map<string, Kept>();
+  return address => {
+    const own = files.get(address);
+    if (own === undefined) return undefined;
+    const known = kept.get(address);
+    const now = performance.now();
+    if (known && now - known.readAt < keptMs) return known.options;
+    let options: TlsOptions;
+    try {
+      options = withName(address, readTlsFiles(own));
+    } catch (error) {
+      if (!known) throw error;
+      const { message } = error as Error;
+      log.error(
+        { builder: address, reason: message },
+        'cannot use the changed certificate files of a builder: the previous ones stay in use',
+      );
+      options = known.options;
+    }
+    const isSame = known && JSON.stringify(known.options) === JSON.stringify(options);
+    if (known && !isSame)
+      log.info({ builder: address }, 'the changed certificates of a builder are in use');
+    const current = known && isSame ? known.options : options;
+    kept.set(address, { options: current, readAt: now });
+    return current;
+  };
+}
+
+/** The builders behind a name have its certificate, not one for their addresses. */
+function withName(address: string, options: TlsOptions): TlsOptions {
+  const name = parseBuilderName(address);
+  return name ? { ...options, serverName: options.serverName ?? name.host } : options;
 }

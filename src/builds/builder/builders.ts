@@ -15,14 +15,12 @@ import {
   type BuilderState,
   createBuilderConnections,
   platformsOf,
+  type TlsOf,
 } from './builder-connections.ts';
+import { isInDocker, mayUse, platformRank, type Separation } from './builder-fit.ts';
 import { BuilderLost, classicStore, noBuilder, notApart } from './builder-refusals.ts';
-import type { TlsOf } from './builder-tls.ts';
 import type { BuilderSource } from './found-builder.ts';
-import { platformRank } from './platform-rank.ts';
-import type { WorkerPods } from './pods/worker-pods.ts';
-import { isInDocker } from './push-ability.ts';
-import { mayUse, type Separation } from './separation.ts';
+import type { WorkerPods } from './worker-pods.ts';
 
 /** The properties of a build that decide which builder runs it. */
 export interface BuilderRequest {

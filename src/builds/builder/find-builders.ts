@@ -3,8 +3,9 @@ import { join, resolve } from 'node:path';
 import { type BuildkitClient, connect } from '../../buildkit/index.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
 import { anonymousDomain, type TrustDomain } from '../domain.ts';
-import { troubleOf } from './builder-trouble.ts';
-import { obstacleToContainment } from './contained/requirements.ts';
+import { canPush, mayUse, type Separation, separationOf } from './builder-fit.ts';
+import { troubleOf } from './builder-refusals.ts';
+import { obstacleToContainment } from './contained/containment.ts';
 import type { BuilderShare, BuilderSource, FindBuilders, FoundBuilder } from './found-builder.ts';
 import { type AddressesOf, createAddressesOf } from './named-builders.ts';
 import type { OwnBuilder } from './own/builder-process.ts';
@@ -16,8 +17,6 @@ import {
   type OwnBuilderOptions,
   startOwnBuilder,
 } from './own/own-builder.ts';
-import { canPush } from './push-ability.ts';
-import { mayUse, type Separation, separationOf } from './separation.ts';
 
 /**
  * Installs buildkitd into one of the folders and reports its steps. When the signal is aborted, it rejects after all

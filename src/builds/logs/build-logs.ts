@@ -2,12 +2,17 @@ import { type FileHandle, open, opendir, readFile, rm, stat } from 'node:fs/prom
 import { join } from 'node:path';
 import { maskAddresses } from '../../buildkit/index.ts';
 import { appendBelow } from './append-below.ts';
-import type { StepRecord, StepWriter } from './build-step.ts';
+import {
+  readSteps,
+  recordSteps,
+  removeSteps,
+  type StepRecord,
+  type StepRecorder,
+  type StepWriter,
+} from './build-step.ts';
 import { createLogIndexes } from './log-indexes.ts';
 import type { LogLines } from './log-lines.ts';
-import { LogText, type Mask } from './log-text.ts';
-import { closedCut, plainPieces } from './plain-pieces.ts';
-import { readSteps, recordSteps, removeSteps, type StepRecorder } from './step-record.ts';
+import { closedCut, LogText, type Mask, plainPieces } from './log-text.ts';
 
 /** The log of one build while it is being written. */
 export interface LogWriter extends StepWriter {

@@ -2,9 +2,8 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import type { LogLine, LogLines } from './log-lines.ts';
-import { closedCut, withoutColours } from './plain-pieces.ts';
-import { StepLines } from './step-lines.ts';
+import { type LogLine, type LogLines, StepLines } from './log-lines.ts';
+import { closedCut, withoutColours } from './log-text.ts';
 
 // Logs whose lines can be found without reading them again.
 const keptIndexes = 32;

@@ -1,3 +1,5 @@
+import { stripVTControlCharacters } from 'node:util';
+
 /** A line of a log. */
 export interface LogLine {
   /** Counted from 1. */
@@ -40,3 +42,156 @@ export interface LogLines {
   /** Returns the first lines that contain a text, in upper or lower case. */
   search(text: string, most: number): Promise<readonly LogLine[]>;
 }
+
+/** Lines of one step that follow one another: from `from` to before `to`, counted from 0. */
+interface Block {
+  readonly from: number;
+  to: number;
+}
+
+interface FoundStep {
+  readonly name: string;
+  state: LoggedStep['state'];
+  spentMs: number | undefined;
+  readonly line: number;
+}
+
+// Steps and blocks beyond that are in the log, but cannot be found by their number.
+const maxSteps = 1000;
+const maxBlocks = 20_000;
+const maxName = 400;
+const [hash, zero, nine, space] = [35, 48, 57, 32];
+// First letters of the lines that report the end of a step.
+const endings = new Set([...'DCE'].map(letter => letter.charCodeAt(0)));
+
+/** Finds the steps of the last attempt in the lines of a log, which it sees in their order. */
+export class StepLines {
+  /** By step. */
+  #blocks = new Map<number, Block[]>();
+  #blockCount = 0;
+  #isWhole = true;
+  readonly #counts = new Map<number, number>();
+  readonly #steps = new Map<number, FoundStep>();
+
+  /**
+   * @param line number of the line, counted from 0
+   * @param bytes contains the line
+   * @param start where the line begins in them
+   * @param end where the line, or what is read of it, ends in them
+   */
+  see(line: number, bytes: Buffer, start: number, end: number): void {
+    if (bytes[start] !== hash || end === start) {
+      if (end > start && isNewAttempt(bytes.subarray(start, end))) {
+        this.#blocks.clear();
+        this.#counts.clear();
+        this.#blockCount = 0;
+        this.#isWhole = true;
+        this.#steps.clear();
+      }
+      return;
+    }
+    const latest = Math.min(start + 7, end);
+    let at = start + 1;
+    let step = 0;
+    for (; at < latest; at += 1) {
+      const digit = bytes[at] ?? 0;
+      if (digit < zero || digit > nine) break;
+      step = step * 10 + digit - zero;
+    }
+    if (step === 0 || at >= end || bytes[at] !== space) return;
+    this.#addTo(step, line);
+    const known = this.#steps.get(step);
+    if (!known) {
+      if (this.#steps.size >= maxSteps) {
+        this.#isWhole = false;
+        return;
+      }
+      const text = bytes.toString('utf8', at + 1, Math.min(at + 1 + maxName, end));
+      const name = stripVTControlCharacters(text);
+      this.#steps.set(step, { name, state: 'running', spentMs: undefined, line: line + 1 });
+    } else if (endings.has(bytes[at + 1] ?? 0)) {
+      setEnd(known, bytes.toString('utf8', at + 1, Math.min(at + 40, end)));
+    }
+  }
+
+  #addTo(step: number, line: number): void {
+    const blocks = this.#blocks.get(step);
+    const last = blocks?.at(-1);
+    if (last?.to !== line && this.#blockCount >= maxBlocks) {
+      this.#isWhole = false;
+      return;
+    }
+    this.#counts.set(step, this.countOf(step) + 1);
+    if (last?.to === line) last.to += 1;
+    else {
+      this.#blockCount += 1;
+      const block = { from: line, to: line + 1 };
+      if (blocks) blocks.push(block);
+      else this.#blocks.set(step, [block]);
+    }
+  }
+
+  get steps(): LoggedStep[] {
+    const all = [...this.#steps].map(([number, step]) => ({ number, ...step }));
+    return all.sort((one, other) => one.number - other.number);
+  }
+
+  /** False if lines of steps, or steps, are in the log only. */
+  get isWhole(): boolean {
+    return this.#isWhole;
+  }
+
+  countOf(step: number): number {
+    return this.#counts.get(step) ?? 0;
+  }
+
+  /** Returns the lines between two positions among the lines of a step, as ranges of the whole log. */
+  rangesOf(step: number, from: number, to: number): { from: number; to: number }[] {
+    const ranges: { from: number; to: number }[] = [];
+    let before = 0;
+    for (const block of this.#of(step)) {
+      const first = Math.max(from - before, 0);
+      const end = Math.min(to - before, block.to - block.from);
+      if (first < end) ranges.push({ from: block.from + first, to: block.from + end });
+      before += block.to - block.from;
+      if (before >= to) break;
+    }
+    return ranges;
+  }
+
+  #of(step: number): readonly Block[] {
+    return this.#blocks.get(step) ?? [];
+  }
+}
+
+function setEnd(step: FoundStep, text: string): void {
+  const [, word, seconds] = /^(?:(DONE) (\d+\.\d)s|CACHED|ERROR: |CANCELED)/.exec(text) ?? [];
+  if (word !== undefined) {
+    if (step.state === 'running') step.state = 'done';
+    step.spentMs = Number(seconds) * 1000;
+  } else if (text.startsWith('CACHED')) step.state = 'cached';
+  else if (text.startsWith('ERROR: ')) step.state = 'failed';
+  else if (text.startsWith('CANCELED')) step.state = 'cancelled';
+}
+
+/** Returns whether the steps are counted from 1 again after a line. */
+function isNewAttempt(bytes: Buffer): boolean {
+  if (bytes.length > maxMessage || !endsAttempt.some(end => bytes.includes(end))) return false;
+  const text = bytes.toString();
+  if (outputStart.test(text)) return false;
+  return (
+    text === 'The server was restarted. The build starts again.' ||
+    text.endsWith(trying) ||
+    text.endsWith(handedOn)
+  );
+}
+
+// The last lines of a failed step begin with its seconds, those in the reason of a failed build are indented, and a reason
+// may name anything.
+const outputStart = /^(?:\s|-?\d+\.\d+ |The build failed: )/;
+// Longer lines are output.
+const maxMessage = 4000;
+const trying = ': trying again';
+/** Sluice began to make an image that BuildKit must make. */
+const handedOn = ' a builder: BuildKit makes the image.';
+const endsAttempt = ['The build starts again.', trying, handedOn];

@@ -1,5 +1,5 @@
 import { type Compression, compressionLevels } from '../../images/sif/definition/index.ts';
-import { refuse } from '../recipe/text/refuse.ts';
+import { refuse } from '../recipe/text/text-field.ts';
 import { type BuildPlan, type LayerCompression, recipeIn } from './build-plan.ts';
 
 /** Compression of an image, as a request specifies it. */

@@ -9,9 +9,9 @@ import {
   type CanonicalField,
   canonicalDocument,
   list,
+  sortedOnce,
   text,
 } from '../recipe/text/canonical-document.ts';
-import { sortedOnce } from '../recipe/text/sorted.ts';
 import { defaultStrategy, type NameStrategy } from './image-name.ts';
 
 /** Everything that changes the result of a build or its target. */

@@ -7,8 +7,7 @@ import type {
 import type { Digest } from '../../oci/digest.ts';
 import type { CondaSource } from '../recipe/conda/conda-source.ts';
 import type { RecipeKindName } from '../recipe/recipe-kinds.ts';
-import type { BuildOptions } from './build-options.ts';
-import type { NamedContexts } from './named-contexts.ts';
+import type { BuildOptions, NamedContexts } from './build-options.ts';
 
 /** Everything that a build requires and that decides its result, without credentials. It is stored as JSON. */
 export interface BuildPlan {

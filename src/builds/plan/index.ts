@@ -1,8 +1,8 @@
 /** Recipes, and plans made of them: pure. */
 
 export { domainOfCaller } from '../domain.ts';
-export { orderedChannels, readChannel } from '../recipe/conda/conda-channel.ts';
 export { packageUrlsIn } from '../recipe/conda/conda-source.ts';
+export { orderedChannels, readChannel } from '../recipe/conda/package-spec.ts';
 export {
   type Instruction,
   parseDockerfile,
@@ -10,14 +10,13 @@ export {
 } from '../recipe/dockerfile/instructions.ts';
 export { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 export type { SubmittedCondaOptions, SubmittedPackages } from '../recipe/submitted.ts';
-export { maxRecipeBase64 } from '../recipe/text/base64-text.ts';
+export { inField, maxRecipeBase64 } from '../recipe/text/text-field.ts';
 export {
   checkCompression,
   compressionWarnings,
   type SubmittedCompression,
 } from './build-compression.ts';
-export { checkOnePlatform, readPlatforms } from './build-platforms.ts';
-export { inField } from './field.ts';
+export { checkOnePlatform, readPlatforms } from './build-options.ts';
 export {
   type BuildFields,
   type BuildPlaces,
@@ -27,5 +26,4 @@ export {
   planBuild,
   type SentContext,
 } from './plan.ts';
-export { planFreeze } from './plan-freeze.ts';
-export { mirrorTarget, planMirror } from './plan-mirror.ts';
+export { mirrorTarget, planFreeze, planMirror } from './plan-copies.ts';

@@ -11,10 +11,13 @@ import {
 } from '../../oci/naming.ts';
 import { domainLabel } from '../domain.ts';
 import { type CondaMaker, type CondaSource, packageUrlsIn } from '../recipe/conda/conda-source.ts';
-import { baseImagesOf } from '../recipe/dockerfile/base-images.ts';
-import { readBuildSource } from '../recipe/read-source.ts';
+import {
+  baseImagesOf,
+  chooseFrontend,
+  type FrontendSetting,
+} from '../recipe/dockerfile/base-images.ts';
 import type { Recipe } from '../recipe/recipe-kind.ts';
-import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
+import { readBuildSource, recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../recipe/submitted.ts';
 import {
   compressionOption,
@@ -24,12 +27,17 @@ import {
   type SubmittedCompression,
 } from './build-compression.ts';
 import { buildKey } from './build-key.ts';
-import { optionsInKey, readBuildOptions, type SubmittedOptions } from './build-options.ts';
+import {
+  checkOnePlatform,
+  contextOptions,
+  optionsInKey,
+  readBuildOptions,
+  readNamedContexts,
+  readPlatforms,
+  type SubmittedOptions,
+} from './build-options.ts';
 import type { BuildPlan } from './build-plan.ts';
-import { checkOnePlatform, readPlatforms } from './build-platforms.ts';
-import { chooseFrontend, type FrontendSetting } from './frontend.ts';
 import { imageName, type NameStrategy } from './image-name.ts';
-import { contextOptions, readNamedContexts } from './named-contexts.ts';
 
 /** The fields of a container request that decide the result of a build. */
 export interface BuildFields extends SubmittedBuild, SubmittedOptions {

@@ -1,3 +1,6 @@
+import { type CanonicalField, text } from './text/canonical-document.ts';
+import { base64Text } from './text/text-field.ts';
+
 /** The error for a request for Spack packages. */
 export const spackRetired =
   "Spack is deprecated and cannot be built: list Conda packages in 'packages' with the type CONDA, or write a Dockerfile in 'containerFile'";
@@ -28,4 +31,33 @@ export interface SubmittedCondaOptions {
   /** Separated by blanks. */
   readonly basePackages?: string | undefined;
   readonly commands?: readonly string[] | undefined;
+}
+
+/** A file of the caller, and the Conda file that may come with it. */
+export interface FileSource {
+  readonly text: string;
+  /** Text of `conda.yml` in the build context. */
+  readonly condaFile?: string | undefined;
+}
+
+/** Path of the Conda file in the build context. */
+const condaFileName = 'conda.yml';
+
+/** Returns the Conda file of a request, decoded; an empty object for a request without one. */
+export function condaFileIn({ condaFile }: SubmittedBuild): Pick<FileSource, 'condaFile'> {
+  return condaFile === undefined ? {} : { condaFile: base64Text('condaFile', condaFile) };
+}
+
+/** Returns the files that are added to the caller's build context. */
+export function filesOf({ condaFile }: FileSource): ReadonlyMap<string, string> {
+  return new Map(condaFile === undefined ? [] : [[condaFileName, condaFile]]);
+}
+
+/** Returns the fields of the build key: both files unchanged. */
+export function fileKeyFields(source: FileSource): CanonicalField[] {
+  const { condaFile } = source;
+  return [
+    text('containerFile', source.text),
+    ...(condaFile === undefined ? [] : [text('condaFile', condaFile)]),
+  ];
 }

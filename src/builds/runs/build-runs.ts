@@ -7,14 +7,19 @@ import type { Logger } from '../../foundation/telemetry/index.ts';
 import type { SealedGrant } from '../../platform/index.ts';
 import type { BuildOutcome, BuildRow, BuildStore } from '../../storage/rows/index.ts';
 import { traced } from '../../tracing/traces.ts';
-import type { BuildCaller, Requester, Undo } from '../build-caller.ts';
+import {
+  createPermits,
+  lostSecrets,
+  type Permits,
+  type Sharer,
+  type Shares,
+  startTimeLimit,
+  type TimeLimits,
+} from '../build-limits.ts';
+import type { BuildCaller, Requester, Undo } from '../build-request.ts';
 import type { Builders } from '../builder/builders.ts';
 import { domainOf } from '../domain.ts';
-import { type KeepTimes, keepMs } from '../limits/keep-times.ts';
-import { createPermits, type Permits } from '../limits/permits.ts';
-import { lostSecrets } from '../limits/refusals.ts';
-import type { Sharer, Shares } from '../limits/shares.ts';
-import { startTimeLimit, type TimeLimits } from '../limits/time-limit.ts';
+import { type KeepTimes, keepMs } from '../keep-times.ts';
 import type { BuildLogs, LogWriter } from '../logs/build-logs.ts';
 import {
   type BuildPlan,
@@ -29,9 +34,11 @@ import {
   type BuildResult,
   countBuild,
   countSteps,
+  failureText,
+  isOwnFailure,
+  reasonOf,
   resultOf,
-} from './build-figures.ts';
-import { failureText, isOwnFailure, reasonOf } from './failure-reasons.ts';
+} from './build-outcomes.ts';
 import { withPatience } from './patience.ts';
 
 /** A queued or running build. */

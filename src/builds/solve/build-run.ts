@@ -1,6 +1,6 @@
 import type { SealedGrant } from '../../platform/index.ts';
 import type { BuildOutcome } from '../../storage/rows/index.ts';
-import type { Secrets } from '../build-caller.ts';
+import type { Secrets } from '../build-request.ts';
 import type { LogWriter } from '../logs/build-logs.ts';
 import type { BuildPlan } from '../plan/build-plan.ts';
 import type { ShownBases } from './bases/base-check.ts';

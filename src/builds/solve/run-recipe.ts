@@ -17,7 +17,7 @@ import {
 import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
-import type { Secrets } from '../build-caller.ts';
+import type { Secrets } from '../build-request.ts';
 import { domainHosts, numberedBuild } from '../builder/build-host.ts';
 import type { Builders } from '../builder/builders.ts';
 import type { LabelOf, TrustDomain } from '../domain.ts';
@@ -26,15 +26,16 @@ import type { BuildStep } from '../logs/build-step.ts';
 import type { StepCount } from '../logs/run-step.ts';
 import type { RecipeOrigin } from '../plan/build-plan.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
+import { buildFault } from './build-fault.ts';
 import type { BuilderAccess } from './build-rights.ts';
-import type { BuildContext } from './context/build-context.ts';
-import { withCopyModes } from './context/copy-modes.ts';
-import { followedLinks } from './context/followed-links.ts';
-import { layeredTree } from './context/layered-tree.ts';
-import { openSentContext } from './context/sent-context.ts';
-import { withoutIgnoring } from './context/unignored.ts';
-import { buildTime, datedTree } from './dating/build-time.ts';
-import { buildFault } from './failures/build-fault.ts';
+import { type BuildContext, openSentContext } from './context/build-context.ts';
+import {
+  followedLinks,
+  layeredTree,
+  withCopyModes,
+  withoutIgnoring,
+} from './context/context-tree.ts';
+import { buildTime, datedTree } from './dating/redate-layer.ts';
 
 /** A recipe to build, and how to build it. */
 export interface RecipeRun {

@@ -1,7 +1,9 @@
+import { memoryTree } from '../../buildkit/index.ts';
 import { documentsOf } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { type ImageChange, isUnchanged, layersIn } from '../../images/augment/index.ts';
 import type { Attach, Documents, ImageMaker, MadeOf, Mirror, Publish } from '../../images/index.ts';
+import type { ShelllessBuild } from '../../images/sif/definition/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { type Document, manifestType } from '../../oci/index.ts';
 import { formatReference, parseReference } from '../../oci/naming.ts';
@@ -11,29 +13,30 @@ import { domainOf, type TrustDomain } from '../domain.ts';
 import { layersOf } from '../logs/made-layers.ts';
 import { numberedSteps, type RunStep, type StepCount } from '../logs/run-step.ts';
 import type { ImageOrigin, RecipeOrigin } from '../plan/build-plan.ts';
-import { requireBuilderReads } from '../recipe/conda/lock/conda-lock.ts';
+import { requireBuilderReads } from '../recipe/conda/conda-lock.ts';
 import type { LockFileType } from '../recipe/recipe-kind.ts';
 import { recipeKindNamed } from '../recipe/recipe-kinds.ts';
 import type { Staging } from '../runs/staged-images.ts';
 import type { PrepareBases, PreparedBases } from './bases/prepare-bases.ts';
+import { lacksShell } from './build-fault.ts';
 import type { BuildRights, RightsOf } from './build-rights.ts';
 import type { BuildRun, Solve } from './build-run.ts';
 import {
   BuilderRequired,
   type BuilderRules,
+  foundRecipe,
   refuseBuilder,
   sentence,
   withReasons,
 } from './conda/builder-required.ts';
 import type { NativeOrigin } from './conda/find-solution.ts';
-import { foundRecipe } from './conda/found-recipe.ts';
 import type { MakeCondaImage } from './conda/make-conda-image.ts';
+import { openSentContext } from './context/build-context.ts';
+import { entryAt, followedLinks } from './context/context-tree.ts';
 import type { DatedLayers, KnownLayers } from './dating/dated-layers.ts';
 import type { RedateImage } from './dating/redate-image.ts';
-import { lacksShell } from './failures/build-fault.ts';
 import { type ReceivedImage, receiveImage } from './received-image.ts';
 import type { RecipeResult, RunRecipe } from './run-recipe.ts';
-import { shelllessRecipe } from './shellless-recipe.ts';
 import type { MakeSif } from './sif/make-sif.ts';
 import type { StageSifBases } from './sif/stage-sif-bases.ts';
 
@@ -315,4 +318,29 @@ export function asBaseLost(error: unknown): unknown {
   if (!(error instanceof Fault) || !fetchFailed.test(error.message)) return error;
   if (!connectionLost.test(error.message)) return error;
   return new Fault('unavailable', error.message, { phase: 'store', cause: error });
+}
+
+/**
+ * Returns the recipe that copies files into a base image without a shell. Throws a {@link Fault} with the line of the
+ * definition file for anything but a file: what becomes of a directory depends on the base image.
+ */
+async function shelllessRecipe(
+  recipe: RecipeOrigin,
+  { dockerfile, files }: ShelllessBuild,
+  content: ContentStore,
+  signal: AbortSignal,
+): Promise<RecipeOrigin> {
+  await using sent = await openSentContext(content, recipe, signal);
+  const tree = followedLinks(sent?.tree ?? memoryTree({}));
+  for (const [path, line] of files) {
+    const entry = await entryAt(tree, path);
+    if (entry?.kind === 'file') continue;
+    const what = entry === undefined ? 'does not exist' : 'is not a file';
+    throw new Fault(
+      'bad-request',
+      `'%files' of the definition file, line ${line}: '${path}' ${what}, and the base image has no /bin/sh to copy anything else: name each file, or build from an image that has a shell`,
+      { phase: 'build' },
+    );
+  }
+  return { ...recipe, dockerfile, hasCopyModes: true };
 }

@@ -5,17 +5,16 @@ import { loadAll } from '../command/run-command-line.ts';
 export const clientCommands = {
   request: async () => (await import('../containers/request-command.ts')).requestCommand,
   build: async () => (await import('../containers/build-command.ts')).buildCommand,
-  mirror: async () => (await import('../containers/mirror-command.ts')).mirrorCommand,
+  mirror: async () => (await import('../containers/build-command.ts')).mirrorCommand,
   inspect: async () => (await import('../containers/inspect-command.ts')).inspectCommand,
-  files: async () => (await import('../containers/files-command.ts')).filesCommand,
+  files: async () => (await import('../containers/inspect-command.ts')).filesCommand,
   logs: async () => (await import('../containers/logs-command.ts')).logsCommand,
-  cancel: async () => (await import('../containers/cancel-command.ts')).cancelCommand,
+  cancel: async () => (await import('../containers/logs-command.ts')).cancelCommand,
   containers: async () => (await import('../containers/containers-command.ts')).containersCommand,
-  repositories: async () =>
-    (await import('../repositories/repositories-command.ts')).repositoriesCommand,
+  repositories: async () => (await import('../repositories-command.ts')).repositoriesCommand,
   user: async () => (await import('../people/user-command.ts')).userCommand,
   token: async () => (await import('../people/token-command.ts')).tokenCommand,
-  workspace: async () => (await import('../people/workspace-command.ts')).workspaceCommand,
+  workspace: async () => (await import('../people/user-command.ts')).workspaceCommand,
   credentials: async () => (await import('../people/credentials-command.ts')).credentialsCommand,
   audit: async () => (await import('../people/audit-command.ts')).auditCommand,
   completion: async (): Promise<CommandNode> =>

@@ -1,6 +1,5 @@
 #!/usr/bin/env node
-import { endWithoutReader } from '../command/end-without-reader.ts';
-import { runCommandLine } from '../command/run-command-line.ts';
+import { endWithoutReader, runCommandLine } from '../command/run-command-line.ts';
 /** The command `sluice` of the package sluice-cli: the commands that require only a server. */
 import { clientCommands } from './client-commands.ts';
 

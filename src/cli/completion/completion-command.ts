@@ -1,5 +1,5 @@
 import { type Command, type CommandGroup, type CommandNode, none } from '../command/command.ts';
-import type { Place } from './word-places.ts';
+import type { Place } from './completion-script.ts';
 
 type Script = (places: readonly Place[]) => string;
 
@@ -7,9 +7,9 @@ type Script = (places: readonly Place[]) => string;
 type LoadCommands = () => Promise<Readonly<Record<string, CommandNode>>>;
 
 const scripts: Readonly<Record<string, () => Promise<Script>>> = {
-  bash: async () => (await import('./bash-script.ts')).bashScript,
-  zsh: async () => (await import('./zsh-script.ts')).zshScript,
-  fish: async () => (await import('./fish-script.ts')).fishScript,
+  bash: async () => (await import('./completion-script.ts')).bashScript,
+  zsh: async () => (await import('./completion-script.ts')).zshScript,
+  fish: async () => (await import('./completion-script.ts')).fishScript,
 };
 
 /** `sluice completion`: prints scripts that complete commands in a shell. */
@@ -37,7 +37,7 @@ function printing(shell: string, load: () => Promise<Script>, loadCommands: Load
     options: {},
     async run(_values, args) {
       none(args);
-      const [{ placesOf }, script] = await Promise.all([import('./word-places.ts'), load()]);
+      const [{ placesOf }, script] = await Promise.all([import('./completion-script.ts'), load()]);
       process.stdout.write(script(placesOf(await loadCommands())));
       return 0;
     },

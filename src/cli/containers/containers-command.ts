@@ -1,18 +1,17 @@
 import {
   type Command,
   type CommandGroup,
+  jsonOption,
   only,
+  print,
+  serverOption,
+  serverVariables,
+  table,
+  tokenVariable,
   UsageError,
   type Values,
 } from '../command/command.ts';
-import {
-  jsonOption,
-  serverOption,
-  serverVariables,
-  tokenVariable,
-} from '../command/common-options.ts';
-import { print, table } from '../command/output.ts';
-import { get, loginHeaders, remove } from '../server/server-client.ts';
+import { get, loginHeaders, remove } from '../server-client.ts';
 
 const common: Pick<Command, 'options' | 'variables'> = {
   options: { server: serverOption, json: jsonOption },

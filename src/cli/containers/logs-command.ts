@@ -1,10 +1,132 @@
+import { createInterface } from 'node:readline/promises';
 import { buffer } from 'node:stream/consumers';
-import { type Command, only, type Values } from '../command/command.ts';
-import { jsonOption, serverOption, serverVariables } from '../command/common-options.ts';
-import { followExits } from '../command/exit-codes.ts';
-import { print } from '../command/output.ts';
-import { get, stream } from '../server/server-client.ts';
-import { exitCodeOf, followBuild, plainOption } from './follow.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { terminalLines } from '../../foundation/text/terminal-text.ts';
+import {
+  type Command,
+  CommandError,
+  followExits,
+  jsonOption,
+  type Option,
+  only,
+  print,
+  serverOption,
+  serverVariables,
+  tokenVariable,
+  type Values,
+} from '../command/command.ts';
+import { type ProgressDisplay, progressDisplay } from '../progress/display.ts';
+import { get, RefusedError, remove, serverAddress, stream } from '../server-client.ts';
+
+/** The option of every command that follows a build. */
+export const plainOption: Option = {
+  type: 'boolean',
+  description: 'Show the log line by line, also on a terminal',
+};
+
+/** How a build ended; undefined when the user stopped following it. */
+export type BuildEnd = { readonly succeeded: boolean } | undefined;
+
+/** Returns the exit code; 130 is the shell's code for an interrupted command. */
+export function exitCodeOf(end: BuildEnd): number {
+  return end === undefined ? 130 : end.succeeded ? 0 : 1;
+}
+
+const pauseMs = 1000;
+
+/**
+ * Shows the progress of a build until it ends, or until Ctrl-C. On a terminal, Ctrl-C also asks whether to cancel the
+ * build. Throws a {@link CommandError} when the server does not answer.
+ */
+export async function followBuild(
+  values: Values,
+  id: string,
+  sink: NodeJS.WriteStream,
+): Promise<BuildEnd> {
+  const again = `To follow the build: sluice logs -f ${id}`;
+  const leaving = new AbortController();
+  const leave = () => leaving.abort();
+  process.once('SIGINT', leave);
+  if (sink.isTTY) sink.write(`Page of the build: ${pageOf(values, id)}\n`);
+  const display = progressDisplay(sink, values.plain === true);
+  let end: BuildEnd;
+  try {
+    end = await showLog(values, id, display, leaving.signal);
+  } catch (error) {
+    if (error instanceof CommandError && !(error instanceof RefusedError)) {
+      throw new CommandError(`${error.message}. ${again}`);
+    }
+    if (!leaving.signal.aborted) throw error;
+  } finally {
+    process.off('SIGINT', leave);
+    display.end(end?.succeeded);
+  }
+  if (end) return end;
+  const isCancelled = (await isToBeCancelled()) && (await tryToCancel(values, id));
+  if (!isCancelled) console.error(`The build continues. ${again}`);
+  return undefined;
+}
+
+function pageOf(values: Values, id: string): string {
+  return `${serverAddress(values).replace(/\/$/, '')}/view/builds/${encodeURIComponent(id)}`;
+}
+
+/** Asks the user on a terminal; false without a terminal. */
+async function isToBeCancelled(): Promise<boolean> {
+  if (!process.stdin.isTTY || !process.stderr.isTTY) return false;
+  const prompt = createInterface({ input: process.stdin, output: process.stderr });
+  const leaving = new AbortController();
+  // Another Ctrl-C, or the end of the input, means no.
+  prompt.once('SIGINT', () => leaving.abort());
+  prompt.once('close', () => leaving.abort());
+  try {
+    const { signal } = leaving;
+    return /^y(es)?$/i.test((await prompt.question('Cancel the build? [y/N] ', { signal })).trim());
+  } catch (error) {
+    if (!leaving.signal.aborted) throw error;
+    console.error();
+    return false;
+  } finally {
+    prompt.close();
+  }
+}
+
+async function tryToCancel(values: Values, id: string): Promise<boolean> {
+  try {
+    const { cancelled, message } = await cancelBuild(values, id);
+    console.error(terminalLines(message));
+    return cancelled;
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    console.error(error.message);
+    return false;
+  }
+}
+
+/** Shows the log to its end. When the connection breaks, another one resumes it. */
+async function showLog(
+  values: Values,
+  id: string,
+  display: ProgressDisplay,
+  signal: AbortSignal,
+): Promise<{ readonly succeeded: boolean }> {
+  const path = `/v1alpha1/builds/${encodeURIComponent(id)}`;
+  for (let seen = 0; ; await sleep(pauseMs, undefined, { signal })) {
+    let position = 0;
+    try {
+      for await (const piece of await stream(values, `${path}/logs?follow=true`, signal)) {
+        position += piece.length;
+        const isNew = Math.min(piece.length, Math.max(0, position - seen));
+        if (isNew > 0) display.write(piece.subarray(piece.length - isNew));
+        seen = Math.max(seen, position);
+      }
+    } catch (error) {
+      if (error instanceof CommandError || signal.aborted) throw error;
+    }
+    const { succeeded } = (await get(values, `${path}/status`)) as { succeeded?: boolean };
+    if (succeeded !== undefined) return { succeeded };
+  }
+}
 
 /** `sluice logs`: prints the log of a build. */
 export const logsCommand: Command = {
@@ -45,4 +167,31 @@ async function printJson(values: Values, id: string): Promise<number> {
 
 function pathOf(id: string): string {
   return `/v1alpha1/builds/${encodeURIComponent(id)}`;
+}
+
+/** The server's response to a cancellation. */
+interface CancelResponse {
+  readonly cancelled: boolean;
+  readonly message: string;
+}
+
+/** `sluice cancel`: cancels a build that the caller requested. */
+export const cancelCommand: Command = {
+  summary: 'Cancel a build that you requested',
+  usage: ['BUILD-ID'],
+  options: { server: serverOption, json: jsonOption },
+  variables: { ...serverVariables, ...tokenVariable },
+  exits: { 1: 'The build was not cancelled. The message says why' },
+
+  async run(values, args) {
+    const id = only(args, 'BUILD-ID');
+    const response = await cancelBuild(values, id);
+    print(values, response, response.message);
+    return response.cancelled ? 0 : 1;
+  },
+};
+
+/** Asks the server to cancel a build, as the user of `SLUICE_TOKEN`. Throws `CommandError`. */
+export async function cancelBuild(values: Values, id: string): Promise<CancelResponse> {
+  return (await remove(values, `/v1alpha1/builds/${encodeURIComponent(id)}`)) as CancelResponse;
 }

@@ -1,5 +1,4 @@
-import type { Command } from '../command/command.ts';
-import { jsonOption, serverOption } from '../command/common-options.ts';
+import { type Command, jsonOption, serverOption } from '../command/command.ts';
 import { sourceOptions, sourceUsage } from './source/source-options.ts';
 
 /** `sluice name`: prints the name that a build would have. */

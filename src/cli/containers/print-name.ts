@@ -16,14 +16,12 @@ import type { Digest } from '../../oci/index.ts';
 import { OciSyntaxError } from '../../oci/naming.ts';
 import type { SubmittedLayer } from '../../request/index.ts';
 import { architectureIn, changeOf, checkRules } from '../../request/without-server.ts';
-import { CommandError, type Values } from '../command/command.ts';
-import { print } from '../command/output.ts';
-import { serverAddress } from '../server/server-client.ts';
-import { ownMachine, useProxies } from '../server/use-proxies.ts';
+import { CommandError, print, type Values } from '../command/command.ts';
+import { ownMachine, serverAddress, useProxies } from '../server-client.ts';
 import { inOptionWords } from './request-container.ts';
 import type { ContextDirectory } from './source/packed-context.ts';
 import { buildRequestOf } from './source/source-options.ts';
-import { cutBlobs, grainOf } from './source/upload/cut-blobs.ts';
+import { cutBlobs, grainOf } from './source/upload-context.ts';
 
 /** Prints the key and the name of a build. Throws {@link CommandError}. */
 export async function printName(values: Values, args: readonly string[]): Promise<void> {

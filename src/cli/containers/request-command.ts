@@ -8,18 +8,18 @@ import { supportedPlatforms } from '../../oci/naming.ts';
 import {
   type Command,
   CommandError,
+  followExits,
+  serverOption,
+  serverVariables,
   text,
   texts,
+  tokenVariable,
   UsageError,
   type Values,
 } from '../command/command.ts';
-
-import { serverOption, serverVariables, tokenVariable } from '../command/common-options.ts';
-import { followExits } from '../command/exit-codes.ts';
-import { claimOf, claimOptions } from './caller-options.ts';
-import { imageOptions, printImage } from './image-response.ts';
-import { requestContainer } from './request-container.ts';
-import { layerOf, packDirectory } from './source/pack.ts';
+import { claimOf, claimOptions } from '../server-client.ts';
+import { imageOptions, printImage, requestContainer } from './request-container.ts';
+import { layerOf, packDirectory } from './source/packed-context.ts';
 import { freezeOf } from './source/source-options.ts';
 
 /** `sluice request`: requests a container and prints the name to pull. */

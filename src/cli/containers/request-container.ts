@@ -1,7 +1,8 @@
+import { terminalLines } from '../../foundation/text/terminal-text.ts';
 import type { Submission } from '../../request/index.ts';
-import type { Values } from '../command/command.ts';
-import { post, RefusedError } from '../server/server-client.ts';
-import type { ImageResponse } from './image-response.ts';
+import { jsonOption, type Option, type Values } from '../command/command.ts';
+import { post, RefusedError, serverAddress } from '../server-client.ts';
+import { exitCodeOf, followBuild, plainOption } from './logs-command.ts';
 
 /**
  * Sends a container request. Its failures and warnings name the options of the command line in place of the fields. Throws
@@ -44,4 +45,92 @@ export function inOptionWords(message: string): string {
   return message.replaceAll(/'(\w+(?:: \w+)?)'/g, (all, field: string) =>
     Object.hasOwn(options, field) ? (options[field] ?? all) : all,
   );
+}
+
+/** The parts of a server's response to a container request that commands use. */
+export interface ImageResponse {
+  readonly targetImage: string;
+  readonly buildId?: string;
+  readonly freeze?: boolean;
+  /** Absent while the build runs, and after it failed. */
+  readonly succeeded?: boolean;
+  /** Why the build failed a moment ago. */
+  readonly reason?: string;
+  /** In the response to a dry run. */
+  readonly registries?: readonly RegistryForecast[];
+  readonly warnings?: readonly string[];
+}
+
+/** Findings of a dry run about a repository. */
+interface RegistryForecast {
+  readonly repository: string;
+  readonly canPull: boolean;
+  readonly canPush?: boolean;
+  readonly problems: readonly string[];
+}
+
+/** The options of commands that print the name of an image. */
+export const imageOptions: Readonly<Record<string, Option>> = {
+  await: {
+    type: 'boolean',
+    description: 'Follow the build, and print the name when the build has succeeded',
+  },
+  plain: plainOption,
+  'dry-run': {
+    type: 'boolean',
+    description:
+      'Build and store nothing. Print as JSON what would be done and with which credentials. Exit code 1 if an image cannot be pulled or pushed, or if the build cannot start',
+  },
+  json: jsonOption,
+};
+
+/** Prints the name, or the response as JSON; with `--await` after the build. Returns the exit code. */
+export async function printImage(values: Values, response: ImageResponse): Promise<number> {
+  const { buildId, freeze, succeeded, reason, warnings = [] } = response;
+  for (const warning of warnings) console.error(`Warning: ${terminalLines(warning)}`);
+  if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
+    // A build that failed earlier is followed too: its log shows the reason.
+    const end = await followBuild(values, buildId, process.stderr);
+    // Scripts rely on the printed name to exist.
+    if (end?.succeeded || values.json) print(values, { ...response, ...end });
+    return exitCodeOf(end);
+  }
+  print(values, response);
+  if (values['dry-run']) return dryRunCode(response);
+  if (reason !== undefined) {
+    console.error(`The build failed. To see why: sluice logs ${buildId}`);
+    return 1;
+  }
+  if (buildId !== undefined && succeeded === undefined) {
+    // Another registry does not wait for the image that it gets.
+    const state = freeze && !isHosted(values, response) ? '' : ' A pull waits for it.';
+    console.error(
+      `The image is being built.${state} To follow the build: sluice logs -f ${buildId}`,
+    );
+  }
+  return 0;
+}
+
+/** Returns true for an image in a repository of the server itself. */
+function isHosted(values: Values, { targetImage }: ImageResponse): boolean {
+  const server = serverAddress(values);
+  const name = targetImage.replace('oras://', '');
+  return URL.canParse(server) && name.startsWith(`${new URL(server).host}/`);
+}
+
+/** Reports images that cannot be pulled, pushed or built. */
+function dryRunCode({ succeeded, reason, registries = [] }: ImageResponse): number {
+  if (succeeded !== false) return 0;
+  if (reason !== undefined) console.error(terminalLines(`The build cannot start: ${reason}`));
+  for (const { repository, canPull, canPush, problems } of registries) {
+    if (canPush ?? canPull) continue;
+    const action = canPush === undefined ? 'pull from' : 'push to';
+    console.error(terminalLines(`Cannot ${action} ${repository}: ${problems.join('; ')}`));
+  }
+  return 1;
+}
+
+function print(values: Values, response: ImageResponse): void {
+  const isWhole = values.json || values['dry-run'];
+  console.log(isWhole ? JSON.stringify(response, null, 2) : terminalLines(response.targetImage));
 }

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { Fault } from '../../foundation/fault.ts';
 import {
@@ -13,11 +14,10 @@ import { isSqlite, openSiteContent, openSiteRows, type RowsPlace } from '../../s
 import type { ServerUse } from '../../storage/rows/file/index.ts';
 import type { Rows } from '../../storage/rows/index.ts';
 import { requireDatabase, requireSecretsKey } from '../../storage/whole-data.ts';
-import { CommandError, type Values } from '../command/command.ts';
-import { environmentWith } from '../command/common-options.ts';
+import { CommandError, environmentWith, type Values } from '../command/command.ts';
 
 /** The state of the local server, which may be running. */
-export interface LocalData {
+interface LocalData {
   readonly config: Config;
   readonly content: ContentStore;
   readonly rows: Rows;
@@ -107,4 +107,27 @@ function load(environment: NodeJS.ProcessEnv): LoadedConfig {
     if (error instanceof ConfigError) throw new CommandError(error.message, 2);
     throw error;
   }
+}
+
+/** Returns the name of the command line's user in the audit log. */
+export function commandLine(): string {
+  try {
+    return `command line (${userInfo().username})`;
+  } catch {
+    // In a container, a user number may have no name.
+    return `command line (${process.getuid?.() ?? 'unknown'})`;
+  }
+}
+
+/** Notes an action of a command in the audit log. Throws the errors of the database. */
+export async function noteLocally(
+  rows: Pick<Rows, 'auditLog'>,
+  action: string,
+  target: string,
+): Promise<void> {
+  const audit = rows.auditLog(error => {
+    throw error;
+  });
+  audit.add({ actor: commandLine(), action, target });
+  await audit.flush();
 }

@@ -8,10 +8,8 @@ import {
   removePreviousKey,
   renewKey,
 } from '../../storage/rows/index.ts';
-import { CommandError, type Values } from '../command/command.ts';
-import { print } from '../command/output.ts';
-import { withLocalData } from './data.ts';
-import { noteLocally } from './operator.ts';
+import { CommandError, print, type Values } from '../command/command.ts';
+import { noteLocally, withLocalData } from './data.ts';
 
 /** Result of a rotation. */
 interface Rotation {

@@ -1,7 +1,4 @@
-import { type CommandGroup, none } from '../command/command.ts';
-import { jsonOption } from '../command/common-options.ts';
-import { print } from '../command/output.ts';
-import { readPassword } from './password.ts';
+import { type CommandGroup, jsonOption, none, print, readPassword } from '../command/command.ts';
 
 /** `sluice account`: helps to write the accounts of the configuration. */
 export const accountCommand: CommandGroup = {

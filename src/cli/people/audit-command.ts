@@ -1,6 +1,13 @@
 import { parseDuration } from '../../server/config/duration.ts';
-import { type Command, CommandError, none, text, type Values } from '../command/command.ts';
-import { print, table } from '../command/output.ts';
+import {
+  type Command,
+  CommandError,
+  none,
+  print,
+  table,
+  text,
+  type Values,
+} from '../command/command.ts';
 import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 
 interface Entry {

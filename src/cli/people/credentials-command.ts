@@ -4,17 +4,17 @@ import {
   none,
   type Option,
   only,
+  print,
+  readPassword,
   required,
+  table,
   text,
   UsageError,
   type Values,
 } from '../command/command.ts';
-import { print, table } from '../command/output.ts';
-import { type AskPlatform, listAll } from './ask-platform.ts';
-import { readPassword } from './password.ts';
+import { type AskPlatform, listAll } from './local-access.ts';
 import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
-import { findUser } from './user-command.ts';
-import { findWorkspace } from './workspace-command.ts';
+import { findUser, findWorkspace } from './user-command.ts';
 
 interface CredentialsResponse {
   readonly id: string;

@@ -6,9 +6,8 @@ import { createBuiltInPlatform } from '../../platform/built-in/index.ts';
 import { keyDirectory } from '../../server/config/index.ts';
 import { type AuditKind, openSecretBox } from '../../storage/rows/index.ts';
 import { CommandError, type Values } from '../command/command.ts';
-import { withLocalData } from '../data/data.ts';
-import { commandLine } from '../data/operator.ts';
-import type { AskPlatform } from './ask-platform.ts';
+import { commandLine, withLocalData } from '../data/data.ts';
+import type { AskPlatform } from './local-access.ts';
 
 /** Runs the work with the platform in the data directory. Throws {@link CommandError} with the platform's message. */
 export function withLocalPlatform<T>(

@@ -1,15 +1,17 @@
 import { withoutSlashes } from '../../foundation/text/trim.ts';
-import { CommandError, type Option, text, type Values } from '../command/command.ts';
 import {
+  CommandError,
   dataOptions,
   dataVariables,
   jsonOption,
+  type Option,
   serverOption,
   serverVariables,
-} from '../command/common-options.ts';
-import { askServer, readJson } from '../server/server-client.ts';
-import type { AskPlatform } from './ask-platform.ts';
-import { localPlatform } from './local-access.ts';
+  text,
+  type Values,
+} from '../command/command.ts';
+import { askServer, readJson } from '../server-client.ts';
+import { type AskPlatform, localPlatform } from './local-access.ts';
 
 /** The options of every command that administers the built-in platform. */
 export const platformOptions: Readonly<Record<string, Option>> = {

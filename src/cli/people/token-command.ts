@@ -4,13 +4,14 @@ import {
   type CommandGroup,
   none,
   type Option,
+  print,
   required,
+  table,
   text,
   UsageError,
   type Values,
 } from '../command/command.ts';
-import { print, table } from '../command/output.ts';
-import { listAll } from './ask-platform.ts';
+import { listAll } from './local-access.ts';
 import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 
 interface TokenResponse {

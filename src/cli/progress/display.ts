@@ -1,8 +1,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { styleText } from 'node:util';
 import { terminalLine, terminalLines } from '../../foundation/text/terminal-text.ts';
-import { barLine, type PartProgress } from './bars.ts';
-import { type BuildStep, BuildSteps } from './build-steps.ts';
+import { type BuildStep, BuildSteps, barLine, type PartProgress } from './build-steps.ts';
 
 /** Shows the log of a build. */
 export interface ProgressDisplay {

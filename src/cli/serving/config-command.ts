@@ -1,5 +1,11 @@
-import { type Command, none, UsageError } from '../command/command.ts';
-import { dataOptions, dataVariables, jsonOption } from '../command/common-options.ts';
+import {
+  type Command,
+  dataOptions,
+  dataVariables,
+  jsonOption,
+  none,
+  UsageError,
+} from '../command/command.ts';
 import { listenOption, serverSettings } from './serve-command.ts';
 
 /** `sluice config`: shows or checks the settings of a server. */

@@ -6,9 +6,14 @@ import {
 } from '../../server/config/index.ts';
 import { effectiveSettings } from '../../server/config/read/index.ts';
 import { checkConfigFile } from '../../server/life/check-config.ts';
-import { CommandError, text, type Values } from '../command/command.ts';
-import { environmentWith } from '../command/common-options.ts';
-import { print, table } from '../command/output.ts';
+import {
+  CommandError,
+  environmentWith,
+  print,
+  table,
+  text,
+  type Values,
+} from '../command/command.ts';
 import { serverSettings } from './serve-command.ts';
 
 /** Prints the effective settings with their origins. Returns the exit code. Throws {@link CommandError}. */

@@ -1,5 +1,11 @@
-import { type Command, none, type Option } from '../command/command.ts';
-import { dataOptions, dataVariables, environmentWith } from '../command/common-options.ts';
+import {
+  type Command,
+  dataOptions,
+  dataVariables,
+  environmentWith,
+  none,
+  type Option,
+} from '../command/command.ts';
 
 /** The option for the address that a server listens on. */
 export const listenOption: Option = {

@@ -1,5 +1,6 @@
-import { closeSync, readSync, writeSync } from 'node:fs';
-import { openUnnamed } from './unnamed-file.ts';
+import { randomUUID } from 'node:crypto';
+import { closeSync, openSync, readSync, unlinkSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
 
 const memoryBytes = 4 * 1024 * 1024;
 const readBytes = 1024 * 1024;
@@ -88,4 +89,12 @@ export class ScratchBytes implements Disposable {
     this.#written += this.#inMemory;
     this.#inMemory = 0;
   }
+}
+
+/** Opens a new file without a name, to read and write. It disappears when it is closed, and with the process. */
+export function openUnnamed(directory: string): number {
+  const path = join(directory, `scratch-${randomUUID()}`);
+  const fd = openSync(path, 'wx+', 0o600);
+  unlinkSync(path);
+  return fd;
 }

@@ -2,9 +2,17 @@ import { createHash, hash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { type TarEntry, TarReader } from '../../archives/index.ts';
-import { type ArchiveLimits, maxWindowLog, usualEntries } from './archive-limits.ts';
-import { checkedPath, checkTarget, textOf } from './archive-path.ts';
-import { ArchiveProblem, LargeArchive, showPath } from './archive-problem.ts';
+import {
+  type ArchiveLimits,
+  ArchiveProblem,
+  checkedPath,
+  checkTarget,
+  LargeArchive,
+  maxWindowLog,
+  showPath,
+  textOf,
+  usualEntries,
+} from './archive-checks.ts';
 import { Bzip2Decoder } from './bzip2/bzip2-decoder.ts';
 import { ScratchBytes } from './scratch-bytes.ts';
 import { type UnpackedContent, UnpackedEntries } from './unpacked-entries.ts';

@@ -1,4 +1,4 @@
-import { ArchiveProblem } from './archive-problem.ts';
+import { ArchiveProblem } from './archive-checks.ts';
 
 /** An entry of an unpacked archive. */
 export interface UnpackedEntry {

@@ -1,5 +1,5 @@
 import { fstatSync, readSync } from 'node:fs';
-import { ArchiveProblem, showPath } from './archive-problem.ts';
+import { ArchiveProblem, showPath } from './archive-checks.ts';
 
 /** A stored member of a zip file. */
 export interface ZipMember {

@@ -1,7 +1,8 @@
+import { promisify } from 'node:util';
+import { deflateRaw, inflateRawSync } from 'node:zlib';
 import { compareTexts } from '../../foundation/text/text-order.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { LayeredPackage } from '../layers/package-layers.ts';
-import type { DocumentedSolution } from './documented-solution.ts';
 
 /** A package, with everything that lock files and bills of materials say about it. */
 export interface BilledPackage extends Omit<CondaPackage, 'record'> {
@@ -21,7 +22,7 @@ export interface BilledPackage extends Omit<CondaPackage, 'record'> {
 }
 
 /** The packages of an image for one platform. */
-export interface PlatformBill {
+interface PlatformBill {
   /** `linux-64` or `linux-aarch64`. */
   readonly subdir: string;
   /** Sorted by name. */
@@ -90,4 +91,103 @@ function textOf(value: unknown, maxLength: number): string | undefined {
     .replace(/[\s\p{C}]+/gu, ' ')
     .trim();
   return text === '' ? undefined : text;
+}
+
+/** The solution of an image for one platform. */
+export interface PlatformSolution {
+  /** `linux-64` or `linux-aarch64`. */
+  readonly subdir: string;
+  /** Sorted by name. */
+  readonly packages: readonly LayeredPackage[];
+}
+
+/** A solution with what a document says about it. */
+export interface DocumentedSolution {
+  readonly platforms: readonly PlatformSolution[];
+  /** Base URLs of the channels in order of priority. */
+  readonly channels: readonly string[];
+  readonly requested: readonly string[];
+  /** Name of the image with its digest: identifiers of documents are derived from it and the packages. */
+  readonly image: string;
+}
+
+/** A package of a bill, once for all platforms, and the packages that it depends on. */
+export interface GraphNode {
+  readonly package: BilledPackage;
+  /** URLs, sorted. */
+  readonly dependsOn: readonly string[];
+}
+
+/** Returns the packages of all platforms by URL, sorted: those for no architecture are shared by the platforms. */
+export function graphOf({ platforms }: Bill): ReadonlyMap<string, GraphNode> {
+  const found = new Map<string, { package: BilledPackage; dependsOn: Set<string> }>();
+  for (const { packages } of platforms) {
+    const urls = new Map(packages.map(({ name, url }) => [name, url]));
+    for (const it of packages) {
+      const node = found.get(it.url) ?? { package: it, dependsOn: new Set() };
+      found.set(it.url, node);
+      for (const spec of it.depends) {
+        const url = urls.get(partsOfSpec(spec).name);
+        if (url !== undefined) node.dependsOn.add(url);
+      }
+    }
+  }
+  return new Map(
+    [...found]
+      .sort(([one], [other]) => compareTexts(one, other))
+      .map(([url, node]) => [url, { ...node, dependsOn: [...node.dependsOn].sort(compareTexts) }]),
+  );
+}
+
+type Linked = Pick<CondaPackage, 'name' | 'depends'>;
+
+/** Returns the parts of a match specification: `python` and `>=3.12` for `conda-forge::python >=3.12`. */
+export function partsOfSpec(spec: string): { readonly name: string; readonly constraint: string } {
+  const [, name = '', constraint = ''] = /^(?:[^ ]*::)?([^ =<>!~[;]*)(.*)$/s.exec(spec) ?? [];
+  return { name, constraint: constraint.trim() };
+}
+
+/**
+ * Returns packages in the order in which they can be linked: each after those that it depends on, as far as there is no
+ * circle, and by name otherwise. A program that installs an explicit lock file keeps its order.
+ */
+export function linkOrder<T extends Linked>(packages: readonly T[]): readonly T[] {
+  const byName = new Map(packages.map(it => [it.name, it]));
+  const requiredBy = ({ depends }: T) => {
+    const names = new Set(depends.map(spec => partsOfSpec(spec).name));
+    return [...names].flatMap(name => byName.get(name) ?? []).sort(byPackageName);
+  };
+  const ordered = new Set<T>();
+  const seen = new Set<T>();
+  // Without recursion: a chain of dependencies can be as long as the list.
+  for (const first of packages.toSorted(byPackageName)) {
+    const path = [{ it: first, left: seen.has(first) ? [] : requiredBy(first) }];
+    seen.add(first);
+    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+      const next = top.left.shift();
+      if (next === undefined) ordered.add((path.pop() as typeof top).it);
+      else if (!seen.has(next)) {
+        seen.add(next);
+        path.push({ it: next, left: requiredBy(next) });
+      }
+    }
+  }
+  return [...ordered];
+}
+
+function byPackageName(one: Linked, other: Linked): number {
+  return compareTexts(one.name, other.name);
+}
+
+const deflate = promisify(deflateRaw);
+const maxBytes = 64 * 1024 * 1024;
+
+/** Returns a bill in the form that is kept with its build: about 250 bytes for each package. */
+export async function packBill(bill: Bill): Promise<Buffer> {
+  return deflate(JSON.stringify(bill));
+}
+
+/** Returns the bill that was kept. Blocks its thread. */
+export function unpackBill(kept: Uint8Array): Bill {
+  return JSON.parse(inflateRawSync(kept, { maxOutputLength: maxBytes }).toString('utf8')) as Bill;
 }

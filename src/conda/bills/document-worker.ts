@@ -1,15 +1,10 @@
 import { createHash } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
 import { serveTask } from '../threads/one-task.ts';
-import type { Bill, BilledPackage } from './bill.ts';
+import { type Bill, type BilledPackage, linkOrder, partsOfSpec, unpackBill } from './bill.ts';
+import { writeCyclonedx, writeSpdx } from './bills-of-materials.ts';
 import type { DocumentName } from './document-form.ts';
-import { unpackBill } from './kept-bill.ts';
-import { linkOrder, partsOfSpec } from './link-order.ts';
-import { writeExplicitLock } from './lock-files/explicit-lock.ts';
-import { writePixiLock } from './lock-files/pixi-lock-file.ts';
-import { yamlLine, yamlText } from './lock-files/yaml-text.ts';
-import { writeCyclonedx } from './materials/cyclonedx.ts';
-import { writeSpdx } from './materials/spdx.ts';
+import { writeExplicitLock, writePixiLock, yamlLine, yamlText } from './write-locks.ts';
 
 /** The documents to write, about a bill as it is kept. */
 export interface DocumentOrder {

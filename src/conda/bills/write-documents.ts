@@ -2,11 +2,9 @@ import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { runTask } from '../threads/one-task.ts';
 import { inRoom, threadNeeds } from '../threads/thread-room.ts';
-import { billOf } from './bill.ts';
+import { billOf, type DocumentedSolution, packBill } from './bill.ts';
 import { type DocumentForm, type DocumentName, documentForms } from './document-form.ts';
 import type { DocumentOrder } from './document-worker.ts';
-import type { DocumentedSolution } from './documented-solution.ts';
-import { packBill } from './kept-bill.ts';
 
 /** A document about a solution. */
 export interface SolutionDocument extends DocumentForm {

@@ -1,13 +1,12 @@
 import { Fault } from '../../foundation/fault.ts';
 import { withoutSlashes } from '../../foundation/text/trim.ts';
-import { withoutPathTokens } from './path-token.ts';
 
 /** Where a channel is that is only known by its name. Source: conda, Managing channels. */
 const publicHost = 'https://conda.anaconda.org';
 const publicPackages = 'https://repo.anaconda.com/pkgs';
 
 /** A channel without the platforms in brackets, and these platforms. */
-export interface WrittenChannel {
+interface WrittenChannel {
   readonly channel: string;
   /** Subdirectories that are used; undefined for all. */
   readonly subdirs: readonly string[] | undefined;
@@ -56,7 +55,7 @@ export function nameOfBase(base: string): string {
   return known === undefined ? base : base.slice(known.length + 1);
 }
 
-export function isWebUrl(channel: string): boolean {
+function isWebUrl(channel: string): boolean {
   return /^https?:\/\//i.test(channel) && URL.canParse(channel);
 }
 
@@ -71,4 +70,31 @@ export function plainBase(channel: string): string {
 /** Returns the rest of an address below a base, with its first slash; undefined if the address is elsewhere. */
 export function restBelow(base: string, url: string): string | undefined {
   return url.startsWith(`${base}/`) ? url.slice(base.length) : undefined;
+}
+
+/**
+ * A token in the path of an address, `/t/<token>`. It may stand at any depth: a proxy has its own path in front of it.
+ * The host of `https://t/` is not one. Source: conda, `split_anaconda_token`.
+ */
+const inPath = /(?<!:\/)\/t\/([^/]+)/;
+const all = new RegExp(inPath, 'g');
+
+/** Returns whether an address or the name of a channel contains a token. */
+export function hasPathToken(text: string): boolean {
+  const path = text.replace(/[?#].*$/s, '');
+  return inPath.test(path) || /^t\/[^/]/.test(path);
+}
+
+/** Returns a path without tokens. */
+function withoutPathTokens(path: string): string {
+  return path.replace(all, '');
+}
+
+/** Returns the token in a path, as written, and the path in front of it; undefined for a path without one. */
+export function pathTokenIn(
+  path: string,
+): { readonly token: string; readonly above: string } | undefined {
+  const found = inPath.exec(path);
+  const token = found?.[1];
+  return found && token !== undefined ? { token, above: path.slice(0, found.index) } : undefined;
 }

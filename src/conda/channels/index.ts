@@ -1,4 +1,3 @@
 /** Addresses of channels; it loads no client. */
 
-export { channelKey, plainBase, publicBase } from './channel-address.ts';
-export { hasPathToken, pathTokenIn } from './path-token.ts';
+export { channelKey, hasPathToken, pathTokenIn, plainBase, publicBase } from './channel-address.ts';

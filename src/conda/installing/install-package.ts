@@ -1,9 +1,14 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
-import { type ArchiveLimits, archiveLimits } from '../archives/archive-limits.ts';
-import { checkedPath } from '../archives/archive-path.ts';
-import { ArchiveProblem, problemOf, showPath } from '../archives/archive-problem.ts';
+import {
+  type ArchiveLimits,
+  ArchiveProblem,
+  archiveLimits,
+  checkedPath,
+  problemOf,
+  showPath,
+} from '../archives/archive-checks.ts';
 import {
   type ArchiveFormat,
   type UnpackedArchive,
@@ -13,12 +18,15 @@ import type { UnpackedEntry } from '../archives/unpacked-entries.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { ArchiveSums, InstalledPackage, InstallPlace } from './installed-package.ts';
 import { LayerWriter, type TarOutput } from './layer-writer.ts';
-import type { ListedEntry, ListedPath, Placeholder } from './metadata/listed-path.ts';
-import { listedInOldFiles } from './metadata/old-lists.ts';
+import {
+  type ListedEntry,
+  type ListedPath,
+  listedInOldFiles,
+  type Placeholder,
+} from './metadata/listed-path.ts';
 import { documentsOf, isObject, type PackageDocuments } from './metadata/package-documents.ts';
-import { checkIndex, packageRecord, recordPath } from './metadata/package-record.ts';
+import { checkIndex, packageRecord, RecordedPaths, recordPath } from './metadata/package-record.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
-import { RecordedPaths } from './metadata/recorded-paths.ts';
 import { planPaths } from './plan-paths.ts';
 
 const sumBytes = 128 * 1024;

@@ -5,15 +5,13 @@ import {
   ustarHeader,
   type WrittenEntry,
 } from '../../archives/tar-writer.ts';
-import type { ArchiveLimits } from '../archives/archive-limits.ts';
-import { checkLength } from '../archives/archive-path.ts';
-import { ArchiveProblem } from '../archives/archive-problem.ts';
+import { type ArchiveLimits, ArchiveProblem, checkLength } from '../archives/archive-checks.ts';
 import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
 import type { UnpackedContent } from '../archives/unpacked-entries.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';
 import { isObject } from './metadata/package-documents.ts';
+import type { RecordedPaths, WrittenFile } from './metadata/package-record.ts';
 import { entryPointScript } from './metadata/python-command.ts';
-import type { RecordedPaths, WrittenFile } from './metadata/recorded-paths.ts';
 import type { PlannedFile, PlannedPath } from './plan-paths.ts';
 import { binaryPatches } from './prefix/binary-patches.ts';
 import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';

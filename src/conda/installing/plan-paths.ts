@@ -1,5 +1,10 @@
-import { checkedPath, checkTarget, resolveLink } from '../archives/archive-path.ts';
-import { ArchiveProblem, showPath } from '../archives/archive-problem.ts';
+import {
+  ArchiveProblem,
+  checkedPath,
+  checkTarget,
+  resolveLink,
+  showPath,
+} from '../archives/archive-checks.ts';
 import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
 import type { UnpackedContent, UnpackedEntry } from '../archives/unpacked-entries.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';

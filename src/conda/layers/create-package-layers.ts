@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { ustarHeader } from '../../archives/tar-writer.ts';
+import { tarPadding, ustarHeader } from '../../archives/tar-writer.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
@@ -11,10 +11,9 @@ import type { ContentStore } from '../../storage/content/index.ts';
 import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { PythonPlace } from '../installing/installed-package.ts';
-import { historyTar } from './environment/history-tar.ts';
+import type { FetchArchive } from './archive-fetch.ts';
 import { settleDisputes } from './environment/settle-disputes.ts';
-import type { FetchArchive } from './fetching/archive-fetch.ts';
-import { groupPackages } from './grouping/group-packages.ts';
+import { groupPackages } from './group-packages.ts';
 import type { KeptLayers } from './kept-layers.ts';
 import {
   type LayerSubject,
@@ -24,7 +23,7 @@ import {
   tarLayerKey,
 } from './layer-key.ts';
 import { createLayerLog, type LayerLog } from './layer-log.ts';
-import type { UnpackLimits } from './making/layer-orders.ts';
+import type { UnpackLimits } from './making/layer-threads.ts';
 import {
   createPackageMaker,
   factsOf,
@@ -38,7 +37,7 @@ import {
   type PackageLayers,
 } from './package-layers.ts';
 
-export interface PackageLayersDeps {
+interface PackageLayersDeps {
   readonly content: ContentStore;
   readonly kept: KeptLayers;
   readonly fetchArchive: FetchArchive;
@@ -55,7 +54,7 @@ const packagesAtOnce = 10;
 /** Characters of what is kept about the packages of an environment: usual ones have 2000 each. */
 const mostFactsLength = 16 * 2 ** 20;
 
-export interface PackageLimits extends UnpackLimits {
+interface PackageLimits extends UnpackLimits {
   /** Packages of an environment. */
   readonly maxCount: number;
 }
@@ -308,4 +307,33 @@ function goneMeanwhile(): Fault {
     phase: 'layer',
     retryAfterSeconds: 1,
   });
+}
+
+/**
+ * Returns the tar entries of `conda-meta/history`, by which conda, mamba and pixi recognise an environment. It lists the
+ * packages and not the request: a request with the lock file of an image gives the same image.
+ *
+ * @param prefix absolute path of the environment
+ */
+function historyTar(environment: CondaEnvironmentFiles, prefix: string): Buffer {
+  const content = Buffer.from(historyOf(environment));
+  const root = prefix.slice(1);
+  const metadata = `${root}/conda-meta`;
+  const directories = [root, metadata].map(path =>
+    ustarHeader({ path, kind: 'directory', mode: 0o755 }),
+  );
+  const path = `${metadata}/history`;
+  const size = content.length;
+  return Buffer.concat([
+    ...directories,
+    ustarHeader({ path, kind: 'file', mode: 0o644, size }),
+    content,
+    tarPadding(size),
+  ]);
+}
+
+/** Source: conda, conda/history.py. */
+function historyOf({ packages }: CondaEnvironmentFiles): string {
+  const added = packages.map(({ url }) => `+${url.replace(/\.(?:conda|tar\.bz2)$/, '')}`).sort();
+  return ['==> 1980-01-01 00:00:00 <==', ...added, ''].join('\n');
 }

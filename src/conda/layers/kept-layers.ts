@@ -6,8 +6,7 @@ import type {
   PackageLayerRow,
   PackageLayerStore,
 } from '../../storage/rows/index.ts';
-import type { LayerOrder, MadeLayer } from './making/layer-orders.ts';
-import type { LayerThreads } from './making/layer-threads.ts';
+import type { LayerOrder, LayerThreads, MadeLayer } from './making/layer-threads.ts';
 
 /** Layers that were made once and are content. */
 export interface KeptLayers {

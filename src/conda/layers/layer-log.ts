@@ -1,7 +1,6 @@
 import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import type { CondaPackage } from '../conda-package.ts';
-import type { PackageLayer } from './making/package-maker.ts';
-import type { PackageProgress } from './making/package-progress.ts';
+import type { PackageLayer, PackageProgress } from './making/package-maker.ts';
 import type { LayerOptions, PartProgress } from './package-layers.ts';
 
 /** Reports the work for an environment: each download and layer, and a summary. */

@@ -1,8 +1,9 @@
-import { hasPathToken } from '../channels/path-token.ts';
+import { hasPathToken } from '../channels/channel-address.ts';
 import type { CondaPackage } from '../conda-package.ts';
-import { explicitEntries, isExplicitLock } from './explicit-entries.ts';
 import {
+  explicitEntries,
   explicitLine,
+  isExplicitLock,
   type LockEntries,
   type LockedArchive,
   leftOutOf,

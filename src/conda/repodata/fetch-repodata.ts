@@ -3,14 +3,15 @@ import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { Semaphore } from '../../foundation/semaphore.ts';
+import { endThread, startThread } from '../../foundation/work.ts';
 import { drain } from '../../storage/content/byte-source.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
 import type { UpstreamResponse } from '../../upstream/index.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
 import { ChannelFault, isPassing, silenceFault } from '../channels/channel-fault.ts';
-import type { FetchTime } from './fetch-time.ts';
-import { prepareRepodata } from './prepare-thread.ts';
-import type { PrepareOrder } from './prepare-worker.ts';
+import { makeRoom } from '../threads/one-task.ts';
+import { inRoom, threadNeeds } from '../threads/thread-room.ts';
+import type { PrepareOrder, PrepareResponse } from './prepare-worker.ts';
 import type { RepodataEntry } from './repodata-entry.ts';
 import type { RepodataDownload } from './repodata-progress.ts';
 import { RepodataError } from './shards/json-records.ts';
@@ -23,10 +24,10 @@ export interface RepodataFetchDeps {
 }
 
 /** Data is prepared in turns: each takes a thread and about 80 MB. */
-export type PrepareTurns = Semaphore;
+type PrepareTurns = Semaphore;
 
 /** What is fetched, and where it goes. */
-export interface RepodataFetch {
+interface RepodataFetch {
   /** Base URL of the channel. */
   readonly channel: string;
   readonly subdir: string;
@@ -222,5 +223,96 @@ async function writeAll(
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await file.write(bytes.subarray(done));
     done += bytesWritten;
+  }
+}
+
+/** The time that a fetch has. It does not run while the fetch waits for others. */
+export class FetchTime implements Disposable {
+  readonly #controller = new AbortController();
+  #leftMs: number;
+  #began: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param ms when it is over, the signal is aborted */
+  constructor(ms: number) {
+    this.#leftMs = ms;
+    this.run();
+  }
+
+  /** Aborted when the time is over. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Lets the time run on. */
+  run(): void {
+    if (this.#began !== undefined) return;
+    this.#began = performance.now();
+    this.#timer = setTimeout(() => this.#controller.abort(), Math.max(0, this.#leftMs)).unref();
+  }
+
+  /** Stops the time until {@link FetchTime.run}. */
+  pause(): void {
+    if (this.#began === undefined) return;
+    clearTimeout(this.#timer);
+    this.#leftMs -= performance.now() - this.#began;
+    this.#began = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.pause();
+  }
+}
+
+/**
+ * Prepares downloaded repository data on its own thread. Returns the upstream URL of its shards; undefined when the
+ * new file has them all. Throws a {@link RepodataError} when the data is not what it should be.
+ *
+ * @param onBegin called when there is room for the thread
+ */
+function prepareRepodata(
+  order: PrepareOrder,
+  signal: AbortSignal,
+  onBegin: () => void,
+): Promise<string | undefined> {
+  return inRoom(threadNeeds.repodata, () => {
+    onBegin();
+    return prepareOn(order, signal);
+  });
+}
+
+async function prepareOn(order: PrepareOrder, signal: AbortSignal): Promise<string | undefined> {
+  await makeRoom();
+  signal.throwIfAborted();
+  const { promise, resolve, reject } = Promise.withResolvers<PrepareResponse>();
+  const worker = startThread(new URL('./prepare-worker.ts', import.meta.url), {
+    workerData: order,
+    // It holds the places of all records, and the records of one package.
+    resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 8 },
+  });
+  worker.on('message', resolve);
+  worker.on('error', reject);
+  worker.on('exit', () => reject(new Error('the thread for repository data ended')));
+  const stop = () => {
+    reject(signal.reason);
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    const response = await promise;
+    if ('wrong' in response) throw new RepodataError(response.wrong);
+    if ('failed' in response)
+      throw Object.assign(new Error(response.failed), { code: response.code });
+    return response.shards;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY') {
+      throw new RepodataError(
+        'has more packages than fit into the memory for repository data (128 MiB)',
+        { cause: error },
+      );
+    }
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+    await endThread(worker);
   }
 }

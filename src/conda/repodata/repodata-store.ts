@@ -7,8 +7,7 @@ import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { unlessAborted } from '../../foundation/work.ts';
 import { ChannelFault, isPassing } from '../channels/channel-fault.ts';
-import { fetchRepodata, type RepodataFetchDeps } from './fetch-repodata.ts';
-import { FetchTime } from './fetch-time.ts';
+import { FetchTime, fetchRepodata, type RepodataFetchDeps } from './fetch-repodata.ts';
 import { type RepodataEntry, readEntry, writeEntry } from './repodata-entry.ts';
 import { RepodataDownload, type ReportRepodata, repodataName } from './repodata-progress.ts';
 

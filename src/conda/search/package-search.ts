@@ -4,6 +4,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
+import { compareTexts } from '../../foundation/text/text-order.ts';
 import { unlessAborted } from '../../foundation/work.ts';
 import { namedArchitectures } from '../../oci/naming.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';
@@ -11,11 +12,10 @@ import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.t
 import type { ShardStore } from '../repodata/shard-store.ts';
 import { runTask } from '../threads/one-task.ts';
 import type { ChannelSummaries, PackageSummary } from './channel-summaries.ts';
-import { hasName, matchingNames, type NameList } from './name-search.ts';
 import { type FoundVersion, mostVersions } from './package-versions.ts';
 import type { SearchOrder, VersionsResponse } from './search-worker.ts';
 
-export interface PackageSearchDeps {
+interface PackageSearchDeps {
   readonly channels: ChannelAccess;
   readonly repodata: RepodataStore;
   readonly shards: ShardStore;
@@ -23,7 +23,7 @@ export interface PackageSearchDeps {
 }
 
 /** A package that a search found. */
-export interface FoundPackage {
+interface FoundPackage {
   readonly name: string;
   /** Channels that have it, in the given order. */
   readonly channels: readonly string[];
@@ -52,7 +52,7 @@ export interface SearchFailures {
 }
 
 /** A version of a package, and where it is. */
-export interface PackageVersion extends FoundVersion {
+interface PackageVersion extends FoundVersion {
   readonly channel: string;
   readonly subdirs: readonly string[];
 }
@@ -307,4 +307,67 @@ function refusal(): Fault {
     limit: 'package searches at once',
     retryAfterSeconds: 5,
   });
+}
+
+/** Names of packages in one text: each between two newlines. */
+type NameList = string;
+
+const hitsPerTurn = 1000;
+
+/** Names that match, best first. */
+interface NameMatches {
+  readonly names: readonly string[];
+  /** Number of all names that match, at most {@link mostCounted}. */
+  readonly total: number;
+}
+
+/** A search counts no further: nobody looks through more matches. */
+export const mostCounted = 1000;
+
+/**
+ * Returns the names that contain a text: the name itself first, then names that begin with it, then others; of equals the
+ * shorter one. Yields to the event loop in between.
+ */
+export async function matchingNames(
+  lists: Iterable<NameList>,
+  text: string,
+  most: number,
+): Promise<NameMatches> {
+  const wanted = text.toLowerCase();
+  const groups: readonly string[][] = [[], [], []];
+  const counted = new Set<string>();
+  let hits = 0;
+  for (const list of lists) {
+    for (let at = list.indexOf(wanted); at >= 0; ) {
+      const start = list.lastIndexOf('\n', at) + 1;
+      const end = list.indexOf('\n', at);
+      const name = list.slice(start, end);
+      const rank = name === wanted ? 0 : start === at ? 1 : 2;
+      keepBest(groups[rank] ?? [], name, most);
+      if (counted.size < mostCounted) counted.add(name);
+      at = list.indexOf(wanted, end);
+      hits += 1;
+      if (hits % hitsPerTurn === 0) await pauseTurn();
+    }
+  }
+  return { names: groups.flat().slice(0, most), total: counted.size };
+}
+
+/** Returns true if a list has a name. */
+export function hasName(list: NameList, name: string): boolean {
+  return list.includes(`\n${name}\n`);
+}
+
+/** Puts a name in its place among the best ones, and drops the last one if there are too many. */
+function keepBest(best: string[], name: string, most: number): void {
+  const last = best.at(-1);
+  if (best.length >= most && last !== undefined && byLength(name, last) >= 0) return;
+  const place = best.findIndex(other => byLength(name, other) <= 0);
+  if (place >= 0 && best[place] === name) return;
+  best.splice(place < 0 ? best.length : place, 0, name);
+  if (best.length > most) best.pop();
+}
+
+function byLength(one: string, other: string): number {
+  return one.length - other.length || compareTexts(one, other);
 }

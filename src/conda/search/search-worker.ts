@@ -1,5 +1,5 @@
 import { zstdDecompressSync } from 'node:zlib';
-import { unpack } from '../repodata/shards/msgpack-reader.ts';
+import { unpack } from '../repodata/shards/msgpack.ts';
 import { maxShardBytes, readShardIndex } from '../repodata/shards/read-index.ts';
 import { ShardPack } from '../repodata/shards/shard-pack.ts';
 import { serveTask } from '../threads/one-task.ts';

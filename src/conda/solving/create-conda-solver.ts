@@ -7,16 +7,14 @@ import type { CondaPackage } from '../conda-package.ts';
 import { RepodataDownload } from '../repodata/repodata-progress.ts';
 import type { OpenedRepodata, RepodataStore } from '../repodata/repodata-store.ts';
 import type { ShardStore } from '../repodata/shard-store.ts';
-import { makeRoom, noteIdle } from '../threads/idle-threads.ts';
+import { makeRoom, noteIdle } from '../threads/one-task.ts';
 import { inRoom, threadNeeds } from '../threads/thread-room.ts';
 import type { CondaSolver, SolveOptions, SolveRequest } from './conda-solver.ts';
 import { faultOfUnsolved } from './explanation.ts';
 import { isVirtual, lockedRecord, lockingSpec, virtualRecord } from './locked-records.ts';
-import type { SolveOrder } from './solve-messages.ts';
-import { SolveThread, Unsolved } from './solve-thread.ts';
-import { solverSpec } from './solver-spec.ts';
-import { withoutChannels } from './wanted/pinned-channels.ts';
-import { openSubdirs, type WantedChannel, wantedChannels } from './wanted/wanted-channels.ts';
+import { type SolveOrder, SolveThread, Unsolved } from './solve-thread.ts';
+import { solverSpec, withoutChannels } from './solver-spec.ts';
+import { openSubdirs, type WantedChannel, wantedChannels } from './wanted-channels.ts';
 
 export interface CondaSolverDeps {
   readonly channels: ChannelAccess;

@@ -1,6 +1,6 @@
 import type { CondaPackage } from '../conda-package.ts';
 import type { VirtualPackage } from './conda-solver.ts';
-import type { LockedRecord } from './solve-messages.ts';
+import type { LockedRecord } from './solve-thread.ts';
 import { solverSpec } from './solver-spec.ts';
 
 const virtualRepo = 'virtual';

@@ -1,11 +1,10 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { plainBase } from '../channels/channel-address.ts';
 import { shardFolder } from '../repodata/shards/cut-records.ts';
-import { type Packed, pack } from '../repodata/shards/msgpack.ts';
-import { findEntry, unpack } from '../repodata/shards/msgpack-reader.ts';
+import { findEntry, type Packed, pack, unpack } from '../repodata/shards/msgpack.ts';
 import { checkShard, maxShardBytes, readShardIndex } from '../repodata/shards/read-index.ts';
 import { ShardPack } from '../repodata/shards/shard-pack.ts';
-import type { SubdirOrder } from './solve-messages.ts';
+import type { SubdirOrder } from './solve-thread.ts';
 import { solverSpec } from './solver-spec.ts';
 
 /** Fetches a shard from a channel. */

@@ -2,8 +2,7 @@ import '../../foundation/gated-zlib.ts';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Platform, SolvedPackage } from '@conda-org/rattler';
 import { plainBase } from '../channels/channel-address.ts';
-import { hasPlainNames } from '../channels/package-names.ts';
-import type { CondaPackage } from '../conda-package.ts';
+import { type CondaPackage, hasPlainNames } from '../conda-package.ts';
 import { RepodataError } from '../repodata/shards/json-records.ts';
 import { DamagedPack } from '../repodata/shards/shard-pack.ts';
 import { loadRattler } from './load-rattler.ts';
@@ -15,7 +14,7 @@ import type {
   ThreadMessage,
   ThreadSettings,
   UnsolvedCause,
-} from './solve-messages.ts';
+} from './solve-thread.ts';
 
 const { memoryBytes: maxBytes } = workerData as ThreadSettings;
 /** Characters of the records of a solution, which go to the main thread: usual records have 1000 each. */

@@ -4,7 +4,6 @@ import type { Digest } from '../../oci/digest.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import type { HostedManifest, HostedStore } from '../../storage/rows/index.ts';
 import type { Rights } from '../rights.ts';
-import { pageSize } from './page-size.ts';
 
 /** A page of a listing. */
 export interface Listing {
@@ -125,4 +124,18 @@ function descriptorOf({ mediaType, digest, size, artifactType, annotations }: Ho
     ...(artifactType === null ? {} : { artifactType }),
     ...(annotations === null ? {} : { annotations: JSON.parse(annotations) }),
   };
+}
+
+/**
+ * Returns the number in the parameter `n` of a listing; undefined when it is absent. Throws a {@link Fault} (400) for
+ * a value that is not a number, with the code of the distribution registry. Source: OCI distribution specification
+ * 1.1, Listing Tags; distribution, HTTP API V2, Errors.
+ */
+export function pageSize(query: URLSearchParams): number | undefined {
+  const text = query.get('n');
+  if (text === null) return undefined;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new Fault('page-size-invalid', "'n' must be the number of entries wanted, such as n=100", {
+    phase: 'request',
+  });
 }

@@ -4,7 +4,6 @@ import type { Digest, DigestAlgorithm } from '../../oci/digest.ts';
 import type { ContentStore, Ingest, KeptDraft } from '../../storage/content/index.ts';
 import type { UploadRow, UploadStore } from '../../storage/rows/index.ts';
 import { createReservations, type Reservation } from './reservations.ts';
-import type { Upload, UploadBody } from './upload.ts';
 
 /** An upload that has not ended. */
 export interface OpenUpload extends Upload {
@@ -30,7 +29,7 @@ export interface OpenUpload extends Upload {
 }
 
 /** The uploads that have not ended. */
-export interface OpenUploads {
+interface OpenUploads {
   /** Throws a {@link Fault} (429) when the owner, or all owners together, have too many. */
   start(repository: string, owner: string, algorithm?: DigestAlgorithm): Promise<OpenUpload>;
   /**
@@ -211,4 +210,71 @@ function tooMany(): Fault {
     'Too many uploads are open: finish or cancel some of them (DELETE), or try again later',
     { phase: 'push', retryAfterSeconds: 30 },
   );
+}
+
+/** The bytes of a request, and a way for the server to end it. */
+export interface UploadBody {
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** Bytes, when the request announces them. */
+  readonly length: number | undefined;
+  stop(reason: Error): void;
+}
+
+/** The range of bytes in a request, both ends included. */
+export interface ChunkRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * A blob on its way into a repository. The received bytes stay when a connection breaks, and the client can resume. Chunks
+ * that were acknowledged also stay when the server ends.
+ */
+export interface Upload {
+  readonly id: string;
+  readonly repository: string;
+  /** Bytes so far. */
+  readonly size: number;
+}
+
+/** Gathers small pieces into large writes, and accepts more pieces during a write. */
+interface Batches {
+  /** Resolves when the caller can add more. Rejects after a failed write. */
+  add(bytes: Uint8Array): Promise<void>;
+  /** Writes all pieces so far; more can be added meanwhile. Rejects after a failed write. */
+  flush(): Promise<void>;
+}
+
+const batchBytes = 1024 * 1024;
+
+/** @param write writes one batch; it is not called again before it has settled */
+export function createBatches(write: (batch: Uint8Array[]) => Promise<void>): Batches {
+  let batch: Uint8Array[] = [];
+  let size = 0;
+  let writing: Promise<void> = Promise.resolve();
+
+  /** Starts to write the batch after the previous one; resolves when the previous one is written. */
+  const begin = (): Promise<void> => {
+    const before = writing;
+    if (size === 0) return before;
+    const full = batch;
+    batch = [];
+    size = 0;
+    writing = before.then(() => write(full));
+    // The next caller that waits for the write receives the error.
+    writing.catch(() => {});
+    return before;
+  };
+
+  return {
+    async add(bytes) {
+      batch.push(bytes);
+      size += bytes.length;
+      if (size >= batchBytes) await begin();
+    },
+    async flush() {
+      await begin();
+      await writing;
+    },
+  };
 }

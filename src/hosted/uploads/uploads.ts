@@ -2,10 +2,16 @@ import { Fault } from '../../foundation/fault.ts';
 import { type Digest, type DigestAlgorithm, splitDigest } from '../../oci/digest.ts';
 import type { Ingest } from '../../storage/content/index.ts';
 import type { HostedBlobs } from '../blobs.ts';
-import { createBatches } from './batches.ts';
-import { createOpenUploads, type OpenUpload, type OpenUploadsDeps } from './open-uploads.ts';
+import {
+  type ChunkRange,
+  createBatches,
+  createOpenUploads,
+  type OpenUpload,
+  type OpenUploadsDeps,
+  type Upload,
+  type UploadBody,
+} from './open-uploads.ts';
 import type { Quota } from './quota.ts';
-import type { ChunkRange, Upload, UploadBody } from './upload.ts';
 
 /** All methods except `start` throw a {@link Fault} (404) for an upload that has ended or never existed. */
 export interface Uploads {

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Claim } from '../../platform/index.ts';
 import type { Caller } from '../../request/index.ts';
-import type { RequireAdministrator } from '../callers/basic-auth.ts';
 import { callerAddress, networkOf } from '../callers/client-address.ts';
-import type { Identify } from '../callers/identify.ts';
+import type { Identify, RequireAdministrator } from '../callers/identify.ts';
 import type { Gate } from '../gates/access-gate.ts';
 import { type CallerRates, type Limiter, limited, rateFor } from '../limits/limiter.ts';
 import type { Declaration, Documentation } from '../route/declaration.ts';

@@ -1,12 +1,14 @@
 /** The JSON API, and its steps for the pages. */
 
 export { type ApiBasis, callerOf, limitOf } from './api-route.ts';
-export { type CancelDeps, cancelBuild, requesterOf } from './builds/cancel-build.ts';
-export { type AcceptRequestDeps, acceptRequest } from './container/accept-request.ts';
-export { type EndRequestDeps, endRequest, isOwner } from './container/end-request.ts';
+export { type CancelDeps, cancelBuild, requesterOf } from './builds/build-routes.ts';
+export { type AcceptRequestDeps, acceptRequest } from './container/container-routes.ts';
 export {
   type AskedNames,
+  type EndRequestDeps,
   endNames,
+  endRequest,
+  isOwner,
   type LiveNameDeps,
   liveNames,
   nameImage,

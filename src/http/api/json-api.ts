@@ -3,13 +3,12 @@ import type { RequestState } from '../request-state.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
 import { type Context, type Route, serveRoutes } from '../route/pipeline.ts';
 import type { ApiBasis, ApiKind } from './api-route.ts';
-import { buildDocumentRoutes } from './builds/build-documents.ts';
-import { type BuildRoutesDeps, buildRoutes } from './builds/build-routes.ts';
+import { type BuildRoutesDeps, buildDocumentRoutes, buildRoutes } from './builds/build-routes.ts';
 import { type MirrorRoutesDeps, mirrorRoutes } from './builds/mirror-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { type LiveNameDeps, liveNameRoutes } from './container/live-name-routes.ts';
-import { type InspectDeps, inspectRoutes } from './inspect/inspect-routes.ts';
+import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
 import {
   type FigureDeps,
   figureRoutes,
@@ -17,9 +16,8 @@ import {
   metricsRoutes,
 } from './metrics-routes.ts';
 import { type RepositoryRoutesDeps, repositoryRoutes } from './repository-list-routes.ts';
-import { type ServiceDeps, serviceRoutes } from './service-routes.ts';
+import { type ServiceDeps, serviceRoutes, viewRoutes } from './service-routes.ts';
 import { type ValidateDeps, validateRoutes } from './validate-credentials.ts';
-import { viewRoutes } from './view-routes.ts';
 
 export type JsonApiDeps = ApiBasis &
   ContainerDeps &

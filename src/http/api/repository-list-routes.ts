@@ -13,7 +13,7 @@ import {
   listRights,
   mayNotDelete,
   pullRights,
-} from '../registry/hosted/list-rights.ts';
+} from '../registry/login/registry-auth.ts';
 import { ok } from '../route/declaration.ts';
 import { apiRoute } from './api-route.ts';
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import { registryHost } from '../../oci/naming.ts';
 import { type CheckLogin, faultOfError } from '../../upstream/index.ts';
-import type { LoginLimit } from '../limits/login-limit.ts';
+import type { LoginLimit } from '../limits/limiter.ts';
 import { ok } from '../route/declaration.ts';
 import { apiRoute } from './api-route.ts';
 import { credentialsSchema } from './container/container-schema.ts';

@@ -9,7 +9,7 @@ import {
   type User,
 } from '../../platform/built-in/index.ts';
 import type { AuditKind, AuditLog, CredentialOwner } from '../../storage/rows/index.ts';
-import { requireRole } from '../callers/basic-auth.ts';
+import { requireRole } from '../callers/identify.ts';
 import type { Declaration, Documentation } from '../route/declaration.ts';
 import { type ReceivedRequest, routesOf } from '../route/pipeline.ts';
 

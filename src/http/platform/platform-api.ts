@@ -5,11 +5,9 @@ import { describeApi, type OpenApi } from '../route/describe-api.ts';
 import type { Route } from '../route/pipeline.ts';
 import { createRouter } from '../route/router.ts';
 import { type ApiRequest, type Backend, entryPoint, type PlatformKind } from './entry-point.ts';
-import { credentialEntryPoints } from './entry-points/credential-entry-points.ts';
 import { runEntryPoints } from './entry-points/run-entry-points.ts';
-import { tokenEntryPoints } from './entry-points/token-entry-points.ts';
-import { userEntryPoints } from './entry-points/user-entry-points.ts';
-import { workspaceEntryPoints } from './entry-points/workspace-entry-points.ts';
+import { credentialEntryPoints, tokenEntryPoints } from './entry-points/token-entry-points.ts';
+import { userEntryPoints, workspaceEntryPoints } from './entry-points/user-entry-points.ts';
 import { auditQuery, auditResponse, platformInfoResponse } from './platform-schemas.ts';
 import { auditView } from './platform-views.ts';
 

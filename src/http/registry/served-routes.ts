@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
+import { dayOf } from '../../foundation/telemetry/counted.ts';
 import type { NoteBlob } from '../../foundation/telemetry/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import {
@@ -8,22 +9,22 @@ import {
   type ImageFinder,
   listingOf,
   type ManifestFinder,
+  type PullCounter,
   type PulledImage,
   parsePullPath,
   type RangeOf,
 } from '../../pull/index.ts';
-import type { ContainerRequest } from '../../request/index.ts';
+import { type ContainerRequest, countedArchitecture } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
+import type { UsageStore } from '../../storage/rows/index.ts';
 import type { RegistryClient } from '../../upstream/index.ts';
 import type { NotePull } from '../callers/audit-notes.ts';
 import { callerAddress } from '../callers/client-address.ts';
+import { type CallerRates, type Limiter, limitHeaders, rateFor } from '../limits/limiter.ts';
 import { type RequestState, stateOf } from '../request-state.ts';
-import { sendBlob } from './blobs/send-blob.ts';
-import { sendOrder } from './blobs/send-order.ts';
+import { sendBlob, sendOrder } from './blobs/send-blob.ts';
 import type { RegistryAuth } from './login/registry-auth.ts';
-import type { PullMeter } from './pull-meter.ts';
 import { sendDocument, sendJson, waitForBuild } from './registry-responses.ts';
-import { watchRight } from './watch-right.ts';
 
 export interface ServedDeps {
   readonly auth: Pick<RegistryAuth, 'admitPull'>;
@@ -151,4 +152,86 @@ async function sendListing(
     ...(next === undefined ? {} : { link: `<${url.pathname}?${next}>; rel="next"` }),
     ...(isFiltered ? { 'oci-filters-applied': 'artifactType' } : {}),
   });
+}
+
+interface PullMeter {
+  /** Lets a manifest request pass, or throws a fault (429). Returns true if its pull is already counted. */
+  admit(client: string, request: ContainerRequest): boolean;
+  /** Counts the pull that a manifest request is part of, once; throws like {@link admit} when others were faster. */
+  count(client: string, request: ContainerRequest): void;
+  /** Returns the headers with the remaining allowance. */
+  headers(client: string, request: ContainerRequest): Record<string, string>;
+}
+
+interface PullMeterDeps {
+  readonly counter: PullCounter;
+  readonly limiter: Limiter;
+  readonly rates: CallerRates;
+  readonly usage: UsageStore;
+  /** Records the pull of an image. */
+  readonly record: (request: ContainerRequest) => void;
+}
+
+/** Limits and counts whole pulls, each once. Never counts blobs. */
+export function createPullMeter({
+  counter,
+  limiter,
+  rates,
+  usage,
+  record,
+}: PullMeterDeps): PullMeter {
+  return {
+    admit(client, request) {
+      // The first request of a pull takes one event. The others of the pull pass even at the limit.
+      if (counter.isRunning(client, request.token)) return true;
+      const limit = rateFor(rates, request.caller, client);
+      if (limit) limiter.check(limit.key, limit.rate, limit.advice);
+      return false;
+    },
+
+    count(client, request) {
+      if (counter.isRunning(client, request.token)) return;
+      const { caller } = request;
+      const limit = rateFor(rates, caller, client);
+      // Take before the pull counts as begun: a pull rejected here must not pass the next time.
+      if (limit) limiter.take(limit.key, limit.rate, limit.advice);
+      counter.begin(client, request.token);
+      const day = dayOf(Date.now());
+      const { platform, asked, isBuilt = false, isMounted } = request;
+      const arch = countedArchitecture(platform, isBuilt && asked?.containerImage === undefined);
+      usage.add('pulls', day, caller.org, arch);
+      if (isMounted) usage.add('mounted', day, caller.org, arch);
+      record(request);
+    },
+
+    headers(client, request) {
+      const limit = rateFor(rates, request.caller, client);
+      return limit ? limitHeaders(limiter.peek(limit.key, limit.rate)) : {};
+    },
+  };
+}
+
+/**
+ * Checks at intervals, while a response is being sent, whether its receiver still has the right to it. Ends the
+ * connection when the right has ended. A registry that does not answer has not ended a right.
+ *
+ * @param look throws a {@link Fault} below 500 when the right has ended
+ */
+export function watchRight(
+  response: ServerResponse,
+  everyMs: number,
+  look: () => Promise<unknown>,
+): void {
+  // A response closes once. The client may have left during an earlier step.
+  if (response.closed) return;
+  const timer = setInterval(() => {
+    look().catch(error => {
+      if (!(error instanceof Fault) || error.kind === 'too-many-requests') return;
+      if (error.status >= 500) return;
+      clearInterval(timer);
+      response.destroy();
+    });
+  }, everyMs);
+  timer.unref();
+  response.once('close', () => clearInterval(timer));
 }

@@ -7,6 +7,7 @@ import {
   familyOf,
   type ImageManifest,
   isImage,
+  type JsonObject,
   manifestType,
   mayBeImage,
   parseLossless,
@@ -15,10 +16,14 @@ import {
 } from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { OciSyntaxError } from '../../oci/naming.ts';
-import { changesIn, type ImageChange, isUnchanged } from './image-change.ts';
-import { architectureOf, changeConfig } from './image-config.ts';
-import { staysForWindows } from './windows-images.ts';
-import { pointTo } from './written-descriptor.ts';
+import {
+  architectureOf,
+  changeConfig,
+  changesIn,
+  type ImageChange,
+  isUnchanged,
+  layersIn,
+} from './image-config.ts';
 
 /** The documents of a base image by digest: manifests, indexes and image configs. */
 export type BaseDocuments = ReadonlyMap<Digest, Document>;
@@ -206,5 +211,35 @@ function changeImage(
     manifest: documentOf(writeJson(body), type),
     config: newConfig,
     layerCount: manifest.layers.length + layers.length,
+  };
+}
+
+/**
+ * Returns true for an image of an index that a change leaves as it is because it is for Windows: layers hold files for
+ * Linux, and an image for Windows does not start with such a layer.
+ */
+function staysForWindows({ platform }: Pick<Descriptor, 'platform'>, change: ImageChange): boolean {
+  return platform?.os === 'windows' && layersIn(change).length > 0;
+}
+
+/** Returns true for an index with an image that {@link staysForWindows}. */
+export function hasImagesForWindows(base: Document, change: ImageChange): boolean {
+  const manifest = parseManifest(base);
+  return manifest.kind === 'index' && manifest.manifests.some(one => staysForWindows(one, change));
+}
+
+/**
+ * Returns the descriptor, pointed to a changed document. Members keep their order. Updates `data`, which contains
+ * the content itself. Removes `urls`, the locations of the former content: clients would fetch from there first and
+ * find another digest.
+ * Source: OCI image specification descriptor.md.
+ */
+export function pointTo(descriptor: unknown, { bytes, digest }: Document): JsonObject {
+  const { urls: _, ...rest } = asObject(descriptor) ?? {};
+  return {
+    ...rest,
+    digest,
+    size: bytes.length,
+    ...(typeof rest.data === 'string' ? { data: bytes.toString('base64') } : {}),
   };
 }

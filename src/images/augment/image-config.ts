@@ -1,3 +1,4 @@
+import type { Digest } from '../../oci/digest.ts';
 import {
   asObject,
   type JsonObject,
@@ -13,8 +14,6 @@ import {
   changesConfig,
   rowsOf,
 } from './container-config.ts';
-import { envName, mergeEnv } from './env.ts';
-import type { InjectedLayer } from './image-change.ts';
 
 // The date is fixed: the same change must give the same digest on every replica.
 const layerCreated = '1970-01-01T00:00:00Z';
@@ -157,4 +156,73 @@ function entryChain(base: JsonObject, { entrypoint }: ContainerConfig): string[]
 function asStrings(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   return Array.isArray(value) ? value.filter(item => typeof item === 'string') : [];
+}
+
+/** A layer to add: a gzip-compressed tar whose digests and size were verified. */
+export interface InjectedLayer {
+  /** Digest of the gzip file, by which a client requests the blob. */
+  readonly gzipDigest: Digest;
+  /** Bytes of the gzip file. */
+  readonly gzipSize: number;
+  /** Digest of the tar file inside: the layer's diff ID. */
+  readonly tarDigest: Digest;
+  /** When set, only images of this architecture get the layer. */
+  readonly architecture?: string;
+}
+
+/** Changes to a config, and layers to add: either as a client describes them, or verified. */
+export interface LayeredConfig<Layer> extends ContainerConfig {
+  readonly layers?: readonly Layer[] | undefined;
+}
+
+/** Changes that a container request makes to an image. */
+export interface ImageChange extends LayeredConfig<InjectedLayer> {
+  /** The change to make first, when the image was changed before. */
+  readonly onTopOf?: ImageChange;
+  /** When set, only images of this architecture get the change. */
+  readonly architecture?: string;
+  /** Name of the base, for the annotations of the changed image. Requests of earlier versions have none. */
+  readonly baseName?: string;
+}
+
+/** Returns the change with the name of the base that it is made to, unless it is made to a changed image. */
+export function ofBase(change: ImageChange, baseName: string): ImageChange {
+  return isUnchanged(change) || change.onTopOf ? change : { ...change, baseName };
+}
+
+/** Returns the changes in the order in which they apply. */
+export function changesIn({ onTopOf, ...change }: ImageChange): readonly ImageChange[] {
+  return [...(onTopOf ? changesIn(onTopOf) : []), change];
+}
+
+/** Returns the layers of all changes. */
+export function layersIn(change: ImageChange): readonly InjectedLayer[] {
+  return changesIn(change).flatMap(({ layers }) => layers ?? []);
+}
+
+/** True when the image is served unchanged. */
+export function isUnchanged(change: ImageChange): boolean {
+  return changesIn(change).every(
+    one => !changesConfig(one) && (one.layers === undefined || one.layers.length === 0),
+  );
+}
+
+/**
+ * Returns the name in `NAME=value`; the whole text without `=`. A `=` at the beginning belongs to the
+ * name, as in the `=C:=C:\dir` that Windows keeps: such entries must not all be one variable.
+ */
+export function envName(entry: string): string {
+  const equals = entry.indexOf('=', 1);
+  return equals < 0 ? entry : entry.slice(0, equals);
+}
+
+/**
+ * Returns the base environment with the given entries merged by name: an existing variable is replaced in its
+ * place, a new one is appended. Of several entries with one name the last wins; a base that names a
+ * variable twice keeps one, as the runtimes do.
+ */
+export function mergeEnv(base: readonly string[], given: readonly string[]): string[] {
+  const merged = new Map<string, string>();
+  for (const entry of [...base, ...given]) merged.set(envName(entry), entry);
+  return [...merged.values()];
 }

@@ -15,8 +15,7 @@ import {
 } from '../../oci/naming.ts';
 import type { Access, RegistryClient } from '../../upstream/index.ts';
 import { architectureOf } from '../augment/index.ts';
-import { imageConfig } from '../collect.ts';
-import type { Documents } from '../documents.ts';
+import { type Documents, imageConfig } from '../documents.ts';
 
 /** Finds base images with the rights of the caller. Both methods throw {@link Fault}. */
 export interface BaseResolver {

@@ -11,8 +11,7 @@ import {
 } from '../../oci/index.ts';
 import { goArchitecture, isAttestation, namesOf, type Platform } from '../../oci/naming.ts';
 import type { Access } from '../../upstream/index.ts';
-import { imageConfig } from '../collect.ts';
-import type { Documents } from '../documents.ts';
+import { type Documents, imageConfig } from '../documents.ts';
 import { sifLayerType } from '../sif/index.ts';
 
 /** An image that a builder may choose in an index, or the image itself. */

@@ -1,7 +1,7 @@
 /** What is in layers: their listings, and comparisons of them. */
 
 export type { ImageWaste, LayerWaste, WastedPath } from './comparing/image-waste.ts';
-export { type LayerChange, layerChanges } from './comparing/layer-change.ts';
+export { type LayerChange, layerChanges } from './comparing/merge-layers.ts';
 export {
   createLayerListings,
   type LayerListings,

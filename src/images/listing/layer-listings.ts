@@ -9,9 +9,14 @@ import type { Descriptor } from '../../oci/index.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import { type ImageWaste, imageWasteSchema } from './comparing/image-waste.ts';
 import type { ListingFiles } from './listing-files.ts';
-import { type ListingLimits, mostComparedLayers, usualListingLimits } from './listing-limits.ts';
+import {
+  ImageTime,
+  LayerTime,
+  type ListingLimits,
+  mostComparedLayers,
+  usualListingLimits,
+} from './listing-limits.ts';
 import { runListing } from './reading/listing-thread.ts';
-import { ImageTime, LayerTime } from './reading-time.ts';
 import { DamagedListing } from './records/byte-codec.ts';
 import { createOpenTree, type OpenedTree } from './records/opened-tree.ts';
 

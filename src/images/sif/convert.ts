@@ -8,22 +8,24 @@ import type { Architecture } from '../../oci/naming.ts';
 import { drain } from '../../storage/content/byte-source.ts';
 import { fileSource } from '../../storage/content/index.ts';
 import { type SpacePromise, unlimitedSpace } from '../../storage/directory/index.ts';
+import {
+  type ConvertLimits,
+  createScratchSpace,
+  showBytes,
+  showSince,
+} from './conversion-limits.ts';
 import type { DefinitionRuntime } from './definition/definition-runtime.ts';
 import { type SifContents, sifHead, signedObjects, squashfsOffset } from './format/sif-file.ts';
-import { gatherLayers } from './layers/gather.ts';
-import type { LayerSource } from './layers/source.ts';
+import { gatherLayers, type LayerSource } from './layers/gather.ts';
 import { type ImageTree, partsOf } from './layers/tree.ts';
-import type { ConvertLimits } from './limits.ts';
 import {
   inspectMetadata,
   type RuntimeInput,
   runtimeFiles,
   type SifEntry,
 } from './runtime/runtime-files.ts';
-import { createScratchSpace } from './scratch-space.ts';
 import { signSif } from './signing/sign-sif.ts';
 import type { SifSigner } from './signing/signer.ts';
-import { showBytes, showSince } from './sizes.ts';
 import { type Compression, usualCompression } from './squashfs/compression.ts';
 import { squashImage } from './squashfs/squash-image.ts';
 

@@ -22,8 +22,7 @@ import {
 } from '../../platform/built-in/index.ts';
 import type { CredentialOwner, Listed } from '../../storage/rows/index.ts';
 import { readFormBody } from '../frame/form-body.ts';
-import { dayElement, timeElement } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
+import { dayElement, type Html, html, timeElement } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { type PageResponse, pageRoute, type Viewer } from '../frame/page-route.ts';
 import { holderOf, type OwnThings, ownThings, requireHolder } from './own-things.ts';

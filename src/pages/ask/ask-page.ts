@@ -8,9 +8,12 @@ import { type PageResponse, pageRoute } from '../frame/page-route.ts';
 import {
   type AskForm,
   addressOf,
+  type FormField,
+  type FormProblem,
   hasSearch,
   isEmptyForm,
   isExactPackage,
+  labels,
   type RequestKind,
   readForm,
   requestKinds,
@@ -26,9 +29,15 @@ import {
   planOf,
   problemIn,
 } from './ask-responses.ts';
-import { type FormField, type FormProblem, labels } from './form-problem.ts';
-import { chosenPieces, type Found, foundPieces, isSearchLate } from './package-template.ts';
-import { type PlanView, planPieces, problemLine } from './plan-template.ts';
+import {
+  chosenPieces,
+  type Found,
+  foundPieces,
+  isSearchLate,
+  type PlanView,
+  planPieces,
+  problemLine,
+} from './ask-results.ts';
 
 /** The first page: what this server is, and its form to ask for a container. */
 export const askRoutes = [

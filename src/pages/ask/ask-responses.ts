@@ -19,10 +19,8 @@ import {
   isToBeMade,
   type Submission,
 } from '../../request/index.ts';
-import { type AskForm, channelsIn, isEmptyForm } from './ask-form.ts';
-import { type FormProblem, problemOf } from './form-problem.ts';
-import type { Found } from './package-template.ts';
-import type { PlanView } from './plan-template.ts';
+import { type AskForm, channelsIn, type FormProblem, isEmptyForm, problemOf } from './ask-form.ts';
+import type { Found, PlanView } from './ask-results.ts';
 
 export interface AskDeps extends AcceptRequestDeps, Pick<ApiBasis, 'gate' | 'limiter' | 'rates'> {
   readonly dryRun: DryRun;

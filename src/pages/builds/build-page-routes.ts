@@ -15,16 +15,17 @@ import { optional } from '../frame/form-body.ts';
 import { html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute, type Viewer } from '../frame/page-route.ts';
-import { statePart } from './build-state.ts';
+import { type ComparedBuild, comparePart, statePart } from './build-state.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
 import type { BuildWatches } from './build-watches.ts';
-import { type ComparedBuild, comparePart } from './compare-part.ts';
-import { foldsOf } from './log/log-folds.ts';
-import { type LogPage, logPart, mostFound } from './log/log-part.ts';
-import { linesAtOnce, linesPart } from './log/shown-lines.ts';
-import { recipePart } from './recipe/recipe-part.ts';
-import { contextFilesOf, contextFilesPage, hasContextFiles } from './recipe/sent-files.ts';
-import { recordedSteps } from './shown-step.ts';
+import { foldsOf, type LogPage, linesAtOnce, linesPart, logPart, mostFound } from './log-part.ts';
+import {
+  contextFilesOf,
+  contextFilesPage,
+  hasContextFiles,
+  recipePart,
+} from './recipe/recipe-part.ts';
+import { recordedSteps } from './recipe/shown-recipe.ts';
 
 export interface BuildPageDeps extends BuildViewDeps, CancelDeps {
   readonly watches: BuildWatches;

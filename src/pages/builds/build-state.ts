@@ -1,8 +1,16 @@
+import { scaleLinear } from 'd3-scale';
 import { useCommands } from '../ask/use-commands.ts';
-import { byteText, countText, durationText, timeElement, withoutHidden } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
+import {
+  byteText,
+  countText,
+  durationText,
+  type Html,
+  html,
+  timeElement,
+  withoutHidden,
+} from '../frame/html.ts';
 import type { BuildView, Failure, ShownImage } from './build-view.ts';
-import { stepNames, stepsTable } from './steps-table.ts';
+import type { ShownStep } from './recipe/shown-recipe.ts';
 
 const stateWords: Readonly<Record<BuildView['state'], readonly [string, string]>> = {
   queued: ['waiting', 'wait'],
@@ -88,4 +96,135 @@ function layersPart(platforms: ShownImage['platforms']): Html {
         html`<tr><td class="number">${byteText(size)}</td><td><code>${nameOf(by ?? '')}</code></td><td><code>${digest.slice(0, 19)}</code></td></tr>`,
     )}</tbody></table></div>`,
   )}</details>`;
+}
+
+/** Words for the state of a step. */
+export const stepWords: Readonly<Record<ShownStep['state'], string>> = {
+  running: 'running',
+  done: 'done',
+  cached: 'cached',
+  failed: 'failed',
+  cancelled: 'cancelled',
+};
+
+const badges = { failed: 'bad', running: 'wait', done: 'good', cached: '', cancelled: '' };
+
+/** Returns the state of a step as a word in its colour. */
+export function stepBadge({ state }: Pick<ShownStep, 'state'>): Html {
+  return html`<span class="badge ${badges[state]}">${stepWords[state]}</span>`;
+}
+
+const leastOfName = 80;
+const mostOfNames = 30_000;
+
+/** Returns the names of steps, shorter where there are many steps: they are whatever a recipe says. */
+export function stepNames(steps: readonly Pick<ShownStep, 'name'>[]): (name: string) => string {
+  const most = Math.max(leastOfName, Math.floor(mostOfNames / Math.max(steps.length, 1)));
+  return name => withoutHidden(name.length > most ? `${name.slice(0, most)}…` : name);
+}
+
+// Units across the picture; it is stretched to the width of its cell.
+const width = 1000;
+const height = 12;
+/** The shortest bar that one can see, in units. */
+const shortest = 4;
+
+/** Returns the steps of a build as a table, with a time line in each row. Steps side by side ran at the same time. */
+function stepsTable(view: BuildView, now: number): Html {
+  const { steps, isFromLog, state, id } = view;
+  if (steps.length === 0) {
+    const words = state === 'queued' || state === 'running' ? 'No step has begun.' : 'No step ran.';
+    return html`<p class="minor">${words}</p>`;
+  }
+  const nameOf = stepNames(steps);
+  const begin = Math.min(...steps.map(({ startedAt }) => startedAt ?? Number.POSITIVE_INFINITY));
+  const end = Math.max(...steps.map(({ endedAt, startedAt }) => endedAt ?? startedAt ?? 0));
+  const isRunning = steps.some(step => step.state === 'running');
+  const scale = scaleLinear([0, Math.max(isRunning ? now - begin : end - begin, 1)], [0, width]);
+  // Round limits: the picture of a running build changes with its steps, and not all the time.
+  if (isRunning) scale.nice(4);
+  const [, whole = 0] = scale.domain();
+  return html`<div class="wide"><table class="steps">
+<thead><tr><th scope="col">Step</th>${
+    !isFromLog &&
+    html`<th scope="col" class="span"><span class="ends"><span>Time</span><span>${durationText(whole)}</span></span></th>`
+  }<th scope="col">State</th><th scope="col" class="number">Duration</th></tr></thead>
+<tbody>${steps.map(step => row(step))}</tbody>
+</table></div>`;
+
+  function row(step: ShownStep): Html {
+    const { number, spentMs, error } = step;
+    const name = nameOf(step.name);
+    const label =
+      number === undefined
+        ? name
+        : html`<a href="/view/builds/${id}?step=${number}#log">#${number}</a> ${name}`;
+    return html`<tr class="${step.state}"${number !== undefined && html` data-step="${number}"`}><th scope="row"><span class="name" title="${name}">${label}</span></th>${
+      !isFromLog && html`<td class="span">${bar(step)}</td>`
+    }<td>${stepBadge(step)}${
+      error !== undefined && html` <span class="sr">${withoutHidden(error)}</span>`
+    }</td><td class="number">${spentMs === undefined ? '' : durationText(spentMs)}</td></tr>`;
+  }
+
+  function bar({ startedAt, endedAt, state: stepState }: ShownStep): Html | undefined {
+    if (startedAt === undefined) return undefined;
+    const from = scale(startedAt - begin);
+    const to = endedAt === undefined ? width : scale(endedAt - begin);
+    const length = Math.max(to - from, shortest);
+    const x = Math.min(from, width - length);
+    return html`<svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="${width}" height="${height}"/><rect class="${stepState}" x="${x.toFixed(1)}" width="${length.toFixed(1)}" height="${height}"/></svg>`;
+  }
+}
+
+/** A build of the same image, beside the one of the page. */
+export interface ComparedBuild {
+  readonly id: string;
+  readonly createdAt: number;
+  readonly state: string;
+  /** Run time in ms; undefined for an unfinished build. */
+  readonly tookMs: number | undefined;
+  /** Its steps; empty for builds that are too old to be compared by their steps. */
+  readonly steps: readonly ShownStep[];
+}
+
+const mostSteps = 200;
+
+/** Returns the builds of one image side by side: how long each took, and each of their steps. */
+export function comparePart(builds: readonly ComparedBuild[], own: string): Html | undefined {
+  if (builds.length < 2) return undefined;
+  const longest = Math.max(1, ...builds.map(({ tookMs = 0 }) => tookMs));
+  return html`<h2>Builds of the same image</h2>
+<div class="wide"><table class="steps"><thead><tr><th scope="col">Requested</th><th scope="col" class="span">Time</th><th scope="col">State</th><th scope="col" class="number">Duration</th></tr></thead><tbody>${builds.map(
+    ({ id, createdAt, state, tookMs }) => {
+      const length = ((tookMs ?? 0) / longest) * width;
+      const label = timeElement(createdAt);
+      return html`<tr${id === own && html` class="own"`}><th scope="row">${
+        id === own ? html`${label} (this one)` : html`<a href="/view/builds/${id}">${label}</a>`
+      }</th><td class="span"><svg viewBox="0 0 ${width} 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="${width}" height="12"/><rect class="${state === 'failed' ? 'failed' : 'done'}" width="${length.toFixed(1)}" height="12"/></svg></td><td>${state}</td><td class="number">${tookMs !== undefined && durationText(tookMs)}</td></tr>`;
+    },
+  )}</tbody></table></div>${stepsPart(builds, own)}`;
+}
+
+/** Steps are the same where their names are: their numbers depend on the order in which they began. */
+function stepsPart(builds: readonly ComparedBuild[], own: string): Html | undefined {
+  const shown = builds.filter(({ steps }) => steps.length > 0);
+  const steps = shown.find(({ id }) => id === own)?.steps ?? [];
+  if (shown.length < 2 || steps.length === 0) return undefined;
+  const columns = shown.map(({ steps: all }) => new Map(all.map(step => [step.name, step])));
+  return html`<details><summary>Duration by step</summary><div class="wide"><table class="compared"><thead><tr><th scope="col">Step</th>${shown.map(
+    ({ id, createdAt }) =>
+      html`<th scope="col" class="number">${timeElement(createdAt)}${id === own && ' (this one)'}</th>`,
+  )}</tr></thead><tbody>${steps
+    .slice(0, mostSteps)
+    .map(
+      ({ name }) =>
+        html`<tr><th scope="row">${withoutHidden(name)}</th>${columns.map(column => cell(column.get(name)))}</tr>`,
+    )}</tbody></table></div></details>`;
+}
+
+function cell(step: ShownStep | undefined): Html {
+  if (!step) return html`<td class="number minor">–</td>`;
+  const { state, spentMs } = step;
+  const isTimed = state === 'done' && spentMs !== undefined;
+  return html`<td class="number ${state}">${isTimed ? durationText(spentMs) : stepWords[state]}</td>`;
 }

@@ -9,8 +9,13 @@ import { type BuildPlan, pullName } from '../../builds/plan/build-plan.ts';
 import type { DocumentName } from '../../conda/index.ts';
 import type { BuildRow } from '../../storage/rows/index.ts';
 import { type UsedImage, type UsedImageDeps, usedImage } from '../ask/use-commands.ts';
-import { type ShownRecipe, shownRecipe } from './recipe/shown-recipe.ts';
-import { loggedSteps, recordedSteps, type ShownStep } from './shown-step.ts';
+import {
+  loggedSteps,
+  recordedSteps,
+  type ShownRecipe,
+  type ShownStep,
+  shownRecipe,
+} from './recipe/shown-recipe.ts';
 
 /** What everyone who knows the id of a build may see of it. It is the same for all of them. */
 export interface BuildView {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { html } from '../frame/html.ts';
 import { statePart } from './build-state.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
-import { linesAtOnce, linesPart } from './log/shown-lines.ts';
+import { linesAtOnce, linesPart } from './log-part.ts';
 import { recipePart } from './recipe/recipe-part.ts';
 
 /** Streams of server-sent events about running builds. All watchers of a build share one reader and one rendering. */

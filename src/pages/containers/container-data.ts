@@ -3,8 +3,23 @@ import { type BuildPlan, isNative } from '../../builds/plan/build-plan.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { layersIn } from '../../images/augment/index.ts';
+import { imageConfig } from '../../images/index.ts';
+import type { Digest } from '../../oci/digest.ts';
+import {
+  asObject,
+  type Document,
+  type JsonObject,
+  memberName,
+  parseLossless,
+  parseManifest,
+} from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import { formatReference, parseReference, supportedPlatforms } from '../../oci/naming.ts';
+import {
+  formatReference,
+  isAttestation,
+  parseReference,
+  supportedPlatforms,
+} from '../../oci/naming.ts';
 import { mayPullServed } from '../../platform/built-in/index.ts';
 import {
   type ContainerRequest,
@@ -20,7 +35,6 @@ import { type BuildView, type BuildViewDeps, viewBuild } from '../builds/build-v
 import type { Viewer } from '../frame/page-route.ts';
 import { type ConfigGroup, configDifference } from './config-difference.ts';
 import { type ContainerPulls, readContainerPulls } from './container-pulls.ts';
-import { choiceOf, type LayerFacts } from './image-facts.ts';
 
 /** Where a layer comes from. */
 export type LayerOrigin = 'base' | 'package' | 'built' | 'injected';
@@ -41,7 +55,7 @@ export interface ContainerImage {
 }
 
 /** The state of a container request, as people need to know it. */
-export type ContainerState =
+type ContainerState =
   | { readonly kind: 'ready' | 'ended' | 'frozen' }
   | { readonly kind: 'building'; readonly build: BuildView }
   | { readonly kind: 'failed'; readonly reason: string };
@@ -150,7 +164,7 @@ async function look(
     () => late.resolve({ why: 'The registry has not answered yet.', isLate: true }),
     patienceMs,
   );
-  const read = readImage(request, platform, deps).catch(error => {
+  const read = readShown(request, platform, deps).catch(error => {
     if (!(error instanceof Fault)) throw error;
     if (error.phase !== 'request') failures.set(token, error.message);
     return { why: error.message };
@@ -162,7 +176,7 @@ async function look(
   }
 }
 
-async function readImage(
+async function readShown(
   request: ContainerRequest,
   wanted: string | undefined,
   { openRequest, builds, pullsNeedLogin }: ContainerPageDeps,
@@ -233,4 +247,77 @@ function usualPlatform(platforms: readonly string[], requested: string | undefin
   );
   const [first = ''] = platforms;
   return [requested, ...usual].find(one => one !== undefined && platforms.includes(one)) ?? first;
+}
+
+/** A layer of an image, with the line of the history that belongs to it. */
+interface LayerFacts {
+  readonly digest: Digest;
+  readonly size: number;
+  /** Undefined where the history does not fit the layers. */
+  readonly by: string | undefined;
+}
+
+/** One image of one platform. */
+interface ImageFacts {
+  readonly layers: readonly LayerFacts[];
+  /** The image config; empty for an artifact. */
+  readonly config: JsonObject;
+}
+
+/** The images of a manifest or index by platform, without reading them. */
+interface PlatformChoice {
+  /** Such as `linux/arm64/v8`; empty for a single image, which has no choice. */
+  readonly platforms: readonly string[];
+  /** Reads the image of a platform; undefined for an index without it. */
+  read(platform: string): Promise<ImageFacts | undefined>;
+}
+
+/** Returns the platforms of an image, in the order of its index. */
+function choiceOf({ access, root, documents }: InspectedImage): PlatformChoice {
+  const manifest = parseManifest(root);
+  if (manifest.kind !== 'index') {
+    return { platforms: [], read: () => readImage(root) };
+  }
+  const entries = new Map(
+    manifest.manifests
+      .filter(entry => entry.platform && !isAttestation(entry))
+      .map(entry => {
+        const { os = '', architecture = '', variant } = entry.platform ?? {};
+        return [[os, architecture, variant].filter(part => part).join('/'), entry] as const;
+      }),
+  );
+  return {
+    platforms: [...entries.keys()],
+    async read(platform) {
+      const entry = entries.get(platform);
+      if (!entry) return undefined;
+      return readImage(await documents.manifest(access, entry.digest, entry.mediaType));
+    },
+  };
+
+  async function readImage(document: Document): Promise<ImageFacts> {
+    const parsed = parseManifest(document);
+    if (parsed.kind !== 'manifest') return { layers: [], config: {} };
+    const own = await imageConfig(documents, access, parsed);
+    const config = own ? parseLossless(own.bytes, 'config') : {};
+    const makers = makersIn(config);
+    // A history that does not fit the layers says nothing about any of them.
+    const fits = makers.length === parsed.layers.length;
+    return {
+      config,
+      layers: parsed.layers.map(({ digest, size }, at) => ({
+        digest,
+        size,
+        by: fits ? makers[at] : undefined,
+      })),
+    };
+  }
+}
+
+function makersIn(config: JsonObject): (string | undefined)[] {
+  const history = config[memberName(config, 'history')];
+  return (Array.isArray(history) ? history : [])
+    .map(entry => asObject(entry) ?? {})
+    .filter(entry => entry.empty_layer !== true)
+    .map(({ created_by }) => (typeof created_by === 'string' ? created_by : undefined));
 }

@@ -1,9 +1,8 @@
 import { containerSubject } from '../../pull/index.ts';
 import type { ContainerToken } from '../../request/tokens/index.ts';
 import type { PullStore } from '../../storage/rows/index.ts';
-import { countText, timeElement } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
-import { dayChart } from '../usage/charts/day-chart.ts';
+import { countText, type Html, html, timeElement } from '../frame/html.ts';
+import { dayChart } from '../usage/charts.ts';
 import { type DayCount, daysOf, rangeOf } from '../usage/usage-data.ts';
 
 /** The pulls of a container in the last 30 days. */

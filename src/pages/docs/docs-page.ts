@@ -1,16 +1,53 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { Fault } from '../../foundation/fault.ts';
+import type { Version } from '../../foundation/version.ts';
+import { describePlatformApi } from '../../http/platform/platform-api.ts';
 import type { OpenApi } from '../../http/route/index.ts';
+import type { Asset } from '../frame/assets.ts';
 import { type Html, html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import type { DocsAssets } from './docs-assets.ts';
+import { pageRoute } from '../frame/page-route.ts';
+
+/** A file that the pages load after their first view. */
+interface DocsAsset extends Asset {
+  readonly name: string;
+}
+
+const script = 'text/javascript; charset=utf-8';
+const styles = 'text/css; charset=utf-8';
+
+/** Reads the library and what it wears here. `scripts/generate.ts` stores the library compressed with gzip. */
+function readDocsAssets() {
+  const kept = (name: string) => readFileSync(new URL(`swagger/${name}`, import.meta.url));
+  return {
+    library: asset('swagger-ui', 'js', script, kept('swagger-ui.js.gz')),
+    libraryStyle: asset('swagger-ui', 'css', styles, kept('swagger-ui.css.gz')),
+    theme: asset('theme', 'css', styles, gzipSync(kept('theme.css'), { level: 9 })),
+  };
+}
+
+type DocsAssets = ReturnType<typeof readDocsAssets>;
+
+function asset(name: string, extension: string, type: string, packed: Buffer): DocsAsset {
+  const digest = createHash('sha256').update(packed).digest('hex').slice(0, 16);
+  return {
+    name: `${name}-${digest}.${extension}`,
+    type,
+    packed,
+    plain: () => gunzipSync(packed),
+  };
+}
 
 const apis = [
   { path: '/docs', title: 'Container API', document: '/openapi.json' },
   { path: '/docs/platform', title: 'Platform API', document: '/platform/openapi.json' },
 ] as const;
 
-export type DocsPath = (typeof apis)[number]['path'];
+type DocsPath = (typeof apis)[number]['path'];
 
-export const docsAssetsPath = '/docs/assets';
+const docsAssetsPath = '/docs/assets';
 
 interface Operation {
   readonly method: string;
@@ -22,7 +59,7 @@ interface Operation {
  * Returns the page of an API. Its first view lists the calls. Then a script loads Swagger UI, where people read and try
  * them, in place of the list.
  */
-export function docsPage(path: DocsPath, api: OpenApi, assets: DocsAssets): Page {
+function docsPage(path: DocsPath, api: OpenApi, assets: DocsAssets): Page {
   const shown = apis.find(one => one.path === path) ?? apis[0];
   const at = ({ name }: { readonly name: string }) => `${docsAssetsPath}/${name}`;
   const { library, libraryStyle, theme } = assets;
@@ -72,3 +109,41 @@ function operationsByTag(api: OpenApi): ReadonlyMap<string, readonly Operation[]
   }
   return found;
 }
+
+export interface DocsDeps {
+  readonly openapi: () => OpenApi;
+  readonly version: Version;
+}
+
+let read: DocsAssets | undefined;
+/** Reads the files when the first page is requested: most servers never show one. */
+const assets = (): DocsAssets => (read ??= readDocsAssets());
+
+let described: OpenApi | undefined;
+const platformApi = ({ version }: Version): OpenApi => (described ??= describePlatformApi(version));
+
+/** Pages where people read and try the APIs. */
+export const docsRoutes = [
+  pageRoute({
+    method: 'get',
+    path: '/docs',
+    access: 'anybody',
+    run: (_, { openapi }: DocsDeps) => docsPage('/docs', openapi(), assets()),
+  }),
+  pageRoute({
+    method: 'get',
+    path: '/docs/platform',
+    access: 'anybody',
+    run: (_, { version }: DocsDeps) => docsPage('/docs/platform', platformApi(version), assets()),
+  }),
+  pageRoute({
+    method: 'get',
+    path: `${docsAssetsPath}/{name}`,
+    access: 'anybody',
+    run({ params }) {
+      const asset = Object.values(assets()).find(({ name }) => name === params.name);
+      if (!asset) throw new Fault('not-found', 'This page has no such file: reload the page');
+      return { asset };
+    },
+  }),
+];

@@ -1,19 +1,119 @@
-import { durationText, timeElement } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
+import { z } from 'zod';
+import type { BuildLogs, Builds, Requester } from '../../builds/index.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
+import { requesterOf } from '../../http/api/index.ts';
+import type { RequireAdministrator } from '../../http/index.ts';
+import { requireScope } from '../../platform/built-in/index.ts';
+import type { BuildListStore, ListedBuild } from '../../storage/rows/index.ts';
+import { optional } from '../frame/form-body.ts';
+import { durationText, type Html, html, timeElement } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
-import {
-  type BuildFilter,
-  type BuildList,
-  type BuildState,
-  buildStates,
-  listedKinds,
-  type ShownBuild,
-} from './build-list.ts';
+import { pageRoute } from '../frame/page-route.ts';
+
+const buildStates = ['queued', 'running', 'succeeded', 'failed'] as const;
+type BuildState = (typeof buildStates)[number];
+const listedKinds = ['dockerfile', 'conda', 'definition', 'image'] as const;
+
+/** What a list of builds is limited to. */
+interface BuildFilter {
+  readonly state?: BuildState | undefined;
+  readonly kind?: (typeof listedKinds)[number] | undefined;
+  /** Text in the name of the image. */
+  readonly target?: string | undefined;
+  readonly before?: number | undefined;
+}
+
+interface ShownBuild extends Omit<ListedBuild, 'row' | 'succeeded' | 'owner' | 'grant'> {
+  readonly state: BuildState;
+  /** Undefined where the steps are not known. */
+  readonly cache: { readonly cached: number; readonly all: number } | undefined;
+}
+
+interface BuildList {
+  readonly builds: readonly ShownBuild[];
+  /** Where the next page begins; undefined at the end of the list. */
+  readonly next: number | undefined;
+  /** True if the list ends because it has looked at enough builds, not because it is full. */
+  readonly isPartial: boolean;
+}
+
+export interface BuildListSources {
+  readonly buildList: BuildListStore;
+  readonly logs: BuildLogs;
+  readonly builds: Pick<Builds, 'isOf'>;
+}
+
+const pageLength = 25;
+const batch = 100;
+// A page looks at this many builds at most, whatever the filters find.
+const mostSeen = 500;
+
+/**
+ * Returns a page of a list of builds, the newest first.
+ *
+ * @param caller whose builds; undefined for those of everybody
+ */
+export async function listBuilds(
+  caller: Requester | undefined,
+  filter: BuildFilter,
+  { buildList, logs, builds: { isOf } }: BuildListSources,
+): Promise<BuildList> {
+  const found: ListedBuild[] = [];
+  let before = filter.before ?? Number.MAX_SAFE_INTEGER;
+  let hasMore = true;
+  for (let seen = 0; hasMore && seen < mostSeen && found.length <= pageLength; seen += batch) {
+    await pauseTurn();
+    const query = { owner: caller?.owner, succeeded: resultOf(filter.state), before, limit: batch };
+    const rows = await buildList.list(query);
+    hasMore = rows.length === batch;
+    before = rows.at(-1)?.row ?? before;
+    const seen = rows.filter(row => caller === undefined || isOf(row, caller));
+    found.push(...seen.filter(row => matches(row, filter)));
+  }
+  const page = found.slice(0, pageLength);
+  const isFull = found.length > pageLength;
+  const builds: ShownBuild[] = [];
+  for (const { row: _, owner: __, grant: ___, succeeded, ...build } of page) {
+    const state = stateOf(build, succeeded);
+    const record = await logs.steps(build.id);
+    const steps = record?.steps ?? [];
+    const cached = steps.filter(step => step.state === 'cached').length;
+    const cache = steps.length > 0 ? { cached, all: steps.length } : undefined;
+    // The plan of a build from an existing image has no platforms.
+    const made = record?.platforms.map(({ platform }) => platform) ?? [];
+    const platforms = build.platforms.length > 0 ? build.platforms : made;
+    builds.push({ ...build, state, cache, platforms });
+  }
+  return {
+    builds,
+    next: isFull ? page.at(-1)?.row : hasMore ? before : undefined,
+    isPartial: !isFull && hasMore,
+  };
+}
+
+function resultOf(state: BuildState | undefined): boolean | null | undefined {
+  if (state === undefined) return undefined;
+  return state === 'succeeded' ? true : state === 'failed' ? false : null;
+}
+
+function stateOf(
+  { startedAt, finishedAt }: Pick<ListedBuild, 'startedAt' | 'finishedAt'>,
+  succeeded: boolean | null,
+): BuildState {
+  if (finishedAt !== null) return succeeded ? 'succeeded' : 'failed';
+  return startedAt === null ? 'queued' : 'running';
+}
+
+function matches(row: ListedBuild, { state, kind, target = '' }: BuildFilter): boolean {
+  if (state !== undefined && stateOf(row, row.succeeded) !== state) return false;
+  if (kind !== undefined && row.kind !== kind) return false;
+  return row.target.toLowerCase().includes(target.toLowerCase());
+}
 
 /** Whose builds a page shows. */
-export type Scope = 'own' | 'all';
+type Scope = 'own' | 'all';
 
-export interface BuildListView {
+interface BuildListView {
   readonly list: BuildList;
   readonly filter: BuildFilter;
   readonly scope: Scope;
@@ -35,7 +135,7 @@ const kindWords: Readonly<Record<string, string>> = {
 };
 
 /** Returns the page with a list of builds. */
-export function buildListPage(view: BuildListView, now: number): Page {
+function buildListPage(view: BuildListView, now: number): Page {
   const { list } = view;
   const isMoving = list.builds.some(({ state }) => state === 'queued' || state === 'running');
   return {
@@ -49,7 +149,7 @@ ${filterForm(view)}
 }
 
 /** Returns the page for a viewer without a login: the id of a build gives access to it, so nobody sees those of others. */
-export function noBuildsPage(): Page {
+function noBuildsPage(): Page {
   return {
     title: 'Builds',
     content: html`<h1>Builds</h1>
@@ -59,7 +159,7 @@ export function noBuildsPage(): Page {
 }
 
 /** Returns the part of the page that changes while builds run. */
-export function buildTable(view: BuildListView, now: number): Html {
+function buildTable(view: BuildListView, now: number): Html {
   const { builds, next, isPartial } = view.list;
   const isMoving = builds.some(({ state }) => state === 'queued' || state === 'running');
   return html`${
@@ -113,3 +213,37 @@ function address({ filter, scope, maySeeAll }: BuildListView, before?: number): 
   if (maySeeAll && scope === 'own') query.set('scope', scope);
   return query.size === 0 ? '/view/builds' : `/view/builds?${query}`;
 }
+
+export interface BuildListDeps extends BuildListSources {
+  readonly requireAdministrator: RequireAdministrator;
+}
+
+const query = z.object({
+  state: optional(z.enum(buildStates)),
+  kind: optional(z.enum(listedKinds)),
+  target: optional(z.string().trim().max(200)),
+  before: optional(z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER)),
+  scope: optional(z.enum(['own', 'all'])),
+  part: optional(z.literal('table')),
+});
+
+/** The list of builds. An id of a build gives access to it, so a viewer sees the viewer's own builds only. */
+export const buildListRoutes = [
+  pageRoute({
+    method: 'get',
+    path: '/view/builds',
+    access: 'anybody',
+    query,
+    async run({ query: { scope: wanted, part, ...filter }, viewer }, deps: BuildListDeps) {
+      const maySeeAll = viewer.isAdministrator;
+      // Callers without a login share the network that their builds are recorded with.
+      if (!maySeeAll && viewer.caller.user === undefined) return noBuildsPage();
+      if (!maySeeAll) requireScope(viewer.caller.rights, 'build');
+      const scope = maySeeAll ? (wanted ?? 'all') : 'own';
+      const caller = scope === 'own' ? requesterOf(viewer.caller) : undefined;
+      const view = { list: await listBuilds(caller, filter, deps), filter, scope, maySeeAll };
+      if (part === 'table') return { piece: buildTable(view, Date.now()) };
+      return buildListPage(view, Date.now());
+    },
+  }),
+];

@@ -10,8 +10,7 @@ import {
 } from '../../http/api/index.ts';
 import type { LiveName, NameList } from '../../request/index.ts';
 import { optional, readFormBody } from '../frame/form-body.ts';
-import { shortDigest, timeElement } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
+import { type Html, html, shortDigest, timeElement } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute } from '../frame/page-route.ts';
 

@@ -27,8 +27,15 @@ import { isDigest } from '../../oci/digest.ts';
 import { isRepository, isTag } from '../../oci/naming.ts';
 import type { RecentPulls } from '../../storage/rows/index.ts';
 import { optional } from '../frame/form-body.ts';
-import { byteText, countText, shortDigest, timeElement, withoutHidden } from '../frame/formats.ts';
-import { type Html, html } from '../frame/html.ts';
+import {
+  byteText,
+  countText,
+  type Html,
+  html,
+  shortDigest,
+  timeElement,
+  withoutHidden,
+} from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute } from '../frame/page-route.ts';
 

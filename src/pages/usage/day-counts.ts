@@ -1,7 +1,7 @@
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import type { TallyKind } from '../../foundation/telemetry/counted.ts';
 import type { DayCountStore, LabelCount } from '../../storage/rows/index.ts';
-import type { Series } from './charts/stacked-chart.ts';
+import type { Series } from './charts.ts';
 import { type DayRange, daysOf } from './usage-data.ts';
 
 /** Counts of one day. */

@@ -1,10 +1,9 @@
 import type { Registry } from 'prom-client';
 import { html } from '../frame/html.ts';
-import { stackedChart } from './charts/stacked-chart.ts';
+import { stackedChart } from './charts.ts';
 import { largestFirst, readDayCounts, topSeries } from './day-counts.ts';
-import type { Cell } from './tables/figure-table.ts';
 import type { UsagePageDeps } from './usage-data.ts';
-import type { UsageTab } from './usage-tab.ts';
+import type { Cell, UsageTab } from './usage-tab.ts';
 
 const shownCallers = 50;
 const shownRoutes = 20;

@@ -1,5 +1,5 @@
 import { html } from '../frame/html.ts';
-import { stackedChart } from './charts/stacked-chart.ts';
+import { stackedChart } from './charts.ts';
 import {
   type DayCounts,
   eachCount,
@@ -8,9 +8,8 @@ import {
   readDayCounts,
   topSeries,
 } from './day-counts.ts';
-import { mostRows } from './tables/figure-table.ts';
 import type { UsagePageDeps } from './usage-data.ts';
-import type { UsageTab } from './usage-tab.ts';
+import { mostRows, type UsageTab } from './usage-tab.ts';
 
 const shownImages = 100;
 

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
+import { dayOf } from '../../foundation/telemetry/counted.ts';
 import type {
   AccessTokenRow,
   AccessTokenStore,
@@ -9,8 +10,6 @@ import type {
   Page,
 } from '../../storage/rows/index.ts';
 import { newTokenRights, type TokenRights } from '../token-rights.ts';
-import { checkName } from './entry-name.ts';
-import { noteUse } from './use-day.ts';
 
 /** An access token as lists show it. Times are ms since the epoch. */
 export interface AccessToken extends Omit<AccessTokenRow, 'rights'> {
@@ -19,9 +18,9 @@ export interface AccessToken extends Omit<AccessTokenRow, 'rights'> {
 }
 
 /** A valid access token, and its user. */
-export interface HeldToken extends AccessToken, Pick<HeldTokenRow, 'holder'> {}
+interface HeldToken extends AccessToken, Pick<HeldTokenRow, 'holder'> {}
 
-export interface NewToken {
+interface NewToken {
   readonly user: number;
   readonly name: string;
   /** Default: as the token that creates it. */
@@ -34,7 +33,7 @@ export interface NewToken {
 }
 
 /** The token that creates another one: the new one can neither do more nor live longer. */
-export interface TokenBounds {
+interface TokenBounds {
   /** When it expires; undefined for never. */
   readonly until?: number | undefined;
   readonly rights?: TokenRights | undefined;
@@ -184,4 +183,32 @@ function notAdded(why: NotAdded, user: number, name: string): Fault {
 
 function hashOf(value: string): Buffer {
   return createHash('sha256').update(value).digest();
+}
+
+const longestName = 100;
+
+/** Returns the name of a token or of credentials without surrounding spaces. Throws a {@link Fault} (400). */
+export function checkName(text: string): string {
+  const name = text.trim();
+  if (name === '' || name.length > longestName || /\p{C}/u.test(name)) {
+    throw new Fault('bad-request', `'name' must have 1 to ${longestName} printable characters`, {
+      phase: 'request',
+    });
+  }
+  return name;
+}
+
+/**
+ * Records the day of a use (`yyyy-mm-dd`, UTC), and so writes at most once a day.
+ *
+ * @param noted the recorded day
+ * @param at ms since the epoch
+ */
+export async function noteUse(
+  noted: string | null,
+  at: number,
+  note: (day: string) => Promise<void>,
+): Promise<void> {
+  const day = dayOf(at);
+  if (day !== noted) await note(day);
 }

@@ -2,9 +2,15 @@ import { Fault } from '../../foundation/fault.ts';
 import type { CredentialOwner, Rows, SecretBox } from '../../storage/rows/index.ts';
 import type { CredentialEntry, CredentialKeys, Platform } from '../workflow-platform.ts';
 import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
-import { createUsers, type User, type Users, userOf } from './users.ts';
+import {
+  createUsers,
+  createWorkspaces,
+  type User,
+  type Users,
+  userOf,
+  type Workspaces,
+} from './users.ts';
 import { createVault, type KeptCredentials, unknownCredentials, type Vault } from './vault.ts';
-import { createWorkspaces, type Workspaces } from './workspaces.ts';
 
 /**
  * The platform that is part of Sluice, and its administration. Every call reads the stored data, so that a token that

@@ -17,6 +17,5 @@ export {
   createBuiltInPlatform,
   type TokenHolder,
 } from './built-in-platform.ts';
-export type { User } from './users.ts';
+export type { User, Workspace } from './users.ts';
 export { type KeptCredentials, unknownCredentials } from './vault.ts';
-export type { Workspace } from './workspaces.ts';

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
+import { withoutSlashes } from '../../foundation/text/trim.ts';
+import { parseReference, registryHost, withoutApi } from '../../oci/naming.ts';
 import type {
   CredentialOwner,
   CredentialRow,
@@ -11,14 +13,12 @@ import type {
   SecretBox,
 } from '../../storage/rows/index.ts';
 import { keysDocument, readKeys } from '../credentials/keys-document.ts';
-import { credentialsPlace } from '../sealed-places.ts';
+import { credentialsPlace } from '../seal-again.ts';
 import type { CredentialKeys } from '../workflow-platform.ts';
-import { checkName } from './entry-name.ts';
-import { registryScope } from './registry-scope.ts';
-import { noteUse } from './use-day.ts';
+import { checkName, noteUse } from './access-tokens.ts';
 
 /** The part of the keys that is not secret. */
-export interface ShownKeys {
+interface ShownKeys {
   readonly registry?: string;
   readonly userName?: string;
   readonly accessKey?: string;
@@ -31,7 +31,7 @@ export interface KeptCredentials extends Omit<ListedCredentialRow, 'shown'> {
   readonly shown: ShownKeys;
 }
 
-export interface NewCredentials {
+interface NewCredentials {
   readonly owner: CredentialOwner;
   /** Default: the registry that the credentials are for. */
   readonly name?: string | undefined;
@@ -162,7 +162,7 @@ function checkKeys(keys: CredentialKeys): CredentialKeys {
     if (value === undefined) continue;
     const longest = longestShown[name] ?? longestSecret;
     if (value.length > longest || (!isSecretFile && /\p{Cc}/u.test(value))) {
-      throw refused(
+      throw refusedKeys(
         `'${name}' has more than ${longest} characters, or contains an unprintable character`,
       );
     }
@@ -175,20 +175,20 @@ function checkKeys(keys: CredentialKeys): CredentialKeys {
       const hasKeys = Boolean(keys.accessKey && keys.secretKey);
       const hasHalf = Boolean(keys.accessKey) !== Boolean(keys.secretKey);
       if (hasHalf || !(hasKeys || keys.assumeRoleArn)) {
-        throw refused("send 'accessKey' and 'secretKey', 'assumeRoleArn', or all three");
+        throw refusedKeys("send 'accessKey' and 'secretKey', 'assumeRoleArn', or all three");
       }
       return keys;
     }
     case 'google':
-      if (!keys.data) throw refused("'data', the key file of a service account, is missing");
+      if (!keys.data) throw refusedKeys("'data', the key file of a service account, is missing");
       return keys;
     case 'azure':
       if (!keys.clientId || !keys.clientSecret) {
-        throw refused("'clientId' and 'clientSecret' of a service principal are required");
+        throw refusedKeys("'clientId' and 'clientSecret' of a service principal are required");
       }
       return keys;
     case 'other':
-      throw refused(
+      throw refusedKeys(
         'the provider is unknown, or its keys are incomplete: container-reg requires userName and password',
       );
     default:
@@ -211,18 +211,48 @@ function registryOf(keys: CredentialKeys, given: string | undefined): string | u
       return 'registry.gitlab.com';
     case 'bitbucket':
     case 'gitea':
-      throw refused("'registry' is missing: send the host of the container registry");
+      throw refusedKeys("'registry' is missing: send the host of the container registry");
     default:
       return undefined;
   }
 }
 
 function requireLogin({ username, password }: { username: string; password: string }): void {
-  if (username === '' || password === '') throw refused("'userName' and 'password' are required");
+  if (username === '' || password === '')
+    throw refusedKeys("'userName' and 'password' are required");
   // Every registry takes these keys by HTTP basic authentication, which cannot represent a colon in a user name.
-  if (username.includes(':')) throw refused("'userName' contains a colon");
+  if (username.includes(':')) throw refusedKeys("'userName' contains a colon");
 }
 
-function refused(why: string): Fault {
+function refusedKeys(why: string): Fault {
   return new Fault('bad-request', `The keys cannot be used: ${why}`, { phase: 'request' });
+}
+
+// The grammar needs this much to distinguish a host from a path.
+const inside = '/x/x';
+
+/**
+ * Returns the canonical spelling of the registry, or part of one, that credentials are for: `host[:port][/path]`,
+ * without protocol. The default is Docker Hub, `docker.io`. Throws a {@link Fault} (400).
+ */
+function registryScope(text = 'docker.io'): string {
+  const name = withoutSlashes(withoutApi(text))
+    // Docker writes Docker Hub into its configuration like this.
+    .replace(/^(index\.docker\.io)\/v1$/i, '$1');
+  if (registryHost(name) === undefined) throw refusedRegistry();
+  try {
+    const { registry, repository } = parseReference(name + inside);
+    return `${registry}/${repository}`.slice(0, -inside.length);
+  } catch {
+    throw refusedRegistry();
+  }
+}
+
+/** Leaves out the text, and any cause that contains it: it may be a password in the wrong place. */
+function refusedRegistry(): Fault {
+  return new Fault(
+    'bad-request',
+    "'registry' is not the name of a registry: send its host, with a path if you want, such as quay.io/team; Docker Hub is docker.io",
+    { phase: 'request' },
+  );
 }

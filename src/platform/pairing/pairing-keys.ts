@@ -1,11 +1,18 @@
-import { createPrivateKey, generateKeyPair, randomBytes } from 'node:crypto';
+import {
+  constants,
+  createDecipheriv,
+  createPrivateKey,
+  generateKeyPair,
+  type KeyObject,
+  privateDecrypt,
+  randomBytes,
+} from 'node:crypto';
 import { promisify } from 'node:util';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { PairingRow, PairingStore, SecretBox } from '../../storage/rows/index.ts';
-import { openPacket } from '../credentials/packet.ts';
 import type { Endpoint } from '../endpoint.ts';
 import type { PairingKey } from '../remote-platform.ts';
-import { pairingPlace } from '../sealed-places.ts';
+import { pairingPlace } from '../seal-again.ts';
 
 /** Key pairs with which platforms encrypt secrets, one at a time for each service of a platform. */
 export interface PairingKeys {
@@ -18,7 +25,7 @@ export interface PairingKeys {
   purge(signal?: AbortSignal): Promise<number>;
 }
 
-export interface PairingKeysDeps {
+interface PairingKeysDeps {
   readonly store: PairingStore;
   readonly box: SecretBox;
   readonly now?: () => number;
@@ -84,4 +91,38 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
     isKept: async id => (await store.find(id)) !== undefined,
     purge: signal => store.purge(now() - keptMs, signal),
   };
+}
+
+const version = '1';
+const forPublicKey = 'P';
+const cipher = 'aes-128-ecb';
+const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
+
+/**
+ * Returns the secret in a packet, as platforms in the field send it to the owner of a private key: `1\P\<key>\<data>`.
+ * The key is an AES-128 key, encrypted with RSA (PKCS #1 v1.5). The data is encrypted with AES in ECB mode (PKCS #7
+ * padding). Both are in base64. Nothing in a packet proves who wrote it: accept it only from a platform that is
+ * trusted anyway. Throws an `Error` for text that is not a packet, or for a packet made for another key.
+ */
+export function openPacket(packet: string, privateKey: KeyObject): string {
+  const [found, kind, key = '', data = '', ...more] = packet.split('\\');
+  if (found !== version || kind !== forPublicKey || more.length > 0) throw unreadable();
+  if (!base64.test(key) || !base64.test(data)) throw unreadable();
+  try {
+    // With a wrong key this returns random bytes of a random length, which reveals nothing about the padding.
+    const contentKey = privateDecrypt(
+      { key: privateKey, padding: constants.RSA_PKCS1_PADDING },
+      Buffer.from(key, 'base64'),
+    );
+    const decipher = createDecipheriv(cipher, contentKey, null);
+    const clear = Buffer.concat([decipher.update(data, 'base64'), decipher.final()]);
+    return new TextDecoder('utf-8', { fatal: true }).decode(clear);
+  } catch {
+    // One error for all causes.
+    throw unreadable();
+  }
+}
+
+function unreadable(): Error {
+  return new Error('The packet is malformed, or was encrypted for another key');
 }

@@ -2,8 +2,7 @@ import type { Digest } from '../../oci/digest.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { CachedBlobStore } from '../../storage/rows/index.ts';
 import type { Access } from '../../upstream/index.ts';
-import type { TransferReader } from './transfer.ts';
-import type { OpenWhole, Transfers } from './transfers.ts';
+import type { OpenWhole, TransferReader, Transfers } from './transfers.ts';
 
 /** Keeps copies of upstream blobs, up to a size. One transfer fills the copy and serves all waiting readers. */
 export interface BlobCache {

@@ -3,9 +3,7 @@ import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import { unlessAborted } from '../../foundation/work.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
-import type { FoundBlob } from './found-blob.ts';
-import { HaltedCopy } from './transfer.ts';
-import type { Transfers, WantedBlob } from './transfers.ts';
+import { HaltedCopy, type Transfers, type WantedBlob } from './transfers.ts';
 
 /**
  * Relays whole blobs that are not kept. The first client receives the bytes as they arrive. Other clients of the same
@@ -236,3 +234,28 @@ function restOf(
     },
   };
 }
+
+/** The requested bytes, both ends included; the whole blob if absent. */
+export interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Source of a blob's bytes. `size` is the size of the whole blob. */
+export type FoundBlob =
+  | { readonly kind: 'redirect'; readonly location: URL }
+  | {
+      readonly kind: 'stream';
+      readonly size: number;
+      /** Source of the requested part. */
+      readonly source: ByteSource;
+      /** `stored`: from the content store or through it. `relayed`: from the registry as they arrive. */
+      readonly delivery: 'stored' | 'relayed';
+      /** True for bytes that need no check: stored ones, and those of a blob that was verified recently. */
+      readonly isVerified: boolean;
+      /** Called when the digest of the whole blob has been verified. */
+      readonly onVerified?: () => void;
+    };
+
+/** Computes a range from the size of the blob, because a client may omit the end; undefined for the whole blob. */
+export type RangeOf = (size: number) => ByteRange | undefined;

@@ -7,7 +7,7 @@ import type { Access, BlobMode, RegistryClient } from '../../upstream/index.ts';
 import type { PulledImage } from '../pulled-image.ts';
 import type { BlobCache } from './blob-cache.ts';
 import { type BlobOrder, orderStored } from './blob-order.ts';
-import type { FoundBlob, RangeOf } from './found-blob.ts';
+import type { FoundBlob, RangeOf } from './blob-relays.ts';
 import { type RelayedBlob, type RelayedBlobs, wrongSize } from './relayed-blobs.ts';
 
 export interface BlobFinder {

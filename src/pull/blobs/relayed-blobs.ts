@@ -8,8 +8,7 @@ import {
   type RegistryClient,
   resumingSource,
 } from '../../upstream/index.ts';
-import type { BlobRelays } from './blob-relays.ts';
-import type { ByteRange, FoundBlob, RangeOf } from './found-blob.ts';
+import type { BlobRelays, ByteRange, FoundBlob, RangeOf } from './blob-relays.ts';
 import type { OpenWhole } from './transfers.ts';
 import { createVerifiedBlobs } from './verified-blobs.ts';
 

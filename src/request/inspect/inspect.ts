@@ -1,21 +1,32 @@
 import { Fault } from '../../foundation/fault.ts';
-import { imageConfig, selectImage } from '../../images/index.ts';
+import { type BaseResolver, type Documents, imageConfig, selectImage } from '../../images/index.ts';
 import { readSif, sifLayerType } from '../../images/sif/index.ts';
+import type { Digest } from '../../oci/digest.ts';
 import {
   asObject,
   type Descriptor,
   type Document,
+  type ImageManifest,
   type JsonObject,
   manifestType,
   parseLossless,
   parseManifest,
 } from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
-import type { Platform, Reference } from '../../oci/naming.ts';
+import {
+  defaultPlatformName,
+  formatPlatform,
+  isAttestation,
+  isNestedIndex,
+  type Platform,
+  parseReference,
+  type Reference,
+} from '../../oci/naming.ts';
 import type { CredentialSource } from '../../upstream/auth/index.ts';
-import { type Access, type RegistryClient, readPart } from '../../upstream/index.ts';
-import type { InspectedImage } from './inspect-served.ts';
-import type { OpenInspected } from './open-inspected.ts';
+import { type Access, accessTo, type RegistryClient, readPart } from '../../upstream/index.ts';
+import { orasScheme } from '../asked-image.ts';
+import type { ContainerRequest } from '../container-request.ts';
+import type { FindServed } from '../served-name.ts';
 
 /** Returns the metadata of an image for one platform, or of the whole index. Throws a `Fault`. */
 export type Inspect = (
@@ -24,7 +35,7 @@ export type Inspect = (
   credentials: CredentialSource,
 ) => Promise<JsonObject>;
 
-export interface InspectDeps {
+interface InspectDeps {
   readonly openInspected: OpenInspected;
   readonly registry: RegistryClient;
   readonly urlOf: (registry: string) => string;
@@ -152,4 +163,152 @@ async function describeSif(
     },
     config: { architecture: architecture ?? '', os: 'linux', created, config: ociConfig ?? {} },
   };
+}
+
+/** An image that the caller may pull. */
+export interface OpenedImage extends InspectedImage {
+  readonly name: Reference;
+}
+
+/** Opens an image by its name, with the rights of the caller. Throws a `Fault` for one that the caller may not pull. */
+export type OpenInspected = (image: string, credentials: CredentialSource) => Promise<OpenedImage>;
+
+export function createOpenInspected({
+  bases,
+  documents,
+  openServed,
+}: {
+  readonly bases: BaseResolver;
+  readonly documents: Documents;
+  readonly openServed: OpenServed;
+}): OpenInspected {
+  return async (text, credentials) => {
+    const name = parseReference(text.replace(orasScheme, ''));
+    const served = await openServed(name);
+    if (served) return { ...served, name };
+    const access = await accessTo(name, credentials);
+    const root = await bases.resolve(access, name);
+    return { name, access, root, documents };
+  };
+}
+
+/** An image to inspect, and access to its documents. */
+export interface InspectedImage {
+  readonly access: Access;
+  readonly root: Document;
+  readonly documents: Pick<Documents, 'manifest' | 'config'>;
+  /** Returns true for content that was written or submitted for the image, and is here. Default: nothing is. */
+  owns?(digest: Digest): boolean;
+}
+
+/** Returns the image of a served name as clients pull it; undefined for other images. Throws a `Fault`. */
+type OpenServed = (image: Reference) => Promise<InspectedImage | undefined>;
+
+/** Returns the image of a container request as clients pull it. Throws a `Fault`. */
+export type OpenRequest = (request: ContainerRequest) => Promise<InspectedImage>;
+
+interface OpenRequestDeps {
+  /** Finds the served image, with the rights of the caller that made the container request. */
+  readonly findImage: (
+    request: ContainerRequest,
+  ) => Promise<Pick<InspectedImage, 'access' | 'root'> & { owns(digest: Digest): boolean }>;
+  readonly documents: Pick<Documents, 'local' | 'manifest' | 'config'>;
+}
+
+export function createOpenRequest({ findImage, documents }: OpenRequestDeps): OpenRequest {
+  return async request => {
+    const image = await findImage(request);
+    // Documents written for the image are here, and not in any registry.
+    const written = async (digest: Digest, mediaType: string) =>
+      image.owns(digest) ? documents.local(digest, mediaType) : undefined;
+    return {
+      access: image.access,
+      root: image.root,
+      owns: digest => image.owns(digest),
+      documents: {
+        manifest: async (access, digest, mediaType) =>
+          (await written(digest, mediaType)) ?? documents.manifest(access, digest, mediaType),
+        config: async (access, descriptor) =>
+          (await written(descriptor.digest, descriptor.mediaType)) ??
+          documents.config(access, descriptor),
+      },
+    };
+  };
+}
+
+export function createOpenServed(findServed: FindServed, openRequest: OpenRequest): OpenServed {
+  return async name => {
+    const request = await findServed(name);
+    return request && openRequest(request);
+  };
+}
+
+/** An image that a caller may pull, for one platform. */
+export interface ChosenImage {
+  readonly opened: OpenedImage;
+  readonly platforms: readonly OfferedPlatform[];
+  /** Manifest of the chosen platform. */
+  readonly document: Document;
+  readonly manifest: ImageManifest;
+}
+
+export interface OfferedPlatform {
+  /** Such as `linux/arm64/v8`. */
+  readonly name: string;
+  readonly isChosen: boolean;
+}
+
+// An index of an index of an index: no tool makes more.
+const mostLevels = 4;
+
+/**
+ * Opens an image and selects a platform. Throws a `Fault` for an image that the viewer may not pull.
+ *
+ * @param platform such as `linux/arm64`. Default: linux/amd64, or the first one
+ */
+export async function chooseImage(
+  openInspected: OpenInspected,
+  name: string,
+  platform: string | undefined,
+  credentials: CredentialSource,
+): Promise<ChosenImage> {
+  const opened = await openInspected(name, credentials);
+  let document = opened.root;
+  let platforms: readonly OfferedPlatform[] = [];
+  for (let level = 0; level < mostLevels; level += 1) {
+    const manifest = parseManifest(document);
+    if (manifest.kind === 'manifest') return { opened, platforms, document, manifest };
+    if (manifest.kind !== 'index') break;
+    const offered = manifest.manifests.filter(entry => !isAttestation(entry));
+    const chosen = chooseEntry(offered, platform);
+    if (offered.some(entry => entry.platform)) {
+      platforms = offered.map(entry => ({ name: nameOf(entry), isChosen: entry === chosen }));
+    }
+    document = await opened.documents.manifest(opened.access, chosen.digest, chosen.mediaType);
+  }
+  throw new Fault(
+    'bad-request',
+    `The image has a manifest that Sluice cannot show (${document.mediaType}): name an image or an index, or push it again with a current client`,
+    { phase: 'request' },
+  );
+}
+
+function chooseEntry(offered: readonly Descriptor[], wanted: string | undefined): Descriptor {
+  const named = (name: string) => offered.find(entry => nameOf(entry) === name);
+  const chosen = wanted
+    ? (named(wanted) ?? offered.find(isNestedIndex))
+    : (named(defaultPlatformName) ?? offered[0]);
+  if (chosen) return chosen;
+  const names = offered.map(nameOf).join(', ') || 'none';
+  throw new Fault('bad-request', `The image has no such platform; it has: ${names}`, {
+    phase: 'request',
+  });
+}
+
+function nameOf({ platform }: Descriptor): string {
+  if (!platform) return 'any platform';
+  const { os, architecture, variant } = platform;
+  const name = formatPlatform({ os, architecture, ...(variant ? { variant } : {}) });
+  const version = platform['os.version'];
+  return version ? `${name} ${version}` : name;
 }

@@ -7,7 +7,7 @@ import { bareMediaType, isElsewhere } from '../../oci/media-type.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import { credentialKey } from '../../upstream/auth/index.ts';
 import { openWhole, type RegistryClient } from '../../upstream/index.ts';
-import type { InspectedImage } from './inspect-served.ts';
+import type { InspectedImage } from './inspect.ts';
 
 /**
  * Returns the layers of an image for reading. Throws a `Fault` unless the caller may pull each of them now: the manifest of

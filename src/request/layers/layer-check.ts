@@ -3,9 +3,10 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { isTarStart, tarBlockSize } from '../../archives/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { Permit } from '../../foundation/semaphore.ts';
+import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { createFlowHash, type FlowHash } from '../../storage/hashing/index.ts';
+import type { Caller } from '../container-request.ts';
 
 const lateBytes = 512 * 1024;
 
@@ -13,7 +14,7 @@ const lateBytes = 512 * 1024;
  * Computes the digest of the tar file inside a gzip file. Throws a {@link Fault} for a file that is not a gzip file,
  * does not contain a tar file, or unpacks to more than the limits allow.
  */
-export interface TarDigester {
+interface TarDigester {
   /** Takes the next bytes of the gzip file; resolves when they are unpacked. */
   write(bytes: Uint8Array): Promise<void>;
   end(): Promise<Digest>;
@@ -154,4 +155,31 @@ function notGzip(name: string, cause: unknown, detail = ''): Fault {
     `${name} is not a gzip file${detail}: pack it with 'tar -czf', and check that its address leads to the file itself`,
     { phase: 'layer', cause },
   );
+}
+
+/** Waits for a turn to unpack a piece. Throws a {@link Fault} (503) when none came in time. */
+type TakeUnpackTurn = (
+  caller: Pick<Caller, 'network' | 'user'>,
+  signal?: AbortSignal,
+) => Promise<Permit>;
+
+const waitMs = 60_000;
+
+/**
+ * Limits how many layers are unpacked at the same moment. Default: two, one per caller, and one of all anonymous
+ * callers, so that they do not delay users. Unpacking occupies a thread of the pool that also reads and writes files.
+ */
+export function createUnpackTurns(atOnce = 2, ofCaller = 1): TakeUnpackTurn {
+  const low = { limit: 1, passedBy: 1 };
+  const turns = new Semaphore({ limit: atOnce, perKey: ofCaller, low, refusal: tooBusy });
+  return ({ network, user }, signal) =>
+    turns.take({ key: user ?? network ?? '', isLow: user === undefined, waitMs, signal });
+}
+
+function tooBusy(): Fault {
+  return new Fault('unavailable', 'Too many layers are being unpacked: try again later', {
+    phase: 'limit',
+    limit: 'layers unpacked at once',
+    retryAfterSeconds: 30,
+  });
 }

@@ -12,12 +12,10 @@ import type {
   FetchedLayerStore,
 } from '../../storage/rows/index.ts';
 import { closedAddressIn, WireError } from '../../upstream/transport/index.ts';
-import type { Caller } from '../container-request.ts';
-import type { SubmittedLayer } from '../submission.ts';
-import { digestTar, type UnpackLimits } from './layer-check.ts';
+import type { Caller, SubmittedLayer } from '../container-request.ts';
+import { createUnpackTurns, digestTar, type UnpackLimits } from './layer-check.ts';
 import { createLayerFetches } from './layer-fetches.ts';
 import type { LayerSource } from './layer-source.ts';
-import { createUnpackTurns } from './unpack-turns.ts';
 
 export interface LayerLimits {
   /** Maximum number of layers in one request. */

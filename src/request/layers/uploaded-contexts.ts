@@ -1,29 +1,31 @@
 import { type ContextContent, openUploadedContext } from '../../builds/index.ts';
+import type { SentContext } from '../../builds/plan/index.ts';
 import { hashTar } from '../../contexts/hash-tar.ts';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
-import type { HostedBlobs, HostedManifests } from '../../hosted/index.ts';
+import type { HostedBlobs, HostedManifests, RegistryTokens } from '../../hosted/index.ts';
 import { contextRepository } from '../../hosted/uploads/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { parseReference } from '../../oci/naming.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import { createFlowHash } from '../../storage/hashing/index.ts';
-import type { Caller } from '../container-request.ts';
-import type { SubmittedLayer } from '../submission.ts';
+import type { AnonymousShare } from '../../storage/rows/index.ts';
+import type { Caller, SubmittedLayer } from '../container-request.ts';
+import type { LayerCaller, LayerIntake } from './layers.ts';
 
 /** Scheme of locations that name an uploaded build context. */
-export const uploadedScheme = /^oci:\/\//i;
+const uploadedScheme = /^oci:\/\//i;
 
 /** A build context that is in the content store. */
-export interface TakenContext {
+interface TakenContext {
   /** Digest of its manifest. */
   readonly digest: Digest;
   /** Digest of the tar file that the request would contain instead. */
   readonly tarDigest: Digest;
 }
 
-export interface UploadedContexts {
+interface UploadedContexts {
   /**
    * Finds the build context that a caller has uploaded, and verifies all of it. Throws a {@link Fault}: 400 describes
    * the error in it.
@@ -34,7 +36,7 @@ export interface UploadedContexts {
   ): Promise<TakenContext>;
 }
 
-export interface UploadedContextsDeps {
+interface UploadedContextsDeps {
   readonly content: ContentStore;
   readonly manifests: Pick<HostedManifests, 'head'>;
   readonly blobs: Pick<HostedBlobs, 'size'>;
@@ -153,4 +155,59 @@ function expired(): Fault {
   return new Fault('bad-request', 'The build context has expired here: upload it again', {
     phase: 'layer',
   });
+}
+
+/**
+ * Takes in the build context of a request: one in the form of a layer, or one that the caller has uploaded. Throws a
+ * `Fault`.
+ */
+export type TakeContext = (context: SubmittedLayer, caller: LayerCaller) => Promise<SentContext>;
+
+export function createTakeContext(
+  layers: Pick<LayerIntake, 'takeContext'>,
+  uploaded: UploadedContexts,
+): TakeContext {
+  return async (context, caller) => {
+    if (uploadedScheme.test(context.location)) {
+      return { ...(await uploaded.take(context, caller)), isUploaded: true };
+    }
+    const { gzipDigest: digest, tarDigest } = await layers.takeContext(context, caller);
+    return { digest, tarDigest };
+  };
+}
+
+/** The right to upload build contexts into a hosted repository. */
+interface ContextGrant {
+  /** Host at the beginning of names of hosted images. */
+  readonly registry: string;
+  readonly repository: string;
+  /** Bearer token to pull from the repository and push to it. */
+  readonly token: string;
+  readonly expiresInSeconds: number;
+}
+
+/** Returns the grant of a caller. Throws a `Fault` (429, 507) for a caller whose network has reached its limits. */
+export type GrantContexts = (caller: Pick<Caller, 'network' | 'user'>) => Promise<ContextGrant>;
+
+interface ContextGrantDeps {
+  readonly tokens: Pick<RegistryTokens, 'issue' | 'service'>;
+  readonly share: Pick<AnonymousShare, 'take'>;
+}
+
+const lifeMs = 3_600_000;
+
+export function createGrantContexts({ tokens, share }: ContextGrantDeps): GrantContexts {
+  return async caller => {
+    (await share.take(caller.network))[Symbol.dispose]();
+    const repository = contextRepository(caller);
+    const access = [
+      { type: 'repository' as const, name: repository, actions: ['pull', 'push'] as const },
+    ];
+    return {
+      registry: tokens.service,
+      repository,
+      token: await tokens.issue({ access }, lifeMs),
+      expiresInSeconds: lifeMs / 1000,
+    };
+  };
 }

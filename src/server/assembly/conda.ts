@@ -16,9 +16,8 @@ import {
 } from '../../conda/index.ts';
 import { createTransport, withoutReach } from '../../upstream/index.ts';
 import { configuredChannels } from '../config/read/index.ts';
-import type { AppDeps } from './app-deps.ts';
 import type { RegistryAccess } from './registry-clients.ts';
-import type { State } from './server-state.ts';
+import type { AppDeps, State } from './server-state.ts';
 
 /** The channels of Conda, the solver of environments, and what makes layers of packages. */
 export type Conda = ReturnType<typeof createConda>;

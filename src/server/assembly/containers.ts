@@ -1,6 +1,8 @@
+import { totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import {
   accessInOwnRight,
+  type ContainmentOptions,
   closedSourceRules,
   createBuildService,
   type FindServedBase,
@@ -14,6 +16,7 @@ import {
   createRightWatch,
 } from '../../images/index.ts';
 import { createLayerListings } from '../../images/listing/index.ts';
+import { parseReference } from '../../oci/naming.ts';
 import type { SealedGrant } from '../../platform/index.ts';
 import {
   createAwaitBuild,
@@ -44,7 +47,8 @@ import { createLayerIntake } from '../../request/without-server.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import { createAnonymousShare } from '../../storage/rows/index.ts';
 import { credentialKey } from '../../upstream/auth/index.ts';
-import { type Access, fetchUrl } from '../../upstream/index.ts';
+import { type Access, fetchUrl, type Registries } from '../../upstream/index.ts';
+import type { Config } from '../config/index.ts';
 import {
   accessRules,
   configuredBuilderShares,
@@ -52,13 +56,10 @@ import {
   configuredShares,
   configuredSifSigner,
 } from '../config/read/index.ts';
-import type { AppDeps } from './app-deps.ts';
-import { anonymousReach, containmentOf, privateRegistries } from './builder-containment.ts';
 import type { Conda } from './conda.ts';
 import type { People } from './people.ts';
-import { createBlobParts, createVerifyBases } from './pulls/base-layers.ts';
-import type { RegistryAccess } from './registry-clients.ts';
-import type { State } from './server-state.ts';
+import { createBlobParts, createVerifyBases, type RegistryAccess } from './registry-clients.ts';
+import type { AppDeps, State } from './server-state.ts';
 
 /** The parts that accept container requests and build images for them. */
 export type Containers = ReturnType<typeof createContainers>;
@@ -278,4 +279,59 @@ export function createContainers(
     openLayers,
     awaitBuild: createAwaitBuild(building.builds, config.builds.pullWait),
   };
+}
+
+const mostBuildMemory = 8 * 2 ** 30;
+// Memory that all builds together leave for the server and the rest of the machine.
+const sharedMemory = 0.75;
+
+/** Returns the registries that the builder of Sluice may connect to, and the limits of its builds. */
+function containmentOf(
+  { builds: { each, concurrent, privateHosts, builderDisk } }: Config,
+  registries: Registries,
+): ContainmentOptions {
+  // The memory of the machine, or of the container in which the server runs.
+  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  const memoryBytes = each.memory ?? Math.min(memory / 2, mostBuildMemory);
+  const limits = {
+    memoryBytes: Math.floor(memoryBytes),
+    processes: each.processes,
+    processors: each.processors,
+  };
+  const together = Math.min(concurrent * memoryBytes, memory * sharedMemory);
+  return {
+    openHosts: {
+      builder: privateRegistries(registries),
+      steps: privateHosts,
+    },
+    each: limits,
+    all: {
+      memoryBytes: Math.floor(Math.max(memoryBytes, together)),
+      processes: concurrent * each.processes,
+      processors: each.processors === undefined ? undefined : concurrent * each.processors,
+    },
+    buildDiskBytes: each.disk,
+    stateBytes: builderDisk,
+  };
+}
+
+/** Returns the listed registries that may be at a private address, each with its port. */
+function privateRegistries(registries: Registries): string[] {
+  return [...registries]
+    .filter(([, { allowPrivateAddress }]) => allowPrivateAddress)
+    .map(([host, { plainHttp }]) => withPort(host, plainHttp ? 80 : 443));
+}
+
+/** Returns those of them that builds of anonymous callers require: this server, and the registry of its layer cache. */
+function anonymousReach(
+  registries: Registries,
+  ownHost: string,
+  cache: string | undefined,
+): string[] {
+  const hosts = [ownHost, ...(cache === undefined ? [] : [parseReference(cache).registry])];
+  return privateRegistries(new Map([...registries].filter(([host]) => hosts.includes(host))));
+}
+
+function withPort(host: string, port: number): string {
+  return /:\d+$/.test(host) ? host : `${host}:${port}`;
 }

@@ -2,9 +2,8 @@ import { type BuildPlaces, frozenPlaces } from '../../builds/plan/index.ts';
 import { dayMs } from '../../foundation/telemetry/counted.ts';
 import { createBuiltInPlatform } from '../../platform/built-in/index.ts';
 import { createIdentities, createPlatformClient } from '../../platform/index.ts';
-import type { AppDeps } from './app-deps.ts';
 import type { RegistryAccess } from './registry-clients.ts';
-import type { State } from './server-state.ts';
+import type { AppDeps, State } from './server-state.ts';
 
 /** Identities of callers, from platforms. */
 export type People = ReturnType<typeof createPeople>;

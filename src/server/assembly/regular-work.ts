@@ -5,11 +5,10 @@ import { purgeContexts } from '../../hosted/index.ts';
 import { sessionIdleMs } from '../../pages/index.ts';
 import { purgeFigures, startChores, startScrub, startSweeping } from '../upkeep/index.ts';
 import { createClockCheck, sweep } from '../upkeep/sweep/index.ts';
-import type { AppDeps } from './app-deps.ts';
 import type { Containers } from './containers.ts';
 import type { People } from './people.ts';
 import type { RegistryAccess } from './registry-clients.ts';
-import type { State } from './server-state.ts';
+import type { AppDeps, State } from './server-state.ts';
 
 const flushMs = 1000;
 const figuresMs = 10_000;

@@ -1,15 +1,17 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { removeSifLeftovers } from '../../builds/index.ts';
+import { type BringBuilder, removeSifLeftovers } from '../../builds/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import {
   addDatabaseMetrics,
   addDiskMetrics,
   type createMetricsRegistry,
   createRemoteHealth,
+  type Logger,
   withMetrics,
 } from '../../foundation/telemetry/index.ts';
+import type { Version } from '../../foundation/version.ts';
 import { closeInTurn } from '../../foundation/work.ts';
 import { mostOpen } from '../../hosted/uploads/index.ts';
 import { openListingFiles } from '../../images/listing/index.ts';
@@ -29,11 +31,12 @@ import {
   openSiteRows,
 } from '../../storage/index.ts';
 import { type AuditKind, openSecretBox } from '../../storage/rows/index.ts';
+import type { ServerLock } from '../../storage/rows/postgres/index.ts';
 import { requireSecretsKey } from '../../storage/whole-data.ts';
+import type { ProxyFor } from '../../upstream/auth/index.ts';
 import { type Config, keyDirectory } from '../config/index.ts';
 import { createDiskUseWatch } from '../upkeep/index.ts';
 import { clocksOf, createSteadyClock } from '../upkeep/sweep/index.ts';
-import type { AppDeps } from './app-deps.ts';
 
 const listingsKeptMs = 30 * 24 * 3_600_000;
 
@@ -182,4 +185,20 @@ function namedRegistries({ registries }: Config): string[] {
   return Object.entries(registries)
     .flatMap(([host, { mirrors }]) => [host, ...mirrors])
     .map(canonicalRegistry);
+}
+
+/** Dependencies of the parts of the server. */
+export interface AppDeps {
+  readonly config: Config;
+  readonly publicUrl: URL;
+  readonly log: Logger;
+  readonly version: Version;
+  /** The proxies for connections to other hosts. */
+  readonly proxyFor: ProxyFor;
+  /** Text of a Docker configuration with credentials. */
+  readonly dockerAuthConfig?: string | undefined;
+  /** Installs a builder when none is found. */
+  readonly bringBuilder?: BringBuilder | undefined;
+  /** For one of several replicas: it leads, and has the lock of the database. */
+  readonly lock?: ServerLock | undefined;
 }

@@ -11,7 +11,6 @@ import {
   type YAMLError,
 } from 'yaml';
 import { whyUnreadable } from '../../foundation/text/index.ts';
-import { ConfigError } from './config-error.ts';
 
 /** The settings in a configuration file. */
 export interface ConfigFile {
@@ -120,4 +119,9 @@ function resolvePaths(values: Record<string, unknown>, folder: string): void {
       }
     }
   }
+}
+
+/** An unusable configuration; the message names each wrong setting and the reason. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
 }

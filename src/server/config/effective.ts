@@ -1,16 +1,15 @@
 import { maskAddresses } from '../../buildkit/index.ts';
-import type { LoadedConfig, Origin } from './load.ts';
-import { accessRules } from './read/access-in-force.ts';
-import { configuredShares } from './read/caller-shares.ts';
-import { configuredPlaces } from './read/places.ts';
-import { publicUrlOf } from './read/public-url.ts';
 import {
   builderTlsSettings,
   channelSettings,
+  type LoadedConfig,
+  type Origin,
   registrySettings,
   type Setting,
   settings,
-} from './settings.ts';
+} from './load.ts';
+import { accessRules, configuredPlaces, configuredShares } from './read/access-in-force.ts';
+import { publicUrlOf } from './read/addresses.ts';
 
 /** A setting as the server uses it. */
 export interface EffectiveSetting {

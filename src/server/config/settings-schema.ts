@@ -2,20 +2,34 @@ import { z } from 'zod';
 import { parseAddress } from '../../buildkit/index.ts';
 import { parseBuilderName } from '../../builds/builder/named-builders.ts';
 import { parseReference } from '../../oci/naming.ts';
-import { access, audit } from './sections/access-schema.ts';
-import { accountFiles, accounts } from './sections/accounts-schema.ts';
-import { anonymous } from './sections/anonymous-schema.ts';
-import { builds } from './sections/builds-schema.ts';
+import { access, accountFiles, accounts, anonymous, audit } from './sections/access-schema.ts';
+import { builds, sif } from './sections/builds-schema.ts';
 import { channels, conda } from './sections/conda-schema.ts';
-import { cors } from './sections/cors-schema.ts';
-import { disk, sweep } from './sections/disk-schema.ts';
-import { address, connections, host, tls } from './sections/listening-schema.ts';
-import { platform } from './sections/platform-schema.ts';
-import { sif } from './sections/sif-schema.ts';
-import { content, replica, s3 } from './sections/site-schema.ts';
-import { upstream } from './sections/upstream-schema.ts';
-import { duration, limit, list, positiveRate, rate, size, withWords } from './units.ts';
-import { count, flag, registryHost } from './values.ts';
+import {
+  address,
+  connections,
+  content,
+  cors,
+  disk,
+  host,
+  replica,
+  s3,
+  sweep,
+  tls,
+} from './sections/site-schema.ts';
+import { platform, upstream } from './sections/upstream-schema.ts';
+import {
+  count,
+  duration,
+  flag,
+  limit,
+  list,
+  positiveRate,
+  rate,
+  registryHost,
+  size,
+  withWords,
+} from './units.ts';
 
 const repository = z.string().refine(text => {
   try {

@@ -20,7 +20,7 @@ import {
   publicUrlOf,
   tlsSettings,
 } from '../config/read/index.ts';
-import { readCertificates } from './certificates.ts';
+import { readCertificates } from './tls-server.ts';
 
 /**
  * Returns all faults of a configuration file, by line: of its syntax, of its settings, and of the files that it names.

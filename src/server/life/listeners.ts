@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type Server, type ServerOptions } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Fault } from '../../foundation/fault.ts';
@@ -15,7 +16,6 @@ import {
 } from '../../http/index.ts';
 import { type Config, isBehindOthers } from '../config/index.ts';
 import { ownHosts, tlsSettings } from '../config/read/index.ts';
-import { connectionsOfDescriptors } from './descriptor-limit.ts';
 import { createTlsServer } from './tls-server.ts';
 
 /** The addresses that the server listens on, and their connections. */
@@ -158,4 +158,20 @@ function logErrors(server: Server, log: Logger): void {
     loggedAt = performance.now();
     log.error({ err }, 'cannot accept a connection');
   });
+}
+
+/** Descriptors that files, the database, builders and logs require. */
+const reserved = 64;
+
+/**
+ * Returns how many client connections the limit of open files allows; undefined when the system reports no limit. A
+ * response may require a second descriptor: a file, or a connection to a registry. Source: proc_pid_limits(5).
+ */
+function connectionsOfDescriptors(): number | undefined {
+  try {
+    const line = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'));
+    return line ? Math.max(8, Math.floor((Number(line[1]) - reserved) / 2)) : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -10,9 +10,8 @@ import { type Config, ConfigError, loadConfig, replicaSettings } from '../config
 import { publicUrlOf } from '../config/read/index.ts';
 import type { Replica } from '../replicas/replica.ts';
 import { type Entries, type Entry, holdEntries } from './entries.ts';
-import { spreadLastNet } from './last-net.ts';
 import { type Listeners, openListeners } from './listeners.ts';
-import { stopOn, untilSignal } from './stop-server.ts';
+import { spreadLastNet, stopOn, untilSignal } from './stop-server.ts';
 import { terminalLog } from './terminal-log.ts';
 
 const endMs = 3000;

@@ -21,12 +21,11 @@ import {
   requireOwnHost,
   traceRequests,
 } from '../../http/index.ts';
-import type { UpstreamDeps } from '../assembly/upstream-clients.ts';
+import type { UpstreamDeps } from '../assembly/registry-clients.ts';
 import { ownHosts } from '../config/read/index.ts';
 import type { Entry } from '../life/entries.ts';
 import { type CurrentLeader, usualPatienceMs } from './current-leader.ts';
-import { createHandOn, type HandOn, type WholeResponse } from './hand-on.ts';
-import { handOnUpgrade } from './hand-on-upgrade.ts';
+import { createHandOn, type HandOn, handOnUpgrade, type WholeResponse } from './hand-on.ts';
 import { createOrderedBlobs } from './ordered-blobs.ts';
 
 /** A replica that does not lead. */

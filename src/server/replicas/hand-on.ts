@@ -6,9 +6,11 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { Duplex } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
+import { endWith, rawResponse } from '../../foundation/responses.ts';
 import { handedOnHeaders } from '../../http/index.ts';
 import { largestOrder, parseOrder } from '../../http/registry/index.ts';
 import { traceHeaders } from '../../tracing/traces.ts';
@@ -45,7 +47,7 @@ export interface WholeResponse {
 }
 
 /** A request of which the leader gets the head. */
-export interface Sent {
+interface Sent {
   readonly out: ClientRequest;
   /** Resolves when the leader is connected. */
   readonly connected: Promise<void>;
@@ -329,4 +331,54 @@ function leaderEnded(): Fault {
     'The leading server of this site ended while it answered: send the request again',
     { phase: 'request', retryAfterSeconds },
   );
+}
+
+const refusal = 'The leading server of this site cannot be reached: try again in a moment';
+
+/** Hands a WebSocket of a platform on to the replica that leads. It ends with that lead: the platform connects again. */
+export function handOnUpgrade(
+  leader: CurrentLeader,
+  handOn: HandOn,
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+): void {
+  const refuse = () => endWith(socket, rawResponse(503, refusal, { 'retry-after': '5' }));
+  const { address, signal } = leader;
+  if (!address) {
+    refuse();
+    return;
+  }
+  const { upgrade = '' } = request.headers;
+  const { out } = handOn.send(request, address, ['connection', 'upgrade', 'upgrade', upgrade]);
+  const end = () => {
+    out.destroy();
+    socket.destroy();
+  };
+  signal.addEventListener('abort', end);
+  socket.once('close', () => {
+    signal.removeEventListener('abort', end);
+    out.destroy();
+  });
+  out.on('error', refuse);
+  out.once('response', response => {
+    out.off('error', refuse);
+    socket.write(headOf(response));
+    response.on('error', end).pipe(socket);
+  });
+  out.once('upgrade', (response, peer, first) => {
+    out.off('error', refuse);
+    peer.on('error', end).once('close', end);
+    socket.write(headOf(response));
+    socket.write(first);
+    peer.write(head);
+    peer.pipe(socket);
+    socket.pipe(peer);
+  });
+  out.end();
+}
+
+function headOf({ statusCode, statusMessage, rawHeaders }: IncomingMessage): string {
+  const lines = rawHeaders.map((text, at) => (at % 2 === 0 ? `${text}: ` : `${text}\r\n`));
+  return `HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join('')}\r\n`;
 }

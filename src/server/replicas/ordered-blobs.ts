@@ -19,7 +19,7 @@ import { type ByteSource, begun } from '../../storage/content/byte-source.ts';
 import { SlabPool } from '../../storage/content/index.ts';
 import { openContentReader } from '../../storage/index.ts';
 import type { ContentReader } from '../../storage/objects/index.ts';
-import { createUpstream, type UpstreamDeps } from '../assembly/upstream-clients.ts';
+import { createUpstream, type UpstreamDeps } from '../assembly/registry-clients.ts';
 
 /** Sends blobs to clients, in place of the leader, which has checked their right. */
 export interface OrderedBlobs {

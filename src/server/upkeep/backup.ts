@@ -1,25 +1,28 @@
 import { existsSync } from 'node:fs';
-import { chmod, copyFile, mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Fault } from '../../foundation/fault.ts';
 import { workOnEach } from '../../foundation/semaphore.ts';
 import { type Digest, splitDigest } from '../../oci/digest.ts';
 import type { ContentStore, KeptContent } from '../../storage/content/index.ts';
 import { lockData, syncDirectory } from '../../storage/directory/index.ts';
-import { syncFile } from '../../storage/rows/file/index.ts';
-import type { Rows } from '../../storage/rows/index.ts';
-import { examined, isUnreadable } from './verify.ts';
+import type { OpenedContent } from '../../storage/index.ts';
+import { removeDatabase, syncFile } from '../../storage/rows/file/index.ts';
+import { type HostedContent, openRows, type Rows } from '../../storage/rows/index.ts';
+import { unfinishedRestore } from '../../storage/whole-data.ts';
+import { examined, isUnreadable, missingContent } from './verify.ts';
 
 /** The parts of a data directory that a copy needs. */
-export interface CopiedState {
+interface CopiedState {
   readonly directory: string;
   readonly content: ContentStore;
 }
 
-export interface BackupSource extends CopiedState {
+interface BackupSource extends CopiedState {
   readonly rows: Pick<Rows, 'upkeep' | 'hosted' | 'cachedBlobs'>;
 }
 
-export interface CopyReport {
+interface CopyReport {
   /** Number of contents that were copied, and their bytes. */
   readonly copied: number;
   readonly copiedBytes: number;
@@ -29,14 +32,14 @@ export interface CopyReport {
   readonly damaged: readonly Digest[];
 }
 
-export interface BackupOptions {
+interface BackupOptions {
   readonly withSecretsKey: boolean;
   /** Reads the existing content of the target again, and replaces damaged content. */
   readonly checksTarget?: boolean;
 }
 
 /** The last file of a backup: without it the backup is incomplete. */
-export const completeMark = 'backup.json';
+const completeMark = 'backup.json';
 
 // Small files beside the rows that a server cannot create again.
 const smallFiles = ['registry-token.key', 'content/id'];
@@ -165,7 +168,7 @@ async function copyOne(
 }
 
 /** Copies the files beside rows and content in a data directory. */
-export async function copyFiles(from: string, to: string, withSecretsKey: boolean): Promise<void> {
+async function copyFiles(from: string, to: string, withSecretsKey: boolean): Promise<void> {
   const names = withSecretsKey ? [...smallFiles, ...secretsKeys] : smallFiles;
   for (const name of names) {
     if (existsSync(join(from, name))) await copyDurably(join(from, name), join(to, name));
@@ -185,7 +188,7 @@ async function copyNewer(from: string, to: string): Promise<void> {
   });
 }
 
-export async function copyDurably(from: string, to: string): Promise<void> {
+async function copyDurably(from: string, to: string): Promise<void> {
   await copyFile(from, to);
   await chmod(to, 0o600);
   await syncFile(to);
@@ -200,4 +203,130 @@ async function writeDurably(path: string, text: string): Promise<void> {
     await file.close();
   }
   await syncDirectory(join(path, '..'));
+}
+
+interface RestoreReport extends CopyReport {
+  /** Content of hosted repositories that the backup lacks. */
+  readonly missing: readonly HostedContent[];
+}
+
+/**
+ * Creates a data directory from a backup. The database is put in place last, so that no server starts with incomplete
+ * data. The same call resumes an interrupted restore.
+ *
+ * @param openContent opens the content of a data directory or backup
+ * @throws {@link Fault} when the backup is incomplete, or the directory is not empty
+ */
+export async function restore(
+  from: string,
+  to: string,
+  openContent: (directory: string, isReadOnly: boolean) => Promise<ContentStore>,
+): Promise<RestoreReport> {
+  await requireComplete(from);
+  await requireRoom(to);
+  using _lock = await lockData(to, () => {}, {
+    patienceMs: 0,
+    message: `Another restore writes into ${to}: wait until it has finished`,
+  });
+  const content = await openContent(to, false);
+  // Leftovers of an interrupted restore.
+  await content.removeLeftovers(Number.POSITIVE_INFINITY);
+  const report = await copyContent(await openContent(from, true), content);
+  await copyFiles(from, to, true);
+  const path = join(to, 'sluice.db');
+  const unfinished = `${path}.new`;
+  await removeDatabase(unfinished);
+  await copyDurably(join(from, 'sluice.db'), unfinished);
+  const missing = await missingIn(unfinished, content);
+  await rename(unfinished, path);
+  await rm(join(to, unfinishedRestore), { recursive: true });
+  await syncDirectory(to);
+  return { ...report, missing };
+}
+
+/** Compares the rows with the content: a backup may have lost content to rot, which nobody notices before a pull. */
+async function missingIn(path: string, content: ContentStore): Promise<HostedContent[]> {
+  const rows = openRows(path);
+  try {
+    return await missingContent(content, rows.hosted);
+  } finally {
+    await rows.end();
+  }
+}
+
+/** Throws unless the directory contains a complete backup. */
+async function requireComplete(directory: string): Promise<void> {
+  if (existsSync(join(directory, completeMark)) && existsSync(join(directory, 'sluice.db'))) return;
+  throw new Fault(
+    'internal',
+    `${directory} is not a complete backup: name the directory that 'sluice backup' has written, or run 'sluice backup' again until it succeeds`,
+    { phase: 'store' },
+  );
+}
+
+/** Marks an empty directory as being restored; throws when it contains anything else. */
+async function requireRoom(directory: string): Promise<void> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const mark = join(directory, unfinishedRestore);
+  if (existsSync(mark)) return;
+  const found = await readdir(directory);
+  if (found.length > 0) {
+    throw new Fault(
+      'internal',
+      `${directory} is not empty: restore into a new directory, or move this one away first`,
+      { phase: 'store' },
+    );
+  }
+  await mkdir(mark);
+}
+
+interface MovedContent extends CopyReport {
+  /** Where the former content is kept. */
+  readonly former: string;
+}
+
+// The responses of a store far away take longer than the bytes of a usual document.
+const atOnce = 8;
+
+/**
+ * Moves all content of a site to another place, whose server does not run. An interrupted move continues when it is
+ * called again. The new place belongs to the rows once all content is there, and the former one no longer does.
+ *
+ * @throws {@link Fault} when the new place belongs to other rows
+ */
+export async function moveContent(
+  from: OpenedContent,
+  to: OpenedContent,
+  { identity }: Pick<Rows, 'identity'>,
+): Promise<MovedContent> {
+  const id = await identity.id();
+  if (id === undefined) throw isNew();
+  if ((await from.place.readId()) !== id) throw isNotOwn(from);
+  if (((await to.place.readId()) ?? id) !== id) throw belongsToOther(to);
+  const report = await copyContent(from.content, to.content, { atOnce });
+  await to.content.settle();
+  await to.place.writeId(id);
+  return { ...report, former: await from.place.retire() };
+}
+
+function isNew(): Fault {
+  return new Fault('bad-request', 'This site has no content: no server has used it yet', {
+    phase: 'store',
+  });
+}
+
+function isNotOwn({ place: { name } }: OpenedContent): Fault {
+  return new Fault(
+    'bad-request',
+    `${name} is not the content of this site. Nothing was moved: check SLUICE_CONTENT, and whether an earlier run has moved it`,
+    { phase: 'store' },
+  );
+}
+
+function belongsToOther({ place: { name } }: OpenedContent): Fault {
+  return new Fault(
+    'bad-request',
+    `${name} belongs to another database. Nothing was moved: name another place`,
+    { phase: 'store' },
+  );
 }

@@ -1,6 +1,4 @@
 /** Backup, restore, the check of content and its move: commands load it. */
 
-export { backup } from './backup.ts';
-export { moveContent } from './move-content.ts';
-export { restore } from './restore.ts';
+export { backup, moveContent, restore } from './backup.ts';
 export { verify } from './verify.ts';

@@ -1,8 +1,7 @@
 /** The regular work of a server. */
 
-export { startChores } from './chores.ts';
-export { createDiskUseWatch } from './disk/disk-use.ts';
-export { flushFigures, purgeFigures } from './figures.ts';
+export { flushFigures, purgeFigures, startChores } from './chores.ts';
+export { createDiskUseWatch } from './disk-use.ts';
 export { createReadiness, type Readiness } from './readiness.ts';
-export { startScrub } from './scrub.ts';
-export { startSweeping } from './sweep/sweeping.ts';
+export { startSweeping } from './sweep/sweep.ts';
+export { startScrub } from './verify.ts';

@@ -12,15 +12,17 @@ import {
   type SpacePromise,
   unlimitedSpace,
 } from '../directory/index.ts';
-import { SlabPool } from './buffers.ts';
 import { createChecks } from './checks.ts';
-import { createContentPresence, removedMeanwhile } from './content-presence.ts';
-import type { ContentStore } from './content-store.ts';
-import { type ContentUses, withoutRows } from './content-uses.ts';
-import { fileSource } from './file-source.ts';
+import {
+  type ContentUses,
+  createContentPresence,
+  removedMeanwhile,
+  withoutRows,
+} from './content-presence.ts';
+import { type ContentStore, scratchFile } from './content-store.ts';
+import { fileSource, SlabPool } from './file-source.ts';
 import { type Draft, type Home, type Ingest, resumeIngest, startIngest } from './ingest.ts';
 import { openJournal } from './journal.ts';
-import { scratchFile } from './scratch-file.ts';
 
 export interface ContentDirectoryOptions {
   /** The rows of the content. Absent: the store has none, and nobody sweeps it. */

@@ -3,10 +3,9 @@ import { type FileHandle, open, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { Digest, DigestAlgorithm } from '../../oci/digest.ts';
 import type { SpacePromise } from '../directory/index.ts';
-import type { SlabPool } from './buffers.ts';
 import { type ByteSource, drain } from './byte-source.ts';
 import { removedMeanwhile } from './content-presence.ts';
-import { fileSource, wholeFile } from './file-source.ts';
+import { fileSource, type SlabPool, wholeFile } from './file-source.ts';
 
 /** Content on its way in. It becomes visible only when it is complete. */
 export interface Ingest {

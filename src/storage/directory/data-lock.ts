@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { Fault } from '../../foundation/fault.ts';
-import { makePrivateFile } from './private-modes.ts';
+import { makePrivateFile } from './private-files.ts';
 
 const defaultPatienceMs = 60_000;
 const pauseMs = 200;

@@ -9,9 +9,6 @@ export {
   type SpacePromise,
   unlimitedSpace,
 } from './disk-space.ts';
-export { createDiskSync, type DiskSync } from './disk-sync.ts';
+export { createDiskSync, type DiskSync, syncDirectoriesNow, syncDirectory } from './disk-sync.ts';
 export { hasContent } from './has-content.ts';
-export { readKeyFile } from './key-file.ts';
-export { makePrivate, makePrivateFile } from './private-modes.ts';
-export { syncDirectoriesNow, syncDirectory } from './sync-directory.ts';
-export { writeOnce } from './write-once.ts';
+export { makePrivate, makePrivateFile, readKeyFile, writeOnce } from './private-files.ts';

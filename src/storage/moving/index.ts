@@ -1,7 +1,5 @@
 /** Both sides of a move of rows, and the move. */
 
-export { type MoveReport, moveRows } from './move-rows.ts';
+export { describeTables, type MoveReport, moveRows, type RowsSide } from './move-rows.ts';
 export { openPostgresSide } from './postgres-side.ts';
-export type { RowsSide } from './rows-side.ts';
 export { openSqliteSide } from './sqlite-side.ts';
-export { describeTables } from './table-descriptions.ts';

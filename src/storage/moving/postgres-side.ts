@@ -9,9 +9,14 @@ import {
   startFaultOf,
   tryServerLock,
 } from '../rows/postgres/index.ts';
-import { isFull, mostRows, type RowsSide } from './rows-side.ts';
-import { columnList, type TableDescription } from './table-descriptions.ts';
-import type { TableRow } from './table-rows.ts';
+import {
+  columnList,
+  isFull,
+  mostRows,
+  type RowsSide,
+  type TableDescription,
+  type TableRow,
+} from './move-rows.ts';
 
 const patienceMs = 10_000;
 const pauseMs = 200;

@@ -3,9 +3,14 @@ import { rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { lockData, syncDirectory } from '../directory/index.ts';
 import { openDatabase, removeDatabase, syncFile } from '../rows/file/index.ts';
-import { isFull, type RowsSide } from './rows-side.ts';
-import { columnList } from './table-descriptions.ts';
-import { bytesOf, storableRow, type TableRow } from './table-rows.ts';
+import {
+  bytesOf,
+  columnList,
+  isFull,
+  type RowsSide,
+  storableRow,
+  type TableRow,
+} from './move-rows.ts';
 
 const patienceMs = 5000;
 

@@ -18,14 +18,11 @@ import {
   removedMeanwhile,
   withoutRows,
 } from '../content/index.ts';
-import type { Bucket } from './bucket/bucket.ts';
-import { isAbsent } from './bucket/store-faults.ts';
-import { digestOfKey, keyOf, listFrom } from './content-keys.ts';
-import { keptParts } from './kept-parts.ts';
-import { knownSizes } from './known-sizes.ts';
+import type { Bucket } from './bucket.ts';
 import { createLocalCopies, pinnedSource } from './local-copies.ts';
-import { readsOf } from './object-reads.ts';
-import { sendFile } from './send-file.ts';
+import { digestOfKey, keyOf, knownSizes, listFrom, readsOf } from './object-reads.ts';
+import { keptParts, sendFile } from './object-writes.ts';
+import { isAbsent } from './store-faults.ts';
 
 export interface ContentObjectsOptions {
   /** A store on this machine, without rows: for content on its way in, and for programs that need files. */

@@ -1,12 +1,11 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Digest } from '../../oci/digest.ts';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
+import { type Digest, parseDigest, splitDigest } from '../../oci/digest.ts';
 import type { ByteSource, Chunk } from '../content/byte-source.ts';
 import { type Checks, type ChecksOptions, createChecks } from '../content/index.ts';
-import type { Bucket } from './bucket/bucket.ts';
-import { faultOf, isAbsent } from './bucket/store-faults.ts';
-import { keyOf } from './content-keys.ts';
-import { type KnownSizes, knownSizes } from './known-sizes.ts';
+import type { Bucket, FoundObject, ListedObject } from './bucket.ts';
+import { faultOf, isAbsent } from './store-faults.ts';
 
 /** How {@link Checks} read a bucket. The version of an object is its ETag. */
 export function readsOf(
@@ -179,4 +178,70 @@ class ObjectSource implements ByteSource {
     };
     return { bytes, release };
   }
+}
+
+/** Returns the key of content below the prefix. */
+export function keyOf(digest: Digest): string {
+  const { algorithm, hex } = splitDigest(digest);
+  return `blobs/${algorithm}/${hex}`;
+}
+
+/** Returns the digest in a key; undefined for a key of something else. */
+export function digestOfKey(key: string): Digest | undefined {
+  const [, algorithm, hex] = /^blobs\/(sha256|sha512)\/([0-9a-f]+)$/.exec(key) ?? [];
+  if (!algorithm) return undefined;
+  try {
+    return parseDigest(`${algorithm}:${hex}`);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Lists all content from a position (0 to 1) of each algorithm on, and then what is before it. */
+export async function* listFrom(bucket: Bucket, begin: number): AsyncIterable<ListedObject> {
+  for (const algorithm of ['sha256', 'sha512']) {
+    const below = `blobs/${algorithm}/`;
+    const first =
+      below +
+      Math.floor(begin * 0xffff)
+        .toString(16)
+        .padStart(4, '0');
+    if (begin === 0) {
+      yield* bucket.list(below);
+      continue;
+    }
+    yield* bucket.list(below, first);
+    for await (const object of bucket.list(below)) {
+      if (object.key > first) break;
+      yield object;
+    }
+  }
+}
+
+/** Sizes of content, so that a pull of content that is often pulled asks the store nothing. */
+interface KnownSizes {
+  /** Returns what is known, or asks the store. */
+  find(digest: Digest): Promise<FoundObject | undefined>;
+  /** Asks the store. */
+  ask(digest: Digest): Promise<FoundObject | undefined>;
+  forget(digest: Digest): void;
+}
+
+const entries = 100_000;
+// Content never changes, but a command may remove it.
+const knownMs = 300_000;
+
+export function knownSizes(bucket: Bucket): KnownSizes {
+  const known = boundedCache<Digest, FoundObject>(entries, { ttl: knownMs });
+  const ask = async (digest: Digest) => {
+    const found = await bucket.head(keyOf(digest));
+    if (found) known.set(digest, found);
+    else known.delete(digest);
+    return found;
+  };
+  return {
+    find: async digest => known.get(digest) ?? ask(digest),
+    ask,
+    forget: digest => void known.delete(digest),
+  };
 }

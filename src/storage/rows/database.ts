@@ -4,12 +4,11 @@ import { promisify } from 'node:util';
 import Sqlite from 'better-sqlite3';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { makePrivateFile, syncDirectoriesNow } from '../directory/index.ts';
-import type { RowDatabase } from './driver/row-database.ts';
 import { createCheckpoints } from './file/checkpoints.ts';
 import { migrateSqlite, requireReleased } from './file/sqlite-migrations.ts';
-import { sqliteStatements } from './file/sqlite-statements.ts';
-import { createWriter, type WriterDeps } from './file/writer.ts';
+import { createWriter, sqliteStatements, type WriterDeps } from './file/writer.ts';
 import type { ServerLock } from './postgres/server-lock.ts';
+import type { RowDatabase } from './row-database.ts';
 
 /** The SQLite file. Stores use it as a {@link RowDatabase} only. */
 export interface Database extends Sqlite.Database, RowDatabase {

@@ -1,38 +1,79 @@
+import { Fault } from '../../foundation/fault.ts';
 import type { ConnectionCounts } from '../../foundation/telemetry/index.ts';
 import { type Database, openDatabase, type ServerUse } from './database.ts';
-import type { RowDatabase } from './driver/row-database.ts';
-import { type ContentUseStore, createContentUseStore } from './figures/content-use-rows.ts';
-import { createDayCountStore, type DayCountStore } from './figures/day-count-rows.ts';
-import { createPullStore, type PullStore } from './figures/pull-rows.ts';
-import { createQueueStore, type QueueStore } from './figures/queue-rows.ts';
-import { type ClockReadingStore, createClockReadingStore } from './file/clock-readings.ts';
-import { createIdentityStore, type IdentityStore } from './file/identity-rows.ts';
+import {
+  createDayCountStore,
+  createQueueStore,
+  type DayCountStore,
+  type QueueStore,
+} from './figures/count-rows.ts';
+import {
+  createPullStore,
+  createUsageStore,
+  type PullStore,
+  type UsageStore,
+} from './figures/usage-rows.ts';
+import {
+  type ClockReadingStore,
+  createClockReadingStore,
+  createIdentityStore,
+  type IdentityStore,
+} from './file/identity-rows.ts';
 import { createRowsUpkeep, type RowsUpkeep } from './file/rows-upkeep.ts';
-import { type ContextStore, createContextStore } from './hosted/context-rows.ts';
-import { createHostedStore } from './hosted/hosted-rows.ts';
+import {
+  type ContextStore,
+  createContextStore,
+  createHostedStore,
+  createUploadStore,
+  type UploadStore,
+} from './hosted/hosted-rows.ts';
 import type { HostedStore } from './hosted/hosted-store.ts';
-import { createUploadStore, type UploadStore } from './hosted/upload-rows.ts';
-import { type AnonymousUseStore, createAnonymousUseStore } from './images/anonymous-use.ts';
-import { type BuildListStore, createBuildListStore } from './images/build-list-rows.ts';
-import { type BuildStore, createBuildStore } from './images/build-rows.ts';
+import { type AnonymousUseStore, createAnonymousUseStore } from './images/anonymous-share.ts';
+import {
+  type BuildListStore,
+  type BuildStore,
+  createBuildListStore,
+  createBuildStore,
+} from './images/build-rows.ts';
 import { type CachedBlobStore, createCachedBlobStore } from './images/cached-blob-rows.ts';
-import { type ContentRowStore, createContentRowStore } from './images/content-rows.ts';
-import { createFetchedLayerStore, type FetchedLayerStore } from './images/fetched-layer-rows.ts';
-import { createPackageLayerStore, type PackageLayerStore } from './images/package-layer-rows.ts';
+import {
+  type ContentRowStore,
+  type ContentUseStore,
+  createContentRowStore,
+  createContentUseStore,
+} from './images/content-rows.ts';
+import {
+  createFetchedLayerStore,
+  createPackageLayerStore,
+  createVerifiedLayerStore,
+  type FetchedLayerStore,
+  type PackageLayerStore,
+  type VerifiedLayerStore,
+} from './images/layer-rows.ts';
 import { createRequestStore, type RequestStore } from './images/request-rows.ts';
-import { createUsageStore, type UsageStore } from './images/usage-rows.ts';
-import { createVerifiedLayerStore, type VerifiedLayerStore } from './images/verified-layer-rows.ts';
-import { type AccessTokenStore, createAccessTokenStore } from './people/access-token-rows.ts';
 import { type AuditKind, type AuditLog, createAuditLog } from './people/audit-log.ts';
 import { type CredentialStore, createCredentialStore } from './people/credential-rows.ts';
-import { createPairingStore, type PairingStore } from './people/pairing-rows.ts';
-import { createSessionStore, type SessionStore } from './people/session-rows.ts';
-import { createTokenPairStore, type TokenPairStore } from './people/token-pair-rows.ts';
-import { createUserStore, type UserStore } from './people/user-rows.ts';
-import { createWorkspaceStore, type WorkspaceStore } from './people/workspace-rows.ts';
+import {
+  type AccessTokenStore,
+  createAccessTokenStore,
+  createSessionStore,
+  type SessionStore,
+} from './people/login-rows.ts';
+import {
+  createPairingStore,
+  createTokenPairStore,
+  type PairingStore,
+  type TokenPairStore,
+} from './people/platform-rows.ts';
+import {
+  createUserStore,
+  createWorkspaceStore,
+  type UserStore,
+  type WorkspaceStore,
+} from './people/user-rows.ts';
 import type { PostgresUse } from './postgres/postgres-database.ts';
-import { postgresUpkeep } from './postgres/postgres-upkeep.ts';
-import { createSealedRowStore, type SealedRowStore } from './secrets/sealed-rows.ts';
+import type { RowDatabase } from './row-database.ts';
+import { createSealedRowStore, type SealedRowStore } from './secret-box.ts';
 
 /**
  * All rows of a server. A database across the network can fulfil the interface of every store: its methods are
@@ -150,3 +191,17 @@ function storesOf(
     end: database.end,
   };
 }
+
+/** PostgreSQL looks after its own files: it returns space by itself, and has its own tools for copies. */
+const postgresUpkeep: RowsUpkeep = {
+  freeSpace: async () => ({ freeBytes: 0, fileBytes: 0, isReturnable: true }),
+  async returnFreeSpace() {},
+  async compact() {},
+  async copyTo() {
+    throw new Fault(
+      'bad-request',
+      'The rows are in PostgreSQL, which this command does not copy: stop the server, and copy them with pg_dump',
+      { phase: 'store' },
+    );
+  },
+};

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
-import type { Call, RowDatabase, Statement, Value } from './driver/row-database.ts';
+import type { Call, Change, RowDatabase, Statement, Value } from './row-database.ts';
 
 // A step holds the event loop, and SQLite's only write lock, for about this time.
 const stepMs = 8;
@@ -34,7 +34,7 @@ export function inSmallSteps(
 }
 
 /** What a step in an order found: how many rows, and the place of the last one. */
-export interface OrderedStep<Place> {
+interface OrderedStep<Place> {
   readonly found: number;
   readonly place: Place;
 }
@@ -78,7 +78,7 @@ export async function inOrder<Place>(
 }
 
 /** How {@link removeInOrder} removes rows. */
-export interface OrderedRemoval<Place> {
+interface OrderedRemoval<Place> {
   /**
    * Removes up to `@limit` rows, the first ones after a place, and returns the places of the removed. Its values are
    * the columns of a place and those of the removal.
@@ -140,4 +140,27 @@ export async function* eachRow<Row>(
 function nextSize(rows: number, tookMs: number): number {
   const fitting = Math.floor((rows * stepMs) / Math.max(tookMs, 0.1));
   return Math.max(fewestRows, Math.min(fitting, rows * 2, mostRows));
+}
+
+/** Changes that readers do not wait for. One that cannot be written is dropped. */
+interface NotedChanges {
+  note(change: Change<void>): void;
+  /** Resolves when all that were noted before have ended: a purge does not overlook a use. */
+  ended(): Promise<void>;
+}
+
+export function createNotedChanges(database: Pick<RowDatabase, 'commit'>): NotedChanges {
+  const running = new Set<Promise<void>>();
+  return {
+    note(change) {
+      const end = database
+        .commit(change)
+        .catch(() => {})
+        .finally(() => running.delete(end));
+      running.add(end);
+    },
+    async ended() {
+      await Promise.all(running);
+    },
+  };
 }

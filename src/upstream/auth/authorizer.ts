@@ -5,8 +5,7 @@ import type { Access } from '../access.ts';
 import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
 import type { RetryPolicy } from '../transport/retry.ts';
 import type { Transport } from '../transport/transport.ts';
-import { type BearerToken, fetchBearer } from './bearer.ts';
-import type { Challenge } from './challenge.ts';
+import { type BearerToken, type Challenge, fetchBearer } from './bearer.ts';
 import { basicHeader, credentialKey } from './credentials.ts';
 
 export interface Authorizer {

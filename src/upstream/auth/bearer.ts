@@ -1,15 +1,18 @@
 import { getDomain } from 'tldts';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
-import { type JsonShape, parseShaped } from '../../foundation/text/index.ts';
-import { causeOf, quoted, readErrorWords } from '../exchange/error-words.ts';
-import { faultOfError } from '../exchange/failure.ts';
+import { type JsonShape, parseShaped, takePatterns } from '../../foundation/text/index.ts';
+import { causeOf, faultOfError, quoted, readErrorWords } from '../exchange/failure.ts';
 import { readAll, type UpstreamResponse } from '../exchange/upstream-response.ts';
-import type { RegistrySettings } from '../registry-settings.ts';
+import {
+  endpointOf,
+  type Registries,
+  type RegistrySettings,
+  settingsOf,
+} from '../registry-settings.ts';
 import { closedAddressIn } from '../transport/address-guard.ts';
 import { type RetryPolicy, retryAfterSeconds, withRetries } from '../transport/retry.ts';
 import type { HttpRequest, Transport } from '../transport/transport.ts';
-import type { Challenge } from './challenge.ts';
 import { basicHeader, type Credentials } from './credentials.ts';
 
 /** A bearer token and its expiry on the scale of `performance.now`. */
@@ -18,7 +21,7 @@ export interface BearerToken {
   readonly expiresAt: number;
 }
 
-export interface TokenRequest {
+interface TokenRequest {
   readonly registry: string;
   readonly endpoint: URL;
   readonly repository: string;
@@ -189,4 +192,74 @@ function parseJson(body: Buffer): unknown {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Fetches a token for a repository, from the token service in the registry's challenge. Throws a `Fault`: when the
+ * credentials are rejected, and for a token service that does not belong to the registry.
+ */
+export type FetchToken = (
+  asked: Pick<TokenRequest, 'registry' | 'repository' | 'scopes' | 'credentials' | 'challenge'>,
+) => Promise<BearerToken>;
+
+export function createFetchToken(
+  transport: Transport,
+  registries: Registries,
+  retry: RetryPolicy,
+): FetchToken {
+  return async asked => {
+    const { registry } = asked;
+    const [endpoint, settings] = [
+      endpointOf(registries, registry),
+      settingsOf(registries, registry),
+    ];
+    try {
+      return await fetchBearer(transport, { ...asked, endpoint, settings, retry });
+    } catch (error) {
+      throw faultOfError(error, asked, { what: `a token for ${asked.repository}` });
+    }
+  };
+}
+
+/** A scheme of authentication that a server offers. Source: RFC 9110, section 11.6.1. */
+export interface Challenge {
+  /** Lower case: `basic`, `bearer`. */
+  readonly scheme: string;
+  /** Parameters by lower-case name. */
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const schemePattern = new RegExp(`(${token})(?=[\\s,]|$)`, 'y');
+// Some schemes have one bare value instead of parameters; no code here needs it.
+const token68Pattern = /[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y;
+const parameterPattern = new RegExp(
+  `(${token})\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s,"]*))\\s*`,
+  'y',
+);
+const separatorPattern = /[\s,]+/y;
+
+/**
+ * Parses a `WWW-Authenticate` value. It may contain several challenges, separated by the same commas that separate
+ * parameters. Unreadable text ends the list; nothing is thrown.
+ */
+export function parseChallenges(header: string): Challenge[] {
+  const challenges: Challenge[] = [];
+  const take = takePatterns(header);
+  for (;;) {
+    take(separatorPattern);
+    const parameter = take(parameterPattern);
+    const current = challenges.at(-1);
+    if (parameter && current) {
+      const [, name = '', quoted, bare = ''] = parameter;
+      const parameters = current.parameters as Record<string, string>;
+      parameters[name.toLowerCase()] = quoted?.replace(/\\(.)/g, '$1') ?? bare;
+      continue;
+    }
+    const scheme = parameter ? null : take(schemePattern);
+    if (!scheme) break;
+    take(token68Pattern);
+    challenges.push({ scheme: (scheme[1] ?? '').toLowerCase(), parameters: Object.create(null) });
+  }
+  return challenges;
 }

@@ -2,8 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
 import type { RetryPolicy } from '../transport/retry.ts';
 import type { Transport } from '../transport/transport.ts';
-import { fetchBearer } from './bearer.ts';
-import { parseChallenges } from './challenge.ts';
+import { fetchBearer, parseChallenges } from './bearer.ts';
 import { basicHeader, type Credentials } from './credentials.ts';
 
 /**

@@ -2,7 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import type { RemoteHealth } from '../../foundation/telemetry/index.ts';
 import type { Access } from '../access.ts';
 import type { Authorizer } from '../auth/authorizer.ts';
-import { type Challenge, parseChallenges } from '../auth/challenge.ts';
+import { type Challenge, parseChallenges } from '../auth/bearer.ts';
 import type { CredentialSource } from '../auth/credentials.ts';
 import { endpointOf, type Registries, settingsOf } from '../registry-settings.ts';
 import { redirected, redirectedRequest } from '../transport/redirect.ts';

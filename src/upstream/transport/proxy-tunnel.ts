@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { Fault } from '../../foundation/fault.ts';
-import { HeadReader, type ResponseHead } from '../wire/head.ts';
+import { HeadReader, type ResponseHead } from '../wire/http1.ts';
 import type { HttpProxy } from './proxy.ts';
 import type { ProxyRoute } from './proxy-route.ts';
 

@@ -8,9 +8,14 @@ import {
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
 import type { SlabPool } from '../../storage/content/index.ts';
 import type { ProxyRoute } from '../transport/proxy-route.ts';
-import { bodyDecoder } from './body.ts';
-import { framingOf, HeadReader, keepsAlive, type ResponseHead } from './head.ts';
-import { WireError } from './wire-error.ts';
+import {
+  bodyDecoder,
+  framingOf,
+  HeadReader,
+  keepsAlive,
+  type ResponseHead,
+  WireError,
+} from './http1.ts';
 import { WireBody } from './wire-source.ts';
 
 /** The target and the settings of a connection. */

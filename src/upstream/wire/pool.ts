@@ -7,7 +7,7 @@ import { SlabPool } from '../../storage/content/index.ts';
 import { type ProxyRoute, routeKey } from '../transport/proxy-route.ts';
 import { connectThrough } from '../transport/proxy-tunnel.ts';
 import { type DialOptions, dial, headBytes, WireConnection } from './connection.ts';
-import { WireError } from './wire-error.ts';
+import { WireError } from './http1.ts';
 
 export interface WirePoolOptions {
   /** Idle connections kept for one origin (default 8) and in total (default 64). */

@@ -1,7 +1,6 @@
 import type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
 import type { Slab, SlabPool } from '../../storage/content/index.ts';
-import type { BodyDecoder } from './body.ts';
-import { WireError } from './wire-error.ts';
+import { type BodyDecoder, WireError } from './http1.ts';
 
 /**
  * Maximum number of buffers for one body, full and being filled: four large ones (2 MiB) for a fast transfer, three

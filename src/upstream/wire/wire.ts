@@ -3,13 +3,12 @@ import type { SecureContext } from 'node:tls';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { ProxyRoute } from '../transport/proxy-route.ts';
 import type { WireConnection } from './connection.ts';
-import { type ResponseHead, requestHead } from './head.ts';
+import { type ResponseHead, requestHead, WireError } from './http1.ts';
 import type { WirePool } from './pool.ts';
-import { WireError } from './wire-error.ts';
 import type { WireBody } from './wire-source.ts';
 
 export type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
-export { WireError } from './wire-error.ts';
+export { WireError } from './http1.ts';
 
 export interface WireRequest {
   /** `http:` or `https:`; its user information is not sent. */

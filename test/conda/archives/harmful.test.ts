@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { archiveLimits } from '../../../src/conda/archives/archive-limits.ts';
+import { archiveLimits } from '../../../src/conda/archives/archive-checks.ts';
 import { tarOf } from '../../corpus/layer.ts';
 import { packPackage } from '../../world/conda-package.ts';
 import { makeTempDir, type TempDir } from '../../world/temp-dir.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { constants, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
-import { ArchiveProblem } from '../../../src/conda/archives/archive-problem.ts';
+import { ArchiveProblem } from '../../../src/conda/archives/archive-checks.ts';
 import { ZstdDecoder } from '../../../src/conda/archives/zstd/zstd-decoder.ts';
 
 /** Bytes with repetitions near and far, the same for the same seed. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
-import { type Base, createBaseLibc, usualGlibc } from '../../../src/conda/base/base-libc.ts';
+import { type Base, createBaseLibc, usualGlibc } from '../../../src/conda/base-libc.ts';
 import { digestOf, parseDigest } from '../../../src/oci/digest.ts';
 import { sourceOfBytes } from '../../../src/storage/content/byte-source.ts';
 import { type Compression, type Entry, layerOf } from '../../corpus/layer.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { DocumentedSolution } from '../../../src/conda/bills/documented-solution.ts';
+import type { DocumentedSolution } from '../../../src/conda/bills/bill.ts';
 import type { LayeredPackage } from '../../../src/conda/layers/package-layers.ts';
 
 export const channel = 'https://conda.anaconda.org/conda-forge';

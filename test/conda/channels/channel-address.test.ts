@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { plainBase, readWrittenChannel } from '../../../src/conda/channels/channel-address.ts';
-import { hasPathToken, pathTokenIn } from '../../../src/conda/channels/path-token.ts';
+import {
+  hasPathToken,
+  pathTokenIn,
+  plainBase,
+  readWrittenChannel,
+} from '../../../src/conda/channels/channel-address.ts';
 import { packageOfUrl } from '../../../src/conda/locks/read-lock-text.ts';
 
 test('a platform is written in brackets or at the end of a channel', () => {

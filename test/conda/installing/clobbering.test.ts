@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  installOrder,
   type PathsOfPackage,
   resolveClobbering,
 } from '../../../src/conda/installing/clobbering.ts';
-import { installOrder } from '../../../src/conda/installing/install-order.ts';
 import type { CondaPackage } from '../../world/conda-package.ts';
 import { judge } from './judged.ts';
 

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveClobbering } from '../../../src/conda/installing/clobbering.ts';
 import type { PythonPlace } from '../../../src/conda/installing/installed-package.ts';
-import type { RecordedPath } from '../../../src/conda/installing/metadata/recorded-paths.ts';
+import type { RecordedPath } from '../../../src/conda/installing/metadata/package-record.ts';
 import { startCondaChannels } from '../../world/conda-channels.ts';
 import { type CondaPackage, packPackage } from '../../world/conda-package.ts';
 import { installByRattler } from '../../world/rattler.ts';

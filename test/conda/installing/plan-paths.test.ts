@@ -1,7 +1,7 @@
 /** Paths of a package are in the order of their bytes, and all names together have a limit. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ArchiveProblem } from '../../../src/conda/archives/archive-problem.ts';
+import { ArchiveProblem } from '../../../src/conda/archives/archive-checks.ts';
 import type { UnpackedArchive } from '../../../src/conda/archives/unpacked-archive.ts';
 import { UnpackedEntries } from '../../../src/conda/archives/unpacked-entries.ts';
 import { planPaths } from '../../../src/conda/installing/plan-paths.ts';

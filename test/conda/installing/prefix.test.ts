@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { binaryPatches } from '../../../src/conda/installing/prefix/binary-patches.ts';
-import { encodedPrefixes, offsetsOf } from '../../../src/conda/installing/prefix/encoded-prefix.ts';
 import {
   type ByteSource,
   chunkBytes,
+  encodedPrefixes,
+  offsetsOf,
   type Patch,
   patchedChunks,
   patchedSize,
@@ -15,8 +16,8 @@ import {
   pythonShebang,
   replaceShebang,
   shellShebang,
-} from '../../../src/conda/installing/prefix/shebang.ts';
-import { textPatches } from '../../../src/conda/installing/prefix/text-patches.ts';
+  textPatches,
+} from '../../../src/conda/installing/prefix/text-patches.ts';
 
 const many = 1000;
 const utf8 = (text: string) => Buffer.from(text);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { archiveLimits } from '../../../src/conda/archives/archive-limits.ts';
+import { archiveLimits } from '../../../src/conda/archives/archive-checks.ts';
 import { type CondaChannels, startCondaChannels } from '../../world/conda-channels.ts';
 import type { CondaPackage } from '../../world/conda-package.ts';
 import { pushDebianImage } from '../../world/debian-image.ts';

@@ -7,7 +7,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import type { CondaPackage } from '../../../src/conda/conda-package.ts';
-import { createArchiveFetch } from '../../../src/conda/layers/fetching/archive-fetch.ts';
+import { createArchiveFetch } from '../../../src/conda/layers/archive-fetch.ts';
 import { Fault } from '../../../src/foundation/fault.ts';
 import { openContentDirectory } from '../../../src/storage/content/content-directory.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';

@@ -6,8 +6,8 @@ import {
   type GroupedPackage,
   groupPackages,
   mostPackageLayers,
-} from '../../../src/conda/layers/grouping/group-packages.ts';
-import { popularNames } from '../../../src/conda/layers/grouping/popular-names.ts';
+  popularNames,
+} from '../../../src/conda/layers/group-packages.ts';
 
 const name = fc.oneof(
   fc.constantFrom(...popularNames),

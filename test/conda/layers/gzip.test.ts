@@ -6,8 +6,8 @@ import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { tarEnd } from '../../../src/archives/tar-writer.ts';
-import { createGzipWriter } from '../../../src/conda/layers/gzip/gzip-writer.ts';
-import { layerEnd } from '../../../src/conda/layers/gzip/layer-end.ts';
+import { createGzipWriter } from '../../../src/conda/layers/gzip/gzip-members.ts';
+import { layerEnd } from '../../../src/conda/layers/making/pack-layers.ts';
 
 /** Bytes between noise and zeros, the same on every machine. */
 function sample(bytes: number, seed = 1): Buffer {

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { usualEntries } from '../../../src/conda/archives/archive-limits.ts';
-import type { LayerOrder } from '../../../src/conda/layers/making/layer-orders.ts';
+import { usualEntries } from '../../../src/conda/archives/archive-checks.ts';
 import {
   createLayerThreads,
+  type LayerOrder,
   type LayerThreads,
 } from '../../../src/conda/layers/making/layer-threads.ts';
 import { digestOf } from '../../../src/oci/digest.ts';

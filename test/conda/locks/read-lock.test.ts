@@ -1,8 +1,7 @@
 /** Lock files of all forms, as programs write them and as no program should. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { billOf } from '../../../src/conda/bills/bill.ts';
-import { packBill } from '../../../src/conda/bills/kept-bill.ts';
+import { billOf, packBill } from '../../../src/conda/bills/bill.ts';
 import { writeDocument } from '../../../src/conda/bills/write-documents.ts';
 import { lockLines, plainText } from '../../../src/conda/locks/lock-lines.ts';
 import { readLock } from '../../../src/conda/locks/read-lock.ts';

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Packed, pack } from '../../../src/conda/repodata/shards/msgpack.ts';
-import { findEntry, unpack } from '../../../src/conda/repodata/shards/msgpack-reader.ts';
+import {
+  findEntry,
+  type Packed,
+  pack,
+  unpack,
+} from '../../../src/conda/repodata/shards/msgpack.ts';
 
 const value = fc.letrec<{ value: Packed }>(tie => ({
   value: fc.oneof(

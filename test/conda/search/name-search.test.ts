@@ -1,7 +1,7 @@
 /** Search of package names, and what is read from their versions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hasName, matchingNames } from '../../../src/conda/search/name-search.ts';
+import { hasName, matchingNames } from '../../../src/conda/search/package-search.ts';
 import { versionsIn } from '../../../src/conda/search/package-versions.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 

@@ -1,7 +1,7 @@
 /** Packages that must come from one channel, which the solver itself does not know. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { withoutChannels } from '../../../src/conda/solving/wanted/pinned-channels.ts';
+import { withoutChannels } from '../../../src/conda/solving/solver-spec.ts';
 import { startCondaChannels } from '../../world/conda-channels.ts';
 import { nativeSubdir } from '../../world/conda-package.ts';
 import { listed, solverFor } from './solver-world.ts';

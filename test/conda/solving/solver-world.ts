@@ -1,9 +1,9 @@
 import type { TestContext } from 'node:test';
+import { createChannelAccess } from '../../../src/conda/channels/channel-access.ts';
 import {
   type ChannelSettings,
   hostsOfChannels,
 } from '../../../src/conda/channels/channel-settings.ts';
-import { createChannelAccess } from '../../../src/conda/channels/create-channel-access.ts';
 import {
   createRepodataStore,
   type RepodataStoreDeps,

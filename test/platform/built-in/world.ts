@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createBuiltInPlatform } from '../../../src/platform/built-in/built-in-platform.ts';
 import { openDatabase } from '../../../src/storage/rows/database.ts';
 import { rowsOf } from '../../../src/storage/rows/rows.ts';
-import { createSecretBox } from '../../../src/storage/rows/secrets/secret-box.ts';
+import { createSecretBox } from '../../../src/storage/rows/secret-box.ts';
 
 /** A built-in platform in memory, at a time of the test's choice. */
 export function makePlatform(at = Date.UTC(2026, 0, 1, 12)) {

@@ -3,5 +3,4 @@
  * and is installed without gRPC.
  */
 
-export { readSshKey, type SshKey } from './ssh-key.ts';
-export { SshKeyError } from './ssh-key-error.ts';
+export { readSshKey, type SshKey, SshKeyError } from './ssh-key.ts';

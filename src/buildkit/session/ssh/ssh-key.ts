@@ -1,7 +1,5 @@
 import { createPrivateKey, type JsonWebKey, type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
-import { SshKeyError } from './ssh-key-error.ts';
-import { WireReader, wireNumber, wireStrings } from './ssh-wire.ts';
 
 /** A private key for an agent. */
 export interface SshKey {
@@ -236,4 +234,84 @@ function readEcdsa(crv: string, size: number, keys: WireReader): JsonWebKey {
 
 function encoded(bytes: Buffer): string {
   return bytes.toString('base64url');
+}
+
+/** The content of a file is not a private key that an agent can use. The message follows the name of the file. */
+export class SshKeyError extends Error {
+  static encrypted(): SshKeyError {
+    return new SshKeyError(
+      'is encrypted: specify a key without a passphrase, such as a deploy key that can only read. To remove the passphrase from a copy, run ssh-keygen -p -f COPY',
+    );
+  }
+
+  static otherType(type: string): SshKeyError {
+    return new SshKeyError(`has the type ${type}: expected Ed25519, ECDSA or RSA`);
+  }
+}
+
+/** The data types of SSH. Source: RFC 4251, section 5. */
+
+/** Reads values one after the other. Each method throws a `RangeError` if the bytes end too early. */
+export class WireReader {
+  #rest: Buffer;
+
+  constructor(bytes: Buffer) {
+    this.#rest = bytes;
+  }
+
+  /** The bytes that were not read yet. */
+  get rest(): Buffer {
+    return this.#rest;
+  }
+
+  uint32(): number {
+    return this.#take(4).readUInt32BE();
+  }
+
+  string(): Buffer {
+    return this.#take(this.uint32());
+  }
+
+  text(): string {
+    return this.string().toString('latin1');
+  }
+
+  /** Returns the bytes of a positive number, without leading zeros. */
+  number(): Buffer {
+    return withoutZeros(this.string());
+  }
+
+  #take(length: number): Buffer {
+    if (length > this.#rest.length) throw new RangeError('The bytes end within a value');
+    const taken = this.#rest.subarray(0, length);
+    this.#rest = this.#rest.subarray(length);
+    return taken;
+  }
+}
+
+export function wireUint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}
+
+/** Returns the values one after the other, each with its length. */
+export function wireStrings(...values: readonly (string | Uint8Array)[]): Buffer {
+  return Buffer.concat(
+    values.flatMap(value => {
+      const bytes = Buffer.from(value as Uint8Array);
+      return [wireUint32(bytes.length), bytes];
+    }),
+  );
+}
+
+/** Returns a positive number in the form for {@link wireStrings}: a first bit of 1 would make it negative. */
+function wireNumber(bytes: Buffer): Buffer {
+  const digits = withoutZeros(bytes);
+  return (digits[0] ?? 0) & 0x80 ? Buffer.concat([Buffer.alloc(1), digits]) : digits;
+}
+
+function withoutZeros(bytes: Buffer): Buffer {
+  const first = bytes.findIndex(byte => byte !== 0);
+  return first < 0 ? Buffer.alloc(0) : bytes.subarray(first);
 }

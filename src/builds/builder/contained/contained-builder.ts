@@ -4,8 +4,12 @@ import { dirname, join } from 'node:path';
 import { connect, type PruneOptions } from '../../../buildkit/index.ts';
 import { SingleFlight } from '../../../foundation/single-flight.ts';
 import type { Logger } from '../../../foundation/telemetry/index.ts';
-import { builderConfiguration } from '../own/builder-configuration.ts';
-import { type BuilderProcess, type OwnBuilder, runBuilder } from '../own/builder-process.ts';
+import {
+  type BuilderProcess,
+  builderConfiguration,
+  type OwnBuilder,
+  runBuilder,
+} from '../own/builder-process.ts';
 import { type Containment, type ContainmentOptions, prepareContainment } from './containment.ts';
 
 export interface ContainedBuilderOptions {

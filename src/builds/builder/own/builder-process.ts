@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { accessSync, constants, existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../../foundation/telemetry/index.ts';
-import { socketError } from '../builder-trouble.ts';
-import { socketName, traceSocketName } from './builder-configuration.ts';
+import { socketError } from '../builder-refusals.ts';
 
 /** A buildkitd that this process has started. */
 export interface OwnBuilder {
@@ -117,4 +116,66 @@ export type BuilderProcess = Awaited<ReturnType<typeof runBuilder>>;
 
 function hasEnded({ exitCode, signalCode, pid }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null || pid === undefined;
+}
+
+/** Name of a builder's socket, in the folder that is made for it. */
+const socketName = 'buildkitd.sock';
+
+/**
+ * Name of the socket that takes traces, in the same folder. BuildKit would mount it into each step, and keep all that steps
+ * send in memory that no limit of builds counts. It mounts none that does not exist.
+ */
+const traceSocketName = 'otel.sock';
+
+interface ConfigurationOptions {
+  readonly root: string;
+  readonly folder: string;
+  readonly plainHttp: readonly string[];
+}
+
+/**
+ * Returns the text of buildkitd.toml. All options are in this file, not in flags: other versions and builds of
+ * buildkitd support fewer flags.
+ *
+ * @param worker lines below `[worker.oci]`
+ */
+export function builderConfiguration(
+  { root, folder, plainHttp }: ConfigurationOptions,
+  worker: readonly string[],
+): string {
+  return [
+    `root = ${quoted(root)}`,
+    `[grpc]\n  address = [${quoted(`unix://${join(folder, socketName)}`)}]`,
+    `[otel]\n  socketPath = ${quoted(join(folder, traceSocketName))}`,
+    `[worker.oci]\n  ${worker.join('\n  ')}`,
+    '[worker.containerd]\n  enabled = false',
+    // A device of the machine may be marked for all builds.
+    '[cdi]\n  disabled = true',
+    ...plainHttp.map(host => `[registry.${quoted(host)}]\n  http = true`),
+    '',
+  ].join('\n');
+}
+
+// Every JSON string is a basic string of TOML. Source: TOML 1.0.0, String.
+function quoted(text: string): string {
+  return JSON.stringify(text);
+}
+
+/** Returns the path of a program in the folders of `path` (format of the variable PATH); undefined if none has it. */
+export function findProgram(name: string, path: string): string | undefined {
+  return path
+    .split(delimiter)
+    .filter(folder => folder !== '')
+    .map(folder => join(folder, name))
+    .find(isExecutable);
+}
+
+/** Returns whether this process may execute the file. */
+export function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,9 +1,8 @@
 import { readdir, realpath, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../../foundation/telemetry/index.ts';
-import { clearLeftovers } from '../contained/leftovers.ts';
+import { clearLeftovers, releaseMounts } from '../contained/leftovers.ts';
 import type { OwnBuilder } from './builder-process.ts';
-import { releaseMounts } from './stale-mounts.ts';
 
 /** First part of the names of directories with the state of one build. */
 export const alonePrefix = 'alone-';

@@ -5,12 +5,15 @@ import { delimiter, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../../../foundation/telemetry/index.ts';
 import { startContained } from '../contained/contained-builder.ts';
-import type { ContainmentOptions } from '../contained/containment.ts';
-import { obstacleToContainment } from '../contained/requirements.ts';
-import { builderConfiguration } from './builder-configuration.ts';
-import { memoryOfDaemon, type OwnBuilder, runBuilder } from './builder-process.ts';
-import { findProgram } from './find-program.ts';
-import { releaseMounts } from './stale-mounts.ts';
+import { type ContainmentOptions, obstacleToContainment } from '../contained/containment.ts';
+import { releaseMounts } from '../contained/leftovers.ts';
+import {
+  builderConfiguration,
+  findProgram,
+  memoryOfDaemon,
+  type OwnBuilder,
+  runBuilder,
+} from './builder-process.ts';
 
 export interface OwnBuilderOptions {
   /** Directory for its state. */

@@ -1,8 +1,8 @@
 import { compareTexts } from '../../../foundation/text/text-order.ts';
 import type { RecipeKind, RecipeOptions, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
-import { refuse } from '../text/refuse.ts';
-import { usualMambaImages } from './conda-options.ts';
+import { refuse } from '../text/text-field.ts';
+import { requireBuilderReads } from './conda-lock.ts';
 import {
   type CondaEnvironment,
   type CondaLock,
@@ -14,10 +14,8 @@ import {
 } from './conda-source.ts';
 import { builderSource, requireReachable } from './install/builder-source.ts';
 import { condaRecipe, condaRecipeVersion } from './install/conda-recipe.ts';
-import { requireBuilderReads } from './lock/conda-lock.ts';
-import { parsePackage, pinnedVersion } from './package-spec.ts';
-import { parseRequirement } from './pip-requirement.ts';
-import { readConda } from './read-conda.ts';
+import { parsePackage, parseRequirement, pinnedVersion } from './package-spec.ts';
+import { readConda, usualMambaImages } from './read-conda.ts';
 
 /**
  * Increases whenever the layers of a native image change for the same packages, or the choice of packages for the same

@@ -1,11 +1,16 @@
 import { splitChannel } from '../../../conda/locks/index.ts';
-import { oneLine } from '../text/one-line.ts';
-import { refuse, shown } from '../text/refuse.ts';
-import { isUrl, refusePathToken, tokenFreeUrl } from '../text/web-address.ts';
-import { readChannel } from './conda-channel.ts';
+import {
+  hasCredentials,
+  isUrl,
+  oneLine,
+  refuse,
+  refusePathToken,
+  shown,
+  tokenFreeUrl,
+} from '../text/text-field.ts';
 
 /** The parts of a match specification. */
-export interface PackageSpec {
+interface PackageSpec {
   readonly channel?: string;
   readonly name: string;
   /** The text after the name: version, build and conditions in brackets. */
@@ -108,4 +113,71 @@ export function pinnedVersion({ constraint }: PackageSpec): string | undefined {
   const stated = inBrackets ?? constraint.replace(/\[.*$/s, '');
   const pinned = /^ ?={0,2} ?([A-Za-z0-9][A-Za-z0-9_.+!]*?)(?:\.?\*)?(?:[ =].*)?$/.exec(stated);
   return pinned?.[1];
+}
+
+/**
+ * Reads a line for pip: a requirement or an option such as `--extra-index-url`. Throws a `Fault` for a line that
+ * requires a file that does not exist, continues in the next line, or contains credentials. Source: pip, Requirements
+ * File Format.
+ */
+export function readPipRequirement(field: string, text: string): string {
+  const line = oneLine(field, text);
+  if (line.endsWith('\\')) refuse(`'${field}': ${shown(line)} ends in a backslash: remove it`);
+  if (hasCredentials(line)) {
+    refuse(
+      `'${field}' contains credentials in an address: recipes and logs are not secret, so remove them`,
+    );
+  }
+  if (requiresFile(line)) {
+    refuse(
+      `'${field}': ${shown(line)} requires a file that is not in the image: list the packages themselves`,
+    );
+  }
+  return line;
+}
+
+// A short option may have its value without a space.
+const listOption = /^(?:-[rc]|--requirement\b|--constraint\b)/;
+const editableOption = /^(?:-e|--editable\b)[ =]*["']?/;
+
+function requiresFile(line: string): boolean {
+  if (listOption.test(line)) return true;
+  const editable = line.replace(editableOption, '');
+  const isEditable = editable !== line;
+  // What pip can edit is a directory, or a repository that a URL specifies.
+  return /^[./]/.test(editable) || (isEditable && !editable.includes(':'));
+}
+
+/** Returns the name and the pinned version of a requirement; undefined for options, URLs and paths. */
+export function parseRequirement(line: string): { name: string; version?: string } | undefined {
+  const match = /^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:\[[^\]]*\])?\s*(.*)$/s.exec(line);
+  const [, name, rest = ''] = match ?? [];
+  if (name === undefined || !/^(?:$|[=<>!~;@#(,])/.test(rest)) return undefined;
+  const version =
+    /^={2,3}\s*([A-Za-z0-9][A-Za-z0-9_.+!-]*?)(?:\.\*)?\s*(?:[;#].*|--hash.*)?$/s.exec(rest)?.[1];
+  return { name, ...(version === undefined ? {} : { version }) };
+}
+
+/** Channels for a request that lists none: those of the specification's examples. */
+const defaultChannels: readonly string[] = ['conda-forge', 'bioconda'];
+
+// A name with labels or subdirectories, and the platforms in brackets that mamba accepts.
+const channelName = /^[A-Za-z0-9_][A-Za-z0-9_./-]*(?:\[[a-z0-9_,-]+\])?$/;
+
+/** Reads a channel: its name, such as `bioconda` or `conda-forge/label/dev`, or its address. Throws a `Fault`. */
+export function readChannel(field: string, text: string): string {
+  const channel = oneLine(field, text);
+  if (isUrl(channel)) return tokenFreeUrl(field, channel, ['http', 'https', 'file', 'oci']);
+  refusePathToken(field, channel);
+  if (channelName.test(channel)) return channel;
+  refuse(`'${field}': ${shown(channel)} is not a conda channel: write its name or its address`);
+}
+
+/**
+ * Returns the channels in their order, each once: the first has priority. Omits `nodefaults`, since only listed
+ * channels are ever used. Returns the default channels for an empty list.
+ */
+export function orderedChannels(channels: readonly string[]): readonly string[] {
+  const listed = new Set(channels.filter(channel => channel !== 'nodefaults'));
+  return listed.size > 0 ? [...listed] : defaultChannels;
 }

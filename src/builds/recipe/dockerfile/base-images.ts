@@ -1,12 +1,11 @@
+import { Fault } from '../../../foundation/fault.ts';
 import { formatReference, OciSyntaxError, parseReference } from '../../../oci/naming.ts';
-import { contextName } from './context-name.ts';
 import { frontendImage } from './frontend-image.ts';
-import { malformed } from './malformed.ts';
-import type { StageOptions } from './stage-options.ts';
-import { readStages, type Stage, triggerSources } from './stages.ts';
+import { malformed } from './instructions.ts';
+import { readStages, type Stage, type StageOptions, triggerSources } from './stages.ts';
 
 /** An image that a builder pulls for a Dockerfile. */
-export interface BaseImage {
+interface BaseImage {
   /** Its full name, `registry/repository[:tag][@digest]`. */
   readonly reference: string;
   /** The line of the instruction that names it, counted from 1. */
@@ -143,4 +142,75 @@ function nameProblem(name: string): string {
   } catch (error) {
     return (error as Error).message;
   }
+}
+
+/**
+ * Returns the name under which BuildKit looks up a named build context that replaces an image or a stage. It is the
+ * shortest spelling of an image name: `alpine` for `docker.io/library/alpine:latest`. BuildKit treats two names as the
+ * same if and only if these are equal: `registry-1.docker.io` is not Docker Hub here. Source:
+ * github.com/distribution/reference, ParseNormalizedNamed and FamiliarString, as BuildKit's frontend/dockerui applies
+ * them.
+ */
+export function contextName(image: string): string {
+  const slash = image.indexOf('/');
+  const first = slash < 0 ? '' : image.slice(0, slash);
+  const isHost = /[.:A-Z]/.test(first) || first === 'localhost';
+  const isHub = !isHost || first === 'docker.io' || first === 'index.docker.io';
+  const path = isHost ? image.slice(slash + 1) : image;
+  const short = isHub ? path.replace(/^library\/(?=[^/]+$)/, '') : `${first}/${path}`;
+  return short.replace(/:latest$/, '');
+}
+
+// The images in which Docker publishes the frontend that reads Dockerfiles.
+const knownFrontend = /^docker\.io\/docker\/dockerfile(?:-upstream)?[:@]/;
+
+/**
+ * Replacement for Docker's frontend images, which `# syntax=` lines name: `declared` for none, `builder` for the
+ * builder's own frontend, or an image. An image without tag and digest gets those of the line.
+ */
+export type FrontendSetting = 'declared' | 'builder' | (string & {});
+
+/** The frontend that reads a Dockerfile, and all images that are pulled with it. */
+interface FrontendChoice {
+  /** `builder` or an image; undefined for the frontend that the Dockerfile specifies. */
+  readonly frontend: string | undefined;
+  readonly bases: readonly BaseImage[];
+}
+
+/**
+ * Applies the setting to the images of a Dockerfile. Throws a `Fault` (400) for a frontend that is not Docker's: it
+ * would run in the builder itself, and could pull images that nobody has checked.
+ */
+export function chooseFrontend(
+  bases: readonly BaseImage[],
+  setting: FrontendSetting,
+): FrontendChoice {
+  const declared = bases.find(({ use }) => use === 'syntax');
+  if (!declared) return { frontend: undefined, bases };
+  const { reference, line } = declared;
+  if (!knownFrontend.test(reference)) {
+    throw new Fault(
+      'bad-request',
+      `The Dockerfile, line ${line}: the syntax ${reference} is not allowed on this server, only docker/dockerfile: remove the line, or name docker/dockerfile`,
+      { phase: 'request' },
+    );
+  }
+  if (setting === 'declared') return { frontend: undefined, bases };
+  const others = bases.filter(base => base !== declared);
+  if (setting === 'builder') return { frontend: 'builder', bases: others };
+  const image = formatReference(
+    isVersioned(setting)
+      ? parseReference(setting)
+      : { ...parseReference(reference), ...placeOf(setting) },
+  );
+  return { frontend: image, bases: [{ ...declared, reference: image }, ...others] };
+}
+
+function isVersioned(name: string): boolean {
+  return /[:@]/.test(name.slice(name.lastIndexOf('/') + 1));
+}
+
+function placeOf(name: string) {
+  const { registry, repository } = parseReference(name);
+  return { registry, repository };
 }

@@ -1,5 +1,5 @@
-import { parseDirective } from './directive.ts';
-import { withoutIndent } from './words/space.ts';
+import { parseDirective } from './instructions.ts';
+import { withoutIndent } from './words/shell-words.ts';
 
 /** The image of the frontend that a Dockerfile specifies. */
 export interface FrontendImage {

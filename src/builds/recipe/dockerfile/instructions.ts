@@ -1,10 +1,7 @@
-import { trimEnd } from '../../../foundation/text/trim.ts';
-import { parseDirective } from './directive.ts';
-import { type Flagged, splitFlags } from './flags.ts';
-import { malformed } from './malformed.ts';
-import { splitWords } from './words/shell-words.ts';
-import { isBlank, trimBlanks, withoutIndent } from './words/space.ts';
-import { LimitError, WordError } from './words/word-error.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import { trim, trimEnd } from '../../../foundation/text/trim.ts';
+import { LimitError, WordError } from './words/shell-pattern.ts';
+import { isBlank, splitWords, trimBlanks, withoutIndent } from './words/shell-words.ts';
 
 /** An instruction of a Dockerfile, its lines joined. */
 export interface Instruction extends Flagged {
@@ -14,7 +11,7 @@ export interface Instruction extends Flagged {
   readonly line: number;
 }
 
-export interface ParsedDockerfile {
+interface ParsedDockerfile {
   readonly instructions: readonly Instruction[];
   /** The escape character that the file specifies, usually a backslash. */
   readonly escapeMark: string;
@@ -228,4 +225,86 @@ export function quotedWords(rest: string, escapeMark: string): readonly string[]
   }
   finish();
   return words;
+}
+
+/** The options of an instruction, each `--name=value` without quotes, and the text after them. */
+interface Flagged {
+  readonly flags: readonly string[];
+  readonly rest: string;
+}
+
+/**
+ * Splits the options from the arguments of an instruction. Quotes and escape characters join text; `--` ends the
+ * options. Treats bytes as characters, as BuildKit does: BuildKit garbles a non-ASCII option, and this function must
+ * garble it in the same way. Source: BuildKit's behaviour, `frontend/dockerfile/parser`.
+ */
+function splitFlags(text: string, escapeMark: string): Flagged {
+  const line = Buffer.from(text, 'utf8').toString('latin1');
+  const restAt = (position: number) => Buffer.from(line.slice(position), 'latin1').toString('utf8');
+  const flags: string[] = [];
+  let position = 0;
+  for (;;) {
+    while (position < line.length && isBlank(line.charAt(position))) position += 1;
+    if (!line.startsWith('--', position)) return { flags, rest: restAt(position) };
+    let word = '';
+    let isQuoted = false;
+    let quote = '';
+    for (; position < line.length; position += 1) {
+      let character = line.charAt(position);
+      if (quote === '' && isBlank(character)) break;
+      if (quote === '' && (character === "'" || character === '"')) {
+        quote = character;
+        isQuoted = true;
+        continue;
+      }
+      if (quote !== '' && character === quote) {
+        quote = '';
+        continue;
+      }
+      if (character === escapeMark) {
+        position += 1;
+        if (position >= line.length) break;
+        character = line.charAt(position);
+      }
+      word += character;
+    }
+    const isEnd = position >= line.length;
+    if (word === '--') return { flags, rest: isEnd ? '' : restAt(position) };
+    if (isQuoted || word !== '') flags.push(word);
+    if (isEnd) return { flags, rest: '' };
+  }
+}
+
+/** Returns the values of an option in the given order; an option without `=` counts as empty. */
+export function valuesOf(flags: readonly string[], name: string): readonly string[] {
+  return flags
+    .filter(flag => flag === `--${name}` || flag.startsWith(`--${name}=`))
+    .map(flag => flag.slice(name.length + 3));
+}
+
+const keys = new Set(['syntax', 'escape', 'check']);
+
+/**
+ * Parses a directive, `# key=value`, with its key in lower case; undefined for any other line. Source: Dockerfile
+ * reference, Parser directives.
+ */
+export function parseDirective(
+  line: string,
+  mark: string,
+): { readonly key: string; readonly value: string } | undefined {
+  if (!line.startsWith(mark)) return undefined;
+  const directive = /^([a-zA-Z][a-zA-Z0-9]*)[\t\f\r ]*=(.+)$/s;
+  const [, name = '', text = ''] = directive.exec(withoutIndent(line.slice(mark.length))) ?? [];
+  const key = name.toLowerCase();
+  const value = trim(text, isPlainBlank);
+  return keys.has(key) && value !== '' ? { key, value } : undefined;
+}
+
+function isPlainBlank(character: string): boolean {
+  return '\t\f\r '.includes(character);
+}
+
+/** Throws the {@link Fault} for a Dockerfile that no builder would accept: 400, with the line. */
+export function malformed(line: number, what: string): never {
+  throw new Fault('bad-request', `The Dockerfile, line ${line}: ${what}`, { phase: 'request' });
 }

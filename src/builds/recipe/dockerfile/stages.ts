@@ -1,24 +1,22 @@
 import { defaultPlatform, formatPlatform, type Platform } from '../../../oci/naming.ts';
-import { valuesOf } from './flags.ts';
 import { frontendImage } from './frontend-image.ts';
 import {
   type Instruction,
+  malformed,
   parseDockerfile,
   parseInstruction,
   plainWords,
   quotedWords,
+  valuesOf,
 } from './instructions.ts';
-import { malformed } from './malformed.ts';
-import type { StageOptions } from './stage-options.ts';
-import { Budget } from './words/budget.ts';
+import { Budget, WordError } from './words/shell-pattern.ts';
 import { expandWord } from './words/shell-words.ts';
-import { WordError } from './words/word-error.ts';
 
 /** The number of a stage, or the name of an image. */
-export type StageOrImage = number | string;
+type StageOrImage = number | string;
 
 /** A source that a stage copies from or mounts. */
-export interface StageSource {
+interface StageSource {
   readonly from: StageOrImage;
   readonly line: number;
   readonly use: 'COPY' | 'RUN';
@@ -281,4 +279,16 @@ function fieldsOf(text: string, line: number): readonly string[] {
     if (comma !== ',') return fields;
     rest = rest.slice(whole.length);
   }
+}
+
+/** Options that decide the values of variables in FROM, and which stages are required. */
+export interface StageOptions {
+  /** Override the defaults of ARG before the first FROM. */
+  readonly buildArgs?: Readonly<Record<string, string>>;
+  /** Target platform: the value of TARGETPLATFORM and related variables. Default: linux/amd64. */
+  readonly platform?: Platform;
+  /** Platform of the builder: the value of BUILDPLATFORM and related variables. Default: `platform`. */
+  readonly builderPlatform?: Platform;
+  /** The stage to build. Default: the last one. */
+  readonly target?: string;
 }

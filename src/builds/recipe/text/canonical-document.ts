@@ -1,3 +1,5 @@
+import { compareTexts } from '../../../foundation/text/text-order.ts';
+
 /** A named text, or a named list of texts. */
 export type CanonicalField = readonly [name: string, value: string | readonly string[]];
 
@@ -28,4 +30,9 @@ export function canonicalDocument(version: string, fields: readonly CanonicalFie
 
 function measured(value: string): string {
   return `${Buffer.byteLength(value)}\n${value}\n`;
+}
+
+/** Returns the texts in the order of their UTF-16 code units, each once; for ASCII that is `LC_ALL=C sort -u`. */
+export function sortedOnce(texts: Iterable<string>): readonly string[] {
+  return [...new Set(texts)].sort(compareTexts);
 }

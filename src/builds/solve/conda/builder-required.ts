@@ -1,7 +1,10 @@
-import type { BuilderChannels, CondaPackage } from '../../../conda/index.ts';
+import { type BuilderChannels, type CondaPackage, linkOrder } from '../../../conda/index.ts';
+import { explicitLine } from '../../../conda/locks/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
-import type { CondaMaker, CondaSource } from '../../recipe/conda/conda-source.ts';
+import type { RecipeOrigin } from '../../plan/build-plan.ts';
+import type { CondaMaker, CondaSource, PlatformLock } from '../../recipe/conda/conda-source.ts';
 import { requireReachable } from '../../recipe/conda/install/builder-source.ts';
+import { condaRecipe } from '../../recipe/conda/install/conda-recipe.ts';
 
 /** The packages of an image require a builder, which only their solution or their archives have shown. */
 export class BuilderRequired extends Error {
@@ -66,4 +69,33 @@ export function sentence(reasons: readonly string[]): string {
   const words = `${list.charAt(0).toUpperCase()}${list.slice(1)}`;
   const isPlural = reasons.length > 1 || /^the .*\bpackages\b/.test(list);
   return `${words} ${isPlural ? 'require' : 'requires'}`;
+}
+
+/** Returns a recipe with which a builder installs the packages that were found, without solving them again. */
+export function foundRecipe(
+  recipe: RecipeOrigin,
+  source: CondaSource,
+  solution: readonly SolvedPlatform[],
+): RecipeOrigin {
+  const locks = solution
+    .map(({ subdir, packages }): PlatformLock => {
+      const urls = inOrder(source, packages).map(it => explicitLine(it.url, it));
+      return { subdir, urls, pip: [] };
+    })
+    .sort((one, other) => (one.subdir < other.subdir ? -1 : 1));
+  const [only, ...others] = locks;
+  if (only === undefined) return recipe;
+  const { dockerfile, files } = condaRecipe(
+    source,
+    others.length === 0 ? { ...only, form: 'lock' } : { form: 'locks', platforms: locks },
+  );
+  return { ...recipe, dockerfile, files: Object.fromEntries(files) };
+}
+
+/** Returns packages in the order in which they can be installed. Those of a lock file are already in it. */
+function inOrder({ wanted }: CondaSource, packages: readonly CondaPackage[]) {
+  if (wanted.form !== 'environment') return packages;
+  // What packages given by their addresses require is unknown: the solver did not see them.
+  const isSolved = ({ record }: CondaPackage) => record !== undefined;
+  return [...linkOrder(packages.filter(isSolved)), ...packages.filter(one => !isSolved(one))];
 }

@@ -10,10 +10,10 @@ import {
 } from '../../../conda/index.ts';
 import { maxLockLength } from '../../../conda/locks/index.ts';
 import { readAll } from '../../../upstream/index.ts';
+import { anyCuda } from '../../recipe/conda/conda-platform.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
-import { anyCuda } from '../../recipe/conda/install/cuda.ts';
 import { isPackageUrl, parsePackage } from '../../recipe/conda/package-spec.ts';
-import { sortedOnce } from '../../recipe/text/sorted.ts';
+import { sortedOnce } from '../../recipe/text/canonical-document.ts';
 import { BuilderRequired } from './builder-required.ts';
 import type { ReadOwnLock } from './kept-documents.ts';
 

@@ -27,9 +27,8 @@ import {
 } from '../../../oci/naming.ts';
 import { type Access, openWhole, type RegistryClient } from '../../../upstream/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
+import { pretendedCuda, subdirOf } from '../../recipe/conda/conda-platform.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
-import { pretendedCuda } from '../../recipe/conda/install/cuda.ts';
-import { subdirOf } from '../../recipe/conda/platform-fit.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { SolvedPlatform } from './builder-required.ts';
 import { type CondaPackagesDeps, findCondaPackages } from './conda-packages.ts';

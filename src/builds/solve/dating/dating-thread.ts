@@ -1,10 +1,15 @@
 import { buffer } from 'node:stream/consumers';
 import type { Worker } from 'node:worker_threads';
 import { TarError } from '../../../archives/index.ts';
-import { inRoom, openRing, takePieces, threadNeeds } from '../../../conda/layers/gzip/index.ts';
+import {
+  inRoom,
+  openRing,
+  type PieceRing,
+  takePieces,
+  threadNeeds,
+} from '../../../conda/layers/gzip/index.ts';
 import { endThread, startThread } from '../../../foundation/work.ts';
-import type { DatingOrder, DatingResponse, SentLayer } from './dating-orders.ts';
-import type { LayerDater, PackedLayer } from './redate-layer.ts';
+import type { LayerDater, LayerForm, PackedLayer } from './redate-layer.ts';
 
 // The bytes pass outside the heap; the paths of a million Python sources are in it.
 const heapMb = 256;
@@ -85,3 +90,29 @@ async function sent({ size, packing, path, open }: PackedLayer): Promise<SentLay
 function lostThread(cause: unknown): Error {
   return new Error('the thread that dates layers ended', { cause });
 }
+
+/** Work for a thread that dates the layers of one image: calls of a `LayerDater`, one at a time. */
+export type DatingOrder =
+  | { readonly kind: 'compiled' | 'restart' }
+  | { readonly kind: 'read'; readonly layer: SentLayer }
+  | {
+      readonly kind: 'write';
+      readonly layer: SentLayer;
+      readonly form: LayerForm;
+      readonly pieces: PieceRing;
+    };
+
+/** A layer on its way to the thread. */
+export interface SentLayer extends Pick<PackedLayer, 'size' | 'packing'> {
+  /** The file with it, or its bytes. */
+  readonly from: string | Uint8Array;
+}
+
+/** What the thread answers: any number of pieces, then one of the others. */
+export type DatingResponse =
+  /** Bytes of the next piece in the ring. */
+  | { readonly piece: number }
+  | { readonly result: unknown }
+  /** The layer is not a tar file that a builder writes. */
+  | { readonly tarError: string }
+  | { readonly error: unknown };

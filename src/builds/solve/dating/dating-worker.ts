@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { parentPort } from 'node:worker_threads';
 import { TarError } from '../../../archives/index.ts';
 import { sendPieces } from '../../../conda/layers/gzip/index.ts';
-import type { DatingOrder, DatingResponse, SentLayer } from './dating-orders.ts';
+import type { DatingOrder, DatingResponse, SentLayer } from './dating-thread.ts';
 import { createLayerDater, type PackedLayer } from './redate-layer.ts';
 
 const chunkBytes = 256 * 1024;

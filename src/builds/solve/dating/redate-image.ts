@@ -25,10 +25,10 @@ import type { ContentStore, LocalFile } from '../../../storage/content/index.ts'
 import type { Access, RegistryClient } from '../../../upstream/index.ts';
 import type { LayerCompression } from '../../plan/build-plan.ts';
 import { type ReceivedBlob, type ReceivedImage, receivedDocuments } from '../received-image.ts';
-import { buildTime } from './build-time.ts';
 import type { KnownLayers } from './dated-layers.ts';
 import { onDatingThread } from './dating-thread.ts';
 import {
+  buildTime,
   createLayerDater,
   formOf,
   type LayerDater,

@@ -28,9 +28,8 @@ import { type Access, findManifest, type RegistryClient } from '../../../upstrea
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { BuildRun } from '../build-run.ts';
-import { entryAt } from '../context/entry-at.ts';
-import { followedLinks } from '../context/followed-links.ts';
-import { openSentContext } from '../context/sent-context.ts';
+import { openSentContext } from '../context/build-context.ts';
+import { entryAt, followedLinks } from '../context/context-tree.ts';
 
 export interface StageSifBasesDeps {
   /** Directory for temporary files; each build has its own directory in it. */

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { ArchiveProblem } from '../archive-problem.ts';
+import { ArchiveProblem } from '../archive-checks.ts';
 
 /** What is used of it here: the types of Node do not have it. */
 declare const WebAssembly: {

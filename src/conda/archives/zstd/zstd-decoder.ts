@@ -1,6 +1,6 @@
 import { closeSync, readFileSync, readSync, writeSync } from 'node:fs';
-import { ArchiveProblem } from '../archive-problem.ts';
-import { openUnnamed } from '../unnamed-file.ts';
+import { ArchiveProblem } from '../archive-checks.ts';
+import { openUnnamed } from '../scratch-bytes.ts';
 
 /** What is used of it here: the types of Node do not have it. */
 declare const WebAssembly: {

@@ -1,9 +1,7 @@
-import { parseShaped } from '../../../foundation/text/index.ts';
-import type { ArchiveLimits } from '../../archives/archive-limits.ts';
-import { ArchiveProblem } from '../../archives/archive-problem.ts';
+import { type JsonShape, parseShaped } from '../../../foundation/text/index.ts';
+import { type ArchiveLimits, ArchiveProblem } from '../../archives/archive-checks.ts';
 import type { UnpackedArchive } from '../../archives/unpacked-archive.ts';
 import type { UnpackedContent } from '../../archives/unpacked-entries.ts';
-import { itemsOfList, JsonListError } from './json-list.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -109,4 +107,154 @@ function parse(name: string, bytes: Buffer): unknown {
 
 function damaged(name: string): ArchiveProblem {
   return new ArchiveProblem(`has a damaged info/${name}`);
+}
+
+/** A JSON document that is not what it should be. */
+class JsonListError extends Error {}
+
+const itemShape: JsonShape = { maxValues: 1_000_000, maxDepth: 64, maxEscapes: 1_000_000 };
+/** Bytes of items that are parsed together. */
+const batchBytes = 64 * 1024;
+/** Bytes of one item, and of all that is not in the list. */
+const mostBytes = 1024 * 1024;
+
+const [quote, backslash, colon, comma] = [0x22, 0x5c, 0x3a, 0x2c];
+const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/**
+ * Yields the items of a list that is a member of a JSON object, while its bytes are read: the whole of a large document would
+ * take many times its size in memory. Yields nothing for an object without the member. Throws {@link JsonListError} for
+ * anything else.
+ *
+ * @param pieces the document; each is valid until the next one
+ */
+function* itemsOfList(pieces: Iterable<Buffer>, member: string): Generator<unknown> {
+  const rest = new Text();
+  const list = new Text();
+  const key = JSON.stringify(member);
+  let depth = 0;
+  let inText = false;
+  let isEscaped = false;
+  /** Where the last text outside of the list starts in the rest, and whether a colon follows it. */
+  let textStart = 0;
+  let lastText = '';
+  let isMember = false;
+  let isInList = false;
+  let wasList = false;
+  let mayEnd = true;
+  for (const piece of pieces) {
+    let from = 0;
+    for (let at = 0; at < piece.length; at += 1) {
+      const byte = piece[at];
+      if (inText) {
+        if (isEscaped) isEscaped = false;
+        else if (byte === backslash) isEscaped = true;
+        else if (byte === quote) {
+          inText = false;
+          if (!isInList && depth === 1) lastText = rest.textFrom(textStart, piece, from, at + 1);
+        }
+        continue;
+      }
+      switch (byte) {
+        case quote:
+          inText = true;
+          if (!isInList && depth === 1) textStart = rest.length + at - from;
+          break;
+        case colon:
+          if (!isInList && depth === 1) isMember = lastText === key;
+          break;
+        case comma:
+          if (depth === 1) isMember = false;
+          if (isInList && depth === 2 && list.length + at - from >= batchBytes) {
+            list.add(piece, from, at);
+            from = at + 1;
+            yield* list.items(false);
+            mayEnd = false;
+          }
+          break;
+        case openList:
+        case openObject:
+          depth += 1;
+          if (depth === 2 && byte === openList && isMember) {
+            if (wasList) throw new JsonListError('has a list twice');
+            [isInList, wasList] = [true, true];
+            rest.add(piece, from, at + 1);
+            from = at + 1;
+          }
+          break;
+        case closeList:
+        case closeObject:
+          depth -= 1;
+          if (isInList && depth === 1) {
+            isInList = false;
+            list.add(piece, from, at);
+            from = at;
+            yield* list.items(mayEnd);
+          }
+      }
+    }
+    (isInList ? list : rest).add(piece, from, piece.length);
+  }
+  checkRest(rest.take(), member, wasList);
+}
+
+function checkRest(text: Buffer, member: string, wasList: boolean): void {
+  const value = parsed(text);
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  const own = isObject ? (value as Record<string, unknown>)[member] : undefined;
+  // Read above, the list is empty here.
+  const isRead = Array.isArray(own) && own.length === 0 && wasList;
+  if (isObject && (own === undefined || isRead)) return;
+  throw new JsonListError('is not an object with the list');
+}
+
+function parsed(text: Buffer): unknown {
+  try {
+    return parseShaped(text, itemShape);
+  } catch (cause) {
+    throw new JsonListError('is not JSON', { cause });
+  }
+}
+
+/** A part of the document. */
+class Text {
+  #bytes = Buffer.alloc(0);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  add(piece: Buffer, from: number, to: number): void {
+    const length = this.#length + to - from;
+    if (length > mostBytes) throw new JsonListError('has a part that is too long');
+    if (length > this.#bytes.length) {
+      const larger = Buffer.alloc(Math.min(mostBytes, Math.max(length, 2 * this.#bytes.length)));
+      this.#bytes.copy(larger, 0, 0, this.#length);
+      this.#bytes = larger;
+    }
+    piece.copy(this.#bytes, this.#length, from, to);
+    this.#length = length;
+  }
+
+  /** Returns what starts here and ends in the next piece. */
+  textFrom(start: number, piece: Buffer, from: number, to: number): string {
+    if (start >= this.#length) return piece.toString('utf8', from + start - this.#length, to);
+    return this.#bytes.toString('utf8', start, this.#length) + piece.toString('utf8', from, to);
+  }
+
+  take(): Buffer {
+    const bytes = this.#bytes.subarray(0, this.#length);
+    this.#length = 0;
+    return bytes;
+  }
+
+  /** Returns the items so far, and forgets them. */
+  items(mayBeEmpty: boolean): unknown[] {
+    const items = parsed(Buffer.concat([Buffer.from('['), this.take(), Buffer.from(']')]));
+    if (!Array.isArray(items) || (items.length === 0 && !mayBeEmpty)) {
+      throw new JsonListError('has a damaged list');
+    }
+    return items;
+  }
 }

@@ -1,7 +1,6 @@
-import { checkedPath } from '../../archives/archive-path.ts';
-import { ArchiveProblem, showPath } from '../../archives/archive-problem.ts';
+import { ArchiveProblem, checkedPath, showPath } from '../../archives/archive-checks.ts';
 import type { PythonPlace } from '../installed-package.ts';
-import { pythonShebang } from '../prefix/shebang.ts';
+import { pythonShebang } from '../prefix/text-patches.ts';
 import { isObject, type PackageDocuments } from './package-documents.ts';
 
 /** A command of a `noarch: python` package: a script is written for it. */

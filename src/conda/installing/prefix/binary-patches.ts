@@ -1,6 +1,12 @@
-import { ArchiveProblem } from '../../archives/archive-problem.ts';
-import { type EncodedPrefix, encodedPrefixes, offsetsOf } from './encoded-prefix.ts';
-import { type ByteSource, chunkBytes, type Patch } from './patched-bytes.ts';
+import { ArchiveProblem } from '../../archives/archive-checks.ts';
+import {
+  type ByteSource,
+  chunkBytes,
+  type EncodedPrefix,
+  encodedPrefixes,
+  offsetsOf,
+  type Patch,
+} from './patched-bytes.ts';
 
 /** A string of a program that ends in a zero, and has placeholders in it. */
 interface ZeroEnded {

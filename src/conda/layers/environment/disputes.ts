@@ -1,5 +1,4 @@
-import { resolveClobbering } from '../../installing/clobbering.ts';
-import type { OrderedPackage } from '../../installing/install-order.ts';
+import { type OrderedPackage, resolveClobbering } from '../../installing/clobbering.ts';
 import { pathHashBytes, unpackPaths } from '../making/package-facts.ts';
 
 /** A package of an environment, as far as its paths may also be those of another one. Plain data, for a thread. */

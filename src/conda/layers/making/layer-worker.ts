@@ -1,11 +1,9 @@
 import '../../../foundation/gated-zlib.ts';
 import { parentPort } from 'node:worker_threads';
 import { Fault } from '../../../foundation/fault.ts';
-import { LargeArchive } from '../../archives/archive-problem.ts';
-import { joinLayers } from './join-layers.ts';
-import type { LayerOrder, LayerResponse, MadeLayer, OrderMessage } from './layer-orders.ts';
-import { LayerOutput } from './layer-output.ts';
-import { packPackage } from './pack-package.ts';
+import { LargeArchive } from '../../archives/archive-checks.ts';
+import type { LayerOrder, LayerResponse, MadeLayer, OrderMessage } from './layer-threads.ts';
+import { joinLayers, LayerOutput, packPackage } from './pack-layers.ts';
 import { type PutPiece, sendPieces } from './piece-ring.ts';
 
 async function make(order: LayerOrder, put: PutPiece, written?: Float64Array): Promise<MadeLayer> {

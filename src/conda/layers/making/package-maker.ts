@@ -2,13 +2,12 @@ import { Semaphore } from '../../../foundation/semaphore.ts';
 import { SingleFlight } from '../../../foundation/single-flight.ts';
 import type { Tally } from '../../../foundation/telemetry/counted.ts';
 import type { PackageLayerRow } from '../../../storage/rows/index.ts';
-import { mayDependOnPython } from '../../conda-package.ts';
-import type { FetchArchive } from '../fetching/archive-fetch.ts';
+import { type CondaPackage, mayDependOnPython } from '../../conda-package.ts';
+import type { FetchArchive } from '../archive-fetch.ts';
 import type { KeptLayers } from '../kept-layers.ts';
 import { type LayerSubject, madeLayerKeys, otherLayerKey, packageLayerKey } from '../layer-key.ts';
-import type { UnpackLimits } from './layer-orders.ts';
+import type { UnpackLimits } from './layer-threads.ts';
 import type { PackageFacts } from './package-facts.ts';
-import { PackageProgress } from './package-progress.ts';
 
 /** The layer of one package. */
 export interface PackageLayer extends PackageLayerRow {
@@ -22,13 +21,13 @@ export interface PackageLayer extends PackageLayerRow {
 /** Returns the layer of a package, which is made when it is not here. One caller's work serves all that wait for it. */
 export type MakePackage = (subject: LayerSubject, signal: AbortSignal) => Promise<PackageLayer>;
 
-export interface PackageMaker {
+interface PackageMaker {
   readonly make: MakePackage;
   /** Returns how far the work for a key is; undefined where nothing is done for it. */
   progressOf(key: string): PackageProgress | undefined;
 }
 
-export interface PackageMakerDeps {
+interface PackageMakerDeps {
   readonly kept: KeptLayers;
   readonly fetchArchive: FetchArchive;
   readonly limits: UnpackLimits;
@@ -125,4 +124,30 @@ function workKey(key: string, { package: it }: LayerSubject): string {
 /** Returns what is known about a package whose layer is here. */
 export function factsOf({ facts }: Pick<PackageLayerRow, 'facts'>): PackageFacts {
   return JSON.parse(facts ?? '{}') as PackageFacts;
+}
+
+/** How far the work for the layer of a package is. It changes while others look at it. Times are ms since the epoch. */
+export class PackageProgress {
+  /** `samtools-1.20-h50ea8bc_0` */
+  readonly name: string;
+  /** Bytes of the archive that have arrived. */
+  fetched = 0;
+  /** Bytes of the archive; 0 if unknown. */
+  archiveBytes: number;
+  fetchBegan: number | undefined;
+  makeBegan: number | undefined;
+  madeAt: number | undefined;
+  /** Shared with the thread that makes the layer: bytes that are written, and all bytes of its files (0 if unknown). */
+  readonly written = new Float64Array(new SharedArrayBuffer(2 * Float64Array.BYTES_PER_ELEMENT));
+
+  constructor({ name, version, build, size = 0 }: CondaPackage) {
+    this.name = `${name}-${version}-${build}`;
+    this.archiveBytes = size;
+  }
+
+  /** Takes the size of an archive of which a part has arrived. */
+  received(bytes: number, size: number | undefined): void {
+    this.fetched = bytes;
+    this.archiveBytes = Math.max(this.archiveBytes, size ?? 0, bytes);
+  }
 }

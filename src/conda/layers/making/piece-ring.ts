@@ -1,4 +1,4 @@
-import { mostMemberBytes } from '../gzip/deflate-instance.ts';
+import { mostMemberBytes } from '../gzip/gzip-members.ts';
 
 /** Receives a layer piece by piece. A piece has at most {@link mostMemberBytes}, and is valid until the call returns. */
 export type PutPiece = (piece: Uint8Array) => void;

@@ -6,10 +6,8 @@ import {
   type RecordSection,
   RepodataError,
 } from './json-records.ts';
-import type { Packed } from './msgpack.ts';
-import { MsgpackWriter } from './msgpack.ts';
-import { RecordSpill } from './record-spill.ts';
-import { ShardPackWriter } from './shard-pack.ts';
+import { MsgpackWriter, type Packed } from './msgpack.ts';
+import { RecordSpill, ShardPackWriter } from './shard-pack.ts';
 
 /** What is cut, and where the result goes. */
 export interface CutTarget {

@@ -1,7 +1,7 @@
 import { zstdDecompressSync } from 'node:zlib';
 import { plainBase } from '../../channels/channel-address.ts';
 import { RepodataError } from './json-records.ts';
-import { findEntry, unpack } from './msgpack-reader.ts';
+import { findEntry, unpack } from './msgpack.ts';
 
 const maxIndexBytes = 64 * 1024 * 1024;
 /** Larger than any shard that a channel should have: some thousand records. */

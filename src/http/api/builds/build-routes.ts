@@ -1,13 +1,26 @@
+import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { maskAddresses } from '../../../buildkit/index.ts';
-import type { BuildLogs, Cancellation, LogOptions } from '../../../builds/index.ts';
+import type {
+  BuildLogs,
+  Builds,
+  Cancellation,
+  LogOptions,
+  Requester,
+} from '../../../builds/index.ts';
 import { type BuildPlan, pullName, recipeIn } from '../../../builds/plan/build-plan.ts';
+import { type DocumentName, documentForms } from '../../../conda/index.ts';
+import { Fault } from '../../../foundation/fault.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import { parseReference } from '../../../oci/naming.ts';
+import { limitsIn, requireScope } from '../../../platform/built-in/index.ts';
+import type { Caller } from '../../../request/index.ts';
 import type { BuildRow } from '../../../storage/rows/index.ts';
-import { isSiteAdministrator } from '../../callers/basic-auth.ts';
+import type { RecordAudit } from '../../callers/audit-notes.ts';
+import { networkOf } from '../../callers/client-address.ts';
+import { isSiteAdministrator, type RequireAdministrator } from '../../callers/identify.ts';
 import { clientSignal } from '../../request-state.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
@@ -16,7 +29,6 @@ import {
   buildDetailsSchema,
   buildStatusSchema,
 } from '../container/response-schema.ts';
-import { type CancelDeps, cancelBuild } from './cancel-build.ts';
 
 export interface BuildRoutesDeps extends CancelDeps {
   readonly logs: BuildLogs;
@@ -269,4 +281,109 @@ async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   } finally {
     clearTimeout(timer);
   }
+}
+
+interface BuildDocumentsDeps {
+  readonly builds: Pick<Builds, 'document'>;
+}
+
+const lockForms = ['explicit', 'pixi', 'conda-lock'] as const;
+const billForms = ['spdx', 'cyclonedx'] as const;
+
+const typesOf = (names: readonly DocumentName[]) => [
+  ...new Set(names.map(name => documentForms[name].mediaType)),
+];
+
+/** Routes of the documents about the packages of an image. */
+export const buildDocumentRoutes = [
+  apiRoute({
+    id: 'getBuildLock',
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}/lock',
+    tag: tag,
+    summary: 'Lock file of the packages that were installed',
+    description:
+      'A request with this lock file gives the same packages. Images that BuildKit made have the explicit lock file only.',
+    access: 'anybody',
+    params: params,
+    query: z.object({
+      format: z
+        .enum(lockForms)
+        .optional()
+        .describe(
+          '`explicit` (default), `pixi` for a `pixi.lock`, or `conda-lock` for a `conda-lock.yml`',
+        ),
+    }),
+    responses: { 200: { about: 'The lock file', types: typesOf(lockForms) } },
+    faults: ['not-found', 'unavailable'],
+    async run(
+      { ctx, params: { buildId }, query: { format = 'explicit' } },
+      { builds }: BuildDocumentsDeps,
+    ) {
+      ctx.type = documentForms[format].mediaType;
+      return builds.document(buildId, format);
+    },
+  }),
+  apiRoute({
+    id: 'getBuildSbom',
+    method: 'get',
+    path: '/v1alpha1/builds/{buildId}/sbom',
+    tag: tag,
+    summary: 'Bill of materials of the packages that were installed',
+    description:
+      'Lists the Conda packages, without the packages of the base image. Images that BuildKit made have none.',
+    access: 'anybody',
+    params: params,
+    query: z.object({
+      format: z
+        .enum(billForms)
+        .optional()
+        .describe('`spdx` (default) for SPDX 2.3, or `cyclonedx` for CycloneDX 1.6'),
+    }),
+    responses: { 200: { about: 'The bill of materials', types: typesOf(billForms) } },
+    faults: ['not-found', 'unavailable'],
+    async run(
+      { ctx, params: { buildId }, query: { format = 'spdx' } },
+      { builds }: BuildDocumentsDeps,
+    ) {
+      ctx.type = documentForms[format].mediaType;
+      return builds.document(buildId, format);
+    },
+  }),
+];
+
+export interface CancelDeps {
+  readonly builds: Builds;
+  readonly requireAdministrator: RequireAdministrator;
+  readonly recordAudit: RecordAudit;
+}
+
+/** Returns the caller as builds record who has requested them. */
+export function requesterOf({ user, address, rights }: Caller): Requester {
+  return { owner: user ?? networkOf(address), limits: limitsIn(rights) };
+}
+
+/** Cancels a build for a caller who requested it, or for an administrator. Throws a `Fault`: 403, 404. */
+export async function cancelBuild(
+  request: IncomingMessage,
+  caller: Caller,
+  buildId: string,
+  { builds, requireAdministrator, recordAudit }: CancelDeps,
+): Promise<{ readonly id: string; readonly outcome: Cancellation }> {
+  const requester = requesterOf(caller);
+  const { id } = await builds.get(buildId);
+  const isOwn = await builds.isCaller(id, requester);
+  if (isOwn) requireScope(caller.rights, 'build');
+  else await requireAdministrator(request, 'site').catch(refuseCancel);
+  const outcome = await builds.cancel(id, isOwn ? requester : undefined);
+  if (outcome === 'cancelled') recordAudit(request, 'build.cancel', id);
+  return { id, outcome };
+}
+
+/** Throws the reason why the caller may not cancel another caller's build. */
+function refuseCancel(error: unknown): never {
+  if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
+  throw error.retold(
+    `Only the caller who requested a build, or an administrator, can cancel it: ${error.message}`,
+  );
 }

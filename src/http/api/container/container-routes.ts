@@ -1,22 +1,35 @@
 import type { IncomingMessage } from 'node:http';
+import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { Builds } from '../../../builds/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import { dayOf } from '../../../foundation/telemetry/counted.ts';
 import {
+  type Accept,
+  type Accepted,
   type ApiVersion,
   type Caller,
   type ContainerRequest,
+  countedArchitecture,
   type DryRun,
   isToBeMade,
   type Submission,
 } from '../../../request/index.ts';
-import { isSiteAdministrator } from '../../callers/basic-auth.ts';
+import type { DiskSpace } from '../../../storage/directory/index.ts';
+import type { UsageStore } from '../../../storage/rows/index.ts';
+import type { NoteBuild } from '../../callers/audit-notes.ts';
+import { isSiteAdministrator } from '../../callers/identify.ts';
 import type { Gate } from '../../gates/access-gate.ts';
+import {
+  type Allowance,
+  type CallerRates,
+  type Limiter,
+  limitHeaders,
+  rateFor,
+} from '../../limits/limiter.ts';
 import { clientSignal } from '../../request-state.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
-import { type AcceptRequestDeps, acceptRequest, type RequestCall } from './accept-request.ts';
-import { containerExample } from './container-examples.ts';
 import {
   containerResponse,
   describeRequest,
@@ -25,8 +38,8 @@ import {
   isoTime,
 } from './container-response.ts';
 import { containerRequestSchema } from './container-schema.ts';
-import { type EndRequestDeps, endRequest, isOwner } from './end-request.ts';
 import { createFieldCheck } from './field-check.ts';
+import { type EndRequestDeps, endRequest, isOwner } from './live-name-routes.ts';
 import {
   containerDetailsSchema,
   containerResponseSchema,
@@ -34,6 +47,31 @@ import {
   emptySchema,
   legacyResponseSchema,
 } from './response-schema.ts';
+
+/** Examples for the OpenAPI document: an existing image that is served with another entrypoint. */
+const containerExample = {
+  request: {
+    containerImage: 'docker.io/library/alpine:3.20',
+    containerPlatform: 'linux/amd64',
+    containerConfig: { env: ['GREETING=hello'], workingDir: '/work' },
+  },
+  response: {
+    requestId: 'b0b6a4e1c0de',
+    containerToken: 'b0b6a4e1c0de',
+    targetImage: 'sluice.example.com/ct/b0b6a4e1c0de/library/alpine:3.20',
+    expiration: '2026-01-31T12:00:00.000Z',
+    containerImage: 'docker.io/library/alpine:3.20',
+    digest: 'sha256:77726ef6b57ddf65bb551896826ec38bc3e53f75cdde31354fbffb4f25238ebd',
+    succeeded: true,
+  },
+  status: {
+    id: 'b0b6a4e1c0de',
+    status: 'DONE',
+    succeeded: true,
+    creationTime: '2026-01-30T00:00:00.000Z',
+    duration: 0,
+  },
+};
 
 export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
   readonly gate: Gate;
@@ -225,4 +263,65 @@ async function containerStatus(
     // The system clock may have been set back since then.
     duration: Math.max(0, (build?.finishedAt ?? Date.now()) - createdAt) / 1000,
   };
+}
+
+export interface AcceptRequestDeps {
+  readonly accept: Accept;
+  /** Limits new builds, separately from requests. */
+  readonly buildLimiter: Limiter;
+  readonly buildRates: CallerRates;
+  readonly usage: UsageStore;
+  readonly space: DiskSpace;
+  readonly noteBuild: NoteBuild;
+}
+
+/** A container request of a caller who may make it. */
+interface RequestCall {
+  readonly ctx: Pick<ParameterizedContext, 'req' | 'res' | 'set'>;
+  readonly body: Submission;
+  readonly caller: Caller;
+  readonly warnings: readonly string[];
+  /** Requests that the rate limit still allows the caller; undefined without a limit. */
+  readonly left: Allowance | undefined;
+}
+
+// Approximate size of a request in the database.
+const rowBytes = 4096;
+
+/** Accepts a container request, and counts the build that it begins. Throws a `Fault`. */
+export async function acceptRequest(
+  { ctx, body, caller, left }: Omit<RequestCall, 'warnings'>,
+  version: ApiVersion,
+  { accept, buildLimiter, buildRates, usage, space, noteBuild }: AcceptRequestDeps,
+): Promise<Accepted> {
+  const onBuild = () => {
+    const limit = rateFor(buildRates, caller, caller.address);
+    const builds = limit && buildLimiter.take(limit.key, limit.rate, limit.advice);
+    // The headers report the limit that will be reached first.
+    if (builds && builds.remaining < (left?.remaining ?? Number.POSITIVE_INFINITY)) {
+      ctx.set(limitHeaders(builds));
+    }
+    const { containerPlatform, containerImage, mirror } = body;
+    const arch = countedArchitecture(containerPlatform, containerImage === undefined);
+    usage.add(mirror ? 'mirrors' : 'builds', dayOf(Date.now()), caller.org, arch);
+    return () => limit && buildLimiter.giveBack(limit.key, limit.rate);
+  };
+  space.take(rowBytes);
+  let begins = false;
+  const noteBegin = () => {
+    const giveBack = onBuild();
+    begins = true;
+    return () => {
+      begins = false;
+      return giveBack();
+    };
+  };
+  try {
+    const accepted = await accept(body, version, caller, noteBegin, clientSignal(ctx.res));
+    if (begins) noteBuild(ctx.req, accepted.request);
+    return accepted;
+  } catch (error) {
+    if (begins) noteBuild(ctx.req);
+    throw error;
+  }
 }

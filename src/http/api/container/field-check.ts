@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { Fault } from '../../../foundation/fault.ts';
 import { nearestName } from '../../errors/nearest-name.ts';
 import { fieldAliases, withoutAliases } from '../aliases.ts';
-import { clientFields } from './client-fields.ts';
 
 /** The parts of a JSON schema that list its fields. */
 interface Shape {
@@ -95,4 +94,130 @@ function* unknownIn(shape: Shape, value: unknown, place = '', path = ''): Genera
 function inOneLine(name: string): string {
   const line = name.slice(0, shownName).replace(/[^ -~]/g, '?');
   return name.length > shownName ? `${line}...` : line;
+}
+
+/** The result of checking a value in a field that this server does not support. */
+type Objection =
+  | { readonly refusal: string }
+  | { readonly warning: string }
+  /** The value has no effect. */
+  | undefined;
+
+/** A field that clients of this API send although the schema of a request does not have it. */
+interface ClientField {
+  /** `packages.pixiOpts` */
+  readonly path: string;
+  /** How the documentation describes the handling of the field. */
+  readonly handling: 'refused' | 'warning' | 'no effect';
+  readonly about: string;
+  /** Returns the objection to a value in a body, as the rest of a sentence that begins with the name of the field. */
+  readonly objection: (value: unknown, body: Readonly<Record<string, unknown>>) => Objection;
+}
+
+const noScan = 'this server does not scan images';
+
+const ignored = (why: string) => (value: unknown) =>
+  isSomething(value) ? { warning: `is ignored: ${why}` } : undefined;
+
+const layerHint: Omit<ClientField, 'path'> = {
+  handling: 'no effect',
+  about: 'Used by the client only: how it computes its fingerprint',
+  objection: () => undefined,
+};
+
+/**
+ * Fields of existing clients that this server does not support. It refuses fields that would change the image or
+ * promise something about it, and warns about the others. Source: reference service, container request.
+ */
+export const clientFields: readonly ClientField[] = [
+  {
+    path: 'scanMode',
+    handling: 'refused',
+    about: '`required` is refused, `async` is answered with a warning: images are not scanned',
+    objection: value => {
+      if (!isSomething(value) || value === 'none') return undefined;
+      if (value === 'async') return { warning: `is ignored: ${noScan}` };
+      return {
+        refusal: `cannot be honoured: ${noScan}. Scan the image before you use it, and leave the field out`,
+      };
+    },
+  },
+  {
+    path: 'scanLevels',
+    handling: 'warning',
+    about: 'Images are not scanned',
+    objection: ignored(noScan),
+  },
+  {
+    path: 'containerIncludes',
+    handling: 'refused',
+    about: 'Refused with an image in it: use `COPY --from=IMAGE` in a `containerFile`, or a layer',
+    objection: value =>
+      isSomething(value)
+        ? {
+            refusal:
+              "is not provided by this server: use COPY --from=IMAGE in a 'containerFile', or add the files as a layer",
+          }
+        : undefined,
+  },
+  {
+    path: 'buildTemplate',
+    handling: 'warning',
+    about:
+      'Sluice makes Conda images in its own way, which `dryRun` shows. With `packages`, a template that is not for Conda packages is refused',
+    objection: (value, { packages }) => {
+      if (!isSomething(value)) return undefined;
+      if (!isSomething(packages)) {
+        return { warning: "is ignored: it is for 'packages', and the request has none" };
+      }
+      if (typeof value === 'string' && /^conda\/(?:micromamba:v[12]|pixi:v1)$/.test(value)) {
+        return {
+          warning:
+            'is ignored: this server makes Conda images in its own way, which a dry run shows',
+        };
+      }
+      return {
+        refusal:
+          "names a template that this server does not have: leave it out for Conda packages, or send a Dockerfile as 'containerFile'",
+      };
+    },
+  },
+  {
+    path: 'workflowId',
+    handling: 'warning',
+    about: 'The life time of a container token does not depend on a workflow run',
+    objection: ignored('the life time of a container token does not depend on a workflow run'),
+  },
+  {
+    path: 'spackTarget',
+    handling: 'warning',
+    about: 'Spack is deprecated',
+    objection: ignored('Spack is deprecated'),
+  },
+  {
+    path: 'packages.pixiOpts',
+    handling: 'warning',
+    about: 'Conda packages are not installed with pixi',
+    objection: ignored('Conda packages are not installed with pixi here'),
+  },
+  {
+    path: 'packages.cranOpts',
+    handling: 'warning',
+    about: 'For packages of type `CRAN`, which is refused',
+    objection: ignored('it is for packages of type CRAN'),
+  },
+  {
+    path: 'packages.spackOpts',
+    handling: 'warning',
+    about: 'For packages of type `SPACK`, which is refused',
+    objection: ignored('it is for packages of type SPACK'),
+  },
+  { path: 'containerConfig.layers[].skipHashing', ...layerHint },
+  { path: 'buildContext.skipHashing', ...layerHint },
+];
+
+/** Returns false for values that clients send in fields that the user did not set. */
+function isSomething(value: unknown): boolean {
+  if (value === null || value === undefined || value === false || value === '') return false;
+  return typeof value !== 'object' || Object.keys(value).length > 0;
 }

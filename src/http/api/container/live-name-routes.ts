@@ -2,22 +2,24 @@ import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { inField } from '../../../builds/plan/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import { formatReference } from '../../../oci/naming.ts';
 import { requireScope } from '../../../platform/built-in/index.ts';
 import {
   type Caller,
+  type ContainerRequest,
   imageFilter,
   type LiveName,
   listLiveNames,
   type NameList,
   ownerOfName,
 } from '../../../request/index.ts';
-import { isNameId, type NameId } from '../../../request/tokens/index.ts';
+import { isNameId, type NameId, type TokenRegistry } from '../../../request/tokens/index.ts';
 import type { RequestPlace, RequestStore } from '../../../storage/rows/index.ts';
-import { isSiteAdministrator, type RequireAdministrator } from '../../callers/basic-auth.ts';
+import type { RecordAudit } from '../../callers/audit-notes.ts';
+import { isSiteAdministrator, type RequireAdministrator } from '../../callers/identify.ts';
 import { ok } from '../../route/declaration.ts';
 import { apiRoute } from '../api-route.ts';
 import { isoTime } from './container-response.ts';
-import type { EndRequestDeps } from './end-request.ts';
 
 export interface LiveNameDeps extends EndRequestDeps {
   readonly requests: Pick<RequestStore, 'endingAfter' | 'find'>;
@@ -195,5 +197,48 @@ function unknownName(): Fault {
     'not-found',
     'No served name of yours has this id: it has ended, or somebody else requested it. List yours with GET /v1alpha1/containers',
     { phase: 'request' },
+  );
+}
+
+export interface EndRequestDeps {
+  readonly tokens: TokenRegistry;
+  readonly requireAdministrator: RequireAdministrator;
+  readonly recordAudit: RecordAudit;
+}
+
+/** Returns true for the person who made the container request with a login. */
+export function isOwner(
+  { user }: Pick<Caller, 'user'>,
+  { caller }: Pick<ContainerRequest, 'caller'>,
+): boolean {
+  return user !== undefined && user === caller.user;
+}
+
+/**
+ * Ends a container request for the person who made it, or for an administrator, and records that. Throws a `Fault`: 401
+ * and 403 for others, 404 for an unknown token.
+ */
+export async function endRequest(
+  request: IncomingMessage,
+  caller: Caller,
+  token: string,
+  { tokens, requireAdministrator, recordAudit }: EndRequestDeps,
+): Promise<void> {
+  const isOwn = await tokens.describe(token).then(
+    found => isOwner(caller, found),
+    () => false,
+  );
+  if (isOwn) requireScope(caller.rights, 'request');
+  else await requireAdministrator(request, 'site').catch(refuseEnd);
+  await tokens.revoke(token);
+  const { label, image } = await tokens.describe(token);
+  recordAudit(request, 'request.end', `${label} of ${formatReference(image)}`);
+}
+
+/** Throws the reason why the caller may not end another caller's request. */
+function refuseEnd(error: unknown): never {
+  if (!(error instanceof Fault) || !['unauthorized', 'denied'].includes(error.kind)) throw error;
+  throw error.retold(
+    `Only the person who made a container request with a login, or an administrator, can end it: ${error.message}`,
   );
 }

@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { z } from 'zod';
 import type { NoteBlob } from '../../../foundation/telemetry/index.ts';
-import { type Digest, splitDigest } from '../../../oci/digest.ts';
+import { type Digest, isDigest, splitDigest } from '../../../oci/digest.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
-import type { ByteRange, FoundBlob, RangeOf } from '../../../pull/index.ts';
-import type { ByteSource } from '../../../storage/content/byte-source.ts';
+import type { BlobOrder, ByteRange, FoundBlob, RangeOf } from '../../../pull/index.ts';
+import type { ByteSource, Chunk } from '../../../storage/content/byte-source.ts';
+import { handedOnHeaders } from '../../callers/handed-on.ts';
 import { clientSignal } from '../../request-state.ts';
 import {
   apiVersionHeader,
@@ -11,7 +14,6 @@ import {
   isUnmodified,
   sendUnmodified,
 } from '../registry-responses.ts';
-import { lengthOf, multipartOf } from './multipart.ts';
 import { parseRanges } from './range.ts';
 import { RelayError, relay } from './relay.ts';
 
@@ -128,4 +130,132 @@ function bodyOf(
 function rangeHeader({ headers }: IncomingMessage, digest: Digest): string | undefined {
   const condition = headers['if-range'];
   return condition === undefined || condition === `"${digest}"` ? headers.range : undefined;
+}
+
+/** Several parts of a blob as one body. Source: RFC 9110, section 14.6. */
+interface Multipart {
+  /** `multipart/byteranges` with the boundary. */
+  readonly contentType: string;
+  /** Bytes of the body. */
+  readonly length: number;
+  readonly source: ByteSource;
+}
+
+/**
+ * Returns the body with the parts in their order. Opens each part when the one before it has been read.
+ *
+ * @param first the source of the first part, which is open already
+ */
+function multipartOf(
+  parts: readonly ByteRange[],
+  size: number,
+  first: ByteSource,
+  open: (part: ByteRange) => Promise<ByteSource>,
+): Multipart {
+  // Nobody can guess it, so no blob contains it.
+  const boundary = randomUUID();
+  const heads = parts.map(({ start, end }, at) =>
+    Buffer.from(
+      `${at === 0 ? '' : '\r\n'}--${boundary}\r\nContent-Type: ${mediaTypes.octetStream}\r\nContent-Range: bytes ${start}-${end}/${size}\r\n\r\n`,
+    ),
+  );
+  const tail = Buffer.from(`\r\n--${boundary}--\r\n`);
+  let source = first;
+  let stopped: Error | undefined;
+
+  async function* chunks(): AsyncGenerator<Chunk> {
+    for (const [at, part] of parts.entries()) {
+      yield chunkOf(heads[at] as Buffer);
+      if (at > 0) {
+        // The part before ends after this one begins: a copy of the blob that is still being made goes on.
+        const next = await open(part);
+        source.destroy(stopped);
+        source = next;
+        if (stopped) next.destroy(stopped);
+      }
+      let left = lengthOf(part);
+      while (left > 0) {
+        if (stopped) throw stopped;
+        const chunk = await source.read();
+        left -= chunk?.bytes.length ?? left + 1;
+        if (!chunk || left < 0) {
+          chunk?.release();
+          throw new Error(`the source of the bytes ${part.start}-${part.end} has another length`);
+        }
+        yield chunk;
+      }
+    }
+    yield chunkOf(tail);
+  }
+
+  const body = chunks();
+  const overhead = heads.reduce((sum, head) => sum + head.length, tail.length);
+  return {
+    contentType: `multipart/byteranges; boundary=${boundary}`,
+    length: parts.reduce((sum, part) => sum + lengthOf(part), overhead),
+    source: {
+      async read() {
+        const { value, done } = await body.next();
+        return done ? null : value;
+      },
+      destroy(reason) {
+        stopped ??= reason ?? new Error('the answer has ended');
+        source.destroy(reason);
+      },
+    },
+  };
+}
+
+function lengthOf({ start, end }: ByteRange): number {
+  return end - start + 1;
+}
+
+function chunkOf(bytes: Buffer): Chunk {
+  return { bytes, release() {} };
+}
+
+// A token of a registry has a few KiB.
+export const largestOrder = 64 * 1024;
+
+const credentialsSchema = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('password'), username: z.string(), password: z.string() }),
+  z.object({ kind: z.literal('identity-token'), token: z.string() }),
+]);
+
+const digest = z.string().refine(isDigest);
+const size = z.number().int().min(0);
+
+const orderSchema = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('relayed'),
+    blob: z.object({
+      access: z.object({
+        registry: z.string(),
+        repository: z.string(),
+        credentials: credentialsSchema.optional(),
+        network: z.string().optional(),
+      }),
+      digest,
+      size: size.optional(),
+    }),
+    redirects: z.enum(['follow', 'handOn']),
+  }),
+  z.object({ kind: z.literal('stored'), digest, size, isWatched: z.boolean() }),
+]);
+
+/** Lets the replica that handed the request on send the blob. Its caller has the right to it. */
+export function sendOrder(order: BlobOrder, response: ServerResponse): void {
+  const body = JSON.stringify(order);
+  response.writeHead(200, {
+    [handedOnHeaders.order]: 'yes',
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(body)),
+    'cache-control': 'no-store',
+  });
+  response.end(body);
+}
+
+/** Throws for anything but an order of {@link sendOrder}. */
+export function parseOrder(bytes: Buffer): BlobOrder {
+  return orderSchema.parse(JSON.parse(bytes.toString())) as BlobOrder;
 }

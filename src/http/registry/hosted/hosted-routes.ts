@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { NoteBlob } from '../../../foundation/telemetry/index.ts';
 import type { Action, Rights } from '../../../hosted/accounts/index.ts';
@@ -13,19 +14,25 @@ import {
 import { type Digest, isDigest } from '../../../oci/digest.ts';
 import type { Document } from '../../../oci/index.ts';
 import { isRepository, isTag } from '../../../oci/naming.ts';
-import { type AwaitBuild, keptBlob, orderStored, type RangeOf } from '../../../pull/index.ts';
+import {
+  type AwaitBuild,
+  checkReference,
+  decodeSegment,
+  keptBlob,
+  orderStored,
+  type PullCounter,
+  type RangeOf,
+} from '../../../pull/index.ts';
 import type { ContentStore } from '../../../storage/content/index.ts';
 import { readBody } from '../../bodies/read-body.ts';
 import type { NotePull, RecordAudit } from '../../callers/audit-notes.ts';
+import { callerAddress } from '../../callers/client-address.ts';
 import { stateOf } from '../../request-state.ts';
 import { queryOf } from '../../request-target.ts';
 import { wrongMethod } from '../../route/router.ts';
-import { sendBlob } from '../blobs/send-blob.ts';
-import { sendOrder } from '../blobs/send-order.ts';
+import { sendBlob, sendOrder } from '../blobs/send-blob.ts';
 import type { RegistryAuth } from '../login/registry-auth.ts';
 import { apiVersionHeader, sendDocument, sendJson, waitForBuild } from '../registry-responses.ts';
-import { type HostedPath, parseHostedPath } from './hosted-path.ts';
-import type { CountHostedPull } from './hosted-pulls.ts';
 import { sendUpload } from './upload-routes.ts';
 
 export interface HostedDeps {
@@ -245,3 +252,116 @@ async function remove(
   res.writeHead(202, { ...apiVersionHeader, 'content-length': '0' });
   res.end();
 }
+
+/** The target of a request to a hosted repository. Source: OCI distribution specification 1.1, Endpoints. */
+type HostedPath =
+  | {
+      readonly kind: 'manifests' | 'blobs' | 'tags' | 'referrers';
+      readonly repository: string;
+      readonly reference: string;
+    }
+  | {
+      readonly kind: 'uploads';
+      readonly repository: string;
+      /** Id of the upload; undefined in the request that begins one. */
+      readonly upload: string | undefined;
+    };
+
+const uploadPath = /^(.+)\/blobs\/uploads(?:\/([^/]*))?$/;
+const contentPath = /^(.+)\/(manifests|blobs|tags|referrers)\/([^/]+)$/;
+
+/** Reads the path behind `/v2/`, without its query. Throws {@link Fault}. */
+function parseHostedPath(path: string): HostedPath {
+  const [, uploadRepository, upload] = uploadPath.exec(path) ?? [];
+  if (uploadRepository !== undefined) {
+    return {
+      kind: 'uploads',
+      repository: checkedRepository(uploadRepository),
+      upload: upload || undefined,
+    };
+  }
+  const [, repository, kind, segment = ''] = contentPath.exec(path) ?? [];
+  if (repository === undefined || kind === undefined) {
+    throw new Fault(
+      'not-found',
+      'No such route: below a repository there are /manifests, /blobs, /blobs/uploads, /tags/list and /referrers',
+      { phase: 'request' },
+    );
+  }
+  const reference = decodeSegment(segment);
+  checkReference(kind, reference);
+  return {
+    kind: kind as 'manifests' | 'blobs' | 'tags' | 'referrers',
+    repository: checkedRepository(repository),
+    reference,
+  };
+}
+
+function checkedRepository(name: string): string {
+  if (isRepository(name)) return name;
+  throw new Fault(
+    'name-invalid',
+    'This is not a valid repository name: use lower-case letters, digits and single separators . _ - between slashes',
+    { phase: 'request' },
+  );
+}
+
+/** A manifest request for a hosted image that was answered. */
+interface SentManifest {
+  readonly repository: string;
+  /** A tag or a digest, as the client asked. */
+  readonly reference: string;
+  readonly digest: Digest;
+}
+
+/** A pull of a hosted image. The tag is undefined for a pull by digest. */
+interface HostedPull {
+  readonly repository: string;
+  readonly digest: Digest;
+  readonly tag: string | undefined;
+  /** True for a manifest that the client gets as part of a pull that is counted: the image of an index. */
+  readonly isPart: boolean;
+}
+
+interface HostedPullsDeps {
+  readonly counter: PullCounter;
+  readonly trustedProxies: number;
+  readonly record: (pull: HostedPull) => void;
+}
+
+const windowMs = 30_000;
+const mostLooks = 10_000;
+const mostTagsOfLook = 8;
+
+/**
+ * Returns a function that counts pulls, not requests: one client pulls a tag or a digest once within half a minute.
+ * Clients that ask for a tag with HEAD and then get its digest pull the tag. When they asked for several tags of the
+ * digest, each further request for it pulls another one. A further manifest by digest, within half a minute, is part of
+ * the same pull.
+ */
+export function countHostedPulls({ counter, trustedProxies, record }: HostedPullsDeps) {
+  /** The tags of a digest that a client has looked at. */
+  const looks = boundedCache<string, readonly string[]>(mostLooks, { ttl: windowMs });
+  return (req: IncomingMessage, { repository, reference, digest }: SentManifest): void => {
+    const client = callerAddress(req, trustedProxies);
+    const look = `${client} ${repository}@${digest}`;
+    const seen = looks.get(look) ?? [];
+    if (req.method === 'HEAD') {
+      if (isDigest(reference)) return;
+      const others = seen.filter(tag => tag !== reference);
+      looks.set(look, [...others, reference].slice(-mostTagsOfLook));
+      return;
+    }
+    const isCounted = (tag: string) => counter.isRunning(client, `${repository} ${tag}`);
+    const looked = seen.find(tag => !isCounted(tag)) ?? seen.at(-1);
+    const tag = isDigest(reference) ? looked : reference;
+    const isPart = tag === undefined && counter.isRunning(client, repository);
+    const pulled = `${repository} ${tag ?? digest}`;
+    if (counter.isRunning(client, pulled)) return;
+    counter.begin(client, pulled);
+    counter.begin(client, repository);
+    record({ repository, digest, tag, isPart });
+  };
+}
+
+export type CountHostedPull = ReturnType<typeof countHostedPulls>;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { LayerEvent } from './merge-layers.ts';
-import { TopList } from './top-list.ts';
+import { TopList } from './tree-builder.ts';
 
 const wastedPathSchema = z.object({
   /** One character for each byte; names separated by NUL. */

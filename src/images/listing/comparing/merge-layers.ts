@@ -1,5 +1,4 @@
 import { keySeparator, type ListedEntry } from '../records/listed-entry.ts';
-import { LayerHeads, type PlacedEntry } from './layer-heads.ts';
 
 /** What a layer does to a path. */
 export interface LayerEvent {
@@ -93,4 +92,81 @@ export function isBelow(key: string, directory: string): boolean {
 function joined(some: readonly number[], others: readonly number[]): readonly number[] {
   if (some.length === 0) return others;
   return [...new Set([...some, ...others])].sort((one, other) => one - other);
+}
+
+/** What a layer says about a path. */
+interface PlacedEntry {
+  readonly entry: ListedEntry;
+  /** Number of the layer, counted from 0. */
+  readonly layer: number;
+}
+
+interface Head extends PlacedEntry {
+  readonly source: Iterator<ListedEntry>;
+}
+
+/** The next entry of each layer, those of the lowest keys last. An image has at most some hundred layers. */
+class LayerHeads {
+  readonly #heads: Head[] = [];
+
+  constructor(layers: readonly Iterator<ListedEntry>[]) {
+    for (const [layer, source] of layers.entries()) this.#add(layer, source);
+  }
+
+  /** The lowest key; undefined at the end. */
+  get key(): string | undefined {
+    return this.#heads.at(-1)?.entry.key;
+  }
+
+  /** Takes the entry with this key of the lowest layer that has one. */
+  take(key: string): PlacedEntry | undefined {
+    if (this.key !== key) return undefined;
+    const head = this.#heads.pop();
+    if (head) this.#add(head.layer, head.source);
+    return head;
+  }
+
+  #add(layer: number, source: Iterator<ListedEntry>): void {
+    const { done, value: entry } = source.next();
+    if (done) return;
+    const added = { entry, layer, source };
+    let [low, high] = [0, this.#heads.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (isBefore(this.#heads[middle] as Head, added)) high = middle;
+      else low = middle + 1;
+    }
+    this.#heads.splice(low, 0, added);
+  }
+}
+
+function isBefore(one: Head, other: Head): boolean {
+  if (one.entry.key === other.entry.key) return one.layer < other.layer;
+  return one.entry.key < other.entry.key;
+}
+
+/**
+ * What a layer does to a path of the layers below. `again`: the same file is stored once more. `attributes`: only its mode,
+ * its owner or its capabilities differ. `kept`: a directory that is there already.
+ */
+export const layerChanges = ['kept', 'added', 'changed', 'attributes', 'again', 'removed'] as const;
+
+export type LayerChange = (typeof layerChanges)[number];
+
+/** Returns what an entry does to the one below it. */
+export function changeOf(entry: ListedEntry, before: PlacedEntry | undefined): LayerChange {
+  const other = before?.entry;
+  if (!other) return 'added';
+  if (entry.kind !== other.kind || !hasSameContent(entry, other)) return 'changed';
+  const isSame =
+    entry.mode === other.mode &&
+    entry.uid === other.uid &&
+    entry.gid === other.gid &&
+    entry.hasCapabilities === other.hasCapabilities;
+  if (!isSame) return 'attributes';
+  return entry.kind === 'directory' ? 'kept' : 'again';
+}
+
+function hasSameContent(entry: ListedEntry, other: ListedEntry): boolean {
+  return entry.size === other.size && entry.hash === other.hash && entry.link === other.link;
 }

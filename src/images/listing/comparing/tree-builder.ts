@@ -1,8 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
 import { keySeparator, type ListedEntry } from '../records/listed-entry.ts';
-import { changeOf, type LayerChange } from './layer-change.ts';
-import { isBelow, type LayerEvent } from './merge-layers.ts';
-import { TopList } from './top-list.ts';
+import { changeOf, isBelow, type LayerChange, type LayerEvent } from './merge-layers.ts';
 
 /** A file of a layer, or one that the layer removes. */
 export interface LayerNode {
@@ -178,4 +176,28 @@ function tooMany(most: number): Fault {
     `The layer changes more than ${most} files: Sluice does not list such layers`,
     { phase: 'layer' },
   );
+}
+
+/** Keeps the largest items of many. */
+export class TopList<T> {
+  readonly #most: number;
+  readonly #sizeOf: (item: T) => number;
+  #items: T[] = [];
+
+  constructor(most: number, sizeOf: (item: T) => number) {
+    this.#most = most;
+    this.#sizeOf = sizeOf;
+  }
+
+  add(item: T): void {
+    this.#items.push(item);
+    if (this.#items.length >= this.#most * 8) this.#items = this.take();
+  }
+
+  /** Returns the largest items, the largest first. */
+  take(): T[] {
+    return this.#items
+      .toSorted((one, other) => this.#sizeOf(other) - this.#sizeOf(one))
+      .slice(0, this.#most);
+  }
 }

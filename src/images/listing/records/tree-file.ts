@@ -1,5 +1,5 @@
 import { zstdCompressSync } from 'node:zlib';
-import { type LayerChange, layerChanges } from '../comparing/layer-change.ts';
+import { type LayerChange, layerChanges } from '../comparing/merge-layers.ts';
 import type { BuiltNode, BuiltTree, LayerNode } from '../comparing/tree-builder.ts';
 import { type RecordReader, RecordWriter } from './byte-codec.ts';
 import { kindNumber, kindOfNumber } from './listed-entry.ts';

@@ -1,5 +1,4 @@
-import { refuseLine, shownText } from './definition-error.ts';
-import { isBlankOrComment, type Line, parseStage } from './parser.ts';
+import { isBlankOrComment, type Line, parseStage, refuseLine, shownText } from './parser.ts';
 
 const maxLength = 256 * 1024;
 const reference = /\{\{\s*(\w+)\s*\}\}/g;

@@ -1,19 +1,17 @@
 import { type Grow, limitGrowth, namesReferredTo, substituteArguments } from './arguments.ts';
-import { refuseLine, shownText } from './definition-error.ts';
 import type { DefinitionRuntime } from './definition-runtime.ts';
 import {
   type DefinitionStage,
   hasBootstrap,
   type Line,
   parseStage,
+  refuseLine,
+  shownText,
   splitStages,
 } from './parser.ts';
 import { appRuntimes } from './sections/apps.ts';
-import { stageBase } from './sections/bootstrap.ts';
-import { labelsOf } from './sections/label-sections.ts';
-import { scriptFile } from './sections/script-file.ts';
-import type { StageBase } from './sections/stage-base.ts';
-import { checkSections, scriptOf } from './sections.ts';
+import { type StageBase, stageBase } from './sections/bootstrap.ts';
+import { checkSections, labelsOf, scriptFile, scriptOf } from './sections.ts';
 import { stageInstructions, stageName } from './stage.ts';
 
 const maxStages = 100;

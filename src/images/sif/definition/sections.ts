@@ -1,5 +1,11 @@
-import { refuseLine, shownText } from './definition-error.ts';
-import { type DefinitionStage, isBlankOrComment, type Section } from './parser.ts';
+import { labelsIn } from '../runtime/labels.ts';
+import {
+  type DefinitionStage,
+  isBlankOrComment,
+  refuseLine,
+  type Section,
+  shownText,
+} from './parser.ts';
 
 const known = new Set([
   ...['arguments', 'environment', 'files', 'help', 'labels', 'post', 'runscript', 'setup'],
@@ -40,4 +46,40 @@ export function scriptOf(
 
 export function textOf({ body }: Pick<Section, 'body'>): string {
   return body.map(({ text }) => `${text}\n`).join('');
+}
+
+/** Its first line is that of the script, or names the shell; that program gets the section's argument. */
+export function scriptFile({ text, argument }: Script): string {
+  const [, own, rest = ''] = /^\s*(#!.*)\n([\s\S]*)$/.exec(text) ?? [];
+  const first = [own?.trim() ?? '#!/bin/sh', argument].join(' ').trim();
+  return `${first}\n\n${own === undefined ? text : rest}\n`;
+}
+
+/** Returns the instruction that writes a text to a file unchanged. The path must not contain blanks. */
+export function writeFile(path: string, text: string, mode?: '755'): string {
+  const whole = text.endsWith('\n') || text === '' ? text : `${text}\n`;
+  const end = endMark(whole);
+  const flags = mode === undefined ? '' : `--chmod=${mode} `;
+  return `COPY ${flags}<<'${end}' ${path}\n${whole}${end}`;
+}
+
+/** A line that the text does not contain, whatever a reader accepts as the end of a line. */
+function endMark(text: string): string {
+  const lines = new Set(text.split('\n').map(line => line.trim()));
+  let mark = 'END';
+  while (lines.has(mark)) mark += '_';
+  return mark;
+}
+
+/** Returns the labels that the sections of a name list. */
+export function labelsOf(
+  { sections }: Pick<DefinitionStage, 'sections'>,
+  section: string,
+): Readonly<Record<string, string>> {
+  const lines = sections
+    .filter(({ name }) => name === section)
+    .flatMap(({ body }) => body)
+    .filter(line => !isBlankOrComment(line))
+    .map(({ text }) => text.trim());
+  return labelsIn(lines);
 }

@@ -2,6 +2,7 @@ import { posix } from 'node:path';
 import type { Grow } from './arguments.ts';
 import type { DefinitionStage } from './parser.ts';
 import { appInstructions } from './sections/apps.ts';
+import type { StageBase } from './sections/bootstrap.ts';
 import { copiesToNothing, type FileCopies, fileCopies } from './sections/files.ts';
 import {
   copyInstructions,
@@ -11,10 +12,8 @@ import {
   testInstructions,
   waitForTest,
 } from './sections/post.ts';
-import { scriptFile } from './sections/script-file.ts';
 import { setupScript } from './sections/setup.ts';
-import type { StageBase } from './sections/stage-base.ts';
-import { scriptOf } from './sections.ts';
+import { scriptFile, scriptOf } from './sections.ts';
 
 /** Returns the name of a stage in the Dockerfile. Stages count from 1. */
 export function stageName(number: number): string {

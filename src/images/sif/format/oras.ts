@@ -1,10 +1,9 @@
 import type { Digest } from '../../../oci/digest.ts';
 import { type Document, documentOf } from '../../../oci/index.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
-import { goJson } from './go-json.ts';
 
 /** A SIF file in a registry; size in bytes. */
-export interface SifLayer {
+interface SifLayer {
   readonly digest: Digest;
   readonly size: number;
 }
@@ -38,4 +37,12 @@ export function sifManifest(sif: SifLayer, title: string): Document {
     ],
   };
   return documentOf(Buffer.from(goJson(manifest)), mediaTypes.ociManifest);
+}
+
+/** Returns compact JSON as Go writes it, with HTML special characters escaped. Members keep their order. */
+export function goJson(value: object): string {
+  return JSON.stringify(value).replace(
+    /[<>&\u2028\u2029]/g,
+    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

@@ -1,6 +1,6 @@
 import type { Architecture } from '../../../oci/naming.ts';
-import { goJson } from './go-json.ts';
-import { architectureCodes, jsonNames, sifLayout, typeCodes } from './layout.ts';
+import { goJson } from './oras.ts';
+import { architectureCodes, jsonNames, sifLayout, typeCodes } from './read-sif.ts';
 import { RecordWriter } from './record.ts';
 
 /** Content of a SIF file, without its file system. */

@@ -1,21 +1,22 @@
+import { createHash } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TarEntry } from '../../../archives/index.ts';
+import { splitDigest } from '../../../oci/digest.ts';
 import type { Descriptor } from '../../../oci/index.ts';
-import { type ConvertLimits, imageTooLarge } from '../limits.ts';
-import type { ScratchSpace } from '../scratch-space.ts';
-import { showBytes, showSince } from '../sizes.ts';
-import { applyEntry } from './apply.ts';
-import { fetchLayer } from './fetch.ts';
-import type { LayerFile } from './file.ts';
+import { type ByteSource, drain } from '../../../storage/content/byte-source.ts';
+import {
+  type ConvertLimits,
+  imageTooLarge,
+  type ScratchSpace,
+  showBytes,
+  showSince,
+} from '../conversion-limits.ts';
 import { type KeptScripts, ScriptCollector } from './kept-scripts.ts';
-import { readLayer } from './read.ts';
-import type { LayerSource } from './source.ts';
-import { ImageTree } from './tree.ts';
-import { checkLayerType } from './type.ts';
-import { compressionOf } from './unpack.ts';
+import { applyEntry, ImageTree } from './tree.ts';
+import { checkLayerType, compressionOf, type LayerFile, layerFault, readLayer } from './unpack.ts';
 
-export interface GatherOptions {
+interface GatherOptions {
   /** Directory for fetched layers. */
   readonly directory: string;
   readonly space: ScratchSpace;
@@ -231,4 +232,52 @@ async function beginUnpackedCopy(path: string, space: ScratchSpace): Promise<Unp
       if (!isGivenUp) await giveUp();
     },
   };
+}
+
+/**
+ * Writes a layer to a new file. Throws a {@link Fault} unless the layer has the size and digest in its manifest.
+ * Also throws the errors of the source: the signal's reason after an abort.
+ */
+export async function fetchLayer(
+  { digest, size }: Descriptor,
+  source: ByteSource,
+  file: LayerFile,
+  space: Pick<ScratchSpace, 'write'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { algorithm, hex } = splitDigest(digest);
+  const hash = createHash(algorithm);
+  const stop = () => source.destroy(signal.reason);
+  signal.addEventListener('abort', stop);
+  let written = 0;
+  try {
+    signal.throwIfAborted();
+    await using target = await open(file.path, 'wx');
+    await drain(source, async bytes => {
+      written += bytes.length;
+      if (written > size) throw layerFault('upstream', file, 'is larger than its manifest says');
+      space.write(bytes.length);
+      // The write runs on another thread while this one hashes.
+      const writing = target.writeFile(bytes);
+      hash.update(bytes);
+      await writing;
+    });
+  } finally {
+    signal.removeEventListener('abort', stop);
+    source.destroy();
+  }
+  if (written < size) throw layerFault('upstream', file, 'is smaller than its manifest says');
+  if (hash.digest('hex') !== hex) {
+    throw layerFault('upstream', file, 'does not have the digest that its manifest specifies');
+  }
+}
+
+/** Gives access to the layers of an image. */
+export interface LayerSource {
+  /** Lowest layer first. */
+  readonly layers: readonly Descriptor[];
+  /** Returns the compressed bytes of a layer. Called once for each layer without a local path. */
+  openLayer(layer: Descriptor, signal: AbortSignal): Promise<ByteSource>;
+  /** Returns the path of a verified file with the bytes of a layer, to be read in place; undefined for none. */
+  localPath?(layer: Descriptor): Promise<string | undefined>;
 }

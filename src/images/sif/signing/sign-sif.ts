@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { sifLayout } from '../format/layout.ts';
+import { sifLayout } from '../format/read-sif.ts';
 import type { SifSigner } from './signer.ts';
 
 const payloadType = 'application/vnd.sylabs.sif-metadata+json';

@@ -1,5 +1,5 @@
 import { maskAddresses } from '../../../buildkit/index.ts';
-import type { PlatformLayers } from '../../../builds/index.ts';
+import type { BuildStep, LoggedStep, PlatformLayers, StepState } from '../../../builds/index.ts';
 import { type BuildPlan, type RecipeOrigin, recipeIn } from '../../../builds/plan/build-plan.ts';
 import {
   type Instruction,
@@ -9,8 +9,6 @@ import {
   recipeKindNamed,
 } from '../../../builds/plan/index.ts';
 import { sectionAt, splitStages } from '../../../images/sif/definition/index.ts';
-import type { ShownStep } from '../shown-step.ts';
-import type { RecipeLine } from './recipe-line.ts';
 
 /** What an image is made from. */
 export interface ShownRecipe {
@@ -280,4 +278,49 @@ export function placeKey(step: string): string | undefined {
   const own = prefix.trim().split(' ').at(-1) ?? '';
   const isPlatform = /^[a-z0-9]+\/[a-z0-9]/.test(own);
   return `${isPlatform ? '' : own} ${number} ${name?.toUpperCase()}`;
+}
+
+/** A line of a recipe, and what is known about it. */
+export interface RecipeLine {
+  readonly text: string;
+  readonly isFailed: boolean;
+  /** The step that this line begins. */
+  readonly step: ShownStep | undefined;
+  /** Bytes of its layer in the first platform. */
+  readonly layerBytes: number | undefined;
+}
+
+/** A step as pages show it. */
+export interface ShownStep {
+  /** Its lines in the log begin with this number; undefined for work of Sluice itself. */
+  readonly number: number | undefined;
+  readonly name: string;
+  readonly state: StepState;
+  /** Times in ms since the epoch; undefined for a build of which only the log is kept. */
+  readonly startedAt: number | undefined;
+  readonly endedAt: number | undefined;
+  readonly spentMs: number | undefined;
+  readonly error: string | undefined;
+}
+
+/** Returns the steps in the record of a build. */
+export function recordedSteps(steps: readonly BuildStep[], isOver: boolean): readonly ShownStep[] {
+  return steps.map(({ number, name, state, startedAt, endedAt, error }) => ({
+    number,
+    name,
+    startedAt,
+    endedAt,
+    error,
+    // A server that was killed has left it running.
+    state: state === 'running' && isOver ? 'cancelled' : state,
+    spentMs: endedAt === undefined ? undefined : endedAt - startedAt,
+  }));
+}
+
+/** Returns the steps that the log of a build shows. */
+export function loggedSteps(steps: readonly LoggedStep[]): readonly ShownStep[] {
+  const unknown = { startedAt: undefined, endedAt: undefined, error: undefined };
+  return steps.map(({ number, name, state, spentMs }) => {
+    return { ...unknown, number, name, state, spentMs };
+  });
 }

@@ -7,12 +7,9 @@ import {
   nameText,
   type RowDirectory,
 } from '../../../request/index.ts';
-import { byteText, countText } from '../../frame/formats.ts';
-import { type Html, html } from '../../frame/html.ts';
-import { shownText } from '../../frame/shown-text.ts';
-import { shareBar } from '../share-bar.ts';
-import { layerAddress, layerPath, listedAddress } from './layer-address.ts';
-import type { LayerData } from './layer-data.ts';
+import { byteText, countText, type Html, html, shownText } from '../../frame/html.ts';
+import { shareBar } from '../inspect-page.ts';
+import { type LayerData, layerAddress, layerPath, listedAddress } from './layer-data.ts';
 
 const mostName = 160;
 

@@ -14,16 +14,20 @@ import {
   type LayerFilesDeps,
   layerName,
 } from '../../../request/index.ts';
-import { byteText, countText, shortDigest } from '../../frame/formats.ts';
-import { type Html, html } from '../../frame/html.ts';
+import {
+  byteText,
+  countText,
+  type Html,
+  html,
+  shortDigest,
+  shownText,
+  visibleText,
+} from '../../frame/html.ts';
 import type { Page } from '../../frame/page-layout.ts';
 import { pageRoute } from '../../frame/page-route.ts';
-import { shownText, visibleText } from '../../frame/shown-text.ts';
-import { inspectPath } from '../image-template.ts';
-import { shareBar, shareText } from '../share-bar.ts';
+import { inspectPath, shareBar, shareText } from '../inspect-page.ts';
 import { fileTable, layerChangeLinks } from './file-table.ts';
-import { layerAddress, layerPath, listedAddress } from './layer-address.ts';
-import { type LayerData, layerData } from './layer-data.ts';
+import { type LayerData, layerAddress, layerData, layerPath, listedAddress } from './layer-data.ts';
 
 export interface LayerPageDeps extends LayerFilesDeps {
   readonly credentialsOf: Identities['credentialsOf'];

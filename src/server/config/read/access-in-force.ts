@@ -1,4 +1,7 @@
 import { isIPv4 } from 'node:net';
+import type { Shares } from '../../../builds/index.ts';
+import { type BuildPlaces, localFrozenPaths } from '../../../builds/plan/index.ts';
+import { pullRights } from '../../../hosted/accounts/index.ts';
 import type { AccessRules } from '../../../http/index.ts';
 import type { Config } from '../settings-schema.ts';
 
@@ -21,7 +24,7 @@ export function accessRules(
 type Listening = Pick<Config, 'listen' | 'tls' | 'trustedProxies'>;
 
 /** Returns true for a server that only its own machine can reach. */
-export function isLocal({ listen, tls, trustedProxies }: Listening, publicUrl: URL): boolean {
+function isLocal({ listen, tls, trustedProxies }: Listening, publicUrl: URL): boolean {
   const addresses = tls.listen === undefined ? [listen] : [listen, tls.listen];
   return (
     addresses.every(address => isLoopback(address.slice(0, address.lastIndexOf(':')))) &&
@@ -34,4 +37,66 @@ export function isLocal({ listen, tls, trustedProxies }: Listening, publicUrl: U
 function isLoopback(host: string): boolean {
   const bare = host.replace(/^\[|\]$/g, '').toLowerCase();
   return bare === 'localhost' || bare === '::1' || (isIPv4(bare) && bare.startsWith('127.'));
+}
+
+/**
+ * Returns what the callers of builds share, and how much of it anonymous callers and one caller may use. By default
+ * anonymous callers leave a permit and half of the queue to users. Where only this machine can reach the server,
+ * callers without a login are its own people: they may use everything.
+ */
+export function configuredShares(
+  config: Pick<Config, 'access' | 'listen' | 'tls' | 'trustedProxies' | 'builds'>,
+  publicUrl: URL,
+): { readonly concurrent: Shares; readonly waiting: Shares } {
+  const { concurrent, maxWaiting, ...limits } = config.builds;
+  // Without `access.builds`, builds are open on a local server only.
+  const isLocal =
+    config.access.builds === undefined && accessRules(config, publicUrl).builds === 'open';
+  const kept = (all: number, usual: number) => (isLocal ? all : Math.max(1, usual));
+  return {
+    concurrent: {
+      inAll: concurrent,
+      ofOne: limits.concurrentPerCaller ?? concurrent,
+      ofAnonymous: limits.concurrentAnonymous ?? kept(concurrent, concurrent - 1),
+    },
+    waiting: {
+      inAll: maxWaiting,
+      ofOne: limits.maxWaitingPerCaller,
+      ofAnonymous: limits.maxWaitingAnonymous ?? kept(maxWaiting, Math.floor(maxWaiting / 2)),
+    },
+  };
+}
+
+/** Returns the default destinations of images, for requests that specify none. */
+export function configuredPlaces(config: Config, publicUrl: URL): BuildPlaces {
+  const { buildRepository, cacheRepository, freezeRepository, freezeSifRepository } = config;
+  const { host } = publicUrl;
+  return {
+    repository: buildRepository ?? `${host}/builds`,
+    cache: cacheRepository,
+    frozen: byFormat(freezeRepository, freezeSifRepository ?? freezeRepository),
+    homes: freezeRepository !== 'off',
+    // Anonymous callers must not fill the disk: what is frozen stays.
+    ...(isLocal(config, publicUrl) ? { local: localPlaces(config, publicUrl) } : {}),
+  };
+}
+
+/** Returns the server's own repositories for frozen images, where the operator has set none and everybody may pull. */
+function localPlaces(
+  { freezeRepository, freezeSifRepository, hosted }: Config,
+  { host }: URL,
+): BuildPlaces['frozen'] {
+  if (freezeRepository !== undefined) return {};
+  const isOpen = pullRights(hosted.anonymous);
+  const { docker, sif } = localFrozenPaths;
+  const placeAt = (path: string) => (isOpen(path).includes('pull') ? `${host}/${path}` : undefined);
+  return byFormat(placeAt(docker), freezeSifRepository === undefined ? placeAt(sif) : undefined);
+}
+
+function byFormat(docker: string | undefined, sif: string | undefined): BuildPlaces['frozen'] {
+  return { ...placeAs('docker', docker), ...placeAs('sif', sif) };
+}
+
+function placeAs(format: 'docker' | 'sif', place: string | undefined) {
+  return place === undefined || place === 'off' ? {} : { [format]: place };
 }

@@ -1,19 +1,17 @@
 /** Settings as the parts of a server need them. */
 
 export { effectiveSettings } from '../effective.ts';
-export { accessRules } from './access-in-force.ts';
-export { configuredBuilderShares } from './builder-shares.ts';
-export { configuredBuilderTls } from './builder-tls-files.ts';
-export { configuredShares } from './caller-shares.ts';
-export { configuredChannels } from './conda-channels.ts';
-export { ownHosts } from './own-hosts.ts';
-export { configuredPlaces } from './places.ts';
-export { publicUrlOf } from './public-url.ts';
+export { accessRules, configuredPlaces, configuredShares } from './access-in-force.ts';
+export { ownHosts, publicUrlOf, type TlsSettings, tlsSettings } from './addresses.ts';
+export {
+  configuredBuilderShares,
+  configuredBuilderTls,
+  configuredSifSigner,
+} from './configured-builds.ts';
 export {
   anonymousCredentials,
+  configuredChannels,
   configuredCredentials,
   configuredRegistries,
   uselessMirrorCredentials,
 } from './registries.ts';
-export { configuredSifSigner } from './sif-signer.ts';
-export { type TlsSettings, tlsSettings } from './tls.ts';

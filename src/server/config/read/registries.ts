@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { channelKey, pathTokenIn, plainBase, publicBase } from '../../../conda/channels/index.ts';
+import type { ChannelCredentials, ChannelSettings } from '../../../conda/index.ts';
 import { whyUnreadable } from '../../../foundation/text/index.ts';
 import { canonicalRegistry } from '../../../oci/naming.ts';
 import {
@@ -7,9 +9,8 @@ import {
   firstOf,
 } from '../../../upstream/auth/index.ts';
 import type { Registries, RegistrySettings } from '../../../upstream/index.ts';
-import { ConfigError } from '../config-error.ts';
+import { ConfigError } from '../config-file.ts';
 import type { Config } from '../settings-schema.ts';
-import { readAuthority } from './authority-file.ts';
 
 /** Returns the settings of registries by canonical host, including Sluice's own host. */
 export function configuredRegistries(config: Config, publicUrl: URL): Registries {
@@ -95,5 +96,66 @@ function fromDocker(name: string, read: () => string): CredentialSource {
       `${name} cannot be read as a Docker configuration${why}: use the config.json that 'docker login' writes`,
       { cause },
     );
+  }
+}
+
+type Entry = Config['channels'][string];
+
+/** Returns the settings of the listed channels. Throws {@link ConfigError}. */
+export function configuredChannels({ channels }: Pick<Config, 'channels'>): ChannelSettings[] {
+  return Object.entries(channels).map(([key, entry]) => channelSettings(key, entry));
+}
+
+function channelSettings(key: string, entry: Entry): ChannelSettings {
+  const { url, mirrors, ca, allowPrivateAddress } = entry;
+  const credentials = credentialsOf(key, entry);
+  return {
+    keys: [channelKey(key)],
+    url: plainBase(url ?? publicBase(key)),
+    mirrors: mirrors.map(plainBase),
+    allowPrivateAddress,
+    ...(credentials === undefined ? {} : { credentials }),
+    ...(ca === undefined ? {} : { ca: readAuthority(settingOf(key), ca) }),
+  };
+}
+
+function credentialsOf(key: string, entry: Entry): ChannelCredentials | undefined {
+  const url = new URL(entry.url ?? publicBase(key));
+  const written = pathTokenIn(url.pathname);
+  const username = entry.username ?? (decodeURIComponent(url.username) || undefined);
+  const password = entry.password ?? (decodeURIComponent(url.password) || undefined);
+  if ((username === undefined) !== (password === undefined)) {
+    throw new ConfigError(
+      `${settingOf(key)}: 'username' and 'password' go together: set both, or neither`,
+    );
+  }
+  const token = entry.token ?? written?.token;
+  if (token !== undefined && username !== undefined) {
+    throw new ConfigError(`${settingOf(key)}: list either a token, or a user name and a password`);
+  }
+  if (username !== undefined && password !== undefined) {
+    return { kind: 'password', username, password };
+  }
+  if (token === undefined) return undefined;
+  const place = written?.above ? { above: written.above } : {};
+  return entry.token === undefined
+    ? { kind: 'path-token', token: decodeURIComponent(token), ...place }
+    : { kind: 'token', token, ...place };
+}
+
+/** A name that is a URL may hold a secret itself. */
+function settingOf(key: string): string {
+  return `channels.${plainBase(key)}`;
+}
+
+/** Returns the PEM text of a setting that holds it, or the name of its file. Throws {@link ConfigError}. */
+function readAuthority(setting: string, ca: string): string {
+  if (ca.includes('-----BEGIN')) return ca;
+  try {
+    return readFileSync(ca, 'utf8');
+  } catch (cause) {
+    throw new ConfigError(`${setting}.ca: the file ${ca} cannot be read: ${whyUnreadable(cause)}`, {
+      cause,
+    });
   }
 }

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { duration, list, size } from '../units.ts';
-import { count, flag, isImageName, registryHost } from '../values.ts';
+import { count, duration, flag, isImageName, list, registryHost, size, timer } from '../units.ts';
 
 /** Settings of builds, and of the builder that Sluice starts. */
 export const builds = z.strictObject({
@@ -120,4 +119,31 @@ export const builds = z.strictObject({
     .describe(
       'Disk space of all builders that Sluice starts, including their caches. At most half of the free space',
     ),
+});
+
+/** Settings and limits of Singularity images. */
+export const sif = z.strictObject({
+  mksquashfs: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Has no effect: Sluice writes squashfs file systems itself'),
+  signingKey: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'File with a private key (PEM, Ed25519 or RSA) that signs Singularity images, for `apptainer verify --key`. Default: images are not signed',
+    ),
+  stallTimeout: timer.optional().describe('Has no effect, like `sif.mksquashfs`'),
+  maxEntries: count
+    .min(1)
+    .default(5_000_000)
+    .describe(
+      'Maximum number of files, directories and links in an image that is converted to a Singularity image',
+    ),
+  maxUnpackedBytes: size
+    .prefault('100 GiB')
+    .describe('Maximum size of the unpacked layers of such an image'),
+  maxScratchBytes: size.prefault('100 GiB').describe('Maximum disk space for one conversion'),
 });

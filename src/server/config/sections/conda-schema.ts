@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { channelKey, hasPathToken } from '../../../conda/channels/index.ts';
-import { duration, list, size, timer } from '../units.ts';
-import { count, flag } from '../values.ts';
+import { count, duration, flag, list, size, timer } from '../units.ts';
 
 const baseUrl = z
   .string()

@@ -1,4 +1,6 @@
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
+import { SingleFlight } from '../../../foundation/single-flight.ts';
+import type { createWorkMetrics, Logger } from '../../../foundation/telemetry/index.ts';
 import { mostOpen, removePulls } from '../../../hosted/uploads/index.ts';
 import type { Digest } from '../../../oci/digest.ts';
 import type { ContentStore, KeptContent } from '../../../storage/content/index.ts';
@@ -18,10 +20,9 @@ import {
   type RequestStore,
   type UploadStore,
 } from '../../../storage/rows/index.ts';
-import { createDigestFilter } from './digest-filter.ts';
-import { markBuilds, markPackageLayers, markRequests } from './marks.ts';
+import { createDigestFilter, markBuilds, markPackageLayers, markRequests } from './marks.ts';
 
-export interface SweepDeps {
+interface SweepDeps {
   readonly content: ContentStore;
   readonly hosted: HostedStore;
   readonly uploads: Pick<UploadStore, 'latest'>;
@@ -34,7 +35,7 @@ export interface SweepDeps {
 }
 
 /** The orphans come first. */
-export interface SweepOptions extends Omit<OrphanOptions, 'isNeeded'> {
+interface SweepOptions extends Omit<OrphanOptions, 'isNeeded'> {
   /** How long content is kept after its last use (ms). */
   readonly graceMs: number;
   /** Called for each removed content. */
@@ -43,7 +44,7 @@ export interface SweepOptions extends Omit<OrphanOptions, 'isNeeded'> {
   readonly now?: number;
 }
 
-export interface SweepReport {
+interface SweepReport {
   /** Number of blobs removed from repositories. */
   readonly unlinkedCount: number;
   /** Number of unreferenced contents, and their bytes. */
@@ -250,4 +251,48 @@ export async function unlinkOrphans(
   }
   await remove();
   return unlinked;
+}
+
+const name = 'remove unreferenced content';
+
+/**
+ * Runs one sweep after the other while the server runs, except while the clock is unreliable. `stop` ends the running
+ * sweep.
+ */
+export function startSweeping(
+  sweep: (signal: AbortSignal) => Promise<SweepReport>,
+  intervalMs: number,
+  isSteady: () => Promise<boolean>,
+  log: Logger,
+  metrics: ReturnType<typeof createWorkMetrics>,
+): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const running = new SingleFlight<void>();
+  const run = async () => {
+    const began = performance.now();
+    try {
+      // Content that looks old may be young: it stays until the clock is reliable.
+      if (!(await isSteady())) return;
+      const { unlinkedCount, removedCount, removedBytes, keptCount } = await sweep(stopping.signal);
+      const ms = Math.round(performance.now() - began);
+      const counts = { unlinked: unlinkedCount, removed: removedCount, removedBytes };
+      metrics.note(name, 'done');
+      metrics.noteSwept(removedCount, removedBytes);
+      log.info({ ...counts, kept: keptCount, ms }, 'swept');
+    } catch (err) {
+      if (stopping.signal.aborted) return;
+      metrics.note(name, 'failed');
+      log.error({ err }, 'the sweep failed: unreferenced content stays until the next sweep');
+    }
+  };
+  const timer = setInterval(() => {
+    void running.run(run);
+  }, intervalMs).unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      stopping.abort();
+      await running.settled();
+    },
+  };
 }

@@ -1,7 +1,7 @@
 /** Copies the write-ahead log of a database into its file, on a thread that may wait for the disk. */
 import { parentPort, workerData } from 'node:worker_threads';
 import Database from 'better-sqlite3';
-import type { Checkpointed, CheckpointOrder } from './checkpoint-order.ts';
+import type { Checkpointed, CheckpointOrder } from './checkpoints.ts';
 
 const { path } = workerData as { readonly path: string };
 const database = new Database(path, { fileMustExist: true });

@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import type { Checkpointed, CheckpointOrder } from './checkpoint-order.ts';
 
 /** Keeps the write-ahead log short, from another thread: the main one never waits for the disk. */
-export interface Checkpoints {
+interface Checkpoints {
   /**
    * Resolves when the next transaction may begin; returns undefined when it may begin at once. Called before each
    * one.
@@ -98,4 +97,15 @@ export function createCheckpoints(
       await exited;
     },
   };
+}
+
+/** `copy` while others write; `finish` while nobody does, so that the log can begin again. */
+export type CheckpointOrder = 'copy' | 'finish' | 'close';
+
+export interface Checkpointed {
+  /** Pages in the log. */
+  readonly pages: number;
+  /** All of them are in the database file, on the disk. */
+  readonly isWhole: boolean;
+  readonly failure?: string;
 }

@@ -1,13 +1,20 @@
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import type { Database as Sqlite } from 'better-sqlite3';
 import { databaseLocked, isDatabaseBusy } from '../../../foundation/fault.ts';
-import type { WriteOptions } from '../driver/row-database.ts';
+import type {
+  Call,
+  Change,
+  RowDatabase,
+  Statement,
+  Values,
+  WriteOptions,
+} from '../row-database.ts';
 
 /**
  * Changes rows without holding the event loop. Changes of the same moment share one transaction and one flush of the
  * disk. While another process holds the write lock, the write is retried until its patience ends; reads continue.
  */
-export interface Writer {
+interface Writer {
   /**
    * Runs the work in a transaction. Resolves with its result once the change would survive a power failure. Rejects
    * with the error of the work, after its changes are undone; rejects with a `Fault` (503) when the lock was not free
@@ -164,4 +171,53 @@ export function createWriter({ database, settleFirst, flush, pause }: WriterDeps
 
 function errorOf(outcome: Outcome | undefined): unknown {
   return outcome && 'error' in outcome ? outcome.error : new Error('the transaction has ended');
+}
+
+/** A call runs when it is asked for its first step, and has its result at once. */
+class SqliteCall<T> implements Call<T> {
+  readonly #run: () => T;
+
+  constructor(run: () => T) {
+    this.#run = run;
+  }
+
+  [Symbol.iterator]() {
+    return this;
+  }
+
+  next(): { readonly done: true; readonly value: T } {
+    return { done: true, value: this.#run() };
+  }
+}
+
+/** The statements of an SQLite file. They run in this thread, without a wait between the statements of a change. */
+export function sqliteStatements(database: Sqlite, writer: Writer): RowDatabase {
+  return {
+    sql: <Row>(text: string) => statementOf<Row>(database, text),
+    read: async call => resultOf(call),
+    write: (change, options) => writer.write(() => resultOf(change()), options),
+    commit: (change, options) => writer.commit(() => resultOf(change()), options),
+    settle: writer.settle,
+  };
+}
+
+function statementOf<Row>(database: Sqlite, text: string): Statement<Row> {
+  const statement = database.prepare(text);
+  return {
+    get: (...values: Values) => new SqliteCall(() => statement.get(...values) as Row | undefined),
+    all: (...values: Values) => new SqliteCall(() => statement.all(...values) as Row[]),
+    run: (...values: Values) => new SqliteCall(() => void statement.run(...values)),
+    changes: (...values: Values) => new SqliteCall(() => statement.run(...values).changes),
+    hasChanged: (...values: Values) => new SqliteCall(() => statement.run(...values).changes > 0),
+    pluck<T>() {
+      statement.pluck();
+      return this as unknown as Statement<T>;
+    },
+  };
+}
+
+function resultOf<T>(change: ReturnType<Change<T>>): T {
+  const { done, value } = change[Symbol.iterator]().next();
+  if (done !== true) throw new Error('This statement belongs to another database');
+  return value;
 }

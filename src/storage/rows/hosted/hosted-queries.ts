@@ -1,14 +1,19 @@
 import type { Digest } from '../../../oci/digest.ts';
-import { isThere } from '../driver/is-there.ts';
-import type { RowDatabase } from '../driver/row-database.ts';
-import { isHeldSql } from '../images/content-rows.ts';
-import type { HostedManifest, HostedReferrer } from './hosted-store.ts';
-import { isPartOfManifest } from './part-of-manifest.ts';
+import { isHeldSql, isPartOfManifest } from '../images/content-rows.ts';
+import { type Call, isThere, type RowDatabase, type RowsWork, together } from '../row-database.ts';
+import { eachRow, inOrder } from '../small-steps.ts';
+import type {
+  BlobRemoval,
+  HostedImage,
+  HostedManifest,
+  HostedReferrer,
+  HostedRemovals,
+} from './hosted-store.ts';
 
 const manifestColumns =
   'm.digest, m.media_type AS mediaType, m.size, m.subject, m.artifact_type AS artifactType, m.annotations';
 /** Condition for a row that is in the repository with a name. */
-export const inRepository = 'repository = (SELECT id FROM repositories WHERE name = ?)';
+const inRepository = 'repository = (SELECT id FROM repositories WHERE name = ?)';
 const hasContent = `${isThere('hosted_blobs WHERE repository = r.id')}
   OR ${isThere('hosted_manifests WHERE repository = r.id')}`;
 
@@ -102,5 +107,166 @@ export function createHostedQueries(database: RowDatabase) {
     bytesBelow: bytesBelow.get,
     totalBytes: totalBytes.get,
     isHeld: isHeld.get,
+  };
+}
+
+// Referrers of an image that is deleted: a lock file, and the user's attachments.
+const mostReferrers = 100;
+// Condition for a repository `r` that has something.
+const isUsedSql = ['hosted_blobs', 'hosted_manifests', 'hosted_parts', 'hosted_tags']
+  .map(table => isThere(`${table} WHERE repository = r.id`))
+  .join(' OR ');
+
+interface FoundRepository {
+  readonly id: number;
+  readonly name: string;
+  readonly isUsed: number;
+}
+
+/** The last tag and the last manifest that a removal of a repository has reached. */
+interface RemovalPlace {
+  readonly tag: string;
+  readonly digest: string;
+}
+
+export function createHostedRemovals(
+  database: RowDatabase,
+  queries: HostedQueries,
+): HostedRemovals {
+  const sql = (text: string) => database.sql(text);
+  const { removeManifest, removeTag } = createImageRemoval(database, queries);
+  const removeTags = sql(
+    `DELETE FROM hosted_tags WHERE repository = @id AND name IN
+     (SELECT name FROM hosted_tags WHERE repository = @id AND name > @after ORDER BY name LIMIT @limit)
+     RETURNING name`,
+  ).pluck<string>();
+  const someManifests = sql(
+    'SELECT digest FROM hosted_manifests WHERE repository = @id AND digest > @after ORDER BY digest LIMIT @limit',
+  ).pluck<Digest>();
+  const removeIfEmpty = sql(`DELETE FROM repositories AS r WHERE id = ? AND NOT (${isUsedSql})`);
+  const someRepositories = database.sql<FoundRepository>(
+    `SELECT id, name, ${isUsedSql} AS isUsed
+     FROM repositories r WHERE id > ? ORDER BY id LIMIT ?`,
+  );
+  const removeBlob = sql(`DELETE FROM hosted_blobs WHERE ${inRepository} AND digest = ?`);
+  const removeOrphan = sql(
+    `DELETE FROM hosted_blobs AS b WHERE repository = ? AND digest = ? AND linked_at < ?
+     AND NOT (${isPartOfManifest('b')})`,
+  );
+  const redate = sql('UPDATE hosted_blobs SET linked_at = ? WHERE repository = ? AND digest = ?');
+
+  function* removeUnneededBlob(repository: string, digest: Digest): RowsWork<BlobRemoval> {
+    const manifest = yield* queries.needs(repository, digest);
+    if (manifest !== undefined) return { kind: 'needed', manifest };
+    const removed = yield* removeBlob.changes(repository, digest);
+    return { kind: removed > 0 ? 'removed' : 'unknown' };
+  }
+
+  /** Removes tags, then manifests, after a place. */
+  function* removeSome(repository: string, { tag, digest }: RemovalPlace, limit: number) {
+    const id = (yield* queries.repositoryId(repository)) ?? 0;
+    const tags = yield* removeTags.all({ id, after: tag, limit });
+    const rest = limit - tags.length;
+    // Tags are ASCII: their order is that of the database.
+    const lastTag = tags.reduce((one, other) => (other > one ? other : one), tag);
+    if (rest === 0) return { found: limit, place: { tag: lastTag, digest } };
+    const digests = yield* someManifests.all({ id, after: digest, limit: rest });
+    yield* together(digests.map(digest => removeManifest(repository, digest)));
+    if (digests.length < rest) yield* removeIfEmpty.run(id);
+    const place = { tag: lastTag, digest: digests.at(-1) ?? digest };
+    return { found: tags.length + digests.length, place };
+  }
+
+  return {
+    removeManifest: (repository, digest) =>
+      database.write(() => removeManifest(repository, digest)),
+    removeTag: (repository, tag) => database.write(() => removeTag(repository, tag)),
+    removeBlob: (repository, digest) =>
+      database.write(() => removeUnneededBlob(repository, digest)),
+    async removeManifests(repository) {
+      const first: RemovalPlace = { tag: '', digest: '' };
+      const pass = () =>
+        inOrder(database, first, (from, limit) => removeSome(repository, from, limit));
+      // An index that was pushed meanwhile to a place that was passed would stay without its images.
+      while ((await pass()) > 0);
+    },
+    removeOrphans: (orphans, linkedBefore) =>
+      database.commit(function* () {
+        // One round trip: pushes wait for the sum of the sizes until this change ends.
+        const isGone = yield* together(
+          orphans.map(({ repositoryId, digest }) =>
+            removeOrphan.hasChanged(repositoryId, digest, linkedBefore),
+          ),
+        );
+        return orphans.filter((_, at) => isGone[at]);
+      }),
+    redate: ({ repositoryId, digest }, at) =>
+      database.commit(() => redate.run(at, repositoryId, digest)),
+    async *removeEmpty(signal) {
+      let afterId = 0;
+      const next = async (limit: number) => {
+        const found = await database.read(someRepositories.all(afterId, limit));
+        afterId = found.at(-1)?.id ?? afterId;
+        return found;
+      };
+      for await (const { id, name, isUsed } of eachRow(next, signal)) {
+        if (isUsed === 1) continue;
+        const removed = await database.commit(() => removeIfEmpty.changes(id));
+        if (removed > 0) yield name;
+      }
+    },
+  };
+}
+
+/** Removes parts of images within a transaction. */
+interface ImageRemoval {
+  /** Removes a manifest and its tags; false when there was none. */
+  removeManifest(repository: string, digest: Digest): Call<boolean>;
+  removeTag(repository: string, tag: string): Call<boolean>;
+  /**
+   * Removes the tag if it refers to the image. Removes the image too unless it has another tag, with everything that
+   * exists for it alone: the images of an index, and the manifests with the image as their subject.
+   */
+  removeImage(image: HostedImage): Call<void>;
+}
+
+export function createImageRemoval(database: RowDatabase, queries: HostedQueries): ImageRemoval {
+  const sql = (text: string) => database.sql(text);
+  const removal = [
+    sql(`DELETE FROM hosted_tags WHERE ${inRepository} AND digest = ?`),
+    sql(`DELETE FROM hosted_parts WHERE ${inRepository} AND manifest = ?`),
+    sql(`DELETE FROM hosted_manifests WHERE ${inRepository} AND digest = ?`),
+  ];
+  const removeTagRow = sql(`DELETE FROM hosted_tags WHERE ${inRepository} AND name = ?`);
+
+  function* removeManifest(repository: string, digest: Digest) {
+    let removed = 0;
+    for (const statement of removal) removed = yield* statement.changes(repository, digest);
+    return removed > 0;
+  }
+  function* removeTag(repository: string, tag: string) {
+    return yield* removeTagRow.hasChanged(repository, tag);
+  }
+
+  /** Removes a manifest that no tag and no index names, and then the manifests that it named. */
+  function* removeUnneeded(repository: string, digest: Digest): RowsWork<void> {
+    const isNamed =
+      (yield* queries.isTagged(repository, digest)) ?? (yield* queries.needs(repository, digest));
+    if (isNamed !== undefined || !(yield* queries.manifest(repository, digest))) return;
+    const parts = yield* queries.partsOf(repository, digest);
+    yield* removeManifest(repository, digest);
+    for (const part of parts) yield* removeUnneeded(repository, part);
+    for (const referrer of yield* queries.referrers(repository, digest, '', mostReferrers)) {
+      yield* removeUnneeded(repository, referrer.digest);
+    }
+  }
+
+  return {
+    removeManifest,
+    removeTag,
+    *removeImage({ repository, tag, digest }) {
+      if ((yield* queries.tagged(repository, tag)) === digest) yield* removeTag(repository, tag);
+      yield* removeUnneeded(repository, digest);
+    },
   };
 }

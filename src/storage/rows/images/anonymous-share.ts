@@ -1,10 +1,10 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { type AnonymousUse, type AnonymousUseStore, allNetworks } from './anonymous-use.ts';
+import { type RowDatabase, together } from '../row-database.ts';
 
 /** Limits for the content of callers without an access token; undefined for no limit. */
-export interface AnonymousLimits {
+interface AnonymousLimits {
   readonly maxRequests: number | undefined;
   readonly maxFiles: number | undefined;
   readonly maxBytes: number | undefined;
@@ -26,7 +26,7 @@ export interface AnonymousShare {
 }
 
 /** Room for one piece of content. */
-export interface Room extends Disposable {
+interface Room extends Disposable {
   /** Throws a {@link Fault} (429, 507) when there is no space for the additional bytes. */
   grow(bytes: number): Promise<void>;
   /** Notes that the content is here now, and was not before. */
@@ -162,4 +162,54 @@ function allFull(what: What, most: number): Fault {
     `The service keeps ${most} ${words} of requests without an access token, which is its limit: send a platform access token, try again later, or ask the operator to raise anonymous.max${setting}`,
     { phase: 'limit', limit: 'content of all callers without a login', retryAfterSeconds },
   );
+}
+
+/** Container requests and content kept for callers without an access token. */
+interface AnonymousUse {
+  readonly requests: number;
+  /** Number of contents, each a file. */
+  readonly files: number;
+  /** Bytes of the content and of the requests. */
+  readonly bytes: number;
+}
+
+/** Records which content callers without an access token have brought here, by their network. */
+export interface AnonymousUseStore {
+  /** Returns the use of one network, or of all. */
+  of(network: string | undefined): Promise<AnonymousUse>;
+  /** Returns the use of one network, and of all. */
+  ofBoth(network: string): Promise<readonly [own: AnonymousUse, all: AnonymousUse]>;
+  /** Enters content that was not here before. */
+  enter(digest: Digest, network: string, size: number): Promise<void>;
+  /** Subtracts content that was removed. */
+  forget(digest: Digest): Promise<void>;
+  /** Returns up to so many digests after one, in their order. */
+  digestsAfter(digest: string, limit: number): Promise<Digest[]>;
+}
+
+const nothing: AnonymousUse = { requests: 0, files: 0, bytes: 0 };
+/** The row that has the sums of all networks. */
+export const allNetworks = '';
+
+export function createAnonymousUseStore(database: RowDatabase): AnonymousUseStore {
+  const of = database.sql<AnonymousUse>(
+    'SELECT requests, files, bytes FROM anonymous_use WHERE network = ?',
+  );
+  const enter = database.sql(
+    'INSERT INTO anonymous_content (digest, network, size) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
+  );
+  const forget = database.sql('DELETE FROM anonymous_content WHERE digest = ?');
+  const digestsAfter = database
+    .sql('SELECT digest FROM anonymous_content WHERE digest > ? ORDER BY digest LIMIT ?')
+    .pluck<Digest>();
+  return {
+    of: async network => (await database.read(of.get(network ?? allNetworks))) ?? nothing,
+    async ofBoth(network) {
+      const [own, all] = await database.read(together([of.get(network), of.get(allNetworks)]));
+      return [own ?? nothing, all ?? nothing];
+    },
+    enter: (digest, network, size) => database.commit(() => enter.run(digest, network, size)),
+    forget: digest => database.commit(() => forget.run(digest)),
+    digestsAfter: (digest, limit) => database.read(digestsAfter.all(digest, limit)),
+  };
 }

@@ -1,9 +1,7 @@
 import { boundedCache } from '../../../foundation/bounded-cache.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import type { RowDatabase } from '../driver/row-database.ts';
-import { atLast } from '../driver/together.ts';
-import { createNotedChanges } from '../noted-changes.ts';
-import { inSmallSteps } from '../small-steps.ts';
+import { atLast, type RowDatabase } from '../row-database.ts';
+import { createNotedChanges, inSmallSteps } from '../small-steps.ts';
 import { condemnSql, isHeldSql } from './content-rows.ts';
 
 /** Records which content is a copy of an upstream blob, and when it was used last. */

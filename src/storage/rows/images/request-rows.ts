@@ -1,7 +1,6 @@
-import type { Call, RowDatabase } from '../driver/row-database.ts';
-import { atLast } from '../driver/together.ts';
+import { atLast, type Call, type RowDatabase } from '../row-database.ts';
 import { inSmallSteps, removeInOrder } from '../small-steps.ts';
-import { allNetworks } from './anonymous-use.ts';
+import { allNetworks } from './anonymous-share.ts';
 
 /** A container request as it is stored: times in ms since the epoch, the rest as JSON text. */
 export interface RequestRow {

@@ -1,6 +1,5 @@
 import { SingleFlight } from '../../../foundation/single-flight.ts';
-import type { RowDatabase } from '../driver/row-database.ts';
-import { atLast } from '../driver/together.ts';
+import { atLast, type RowDatabase } from '../row-database.ts';
 import { inSmallSteps } from '../small-steps.ts';
 
 /** Who did what to what. */

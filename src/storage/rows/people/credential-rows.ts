@@ -1,6 +1,5 @@
-import type { RowDatabase } from '../driver/row-database.ts';
-import { together } from '../driver/together.ts';
-import type { Listed, NotAdded, Page } from './page.ts';
+import { type RowDatabase, together } from '../row-database.ts';
+import type { Listed, NotAdded, Page } from './user-rows.ts';
 
 /** The owner of credentials. */
 export interface CredentialOwner {

@@ -1,8 +1,7 @@
 /** PostgreSQL, as a move of rows and a site of several servers use it. */
 
-export { claimLock, type Leader, tryServerLock } from './lock-statements.ts';
-export { connectionOf } from './postgres-connection.ts';
-export { startFaultOf } from './postgres-errors.ts';
+export { claimLock, type Leader, tryServerLock } from './lock-session.ts';
+export { connectionOf, startFaultOf } from './postgres-connection.ts';
 export { migratePostgres } from './postgres-migrations.ts';
 export { storable } from './postgres-statements.ts';
 export { awaitLead, type ServerLock } from './server-lock.ts';

@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { Semaphore } from '../../../foundation/semaphore.ts';
 import type { ConnectionCounts } from '../../../foundation/telemetry/index.ts';
 import { traced } from '../../../tracing/traces.ts';
-import { createPassage } from '../driver/passage.ts';
-import type {
-  Call,
-  Change,
-  RowDatabase,
-  Sent,
-  StatementResults,
-  WriteOptions,
-} from '../driver/row-database.ts';
-import { isLast } from '../driver/together.ts';
-import { lockClient } from './lock-session.ts';
-import { serverName } from './lock-statements.ts';
-import { connectionOf, createPostgresPool } from './postgres-connection.ts';
 import {
+  type Call,
+  type Change,
+  isLast,
+  type RowDatabase,
+  type Sent,
+  type StatementResults,
+  type WriteOptions,
+} from '../row-database.ts';
+import { lockClient, serverName } from './lock-session.ts';
+import {
+  connectionOf,
+  createPostgresPool,
   faultOf,
   isBroken,
   isConflict,
@@ -23,7 +23,7 @@ import {
   isLockTimeout,
   isUnavailable,
   startFaultOf,
-} from './postgres-errors.ts';
+} from './postgres-connection.ts';
 import { migratePostgres } from './postgres-migrations.ts';
 import { PostgresCall, postgresStatement, storable } from './postgres-statements.ts';
 import { type LockNews, type ServerLock, takeServerLock } from './server-lock.ts';
@@ -316,4 +316,23 @@ function parserOf(type: number, format?: 'text' | 'binary') {
   if (numbers.has(type)) return Number;
   if (type === pg.types.builtins.BOOL) return (text: string) => (text === 't' ? 1 : 0);
   return pg.types.getTypeParser(type, format as 'text');
+}
+
+/** Lets work run side by side, and work that would never end beside other work alone. */
+export interface Passage {
+  /** Runs the work beside others, and waits while some work is alone. */
+  together<T>(work: () => Promise<T>): Promise<T>;
+  /** Waits until all work that runs has ended, and runs this one alone. */
+  alone<T>(work: () => Promise<T>): Promise<T>;
+}
+
+// More than ever run side by side.
+const all = 2 ** 31;
+
+export function createPassage(): Passage {
+  const places = new Semaphore({ limit: all });
+  return {
+    together: work => places.run(work),
+    alone: work => places.run(work, { weight: all }),
+  };
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientBase, QueryConfig } from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
 import { stepsAfter, unreleasedSchema } from '../migrations.ts';
-import { claimOf, tryTransactionLock } from './lock-statements.ts';
+import { claimOf, tryTransactionLock } from './lock-session.ts';
 import { postgresMigrations } from './postgres-schema.ts';
 
 // Any number that no other user of the database takes.

@@ -6,7 +6,7 @@ import type {
   StatementResults,
   Value,
   Values,
-} from '../driver/row-database.ts';
+} from '../row-database.ts';
 
 const nothing: StatementResult = { rows: [], changes: 0 };
 

@@ -3,24 +3,22 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
 import {
-  type Heartbeat,
-  type LockSession,
-  lockClient,
-  openLockSession,
-  untilSilent,
-  usualHeartbeat,
-} from './lock-session.ts';
-import {
   claimLock,
   fenceOf,
+  type Heartbeat,
   holdersOf,
   isClaimedBy,
   type Leader,
+  type LockSession,
+  lockClient,
+  openLockSession,
   readLeader,
   tryServerLock,
+  untilSilent,
+  usualHeartbeat,
   writeLeader,
-} from './lock-statements.ts';
-import { isUnavailable, startFaultOf } from './postgres-errors.ts';
+} from './lock-session.ts';
+import { isUnavailable, startFaultOf } from './postgres-connection.ts';
 
 /** The lock of the server that uses the database. It ends with its connection, and is taken again. */
 export interface ServerLock {

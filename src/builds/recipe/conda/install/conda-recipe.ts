@@ -1,6 +1,6 @@
 import type { BuildkitRecipe } from '../../recipe-kind.ts';
-import { quoteEnv, quoteShell } from '../../text/quote.ts';
-import { sortedOnce } from '../../text/sorted.ts';
+import { sortedOnce } from '../../text/canonical-document.ts';
+import { anyCuda, architectureOf, pretendedCuda } from '../conda-platform.ts';
 import type {
   CondaEnvironment,
   CondaLock,
@@ -8,11 +8,8 @@ import type {
   CondaLockUrl,
   CondaSource,
 } from '../conda-source.ts';
-import { pipLock } from '../lock/pip-lock.ts';
 import { isPackageUrl, parsePackage } from '../package-spec.ts';
-import { architectureOf } from '../platform-fit.ts';
-import { anyCuda, pretendedCuda } from './cuda.ts';
-import { missingIn } from './solved-specs.ts';
+import { missingIn } from './builder-source.ts';
 
 /**
  * Increases whenever the recipe of a source changes its result. It is part of the build key, so that images of an older
@@ -21,7 +18,7 @@ import { missingIn } from './solved-specs.ts';
 export const condaRecipeVersion = '1';
 
 /** Path of the lock file in the lock stage. */
-export const lockPath = 'conda.lock';
+const lockPath = 'conda.lock';
 
 const lockStage = 'lock';
 const folder = '/sluice';
@@ -277,4 +274,48 @@ export function condaYaml(
     ...pip.map(line => `      - ${JSON.stringify(line)}`),
     '',
   ].join('\n');
+}
+
+/**
+ * A Python program that prints the packages that pip installed, as sorted `# pip <requirement>` lines. It omits
+ * packages that conda installed: the explicit list already contains them. Source: PyPA, Recording installed projects
+ * (INSTALLER) and Direct URL Data Structure.
+ */
+export const pipLock = `import json
+from importlib.metadata import distributions
+
+
+def requirement(found):
+    name = found.metadata["Name"]
+    origin = json.loads(found.read_text("direct_url.json") or "{}")
+    url = origin.get("url", "")
+    if "subdirectory" in origin:
+        url += "#subdirectory=" + origin["subdirectory"]
+    if "vcs_info" in origin:
+        vcs = origin["vcs_info"]
+        address, hash, fragment = url.partition("#")
+        return f"{name} @ {vcs['vcs']}+{address}@{vcs['commit_id']}{hash}{fragment}"
+    if "archive_info" in origin and not url.startswith("file:"):
+        return f"{name} @ {url}"
+    return f"{name}=={found.version}"
+
+
+def installer(found):
+    return (found.read_text("INSTALLER") or "").strip()
+
+
+for line in sorted({requirement(found) for found in distributions() if installer(found) == "pip"}):
+    print("# pip", line)
+`;
+
+/** Returns any text as one word of a POSIX shell. Source: POSIX.1-2017, Shell 2.2.2. */
+export function quoteShell(text: string): string {
+  if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(text)) return text;
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** Returns the text as a value of ENV in a Dockerfile, safe from substitution. */
+export function quoteEnv(text: string): string {
+  if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(text)) return text;
+  return `"${text.replace(/["\\$]/g, '\\$&')}"`;
 }

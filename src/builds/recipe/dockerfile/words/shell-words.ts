@@ -1,10 +1,8 @@
-import { Budget } from './budget.ts';
-import { removePattern, replacePattern } from './shell-pattern.ts';
-import { isBlank } from './space.ts';
-import { LimitError, WordError } from './word-error.ts';
+import { trim, trimStart } from '../../../../foundation/text/trim.ts';
+import { Budget, LimitError, removePattern, replacePattern, WordError } from './shell-pattern.ts';
 
 /** Options for splitting and expanding a text. */
-export interface Lexing {
+interface Lexing {
   /** The character that escapes the next one. */
   readonly escapeMark: string;
   /** Values of variables; an absent variable is unset. */
@@ -239,4 +237,22 @@ class Lexer {
 
 function unknownOperator(operator: string): WordError {
   return new WordError(`a substitution has the operator '${operator}', which is unknown`);
+}
+
+const blank = /^[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$/;
+
+/** Returns whether a character is Unicode white space by Go's `unicode.IsSpace`: BuildKit trims and splits there. */
+export function isBlank(character: string): boolean {
+  const code = character.charCodeAt(0);
+  // A fast path for nearly all characters, without a pattern: every character of a file is checked here.
+  if (code < 0x80) return code === 0x20 || (code >= 0x09 && code <= 0x0d);
+  return blank.test(character);
+}
+
+export function withoutIndent(text: string): string {
+  return trimStart(text, isBlank);
+}
+
+export function trimBlanks(text: string): string {
+  return trim(text, isBlank);
 }

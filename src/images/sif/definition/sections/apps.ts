@@ -1,13 +1,9 @@
 import { appBase, appExports, appSelection } from '../../runtime/app-scripts.ts';
 import type { Grow } from '../arguments.ts';
-import { refuseLine, shownText } from '../definition-error.ts';
 import type { AppRuntime } from '../definition-runtime.ts';
-import { writeFile } from '../heredoc.ts';
-import type { DefinitionStage, Section } from '../parser.ts';
-import { type Script, scriptOf, textOf } from '../sections.ts';
+import { type DefinitionStage, refuseLine, type Section, shownText } from '../parser.ts';
+import { labelsOf, type Script, scriptFile, scriptOf, textOf, writeFile } from '../sections.ts';
 import { type FileCopies, fileCopies } from './files.ts';
-import { labelsOf } from './label-sections.ts';
-import { scriptFile } from './script-file.ts';
 
 /** Instructions for the `%app...` sections of a stage. */
 export interface AppInstructions {

@@ -1,5 +1,10 @@
-import { refuseLine, shownText } from '../definition-error.ts';
-import { type DefinitionStage, isBlankOrComment, type Line } from '../parser.ts';
+import {
+  type DefinitionStage,
+  isBlankOrComment,
+  type Line,
+  refuseLine,
+  shownText,
+} from '../parser.ts';
 import { type Script, scriptOf } from '../sections.ts';
 
 /**

@@ -1,14 +1,19 @@
 import type { Attributes } from '../../../../archives/index.ts';
 import { maxPathBytes } from '../../../../archives/tar-limits.ts';
 import { cacheOfBytes } from '../../../../foundation/bounded-cache.ts';
+import { imageTooLarge } from '../../conversion-limits.ts';
 import type { RangeReader } from '../../format/read-sif.ts';
 import { brokenSif } from '../../format/record.ts';
-import { imageTooLarge } from '../../limits.ts';
-import { readAttributes } from './attributes.ts';
-import { type Decompressor, decompressorOf } from './decompress.ts';
-import { ownerAt, readInode, type SquashfsInode } from './inodes.ts';
-import { Metadata, recordAt } from './metadata.ts';
-import { readSuperblock, type Superblock, superblockSize } from './superblock.ts';
+import { ownerAt, readAttributes, readInode, type SquashfsInode } from './inodes.ts';
+import {
+  type Decompressor,
+  decompressorOf,
+  Metadata,
+  readSuperblock,
+  recordAt,
+  type Superblock,
+  superblockSize,
+} from './metadata.ts';
 
 /** A name in a squashfs, and its inode. */
 export interface SquashfsEntry {

@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
 import { Fault, isDiskFull } from '../../../../foundation/fault.ts';
-import type { ScratchSpace } from '../../scratch-space.ts';
+import type { ScratchSpace } from '../../conversion-limits.ts';
 
 /** The file that a squashfs is written to. */
 export interface SquashfsOutput {

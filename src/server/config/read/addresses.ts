@@ -1,0 +1,98 @@
+import type { OwnHosts } from '../../../http/index.ts';
+import { ConfigError } from '../config-file.ts';
+import type { Config } from '../settings-schema.ts';
+
+/** Returns the public base URL: `url`, else the address that the server listens on. */
+export function publicUrlOf({ url, tls, listen }: Pick<Config, 'url' | 'tls' | 'listen'>): URL {
+  return new URL(url ?? (tls.listen === undefined ? `http://${listen}` : `https://${tls.listen}`));
+}
+
+const everyAddress = new Set(['0.0.0.0', '::']);
+
+/** Returns the hosts that the server answers to: those of its own addresses, and of `hosts`. */
+export function ownHosts(
+  { hosts, listen, tls, replica }: Pick<Config, 'hosts' | 'listen' | 'tls' | 'replica'>,
+  publicUrl: URL,
+): OwnHosts {
+  const addresses = [listen, ...(tls.listen === undefined ? [] : [tls.listen])];
+  const listening = addresses.map(address => new URL(`http://${address}`));
+  const replicas = replica.address === undefined ? [] : [new URL(replica.address)];
+  const own = [publicUrl, ...replicas, ...listening].map(({ hostname }) =>
+    hostname.replace(/^\[|\]$/g, ''),
+  );
+  return {
+    names: [...own, ...hosts.filter(host => !host.includes('/'))],
+    networks: hosts.filter(host => host.includes('/')),
+    hasAllAddresses: own.some(host => everyAddress.has(host)),
+  };
+}
+
+/** TLS settings of the server. */
+export interface TlsSettings {
+  /** `address:port` */
+  readonly listen: string;
+  /** Paths of PEM files. */
+  readonly certificate: string;
+  readonly key: string;
+  /** Certificate authority of client certificates; undefined when none are requested. */
+  readonly clientCa: string | undefined;
+  /** False when a client may also connect without a certificate. */
+  readonly isClientCertificateRequired: boolean;
+}
+
+/** Returns the TLS settings, undefined when TLS is off. Throws {@link ConfigError} when only some of them are set. */
+export function tlsSettings({ tls }: Pick<Config, 'tls'>): TlsSettings | undefined {
+  const { listen, certificate, key, clientCa, clientCertificates } = tls;
+  if (listen === undefined && certificate === undefined && key === undefined) {
+    if (clientCa === undefined) return undefined;
+    throw new ConfigError("'tls.clientCa' requires 'tls.listen', 'tls.certificate' and 'tls.key'");
+  }
+  if (listen === undefined || certificate === undefined || key === undefined) {
+    throw new ConfigError(
+      "'tls.listen', 'tls.certificate' and 'tls.key' go together: set all three, or none",
+    );
+  }
+  const isClientCertificateRequired = clientCertificates === 'required';
+  return { listen, certificate, key, clientCa, isClientCertificateRequired };
+}
+
+/** Settings of one of several servers of a site. */
+export interface ReplicaSettings {
+  /** Where the other replicas reach this one. */
+  readonly address: URL;
+  /** Directory of the keys that all replicas share. */
+  readonly keys: string;
+  /** Address of the database. */
+  readonly database: string;
+}
+
+/**
+ * Returns the settings of a replica; undefined for the only server of its site.
+ *
+ * @throws {@link ConfigError} when the site has something that only one server can use
+ */
+export function replicaSettings(config: Config): ReplicaSettings | undefined {
+  const { address, keys } = config.replica;
+  if (address === undefined) return undefined;
+  const { database, content } = config;
+  const missing = [
+    ...(database === 'sqlite' ? ['database: postgres://... (SLUICE_DATABASE)'] : []),
+    ...(content === 'directory' ? ['content: s3://... (SLUICE_CONTENT)'] : []),
+    ...(config.url === undefined ? ['url (SLUICE_URL), the address of all replicas'] : []),
+    ...(keys === undefined ? ['replica.keys (SLUICE_REPLICA_KEYS)'] : []),
+  ];
+  if (keys === undefined || missing.length > 0) {
+    throw new ConfigError(`'replica.address' requires ${missing.join(', ')}`);
+  }
+  return { address: new URL(address), keys, database };
+}
+
+/** Returns the directory of the keys of a site. */
+export function keyDirectory({ replica, data }: Pick<Config, 'replica' | 'data'>): string {
+  return replica.keys ?? data;
+}
+
+/** True when many clients reach this server through the connections of a few others. */
+export function isBehindOthers(config: Pick<Config, 'trustedProxies' | 'replica'>): boolean {
+  return config.trustedProxies > 0 || config.replica.address !== undefined;
+}
