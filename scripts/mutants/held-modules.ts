@@ -207,9 +207,9 @@ export const heldModules: readonly HeldModule[] = [
       ['gap === 0 -> false', 'an empty patch'],
     ],
   },
-  ...['encoded-prefix', 'patched-bytes'].map(name => ({
-    file: `src/conda/installing/prefix/${name}.ts`,
+  {
+    file: 'src/conda/installing/prefix/patched-bytes.ts',
     tests: ['test/conda/installing/prefix.test.ts'],
-  })),
+  },
   { file: 'src/images/sif/runtime/labels.ts', tests: ['test/sif/labels.test.ts'] },
 ];

@@ -5,7 +5,7 @@ import { wastefulLookups } from './index-use.ts';
 import { storeStatements } from './store-statements.ts';
 
 // Their statements run before a server answers, for a command, or on a table of one row.
-const excepted = /\/(?:identity-rows|sealed-rows)\.ts$/;
+const excepted = /\/(?:identity-rows|secret-box)\.ts$/;
 
 function planOf(database: Database, sql: string): string[] {
   // How a statement is planned does not depend on the values.

@@ -109,8 +109,7 @@ CMD ["cat", "/seen", "/processes", "/key"]`;
 
   test('the account of the servers replaces workers, and no other pod', async t => {
     const program = `
-      import { createWorkerPods } from './worker-pods.ts';
-      import { findPodAccount } from './cluster-api.ts';
+      import { createWorkerPods, findPodAccount } from './worker-pods.ts';
       const replace = async (address, other) => {
         const pods = createWorkerPods(findPodAccount());
         const signal = AbortSignal.timeout(120_000);
@@ -124,7 +123,7 @@ CMD ["cat", "/seen", "/processes", "/key"]`;
       replace(...process.argv.slice(2));`;
     // The image has no sources.
     const { outputFiles } = await bundle({
-      stdin: { contents: program, resolveDir: 'src/builds/builder/pods' },
+      stdin: { contents: program, resolveDir: 'src/builds/builder' },
       bundle: true,
       platform: 'node',
       write: false,
