@@ -1,6 +1,6 @@
 import type { Solution, SolutionOf } from '../builds/index.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../builds/plan/build-plan.ts';
-import { type BuildPlaces, compressionWarnings, inField } from '../builds/plan/index.ts';
+import { type BuildPlaces, compressionWarnings } from '../builds/plan/index.ts';
 import { Fault } from '../foundation/fault.ts';
 import { Semaphore } from '../foundation/semaphore.ts';
 import { type Document, parseManifest } from '../oci/index.ts';
@@ -28,7 +28,6 @@ import {
 } from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import { type ApiVersion, type Caller, inHome, type Submission } from './container-request.ts';
-import type { IncludedImages } from './layers/included-images.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import type { FindServed } from './served-name.ts';
@@ -78,7 +77,6 @@ export type DryRun = (
 export interface DryRunDeps {
   readonly baseOf: BaseFinder;
   readonly layers: LayerIntake;
-  readonly includes: Pick<IncludedImages, 'take'>;
   readonly build: BuildIntake;
   readonly solutionOf: SolutionOf;
   /** Throws a `Fault` when there is no builder for the user, or for callers without a login. */
@@ -138,21 +136,14 @@ export function createDryRun(deps: DryRunDeps): DryRun {
 
   /** Returns the image that would be made. */
   const forecastOf = async (
-    { submission, caller, signal, includes }: Asked,
+    { submission, caller, signal }: Asked,
     base: AskedBase | undefined,
   ): Promise<Forecast> => {
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], {
       ...caller,
       signal,
     });
-    const mayInclude = includes.every(({ canPull }) => canPull);
-    // Their layers are in the key of the build.
-    const included =
-      submission.freeze && includes.length > 0 && mayInclude
-        ? (await deps.includes.take(submission, Promise.resolve(base), { ...caller, signal }))
-            .layers
-        : [];
-    const change = submission.freeze ? changeOf(submission, [...included, ...layers]) : {};
+    const change = submission.freeze ? changeOf(submission, layers) : {};
     const plan = await deps.build.plan({ submission, caller, base, change, signal });
     const target = parseReference(plan.target);
     const access = await deps.accessToBuilt(target, caller.grant);
@@ -178,7 +169,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       ),
     ]);
     // The service checked with its own rights: a caller without access must not learn that the image exists.
-    const mayHave = [...inIt, ...includes].every(({ canPull }) => canPull);
+    const mayHave = inIt.every(({ canPull }) => canPull);
     // An image that exists has its packages already.
     const isCached = missing === undefined && mayHave;
     // What requires a builder is in the request: nothing is pulled to find out.
@@ -196,7 +187,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       solution,
       isCached,
       obstacle: isCached ? undefined : await obstacleTo(plan, solution, caller),
-      registries: [...inIt, ...includes, ...beside],
+      registries: [...inIt, ...beside],
       warnings: [...compressionWarnings(submission, plan), ...(recipe?.warnings ?? [])],
     };
   };
@@ -206,14 +197,8 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     checkRules(submission, version, deps.places);
     const { grant } = caller;
     const asked = askedImage(submission);
-    const source = asked && (await deps.findServed(asked));
-    const named = (submission.containerIncludes ?? []).map((name, at) =>
-      inField(`containerIncludes[${at}]`, () => parseReference(name)),
-    );
-    const includes = await Promise.all(
-      [...(source?.includes ?? []), ...named].map(one => tell(lookAt(one, grant, false))),
-    );
-    if (!asked) return forecastOf({ submission, caller, signal, includes }, undefined);
+    if (!asked) return forecastOf({ submission, caller, signal }, undefined);
+    const source = await deps.findServed(asked);
     const image = source?.image ?? asked;
     const digest = source?.fixed?.base.digest;
     const pinned = digest === undefined ? image : { ...image, digest };
@@ -226,7 +211,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     if (document) checkScheme(submission, document);
     if ((submission.freeze || submission.mirror) && document) {
       const frozen = await forecastOf(
-        { submission, caller, signal, includes },
+        { submission, caller, signal },
         { access, document, tag: askedTag(image) },
       );
       return { ...frozen, registries: [repository, ...frozen.registries] };
@@ -237,13 +222,9 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       platforms: platformsOf(submission, document),
       build: undefined,
       solution: undefined,
-      isCached:
-        isThere &&
-        includes.every(({ canPull }) => canPull) &&
-        !submission.freeze &&
-        !submission.mirror,
+      isCached: isThere && !submission.freeze && !submission.mirror,
       obstacle: undefined,
-      registries: [repository, ...includes],
+      registries: [repository],
       warnings: compressionWarnings(submission, undefined),
     };
   };
@@ -269,8 +250,6 @@ async function tell(
 }
 
 interface Asked {
-  /** The caller's rights to the included images. */
-  readonly includes: readonly RegistryForecast[];
   readonly submission: Submission;
   readonly caller: Caller;
   readonly signal: AbortSignal | undefined;

@@ -84,24 +84,6 @@ suite('command line', { concurrency: 2 }, () => {
       assert.deepEqual(json.Cmd, []);
     });
 
-    test('includes the files of other images', async () => {
-      const { targetImage, digest } = await request(
-        'multi:index',
-        ...['--platform', 'linux/arm64'],
-        ...['--include', reference('multi:index'), '--include', reference('multi:index')],
-      );
-      const { layers } = await fetchJson<{ layers: unknown[] }>(
-        sluice,
-        targetImage,
-        `manifests/${digest}`,
-      );
-      assert.equal(layers.length, 3);
-      const other = ['--include', reference('cfg:full'), '--platform', 'linux/arm64'];
-      const refused = await run('request', '--image', reference('multi:index'), ...other);
-      assert.equal(refused.code, 1);
-      assert.match(refused.stderr, /--include: .*has no image for linux\/arm64/);
-    });
-
     test('selects a platform', async () => {
       const response = await request('multi:index', '--platform', 'linux/arm64');
       assert.equal(response.digest, pushed.get('multi:index')?.image.children[1]?.digest);

@@ -117,8 +117,8 @@ const commands: readonly Command[] = [
   },
   {
     line: '--include',
-    body: containerImage => ({ containerImage, containerIncludes: [containerImage] }),
-    image: /team\/app/,
+    body: containerImage => ({ containerImage, containerIncludes: ['busybox'] }),
+    refusal: /'containerIncludes' is not provided/,
   },
   {
     line: '--build-template',

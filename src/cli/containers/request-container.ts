@@ -27,7 +27,6 @@ const options: Readonly<Partial<Record<keyof Submission, string>>> & Record<stri
   freeze: '--freeze',
   buildRepository: '--push-to',
   cacheRepository: '--cache-repository',
-  containerIncludes: '--include',
   containerPlatform: '--platform',
   nameStrategy: '--name-strategy',
   buildTarget: '--target',
@@ -43,7 +42,7 @@ const options: Readonly<Partial<Record<keyof Submission, string>>> & Record<stri
 
 /** Returns a message of the server with options in place of the fields that they set. */
 export function inOptionWords(message: string): string {
-  return message.replaceAll(/'(\w+(?:: \w+)?)(?:\[\d+\])?'/g, (all, field: string) =>
+  return message.replaceAll(/'(\w+(?:: \w+)?)'/g, (all, field: string) =>
     Object.hasOwn(options, field) ? (options[field] ?? all) : all,
   );
 }

@@ -97,12 +97,9 @@ function appendHistory(
   return [
     ...entries,
     ...Array.from({ length: missing }, () => ({ created: layerCreated })),
-    ...layers.map(({ gzipDigest, from }) => ({
+    ...layers.map(layer => ({
       created: layerCreated,
-      created_by:
-        from === undefined
-          ? `sluice: injected layer ${gzipDigest}`
-          : `sluice: layer ${gzipDigest} of ${from}`,
+      created_by: `sluice: injected layer ${layer.gzipDigest}`,
     })),
   ];
 }
@@ -171,8 +168,6 @@ export interface InjectedLayer {
   readonly tarDigest: Digest;
   /** When set, only images of this architecture get the layer. */
   readonly architecture?: string;
-  /** Name and digest of the included image that it is a layer of. */
-  readonly from?: string;
 }
 
 /** Changes to a config, and layers to add: either as a client describes them, or verified. */

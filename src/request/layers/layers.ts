@@ -16,7 +16,6 @@ import type { Caller, SubmittedLayer } from '../container-request.ts';
 import { createUnpackTurns, digestTar, type UnpackLimits } from './layer-check.ts';
 import { createLayerFetches } from './layer-fetches.ts';
 import type { LayerSource } from './layer-source.ts';
-import { createWhiteoutCheck } from './no-whiteouts.ts';
 
 export interface LayerLimits {
   /** Maximum number of layers in one request. */
@@ -47,8 +46,6 @@ export interface LayerIntake {
    * {@link Fault}: 400 names the value that differs; 429 and 507 when the caller has reached its limit.
    */
   take(layers: readonly SubmittedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
-  /** Takes in layers of included images, which their registries have shown to the caller. */
-  takeIncluded(layers: readonly IncludedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
   /** Takes in a build context, which arrives in the form of a layer. */
   takeContext(context: SubmittedLayer, caller: LayerCaller): Promise<InjectedLayer>;
 }
@@ -59,24 +56,11 @@ export interface LayerCaller extends Pick<Caller, 'grant' | 'network' | 'user'> 
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A layer of an included image, as its image describes it. */
-export interface IncludedLayer {
-  /** In messages. */
-  readonly name: string;
-  readonly layer: InjectedLayer;
-  /** Repository and digest: the repository has sent these bytes if the place is among the fetched layers. */
-  readonly place: string;
-  /** Throws a {@link Fault} unless the registry shows the blob to the caller now. */
-  readonly show: (signal: AbortSignal | undefined) => Promise<void>;
-  readonly open: (signal: AbortSignal) => Promise<ByteSource>;
-}
-
 /** The layers of one request. */
 interface Intake extends LayerCaller {
   /** The network whose share the content counts towards. */
   readonly payer: string | undefined;
   readonly unpacked: UnpackLimits['room'];
-  readonly inspect?: UnpackLimits['inspect'];
 }
 
 interface SizeLimit {
@@ -124,7 +108,6 @@ export function createLayerIntake({
     const file = await content.ingest();
     const tar = digestTar(name, {
       room: caller.unpacked,
-      inspect: caller.inspect,
       takeTurn: () => takeTurn(caller, caller.signal),
     });
     try {
@@ -266,29 +249,6 @@ export function createLayerIntake({
     return { ...measured, ...(architecture === undefined ? {} : { architecture }) };
   };
 
-  /** Any registry may name any digest: only the bytes prove that it has the blob. */
-  const takeIncluded = async (included: IncludedLayer, caller: Intake): Promise<InjectedLayer> => {
-    const { name, layer, place, show, open } = included;
-    if (layer.gzipSize > urlLimit.bytes) throw tooLarge(name, urlLimit);
-    const isFetched = (await fetched.find(place, Date.now())) !== undefined;
-    if (isFetched && (await claimed(layer.gzipDigest))) {
-      await show(caller.signal);
-      return layer;
-    }
-    const key = JSON.stringify([caller.user, caller.network, place]);
-    const { gzipDigest, gzipSize, tarDigest } = await fetches(key, caller, async signal => {
-      const body = await open(signal);
-      signal.addEventListener('abort', () => body.destroy(signal.reason), { once: true });
-      const inspect = createWhiteoutCheck(name);
-      const measured = await ingest(body, name, urlLimit, { ...caller, signal, inspect });
-      fetched.put(place, JSON.stringify(measured), Date.now());
-      return measured;
-    });
-    if (gzipDigest !== layer.gzipDigest || gzipSize !== layer.gzipSize) throw notAsNamed(name);
-    if (tarDigest !== layer.tarDigest) throw notAsNamed(name);
-    return layer;
-  };
-
   const intakeOf = (caller: LayerCaller): Intake => ({
     ...caller,
     payer: caller.network,
@@ -308,19 +268,6 @@ export function createLayerIntake({
           takeOne(layer, `containerConfig.layers[${position}]`, intake),
         ),
       );
-    },
-
-    async takeIncluded(layers, caller) {
-      const bytes = layers.reduce((sum, { layer }) => sum + layer.gzipSize, 0);
-      if (bytes > limits.maxTarBytes) {
-        throw tooLarge('containerIncludes', {
-          bytes: limits.maxTarBytes,
-          advice:
-            "for the layers of a request: name one 'containerPlatform', or ask the operator to raise layers.maxTarBytes",
-        });
-      }
-      const intake = intakeOf(caller);
-      return Promise.all(layers.map(layer => takeIncluded(layer, intake)));
     },
 
     takeContext: (context, caller) => takeOne(context, 'buildContext', intakeOf(caller)),
@@ -388,12 +335,6 @@ function failedFetch(error: unknown, url: URL, name: string): unknown {
 
 function malformed(message: string): Fault {
   return new Fault('bad-request', message, { phase: 'layer' });
-}
-
-function notAsNamed(name: string): Fault {
-  return malformed(
-    `${name} is not what its image says: its bytes have other digests. Push the image again`,
-  );
 }
 
 function removedMeanwhile(name: string): Fault {

@@ -33,7 +33,6 @@ import {
   createDryRun,
   createFindServed,
   createGrantContexts,
-  createIncludedImages,
   createInspect,
   createLayerSource,
   createOpenInspected,
@@ -224,17 +223,7 @@ export function createContainers(
     builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
   const findByServedName = createFindServedBase({ findServed, findImage, documents });
-  const includes = createIncludedImages({
-    bases,
-    documents,
-    registry,
-    layers,
-    credentialsOf,
-    findServed,
-    rights,
-  });
   const accept = createAccept({
-    includes,
     findServed,
     build,
     places,
@@ -250,7 +239,6 @@ export function createContainers(
     mountedLayers: config.layers.mounted,
   });
   const dryRun = createDryRun({
-    includes,
     solutionOf: service.solutionOf,
     requireBuilder: service.requireBuilder,
     findServed,

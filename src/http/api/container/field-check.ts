@@ -149,6 +149,18 @@ export const clientFields: readonly ClientField[] = [
     objection: ignored(noScan),
   },
   {
+    path: 'containerIncludes',
+    handling: 'refused',
+    about: 'Refused with an image in it: use `COPY --from=IMAGE` in a `containerFile`, or a layer',
+    objection: value =>
+      isSomething(value)
+        ? {
+            refusal:
+              "is not provided by this server: use COPY --from=IMAGE in a 'containerFile', or add the files as a layer",
+          }
+        : undefined,
+  },
+  {
     path: 'buildTemplate',
     handling: 'warning',
     about:
