@@ -13,8 +13,14 @@ import {
   showSince,
 } from '../conversion-limits.ts';
 import { type KeptScripts, ScriptCollector } from './kept-scripts.ts';
+import {
+  checkLayerType,
+  compressionOf,
+  type LayerFile,
+  layerFault,
+  readLayer,
+} from './read-layer.ts';
 import { applyEntry, ImageTree } from './tree.ts';
-import { checkLayerType, compressionOf, type LayerFile, layerFault, readLayer } from './unpack.ts';
 
 /** Gives access to the layers of an image. */
 export interface LayerSource {
