@@ -1,8 +1,6 @@
-/**
- * The most that a tar file may have in its headers; whatever is read from it may be made by anonymous callers. How many
- * entries and bytes one may have depends on who reads it: `sif.maxEntries`, `listing-limits.ts`, `archive-limits.ts` of
- * Conda packages, and {@link maxContextEntries}.
- */
+// The most that a tar file may have in its headers; whatever is read from it may be made by anonymous callers. How many
+// entries and bytes one may have depends on who reads it: `sif.maxEntries`, `listing-limits.ts`, `archive-checks.ts` of
+// Conda packages, and `maxContextEntries`.
 
 /** Bytes of a PAX header, a long name or a long link: the limit of Go's reader, which docker and containerd use. */
 export const maxHeaderBytes = 1024 * 1024;

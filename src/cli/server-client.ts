@@ -28,7 +28,7 @@ export function serverAddress(values: Values): string {
  * {@link CommandError} when it does not answer.
  */
 export function post(values: Values, path: string, body: object): Promise<unknown> {
-  return json(values, path, {
+  return askForJson(values, path, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
@@ -41,7 +41,7 @@ export function get(
   path: string,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<unknown> {
-  return json(values, path, { headers });
+  return askForJson(values, path, { headers });
 }
 
 /**
@@ -54,7 +54,7 @@ export function remove(
   path: string,
   headers: Readonly<Record<string, string>> = loginHeaders(process.env.SLUICE_TOKEN, undefined),
 ): Promise<unknown> {
-  return json(values, path, { method: 'DELETE', headers });
+  return askForJson(values, path, { method: 'DELETE', headers });
 }
 
 /** Returns the header of a login: with the token, else with the account, else none. */
@@ -74,19 +74,19 @@ export async function stream(
 ): Promise<AsyncIterable<Uint8Array>> {
   const response = await ask(values, path, { signal: signal ?? null });
   if (response.ok && response.body) return response.body;
-  throw refused(await response.text(), response.status);
+  throw refusedBy(await response.text(), response.status);
 }
 
-async function json(values: Values, path: string, init: RequestInit): Promise<unknown> {
+async function askForJson(values: Values, path: string, init: RequestInit): Promise<unknown> {
   return readJson(await ask(values, path, init));
 }
 
 /** Returns the JSON value of a response, undefined for one without a body. Throws like {@link post}. */
 export async function readJson(response: Response): Promise<unknown> {
   const content = await response.text();
-  const value = parse(content);
+  const value = parsedJson(content);
   if (response.status === 204 || (response.ok && value !== undefined)) return value;
-  throw refused(content, response.status);
+  throw refusedBy(content, response.status);
 }
 
 function ask(values: Values, path: string, init: RequestInit): Promise<Response> {
@@ -125,8 +125,8 @@ export async function askServer(
   }
 }
 
-function refused(content: string, status: number): RefusedError {
-  const message = (parse(content) as { message?: unknown } | undefined)?.message;
+function refusedBy(content: string, status: number): RefusedError {
+  const message = (parsedJson(content) as { message?: unknown } | undefined)?.message;
   return new RefusedError(
     typeof message === 'string'
       ? message
@@ -135,7 +135,7 @@ function refused(content: string, status: number): RefusedError {
   );
 }
 
-function parse(content: string): unknown {
+function parsedJson(content: string): unknown {
   try {
     return JSON.parse(content);
   } catch {
@@ -143,7 +143,7 @@ function parse(content: string): unknown {
   }
 }
 
-let trusted: string | undefined;
+let trustedProxies: string | undefined;
 
 /**
  * Makes this process trust the certificate authority in the PEM file of `SLUICE_CA`, in addition to the public ones.
@@ -151,7 +151,7 @@ let trusted: string | undefined;
  */
 function trustOwnAuthority(): void {
   const path = process.env.SLUICE_CA;
-  if (!path || path === trusted) return;
+  if (!path || path === trustedProxies) return;
   if (!('setDefaultCACertificates' in tls)) {
     throw new CommandError(
       `SLUICE_CA requires Node 24, and this is Node ${process.versions.node}: set NODE_EXTRA_CA_CERTS=${path} instead`,
@@ -167,7 +167,7 @@ function trustOwnAuthority(): void {
       2,
     );
   }
-  trusted = path;
+  trustedProxies = path;
 }
 
 /** The hosts of servers on this machine, which no proxy reaches. */

@@ -57,17 +57,17 @@ type Finding = (Libc | { readonly kind: 'none' }) & Pick<FoundGlibc, 'hasEnviron
 export function createBaseLibc(path: string): BaseLibc {
   const found = boundedCache<string, Finding>(imagesKept);
   const searches = new SingleFlight<Finding>();
-  const ready = load(path, found);
+  const ready = loadFound(path, found);
   let saving = Promise.resolve();
 
   const find = async (base: Base): Promise<Finding> => {
     await ready;
     const known = found.get(base.digest);
     if (known) return known;
-    const finding = await search(base, AbortSignal.timeout(timeoutMs));
+    const finding = await searchLayers(base, AbortSignal.timeout(timeoutMs));
     found.set(base.digest, finding);
     // Without the file the next server reads the image again.
-    saving = saving.then(() => save(path, [...found.entries()])).catch(() => {});
+    saving = saving.then(() => saveFound(path, [...found.entries()])).catch(() => {});
     await saving;
     return finding;
   };
@@ -99,7 +99,7 @@ export function createBaseLibc(path: string): BaseLibc {
  * Reads layers from the top: an upper one may have replaced the library of a lower one. An environment may be in any of
  * them.
  */
-async function search({ layers, openLayer }: Base, signal: AbortSignal): Promise<Finding> {
+async function searchLayers({ layers, openLayer }: Base, signal: AbortSignal): Promise<Finding> {
   let left = maxBytes;
   let glibc: Libc | undefined;
   let hasMusl = false;
@@ -173,12 +173,12 @@ async function searchLayer(source: ByteSource, signal: AbortSignal): Promise<Lib
   return visitor;
 }
 
-async function load(path: string, found: { set(key: string, value: Finding): unknown }) {
+async function loadFound(path: string, found: { set(key: string, value: Finding): unknown }) {
   const text = await readFile(path, 'utf8').catch(() => '[]');
-  for (const [digest, finding] of parse(text)) found.set(digest, finding);
+  for (const [digest, finding] of parseFound(text)) found.set(digest, finding);
 }
 
-function parse(text: string): readonly (readonly [string, Finding])[] {
+function parseFound(text: string): readonly (readonly [string, Finding])[] {
   try {
     const all = JSON.parse(text) as [string, Finding][];
     // An older version did not look for environments.
@@ -188,7 +188,7 @@ function parse(text: string): readonly (readonly [string, Finding])[] {
   }
 }
 
-async function save(path: string, findings: readonly (readonly [string, Finding])[]) {
+async function saveFound(path: string, findings: readonly (readonly [string, Finding])[]) {
   const draft = `${path}.${randomUUID()}`;
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   try {
@@ -250,7 +250,7 @@ type Libc =
   | { readonly kind: 'musl' };
 
 // The places where the loader of a 64-bit system looks. Other architectures and toolchains have folders of the second kind.
-const folder = /^(?:\.?\/)?(?:usr\/)?lib(?:64)?\/(?:([a-z0-9_]+)-linux-gnu\/)?([^/]+)$/;
+const libraryPath = /^(?:\.?\/)?(?:usr\/)?lib(?:64)?\/(?:([a-z0-9_]+)-linux-gnu\/)?([^/]+)$/;
 const machines = new Set(namedArchitectures.map(([, { uname }]) => uname));
 const versionedFile = /^libc-(\d+\.\d+)\.so$/;
 /** The records of the packages of an environment at the path where images of packages have theirs. */
@@ -285,7 +285,7 @@ class LibcSearch implements TarVisitor {
 
   entry({ path, kind, link, size }: TarEntry): boolean {
     if (environmentRecord.test(path)) this.#hasEnvironment = true;
-    const [, machine, name] = folder.exec(path) ?? [];
+    const [, machine, name] = libraryPath.exec(path) ?? [];
     if (name === undefined || this.#found) return false;
     if (machine !== undefined && !machines.has(machine)) return false;
     if (muslLoader.test(name)) this.#hasMusl = true;

@@ -32,15 +32,17 @@ export function mayDependOnPython({ subdir, record }: CondaPackage): boolean {
 }
 
 // They become parts of paths and of addresses. Source: CEP 26, and conda, Package naming conventions.
-const part = /^[A-Za-z0-9_][A-Za-z0-9_.+!~-]*$/;
-const fileName = /^[A-Za-z0-9_][A-Za-z0-9_.+!~-]*\.(?:conda|tar\.bz2)$/;
-const longest = 200;
+const plainPart = /^[A-Za-z0-9_][A-Za-z0-9_.+!~-]*$/;
+const plainFileName = /^[A-Za-z0-9_][A-Za-z0-9_.+!~-]*\.(?:conda|tar\.bz2)$/;
+const longestPart = 200;
 
 /** Returns true when the names in a package can be parts of paths: a channel can write anything into its data. */
 export function hasPlainNames(it: Pick<CondaPackage, 'name' | 'version' | 'build' | 'fileName'>) {
   return (
-    [it.name, it.version, it.build].every(text => part.test(text) && text.length <= longest) &&
-    fileName.test(it.fileName) &&
-    it.fileName.length <= longest
+    [it.name, it.version, it.build].every(
+      text => plainPart.test(text) && text.length <= longestPart,
+    ) &&
+    plainFileName.test(it.fileName) &&
+    it.fileName.length <= longestPart
   );
 }

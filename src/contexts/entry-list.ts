@@ -27,7 +27,7 @@ export function writeEntries(entries: readonly ContextEntry[]): Buffer {
 /** Reads a list of entries. Throws a {@link Fault} (400) for a list that is malformed or too long. */
 export async function readEntries(gzip: AsyncIterable<Uint8Array>): Promise<ContextEntry[]> {
   const entries: ContextEntry[] = [];
-  for await (const lines of linesOf(unpacked(gzip))) {
+  for await (const lines of linesOf(unpackedList(gzip))) {
     if (entries.length + lines.length > maxContextEntries) {
       throw refused(`has more than ${maxContextEntries} files and directories`);
     }
@@ -37,7 +37,7 @@ export async function readEntries(gzip: AsyncIterable<Uint8Array>): Promise<Cont
   return entries;
 }
 
-async function* unpacked(gzip: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+async function* unpackedList(gzip: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
   const fed = (async () => {
     for await (const piece of gzip) {

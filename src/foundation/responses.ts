@@ -39,7 +39,7 @@ export function endWith(socket: Duplex, response: string): void {
 }
 
 /** A document of this server must not load or run anything, must not appear in a frame, and has an opaque origin. */
-const nothing = "default-src 'none'; frame-ancestors 'none'; sandbox";
+const nothingAllowed = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 const policyHeader = 'content-security-policy';
 
@@ -49,7 +49,7 @@ const policyHeader = 'content-security-policy';
  */
 export const securityHeaders: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
-  [policyHeader]: nothing,
+  [policyHeader]: nothingAllowed,
 };
 
 /**

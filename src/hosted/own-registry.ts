@@ -68,7 +68,7 @@ export function createOwnRegistry(deps: OwnRegistryDeps): RegistryClient {
       await require(access);
       await blobs.size(access.repository, digest);
       const bytes = await content.read(digest);
-      if (!bytes) throw damaged(digest);
+      if (!bytes) throw damagedBlob(digest);
       return { bytes, mediaType, digest };
     },
 
@@ -143,7 +143,7 @@ export function withOwnRegistry(
   };
 }
 
-function damaged(digest: Digest): Fault {
+function damagedBlob(digest: Digest): Fault {
   return new Fault(
     'blob-unknown',
     `${digest} is damaged or missing on the disk: push it again, and run 'sluice verify'`,

@@ -61,7 +61,7 @@ export function createPublish(deps: PublishDeps): Publish {
       const isAdded = added.has(digest);
       const place =
         blobs.placeOf(digest) ?? (isAdded ? layers?.placeOf(digest, target.registry) : undefined);
-      const push = pushingTo(target, mountable(place, target));
+      const push = pushingTo(target, mountFrom(place, target));
       // Other images may have the same layer there.
       const mayBeThere = place !== undefined || (isAdded && layers === undefined);
       const isNew = !mayBeThere && size <= smallBytes;
@@ -107,7 +107,7 @@ export function createPublish(deps: PublishDeps): Publish {
 }
 
 /** Returns the repository from which the registry can mount a blob. */
-function mountable(
+function mountFrom(
   place: Pick<Access, 'registry' | 'repository'> | undefined,
   target: Access,
 ): string | undefined {

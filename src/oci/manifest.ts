@@ -15,7 +15,7 @@ import {
 import { isAttestation } from './platform.ts';
 import { OciSyntaxError } from './syntax-error.ts';
 
-const common = {
+const commonMembers = {
   schemaVersion: z.literal(2),
   mediaType: z.string().nullish(),
   artifactType: z.string().nullish(),
@@ -25,13 +25,13 @@ const common = {
 };
 
 const manifestSchema = z.looseObject({
-  ...common,
+  ...commonMembers,
   config: descriptorSchema,
   layers: z.array(descriptorSchema).nullish(),
 });
 
 const indexSchema = z.looseObject({
-  ...common,
+  ...commonMembers,
   manifests: z.array(descriptorSchema).nullish(),
 });
 
@@ -79,12 +79,12 @@ export function parseManifest(document: Document): Manifest {
   const type = typeOf(body, document.mediaType);
   if (isIndexType(type)) {
     requireFew(body.manifests, 'manifests');
-    const index = check(indexSchema, body, 'index');
+    const index = checkedShape(indexSchema, body, 'index');
     return { kind: 'index', manifests: index.manifests ?? [], ...describedIn(index) };
   }
   if (isManifestType(type)) {
     requireFew(body.layers, 'layers');
-    const manifest = check(manifestSchema, body, 'manifest');
+    const manifest = checkedShape(manifestSchema, body, 'manifest');
     return {
       kind: 'manifest',
       config: manifest.config,
@@ -185,7 +185,7 @@ export function familyOf(mediaType: string): Family {
     : 'oci';
 }
 
-function check<S extends z.ZodType>(schema: S, body: unknown, what: 'manifest' | 'index') {
+function checkedShape<S extends z.ZodType>(schema: S, body: unknown, what: 'manifest' | 'index') {
   const result = schema.safeParse(body);
   if (result.success) return result.data;
   const issue = result.error.issues[0];

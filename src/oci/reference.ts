@@ -24,13 +24,13 @@ export interface Reference {
   readonly digest?: Digest;
 }
 
-const component = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
+const pathComponent = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
 /** The grammar of a repository, without its maximum length. */
-export const repositoryPattern = new RegExp(`^${component}(?:/${component})*$`);
+export const repositoryPattern = new RegExp(`^${pathComponent}(?:/${pathComponent})*$`);
 const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
-const label = '(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)';
+const hostLabel = '(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)';
 const registryPattern = new RegExp(
-  `^(?:${label}(?:\\.${label})*|\\[(?<ipv6>[0-9a-fA-F:.]+)\\])(?::(?<port>[0-9]{1,5}))?$`,
+  `^(?:${hostLabel}(?:\\.${hostLabel})*|\\[(?<ipv6>[0-9a-fA-F:.]+)\\])(?::(?<port>[0-9]{1,5}))?$`,
 );
 const dockerHosts = new Set(['docker.io', 'index.docker.io', 'registry-1.docker.io']);
 /**

@@ -149,15 +149,15 @@ function wordsOf(
     .trim();
 }
 
-const phase = 'credentials';
+const callPhase = 'credentials';
 
-const late = new Set([
+const lateCodes = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
   'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
   'ETIMEDOUT',
 ]);
-const reasons: Readonly<Record<string, string>> = {
+const reasonsOfCodes: Readonly<Record<string, string>> = {
   ENOTFOUND: 'has no address',
   EAI_AGAIN: 'could not be looked up',
   ECONNREFUSED: 'refused the connection',
@@ -171,9 +171,9 @@ const reasons: Readonly<Record<string, string>> = {
  */
 function faultOfFailedCall(error: unknown, host: string): Fault {
   if (error instanceof Fault && !closedAddressIn(error)) return error;
-  const options: FaultOptions = { phase, cause: error };
+  const options: FaultOptions = { phase: callPhase, cause: error };
   const codes = codesOf(error);
-  if (isTimeout(error) || codes.some(code => late.has(code))) {
+  if (isTimeout(error) || codes.some(code => lateCodes.has(code))) {
     return new Fault(
       'upstream-timeout',
       `The platform ${host} did not answer in time: try again later`,
@@ -183,7 +183,7 @@ function faultOfFailedCall(error: unknown, host: string): Fault {
   const certificate = codes.find(code => /CERT|SIGNATURE|ISSUER|ALTNAME/.test(code));
   const reason = certificate
     ? `has a certificate that is not trusted (${certificate}): for a private authority the operator sets registries.${host}.ca`
-    : `${codes.map(code => reasons[code]).find(text => text) ?? 'could not be reached'}: try again later, or check its address`;
+    : `${codes.map(code => reasonsOfCodes[code]).find(text => text) ?? 'could not be reached'}: try again later, or check its address`;
   const isLasting = certificate !== undefined || codes.includes('ENOTFOUND');
   return new Fault(
     isLasting ? 'upstream-unusable' : 'unavailable',
@@ -200,7 +200,7 @@ function faultOfReply(
   retryAfterSeconds: number | undefined,
 ): Fault {
   const options: FaultOptions = {
-    phase,
+    phase: callPhase,
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
   };
   const words = said === undefined ? '' : `: ${said}`;
@@ -292,7 +292,7 @@ const maxTokens = 10_000;
 
 /** Source: platform specification, section 8: its limits apply to each access token, over all requests. */
 export function createCallLine(deps: CallLineDeps): CallLine {
-  const { windows, longestWaitMs, now = () => performance.now(), pause = wait } = deps;
+  const { windows, longestWaitMs, now = () => performance.now(), pause = waitMs } = deps;
   const mostCalls = Math.max(...windows.map(({ count }) => count));
   const lines = boundedCache<string, Line>(maxTokens);
 
@@ -368,5 +368,5 @@ export function createCallLine(deps: CallLineDeps): CallLine {
   };
 }
 
-const wait = (ms: number, signal: AbortSignal | undefined) =>
+const waitMs = (ms: number, signal: AbortSignal | undefined) =>
   sleep(Math.ceil(ms), undefined, signal ? { signal } : {});

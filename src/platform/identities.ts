@@ -313,7 +313,7 @@ interface Owner {
   readonly name: string;
 }
 
-const first = 'users/';
+const userPrefix = 'users/';
 const longestWord = 40;
 
 /**
@@ -329,7 +329,7 @@ export function homeOf(owner: Owner): string {
     .join('-')
     .slice(0, longestWord);
   const text = word.replace(/-$/, '');
-  return `${first}${text === '' ? 'user' : text}-${markOf(owner)}`;
+  return `${userPrefix}${text === '' ? 'user' : text}-${markOf(owner)}`;
 }
 
 /**

@@ -93,8 +93,8 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
       if (isRefusal(reply)) throw tokenRefused(endpoint, reply.status);
     }
     // Every platform knows its own user, so the address is wrong.
-    if (reply.status === 404) return malformed(endpoint, request);
-    return read(userReply, reply, endpoint, request);
+    if (reply.status === 404) return malformedReply(endpoint, request);
+    return readReply(userReply, reply, endpoint, request);
   };
 
   const user = (caller: PlatformCaller): Promise<PlatformUser> =>
@@ -151,7 +151,12 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
       };
       const reply = await ask(caller, request);
       const before = found.size;
-      const { credentials, totalSize } = read(credentialsReply, reply, caller.endpoint, request);
+      const { credentials, totalSize } = readReply(
+        credentialsReply,
+        reply,
+        caller.endpoint,
+        request,
+      );
       for (const entry of credentials) found.set(entry.id, entry);
       // A platform without paging sends the same entries again.
       if (found.size >= (totalSize ?? 0) || found.size === before) break;
@@ -169,9 +174,9 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
       what: `the keys of credentials ${id}`,
     };
     const reply = await ask(caller, request);
-    const { keys } = read(keysReply, reply, endpoint, request);
-    const document = typeof keys === 'string' ? decrypted(keys, pairing, endpoint) : keys;
-    return readKeys(document) ?? malformed(endpoint, request);
+    const { keys } = readReply(keysReply, reply, endpoint, request);
+    const document = typeof keys === 'string' ? decryptedDocument(keys, pairing, endpoint) : keys;
+    return readKeys(document) ?? malformedReply(endpoint, request);
   };
 
   return {
@@ -202,7 +207,7 @@ function isRefusal({ status }: Reply): boolean {
   return status === 401 || status === 403;
 }
 
-function read<S extends z.ZodType>(
+function readReply<S extends z.ZodType>(
   schema: S,
   { status, document }: Reply,
   endpoint: Endpoint,
@@ -214,10 +219,14 @@ function read<S extends z.ZodType>(
     });
   }
   const result = schema.safeParse(document);
-  return result.success ? result.data : malformed(endpoint, request);
+  return result.success ? result.data : malformedReply(endpoint, request);
 }
 
-function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endpoint): unknown {
+function decryptedDocument(
+  text: string,
+  pairing: PairingKey | undefined,
+  endpoint: Endpoint,
+): unknown {
   try {
     if (text.startsWith('{')) return JSON.parse(text);
     if (pairing) return JSON.parse(pairing.open(text));
@@ -235,7 +244,7 @@ function decrypted(text: string, pairing: PairingKey | undefined, endpoint: Endp
   );
 }
 
-function malformed({ host }: Endpoint, { what }: PlatformRequest): never {
+function malformedReply({ host }: Endpoint, { what }: PlatformRequest): never {
   throw new Fault(
     'upstream-unusable',
     `The answer of the platform ${host} does not contain ${what}: check that the address is that of its API`,
@@ -251,11 +260,11 @@ function tokenRefused({ host }: Endpoint, why: number | string): Fault {
   );
 }
 
-const text = z
+const textSchema = z
   .string()
   .nullish()
   .transform(value => value || undefined);
-const id = z.union([z.string().min(1), z.number()]).transform(String);
+const idSchema = z.union([z.string().min(1), z.number()]).transform(String);
 
 // A scope that this version does not know gives no right here.
 const tokenRights = z
@@ -268,7 +277,10 @@ const tokenRights = z
 
 /** Response to `GET /user-info`. */
 const userReply = z
-  .object({ user: z.object({ id, userName: text, email: text }), tokenRights })
+  .object({
+    user: z.object({ id: idSchema, userName: textSchema, email: textSchema }),
+    tokenRights,
+  })
   .transform(
     ({ user, tokenRights: rights }): PlatformUser => ({
       ...user,
@@ -277,14 +289,14 @@ const userReply = z
     }),
   );
 
-const entry = z
+const entrySchema = z
   .object({
-    id,
-    name: text,
-    provider: text,
-    description: text,
-    registry: text,
-    keys: z.object({ registry: text }).nullish(),
+    id: idSchema,
+    name: textSchema,
+    provider: textSchema,
+    description: textSchema,
+    registry: textSchema,
+    keys: z.object({ registry: textSchema }).nullish(),
   })
   .transform(
     ({ keys, name, provider, ...others }): CredentialEntry => ({
@@ -297,7 +309,7 @@ const entry = z
 
 /** Response to `GET /credentials`: one page and, where the platform reports it, the number of entries on all pages. */
 const credentialsReply = z.object({
-  credentials: z.array(entry),
+  credentials: z.array(entrySchema),
   totalSize: z.number().nullish(),
 });
 

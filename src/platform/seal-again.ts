@@ -39,6 +39,7 @@ function opened(box: SecretBox, sealed: string, place: string): string | undefin
   }
 }
 
+/** Returns the place of a secret. Encryption binds each secret to its place, and it cannot be decrypted for another. */
 function placeOf(row: SealedRow): string {
   switch (row.table) {
     case 'credentials':
@@ -51,8 +52,6 @@ function placeOf(row: SealedRow): string {
       return grantPlace;
   }
 }
-
-/** The places of secrets. Encryption binds each secret to its place, and it cannot be decrypted for another. */
 
 /** Returns the place of credentials of the built-in platform. */
 export function credentialsPlace(

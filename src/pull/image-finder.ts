@@ -148,7 +148,7 @@ export function createBuiltBy(
         `The build of this image ${state}: pull it again in a while (log: ${logUrlOf(buildId)})`,
       );
     }
-    if (!succeeded || digest === null) throw failed(reason, logUrlOf(buildId));
+    if (!succeeded || digest === null) throw failedBuild(reason, logUrlOf(buildId));
     return { digest, mediaType: mediaType ?? mediaTypes.ociManifest };
   };
 }
@@ -181,7 +181,7 @@ export function createAwaitBuild(builds: Builds, patienceMs: number): AwaitBuild
 // Leaves room for the address of the log.
 const mostHeadline = 300;
 
-function failed(reason: string | null, logUrl: string): Fault {
+function failedBuild(reason: string | null, logUrl: string): Fault {
   const why = reason ?? 'see its log';
   const [line = ''] = why.split('\n', 1);
   const first = line.endsWith(lastLinesFollow) ? line.slice(0, -lastLinesFollow.length) : line;

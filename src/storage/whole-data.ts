@@ -10,12 +10,6 @@ const adoption = "run 'sluice verify --adopt-content'";
 /** While this file exists, the data directory is incomplete. */
 export const unfinishedRestore = 'restore.unfinished';
 
-/**
- * Makes sure that the parts of a data directory belong together, before a missing part is replaced: rows without
- * their content are broken, and a sweep would remove content without its rows. The database and the content carry the
- * same id. A directory that is new, or whose creation was interrupted, counts as complete.
- */
-
 /** Throws a {@link Fault} while a restore has not ended. */
 export function requireRestored(data: string): void {
   if (!existsSync(join(data, unfinishedRestore))) return;
@@ -62,6 +56,10 @@ export function contentOfData(data: string): ContentPlace {
     },
   };
 }
+
+// The parts of a data directory must belong together before a missing part is replaced: rows without their content are
+// broken, and a sweep would remove content without its rows. The database and the content carry the same id. A directory
+// that is new, or whose creation was interrupted, counts as complete.
 
 /** Throws a {@link Fault} when there is content without a database. Call it before the database is opened. */
 export async function requireDatabase(data: string): Promise<void> {

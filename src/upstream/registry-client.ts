@@ -113,7 +113,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         bareMediaType(response.headers.get('content-type')) ?? mediaTypes.ociManifest;
       requireManifest(bytes, access, name);
       return isDigest(reference)
-        ? verified(bytes, mediaType, reference, name)
+        ? verifiedDocument(bytes, mediaType, reference, name)
         : documentOf(bytes, mediaType);
     },
 
@@ -127,7 +127,7 @@ export function createRegistryClient(exchange: Exchange): RegistryClient {
         missing: 'blob-unknown',
         signal,
       });
-      return verified(bytes, mediaType, digest, name);
+      return verifiedDocument(bytes, mediaType, digest, name);
     },
 
     async openBlob(access, digest, { offset = 0, last, size, redirects, signal }) {
@@ -190,7 +190,12 @@ function nameOf({ registry, repository }: Access, reference: string): string {
   return `${registry}/${repository}${isDigest(reference) ? '@' : ':'}${reference}`;
 }
 
-function verified(bytes: Buffer, mediaType: string, wanted: Digest, name: string): Document {
+function verifiedDocument(
+  bytes: Buffer,
+  mediaType: string,
+  wanted: Digest,
+  name: string,
+): Document {
   const digest = digestOf(bytes, splitDigest(wanted).algorithm);
   if (digest !== wanted) {
     throw new Fault(
@@ -242,7 +247,7 @@ function partOfBlob(response: UpstreamResponse, asked: AskedBlob): BlobPart {
   const part = readPlace(response, asked);
   const { total } = part;
   if (total !== undefined && total !== (asked.size ?? total)) {
-    throw wrong(asked, `has ${total} bytes for it, not ${asked.size} as its manifest says`);
+    throw wrongBlob(asked, `has ${total} bytes for it, not ${asked.size} as its manifest says`);
   }
   checkNotEmpty(asked, total);
   return part;
@@ -254,14 +259,14 @@ export function checkNotEmpty(
   size: number | undefined,
 ): void {
   if (size === 0 && asked.digest !== emptyDigest(asked.digest)) {
-    throw wrong(asked, 'returned no data');
+    throw wrongBlob(asked, 'returned no data');
   }
 }
 
 function readPlace(response: UpstreamResponse, asked: AskedBlob): BlobPart {
   const { status, headers, contentLength } = response;
   if (status === 200) return { offset: 0, total: contentLength };
-  if (status !== 206) throw wrong(asked, `answered ${status}`);
+  if (status !== 206) throw wrongBlob(asked, `answered ${status}`);
   const field = headers.get('content-range');
   if (field === undefined) return { offset: asked.offset, total: undefined };
   const [, first, last, all] = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(field) ?? [];
@@ -272,7 +277,7 @@ function readPlace(response: UpstreamResponse, asked: AskedBlob): BlobPart {
   const isLong = contentLength === undefined || contentLength === end - offset + 1;
   if (isRange && isWanted && isLong) return { offset, total };
   const shown = field.replace(/[^\x20-\x7e]/g, ' ').slice(0, 80);
-  throw wrong(
+  throw wrongBlob(
     asked,
     `returned the wrong part: Content-Range is '${shown}', but the request was for byte ${asked.offset}`,
   );
@@ -282,7 +287,10 @@ function emptyDigest(digest: Digest): Digest {
   return digestOf(Buffer.alloc(0), splitDigest(digest).algorithm);
 }
 
-function wrong({ registry, digest }: Pick<AskedBlob, 'registry' | 'digest'>, what: string): Fault {
+function wrongBlob(
+  { registry, digest }: Pick<AskedBlob, 'registry' | 'digest'>,
+  what: string,
+): Fault {
   return new Fault(
     'upstream',
     `The registry ${registry} cannot deliver the blob ${digest}: it ${what}`,

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { before, test } from 'node:test';
 import { createScratchSpace } from '../../src/images/sif/conversion-limits.ts';
+import type { LayerFile } from '../../src/images/sif/layers/read-layer.ts';
 import { applyEntry, ImageTree, type TreeNode } from '../../src/images/sif/layers/tree.ts';
-import type { LayerFile } from '../../src/images/sif/layers/unpack.ts';
 import { usualCompression } from '../../src/images/sif/squashfs/compression.ts';
 import { openSquashfs } from '../../src/images/sif/squashfs/read/squashfs.ts';
 import {

@@ -27,8 +27,8 @@ export function failureOfBuild(
   }
   const details = errorDetails(error);
   // Masked first: a part of a secret is not recognised.
-  const message = shortened(mask.apply(error.details));
-  const told = shortened(error.details);
+  const message = shortMessage(mask.apply(error.details));
+  const told = shortMessage(error.details);
   const vertex =
     (details.vertex === undefined ? undefined : journal.vertex(details.vertex)) ?? journal.failed();
   const step = vertex && mask.apply(vertex.name);
@@ -56,7 +56,7 @@ function shownLine(line: string, mask: SecretMask): string {
 /** Characters of a message, which may contain a whole script of the Dockerfile. */
 const longestMessage = 8192;
 
-function shortened(message: string): string {
+function shortMessage(message: string): string {
   if (message.length <= longestMessage) return message;
   const half = longestMessage / 2;
   return `${message.slice(0, half)} ... ${message.slice(-half)}`;
@@ -165,7 +165,7 @@ function errorDetails(error: ServiceError): ErrorDetails {
     if (typeof bytes === 'string') continue;
     for (const { typeUrl, value } of detailsIn(bytes)) {
       const [, kind] = /\.(ExitMessage|Vertex|Source)\+json$/.exec(typeUrl) ?? [];
-      if (kind !== undefined) found[kind as keyof typeof found].push(parsed(value));
+      if (kind !== undefined) found[kind as keyof typeof found].push(parsedJson(value));
     }
   }
   return {
@@ -183,7 +183,7 @@ function detailsIn(bytes: Buffer): { typeUrl: string; value: Uint8Array }[] {
   }
 }
 
-function parsed(value: Uint8Array): unknown {
+function parsedJson(value: Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(value).toString());
   } catch {

@@ -54,7 +54,7 @@ type Token =
   /** Whole directories: the next token starts at the beginning of the text or after a `/`. */
   | { readonly kind: 'directories' };
 
-const any = () => true;
+const anyCharacter = () => true;
 const notSlash = (char: string) => char !== '/';
 
 /** Tests a path. Calls `steps` with the number of steps that the path took; `steps` may throw. */
@@ -67,7 +67,7 @@ type Glob = (path: string, steps?: (count: number) => void) => boolean;
  */
 export function compileGlob(pattern: string): Glob {
   if (!/[*?[\]\\]/.test(pattern)) return path => path === pattern;
-  const tokens = parse(pattern);
+  const tokens = parseGlob(pattern);
   const start = /^[^*?[\]\\]*/.exec(pattern)?.[0] ?? '';
   const end = plainEnd(pattern);
   const inside = longestText(pattern);
@@ -86,7 +86,7 @@ function plainEnd(pattern: string): string {
 
 /** Returns the longest literal text that every match of the pattern contains. */
 function longestText(pattern: string): string {
-  const texts = [...pattern.matchAll(piece)].map(([whole]) =>
+  const texts = [...pattern.matchAll(globPiece)].map(([whole]) =>
     whole.length === 1 && !'?]/'.includes(whole) ? whole : '*',
   );
   return texts
@@ -144,17 +144,19 @@ function automaton(tokens: readonly Token[]): Glob {
 }
 
 // Two stars with an optional `/`, a class, an escaped character, or any one character.
-const piece = /(\*\*\/?)|\[(\^?)((?:\\.|[^\]\\])+)\]|\\(.)|(.)/gsu;
+const globPiece = /(\*\*\/?)|\[(\^?)((?:\\.|[^\]\\])+)\]|\\(.)|(.)/gsu;
 
-function parse(pattern: string): Token[] {
+function parseGlob(pattern: string): Token[] {
   // A quirk of BuildKit: `**name` matches any text with this ending, if the rest has no special character.
   const isSuffix = /^\*\*[^/]/.test(pattern) && !/[*?[\]\\]/.test(pattern.slice(2));
   const tokens: Token[] = [];
-  for (const match of pattern.matchAll(piece)) {
+  for (const match of pattern.matchAll(globPiece)) {
     const [whole, stars, not, members, escaped, plain] = match;
     const isLast = match.index + whole.length === pattern.length;
     if (stars !== undefined) {
-      tokens.push(isLast || isSuffix ? { kind: 'many', accepts: any } : { kind: 'directories' });
+      tokens.push(
+        isLast || isSuffix ? { kind: 'many', accepts: anyCharacter } : { kind: 'directories' },
+      );
     } else if (members !== undefined) {
       const isMember = classOf(members);
       tokens.push({ kind: 'one', accepts: char => isMember(char) !== (not === '^') });
@@ -167,7 +169,7 @@ function parse(pattern: string): Token[] {
 }
 
 function classOf(members: string): (char: string) => boolean {
-  const ranges = merged(
+  const ranges = mergedRanges(
     [...members.matchAll(/\\?(.)(?:-\\?([^\]]))?/gsu)].map(([, low = '', high = low]) => ({
       low: low.codePointAt(0) ?? 0,
       high: high.codePointAt(0) ?? 0,
@@ -192,7 +194,7 @@ interface Range {
 }
 
 /** Returns ranges in their order, none of which overlap. */
-function merged(ranges: readonly Range[]): readonly Range[] {
+function mergedRanges(ranges: readonly Range[]): readonly Range[] {
   const apart: { low: number; high: number }[] = [];
   for (const { low, high } of ranges.toSorted((one, other) => one.low - other.low)) {
     const last = apart.at(-1);

@@ -14,7 +14,7 @@ const surrogate = /[\ud800-\udfff]/;
 const maxPatterns = 5000;
 // Each character is a step of a pattern, which stays in memory during the walk.
 const maxTotalLength = 200_000;
-const maxLength = 4096;
+const maxPatternLength = 4096;
 
 /** The part of a tree that a builder requests. */
 export interface TreeSelection {
@@ -62,8 +62,8 @@ export async function* walkTree(
   const included = [...selection.includes, ...(followed ?? [])];
   // Symlinks may have added many patterns.
   checkSize([...included, ...excluded]);
-  const includes = await parsed(included, parsePath, budget);
-  const excludes = await parsed(excluded, parsePattern, budget);
+  const includes = await parsedPatterns(included, parsePath, budget);
+  const excludes = await parsedPatterns(excluded, parsePattern, budget);
   yield* walkFrom({ tree, includes, excludes, budget });
 }
 
@@ -76,12 +76,12 @@ function checkSize(patterns: readonly string[]): void {
       `the patterns of .dockerignore and COPY have more than ${maxTotalLength} characters together`,
     );
   }
-  if (patterns.some(({ length }) => length > maxLength)) {
+  if (patterns.some(({ length }) => length > maxPatternLength)) {
     throw new Error('a pattern of .dockerignore or COPY is longer than a path can be');
   }
 }
 
-async function parsed(
+async function parsedPatterns(
   patterns: readonly string[],
   parse: (pattern: string) => PathPattern,
   budget: WalkBudget,
@@ -123,11 +123,11 @@ async function* walkFrom({ tree, includes, excludes, budget }: Walk): AsyncGener
     }
     await budget.next();
     const found = { path: joined(level.found?.path ?? '', entry.name), entry };
-    const included = match(includes, found.path, level.included, budget);
-    const excluded = match(excludes, found.path, level.excluded, budget);
+    const included = matchPath(includes, found.path, level.included, budget);
+    const excluded = matchPath(excludes, found.path, level.excluded, budget);
     const isSelected = (includes.length === 0 || included.matched) && !excluded.matched;
     if (isSelected) {
-      yield* unsent(levels);
+      yield* unsentParents(levels);
       yield found;
     }
     if (entry.kind !== 'directory') continue;
@@ -141,7 +141,7 @@ async function* walkFrom({ tree, includes, excludes, budget }: Walk): AsyncGener
 }
 
 /** Returns the parent directories that have not been sent, topmost first. If one was sent, so were all above it. */
-function unsent(levels: readonly Level[]): Found[] {
+function unsentParents(levels: readonly Level[]): Found[] {
   const found: Found[] = [];
   for (let at = levels.length - 1; at >= 0; at -= 1) {
     const level = levels[at];
@@ -156,7 +156,7 @@ function unsent(levels: readonly Level[]): Found[] {
  * Returns whether the path is matched; the last matching pattern decides. A pattern that matched a directory also
  * matches everything in it.
  */
-function match(
+function matchPath(
   patterns: readonly PathPattern[],
   path: string,
   above: Matches,
@@ -195,9 +195,9 @@ function byBytes({ name: one }: TreeEntry, { name: other }: TreeEntry): number {
 }
 
 // Linux follows as many for one path. This limit also ends a cycle of links.
-const mostLinks = 40;
+const mostFollowedLinks = 40;
 // Stops at a tree whose links would otherwise never end.
-const mostPaths = 100_000;
+const mostFollowedPaths = 100_000;
 
 /**
  * Returns patterns for these paths and for everything that they lead to: a path through a symlink needs the link and
@@ -211,14 +211,15 @@ async function followPaths(
 ): Promise<string[] | undefined> {
   const found = new Set<string>();
   const look: Look = { tree, budget, names: new Map() };
-  const linksBefore = new Map(paths.map(path => [clean(path), 0]));
+  const linksBefore = new Map(paths.map(path => [cleanPath(path), 0]));
   for (const [path, links] of linksBefore) {
     if (path === '') return undefined;
     const step = await firstLinkIn(look, path);
     found.add(step.path);
     for (const target of step.targets) {
-      const next = clean(posix.join(target, step.rest));
-      const isNew = !linksBefore.has(next) && links < mostLinks && linksBefore.size < mostPaths;
+      const next = cleanPath(posix.join(target, step.rest));
+      const isNew =
+        !linksBefore.has(next) && links < mostFollowedLinks && linksBefore.size < mostFollowedPaths;
       // The loop over the map also visits entries that are added during the loop.
       if (isNew) linksBefore.set(next, links + 1);
     }
@@ -249,7 +250,7 @@ async function firstLinkIn(look: Look, whole: string) {
 }
 
 // Absolute targets start at the root of the tree. No target leads out of the tree.
-function clean(path: string): string {
+function cleanPath(path: string): string {
   return posix.join('/', path).slice(1).replace(/\/$/, '');
 }
 

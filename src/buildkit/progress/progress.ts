@@ -72,7 +72,7 @@ export function progressDecoder(): (response: wire.StatusResponse) => Progress {
     logs: response.logs.map(log => ({
       vertex: log.vertex,
       stream: log.stream === 2n ? 'stderr' : 'stdout',
-      timeMs: millis(log.timestamp) ?? 0,
+      timeMs: millisOf(log.timestamp) ?? 0,
       text: textOf(log),
     })),
     statuses: response.statuses.map(statusOf),
@@ -88,8 +88,8 @@ function vertexOf(vertex: wire.Vertex): Vertex {
     inputs,
     cached,
     error: error === '' ? undefined : error,
-    startedMs: millis(vertex.started),
-    completedMs: millis(vertex.completed),
+    startedMs: millisOf(vertex.started),
+    completedMs: millisOf(vertex.completed),
     group: group && { id: group.id, name: group.name, weak: group.weak },
   };
 }
@@ -101,9 +101,9 @@ function statusOf(status: wire.VertexStatus): Status {
     name: status.name,
     current: Number(status.current),
     total: Number(status.total),
-    timeMs: millis(status.timestamp) ?? 0,
-    startedMs: millis(status.started),
-    completedMs: millis(status.completed),
+    timeMs: millisOf(status.timestamp) ?? 0,
+    startedMs: millisOf(status.started),
+    completedMs: millisOf(status.completed),
   };
 }
 
@@ -119,7 +119,7 @@ function warningOf({ vertex, level, short, detail, url, ranges }: wire.VertexWar
   };
 }
 
-function millis(time: Timestamp | undefined): number | undefined {
+function millisOf(time: Timestamp | undefined): number | undefined {
   return time && Number(time.seconds) * 1000 + time.nanos / 1e6;
 }
 
@@ -196,7 +196,7 @@ export class Journal {
     const before = streams.get(stream);
     const lines = ((before?.partial?.text ?? '') + text).split('\n');
     const last = lines.pop() ?? '';
-    const lineOf = (line: string): Line => ({ stream, timeMs, text: cut(line) });
+    const lineOf = (line: string): Line => ({ stream, timeMs, text: cutLine(line) });
     const whole = lines.slice(-keptLines).map(line => lineOf(line.replace(/\r$/, '')));
     streams.set(stream, {
       whole: [...(before?.whole ?? []), ...whole].slice(-keptLines),
@@ -205,6 +205,6 @@ export class Journal {
   }
 }
 
-function cut(line: string): string {
+function cutLine(line: string): string {
   return line.length > keptLineChars ? `${line.slice(0, keptLineChars)}…` : line;
 }

@@ -1,5 +1,5 @@
 // Masking shorter texts would make every output unreadable, and they are not secrets.
-const shortest = 4;
+const shortestSecret = 4;
 
 /** Masks secrets in texts. Their user limits their size: 48 KiB take some 30 ms and 10 MB. */
 export class SecretMask {
@@ -10,7 +10,7 @@ export class SecretMask {
   add(secret: string | Uint8Array): void {
     const text = typeof secret === 'string' ? secret : Buffer.from(secret).toString();
     for (const part of [text, ...text.split('\n')]) {
-      if (part.trim().length >= shortest) this.#secrets.add(part.trim());
+      if (part.trim().length >= shortestSecret) this.#secrets.add(part.trim());
     }
   }
 

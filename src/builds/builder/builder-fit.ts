@@ -67,8 +67,8 @@ function stateOf(client: BuildkitClient, signal: AbortSignal): Promise<UsageReco
 }
 
 // A build on an emulated platform takes many times as long. On a missing platform it fails at its first RUN.
-const emulated = 1;
-const missing = 100;
+const emulatedRank = 1;
+const missingRank = 100;
 
 /**
  * Returns how well a builder suits the platforms of a build; 0 is best.
@@ -80,7 +80,7 @@ export function platformRank(wanted: readonly string[], offered: readonly string
   const all = new Set(offered.map(machineOf));
   return wanted
     .map(machineOf)
-    .map(machine => (machine === own ? 0 : all.has(machine) ? emulated : missing))
+    .map(machine => (machine === own ? 0 : all.has(machine) ? emulatedRank : missingRank))
     .reduce((sum: number, rank) => sum + rank, 0);
 }
 

@@ -56,7 +56,7 @@ export function notApart({ isAlone }: TrustDomain): Fault {
 }
 
 /** Messages of failed connections, and their meaning for a reader who does not know the machine. */
-const meanings: readonly (readonly [pattern: RegExp, meaning: string])[] = [
+const socketMeanings: readonly (readonly [pattern: RegExp, meaning: string])[] = [
   [
     /\bE(?:ACCES|PERM)\b/,
     "permission denied: the user of this server has no access to the builder's socket (start buildkitd with --group and a group of that user)",
@@ -101,8 +101,8 @@ export async function troubleOf(address: string, error: unknown): Promise<string
   const [, path] = /^docker\+unix:\/\/(.+)$/.exec(address) ?? [];
   // The endpoint in a Docker engine closes a connection without a reason.
   const text =
-    path === undefined ? messages(error) : ((await socketError(path)) ?? messages(error));
-  const found = meanings.find(([pattern]) => pattern.test(text));
+    path === undefined ? messagesOf(error) : ((await socketError(path)) ?? messagesOf(error));
+  const found = socketMeanings.find(([pattern]) => pattern.test(text));
   return found?.[1] ?? 'it does not answer';
 }
 
@@ -119,7 +119,7 @@ export function socketError(path: string): Promise<string | undefined> {
 }
 
 /** The messages of an error and of its causes. */
-function messages(error: unknown): string {
+function messagesOf(error: unknown): string {
   const lines: string[] = [];
   for (let each = error; each instanceof Error && lines.length < 5; each = each.cause) {
     lines.push(each.message);

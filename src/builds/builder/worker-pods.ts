@@ -25,16 +25,6 @@ export interface WorkerPods {
   wipe(address: string, signal: AbortSignal): Promise<void>;
 }
 
-interface PodMetadata {
-  readonly metadata: { readonly name: string; readonly uid: string };
-}
-
-interface PodPage {
-  readonly metadata: { readonly continue?: string };
-  /** null if there is none. */
-  readonly items: readonly PodMetadata[] | null;
-}
-
 /** The label of such pods, with the name of the worker's own label. */
 const labelSelector = 'sluice.wipe in (pod,pod-each)';
 const isAlive = 'status.phase!=Failed,status.phase!=Succeeded';
@@ -96,7 +86,7 @@ export function createWorkerPods(
       return await withPods(account, async ask => {
         const pod = await podAt(ask, ip, signal);
         if (!pod) {
-          throw unavailable(
+          throw clusterUnavailable(
             `No pod with the label sluice.wipe has the address ${ip} of a BuildKit worker: label the pods of workers like the workers themselves, in the namespace of Sluice`,
           );
         }
@@ -140,7 +130,7 @@ async function untilGone(
     if (found?.metadata.uid !== uid) return;
     await unlessAborted(sleep(pauseMs), signal);
   }
-  throw unavailable(
+  throw clusterUnavailable(
     `The pod ${name} of a BuildKit worker is still there ${goneMs / 1000} s after its deletion: look at its node`,
   );
 }
@@ -155,11 +145,21 @@ async function podAt(
   const { items } = (await ask({ method: 'GET', query }, signal)) as PodPage;
   const [pod, another] = items ?? [];
   if (another) {
-    throw unavailable(
+    throw clusterUnavailable(
       `Several pods of BuildKit workers have the address ${ip}: run them without hostNetwork`,
     );
   }
   return pod;
+}
+
+interface PodMetadata {
+  readonly metadata: { readonly name: string; readonly uid: string };
+}
+
+interface PodPage {
+  readonly metadata: { readonly continue?: string };
+  /** null if there is none. */
+  readonly items: readonly PodMetadata[] | null;
 }
 
 async function allUids(ask: AskPods, signal: AbortSignal): Promise<string[]> {
@@ -172,13 +172,13 @@ async function allUids(ask: AskPods, signal: AbortSignal): Promise<string[]> {
     next = metadata.continue ?? '';
     if (!next) return uids;
   }
-  throw unavailable(`More than ${pageSize * maxPages} pods have the label sluice.wipe`);
+  throw clusterUnavailable(`More than ${pageSize * maxPages} pods have the label sluice.wipe`);
 }
 
 function ipOf(address: string): string {
   const parsed = parseAddress(address);
   if (parsed.kind === 'tcp' && isIP(parsed.host)) return parsed.host;
-  throw unavailable(
+  throw clusterUnavailable(
     `${address} is not the address of a pod: name the headless service of the workers, dns+tcp://NAME.NAMESPACE.svc:1234`,
   );
 }
@@ -203,14 +203,14 @@ interface PodsRequest {
 /** The data that a request is answered with; undefined for a pod that does not exist, or not with this UID. */
 type AskPods = (asked: PodsRequest, signal: AbortSignal) => Promise<unknown>;
 
-const usualDirectory = '/var/run/secrets/kubernetes.io/serviceaccount';
-const timeoutMs = 10_000;
-const maxBytes = 8 * 1024 * 1024;
+const usualAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount';
+const requestTimeoutMs = 10_000;
+const maxResponseBytes = 8 * 1024 * 1024;
 
 /** Returns the account of this pod; undefined outside Kubernetes, and for a pod without the token of an account. */
 export function findPodAccount(
   env: NodeJS.ProcessEnv = process.env,
-  directory = usualDirectory,
+  directory = usualAccountDirectory,
 ): PodAccount | undefined {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = '443' } = env;
   if (!host || !existsSync(join(directory, 'token'))) return undefined;
@@ -229,10 +229,10 @@ async function withPods<T>(
   const [token, ca, namespace] = await Promise.all(['token', 'ca.crt', 'namespace'].map(read));
   const dispatcher = new Agent({
     connections: 1,
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    connect: { ca, timeout: timeoutMs },
-    maxResponseSize: maxBytes,
+    headersTimeout: requestTimeoutMs,
+    bodyTimeout: requestTimeoutMs,
+    connect: { ca, timeout: requestTimeoutMs },
+    maxResponseSize: maxResponseBytes,
   });
   const send: AskPods = async ({ method, name, query = {}, body }, signal) => {
     const pods = `/api/v1/namespaces/${namespace?.trim()}/pods`;
@@ -240,7 +240,7 @@ async function withPods<T>(
     const response = await request(`${origin}${path}?${new URLSearchParams(query)}`, {
       dispatcher,
       method,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      signal: AbortSignal.any([signal, AbortSignal.timeout(requestTimeoutMs)]),
       // A pod has much more than its metadata.
       headers: {
         authorization: `Bearer ${token?.trim()}`,
@@ -253,7 +253,7 @@ async function withPods<T>(
     if (status === 200 || status === 202) return await response.body.json();
     await response.body.dump();
     if (name !== undefined && (status === 404 || status === 409)) return undefined;
-    throw refusal(status, name === undefined ? 'list' : method.toLowerCase(), name);
+    throw clusterRefusal(status, name === undefined ? 'list' : method.toLowerCase(), name);
   };
   try {
     return await work(async (asked, signal) => {
@@ -262,7 +262,7 @@ async function withPods<T>(
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof Fault) throw error;
-        throw unavailable('The API server of Kubernetes does not answer', error);
+        throw clusterUnavailable('The API server of Kubernetes does not answer', error);
       }
     });
   } finally {
@@ -272,19 +272,21 @@ async function withPods<T>(
 }
 
 /** Returns a failure to replace a worker. */
-function unavailable(message: string, cause?: unknown): Fault {
+function clusterUnavailable(message: string, cause?: unknown): Fault {
   return new Fault('unavailable', message, { phase: 'build', cause });
 }
 
-function refusal(status: number, verb: string, name = ''): Fault {
+function clusterRefusal(status: number, verb: string, name = ''): Fault {
   const which = name ? ` the pod ${name}` : ' pods';
   if (status === 403) {
-    return unavailable(
+    return clusterUnavailable(
       `Kubernetes does not let Sluice ${verb}${which} of BuildKit workers: add the verb '${verb}' for 'pods' to the role of its account`,
     );
   }
   if (status === 401) {
-    return unavailable("Kubernetes does not accept the token of Sluice's account: restart the pod");
+    return clusterUnavailable(
+      "Kubernetes does not accept the token of Sluice's account: restart the pod",
+    );
   }
-  return unavailable(`Kubernetes answered ${status} when Sluice tried to ${verb}${which}`);
+  return clusterUnavailable(`Kubernetes answered ${status} when Sluice tried to ${verb}${which}`);
 }

@@ -6,6 +6,16 @@ import { Fault } from '../../foundation/fault.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import { type BuildLogs, type LogOptions, logFilesOf } from './build-logs.ts';
 
+/** Where logs of ended builds are kept for every server of a site. */
+export interface LogArchive {
+  put(name: string, bytes: Buffer): Promise<void>;
+  /** Returns undefined for a name that is not there. */
+  read(name: string): Promise<Buffer | undefined>;
+  remove(name: string): Promise<void>;
+  /** Yields all names. */
+  names(): AsyncIterable<string>;
+}
+
 // A slow archive does not keep the build from ending.
 const sendMs = 5_000;
 // A log that another server writes now is asked for again.
@@ -162,7 +172,7 @@ function ranElsewhere(): Fault {
   );
 }
 
-const suffix = '.unsent';
+const unsentSuffix = '.unsent';
 
 /** Sends the files of a log to the archive; false when this machine has none. */
 async function sendLog(directory: string, archive: LogArchive, id: string): Promise<boolean> {
@@ -178,17 +188,19 @@ async function sendLog(directory: string, archive: LogArchive, id: string): Prom
 /** Notes on the disk that the archive lacks the log of a build that ends now: this process may be killed. */
 async function noteUnsent(directory: string, id: string): Promise<void> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  await writeFile(join(directory, `${id}${suffix}`), '', { mode: 0o600 });
+  await writeFile(join(directory, `${id}${unsentSuffix}`), '', { mode: 0o600 });
 }
 
 async function forgetUnsent(directory: string, id: string): Promise<void> {
-  await rm(join(directory, `${id}${suffix}`), { force: true });
+  await rm(join(directory, `${id}${unsentSuffix}`), { force: true });
 }
 
 /** Returns the ids of the builds whose logs were noted. */
 export async function unsentIn(directory: string): Promise<string[]> {
   const names = (await unlessAbsent(readdir(directory))) ?? [];
-  return names.filter(name => name.endsWith(suffix)).map(name => name.slice(0, -suffix.length));
+  return names
+    .filter(name => name.endsWith(unsentSuffix))
+    .map(name => name.slice(0, -unsentSuffix.length));
 }
 
 /**
@@ -278,14 +290,4 @@ function createLateLogs(copy: (id: string) => Promise<unknown>, firstMs = firstP
     },
     remove: id => void waiting.delete(id),
   };
-}
-
-/** Where logs of ended builds are kept for every server of a site. */
-export interface LogArchive {
-  put(name: string, bytes: Buffer): Promise<void>;
-  /** Returns undefined for a name that is not there. */
-  read(name: string): Promise<Buffer | undefined>;
-  remove(name: string): Promise<void>;
-  /** Yields all names. */
-  names(): AsyncIterable<string>;
 }

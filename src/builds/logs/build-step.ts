@@ -141,16 +141,16 @@ export function recordSteps(path: string): StepRecorder {
         ...step,
         startedAt,
         endedAt,
-        key: clean(step.key),
-        name: clean(step.name),
-        error: error === undefined ? undefined : clean(error),
+        key: cleanText(step.key),
+        name: cleanText(step.name),
+        error: error === undefined ? undefined : cleanText(error),
       });
     },
     layers(platforms) {
       const layers = platforms.slice(0, maxPlatforms).map(one => ({
-        platform: clean(one.platform),
+        platform: cleanText(one.platform),
         layers: one.layers.slice(-maxLayers).map(({ by, ...layer }): RecordedLayer => {
-          return { ...layer, by: by && clean(by) };
+          return { ...layer, by: by && cleanText(by) };
         }),
       }));
       add({ layers });
@@ -195,7 +195,7 @@ function lineOf(text: string): Line | undefined {
 }
 
 /** Everyone who knows the id of a build can read its record, as its log. */
-function clean(text: string): string {
+function cleanText(text: string): string {
   const shown = maskAddresses(stripVTControlCharacters(text));
   return shown.length > maxName ? `${shown.slice(0, maxName)}…` : shown;
 }

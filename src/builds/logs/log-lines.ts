@@ -62,7 +62,7 @@ const maxBlocks = 20_000;
 const maxName = 400;
 const [hash, zero, nine, space] = [35, 48, 57, 32];
 // First letters of the lines that report the end of a step.
-const endings = new Set([...'DCE'].map(letter => letter.charCodeAt(0)));
+const stepEndings = new Set([...'DCE'].map(letter => letter.charCodeAt(0)));
 
 /** Finds the steps of the last attempt in the lines of a log, which it sees in their order. */
 export class StepLines {
@@ -109,7 +109,7 @@ export class StepLines {
       const text = bytes.toString('utf8', at + 1, Math.min(at + 1 + maxName, end));
       const name = stripVTControlCharacters(text);
       this.#steps.set(step, { name, state: 'running', spentMs: undefined, line: line + 1 });
-    } else if (endings.has(bytes[at + 1] ?? 0)) {
+    } else if (stepEndings.has(bytes[at + 1] ?? 0)) {
       setEnd(known, bytes.toString('utf8', at + 1, Math.min(at + 40, end)));
     }
   }
@@ -181,7 +181,7 @@ function isNewAttempt(bytes: Buffer): boolean {
   if (outputStart.test(text)) return false;
   return (
     text === 'The server was restarted. The build starts again.' ||
-    text.endsWith(trying) ||
+    text.endsWith(tryingAgain) ||
     text.endsWith(handedOn)
   );
 }
@@ -191,7 +191,7 @@ function isNewAttempt(bytes: Buffer): boolean {
 const outputStart = /^(?:\s|-?\d+\.\d+ |The build failed: )/;
 // Longer lines are output.
 const maxMessage = 4000;
-const trying = ': trying again';
+const tryingAgain = ': trying again';
 /** Sluice began to make an image that BuildKit must make. */
 const handedOn = ' a builder: BuildKit makes the image.';
-const endsAttempt = ['The build starts again.', trying, handedOn];
+const endsAttempt = ['The build starts again.', tryingAgain, handedOn];

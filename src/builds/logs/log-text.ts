@@ -12,8 +12,7 @@ const sliceChars = 64 * 1024;
 const pauseControls = 1000;
 const control = /[^\P{Cc}\t\n]/gu;
 const anyControl = /[^\P{Cc}\t\n]/u;
-const output = /^#(\d{1,6}) \d+\.\d+ /;
-const reset = '\u001b[0m';
+const outputLine = /^#(\d{1,6}) \d+\.\d+ /;
 
 /**
  * Makes the output of programs safe to keep: a line of a program stays one line, with its colours. What a program writes
@@ -47,7 +46,7 @@ export class LogText {
   async #lines(text: string, mask: Mask): Promise<string> {
     const lines: string[] = [];
     for (const line of text.split('\n')) {
-      const [start = '', step] = output.exec(line) ?? [];
+      const [start = '', step] = outputLine.exec(line) ?? [];
       const style = (step && this.#styles.get(step)) || new TextStyle();
       if (style.sequence === '' && !anyControl.test(line)) {
         lines.push(line);
@@ -81,18 +80,18 @@ async function styledText(line: string, style: TextStyle, mask: Mask): Promise<s
   if (masked !== plain) return masked;
   let open = '';
   const texts = shown.map(one => {
-    const change = one.style === open ? '' : one.style === '' ? reset : one.style;
+    const change = one.style === open ? '' : one.style === '' ? styleReset : one.style;
     open = one.style;
     return change + one.text;
   });
-  return texts.join('') + (open === '' ? '' : reset);
+  return texts.join('') + (open === '' ? '' : styleReset);
 }
 
 // Sequences after ESC or in one character (C1). Source: ECMA-48, 5.3 to 5.6 and 8.3.
-const csi = /([0-?]*)[ -/]*([@-~])/y;
-const short = /[ -/]*[0-~]/y;
+const controlSequence = /([0-?]*)[ -/]*([@-~])/y;
+const shortSequence = /[ -/]*[0-~]/y;
 const stringEnd = new RegExp(['\u0007', '\u009c', '\u001b\\\\'].join('|'), 'g');
-const strings = 'P]X^_';
+const stringStarts = 'P]X^_';
 
 /** Reads a line as a terminal does, and returns what is visible at its end. */
 async function shownPieces(line: string, style: TextStyle): Promise<readonly Piece[]> {
@@ -131,14 +130,14 @@ async function shownPieces(line: string, style: TextStyle): Promise<readonly Pie
   /** Skips the sequence after its introducer. Returns false for one that is not whole. */
   const skip = (introducer: string): boolean => {
     if (introducer === '[') {
-      csi.lastIndex = at;
-      const [all, parameters = '', name = ''] = csi.exec(line) ?? [];
+      controlSequence.lastIndex = at;
+      const [all, parameters = '', name = ''] = controlSequence.exec(line) ?? [];
       if (all === undefined) return false;
       at += all.length;
       command(parameters, name);
       return true;
     }
-    if (strings.includes(introducer)) {
+    if (stringStarts.includes(introducer)) {
       stringEnd.lastIndex = at;
       hasStringEnd &&= stringEnd.test(line);
       if (hasStringEnd) at = stringEnd.lastIndex;
@@ -159,12 +158,12 @@ async function shownPieces(line: string, style: TextStyle): Promise<readonly Pie
     else if (code === 8) back(1);
     else if (code === 0x1b) {
       const introducer = line[at] ?? ' ';
-      if (introducer === '[' || strings.includes(introducer)) {
+      if (introducer === '[' || stringStarts.includes(introducer)) {
         at += 1;
         if (!skip(introducer)) add('\ufffd');
       } else {
-        short.lastIndex = at;
-        if (short.test(line)) at = short.lastIndex;
+        shortSequence.lastIndex = at;
+        if (shortSequence.test(line)) at = shortSequence.lastIndex;
       }
     } else if (code < 0x80 || !skip(String.fromCharCode(code - 0x40))) add('\ufffd');
   }
@@ -185,7 +184,7 @@ const endsOf = new Map([
   [29, [9]],
 ]);
 const decorations = new Set([...endsOf.values()].flat());
-const longest = 64;
+const longestStyle = 64;
 
 /** The colours and decorations that a program has set for its output. */
 class TextStyle {
@@ -201,7 +200,7 @@ class TextStyle {
 
   /** Applies the parameters of a sequence for colours, such as `1;31`. Ignores unknown ones. */
   apply(parameters: string): void {
-    if (parameters.length > longest) return;
+    if (parameters.length > longestStyle) return;
     const codes = parameters.split(';');
     for (let at = 0; at < codes.length; at += 1) {
       const [first = '', ...parts] = (codes[at] ?? '').split(':');
@@ -240,12 +239,12 @@ class TextStyle {
   }
 }
 
-// Logs have no other sequences, see log-text.ts.
+// Logs have no other sequences: {@link LogText} removes them.
 const introducer = '\u001b';
 const escapeByte = 0x1b;
 const styleReset = `${introducer}[0m`;
 const colours = new RegExp(`${introducer}\\[[\\d;]*m`, 'g');
-const unfinished = new RegExp(`${introducer}(?:\\[[\\d;]*)?$`);
+const unfinishedSequence = new RegExp(`${introducer}(?:\\[[\\d;]*)?$`);
 
 /** Returns a text of a log without colours. */
 export function withoutColours(text: string): string {
@@ -257,7 +256,7 @@ export function withoutColours(text: string): string {
  * reach into what follows.
  */
 export function closedCut(text: string): string {
-  const whole = text.replace(unfinished, '');
+  const whole = text.replace(unfinishedSequence, '');
   const last = whole.lastIndexOf(introducer);
   return last < 0 || whole.startsWith(styleReset, last) ? whole : whole + styleReset;
 }
@@ -272,7 +271,7 @@ export async function* plainPieces(pieces: AsyncIterable<Buffer>): AsyncGenerato
     }
     // One character for each byte: a piece may end within a character.
     const text = rest + piece.toString('latin1');
-    const [end = ''] = unfinished.exec(text) ?? [];
+    const [end = ''] = unfinishedSequence.exec(text) ?? [];
     rest = end;
     const plain = text.slice(0, text.length - end.length).replace(colours, '');
     if (plain !== '') yield Buffer.from(plain, 'latin1');

@@ -49,8 +49,8 @@ interface OptionsSubject {
 
 // They control the builder itself: which frontend reads the file, and which caches are shared.
 const reservedArg = /^(?:BUILDKIT_|SOURCE_DATE_EPOCH$)/;
-const keyPattern = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,254}$/;
-const maxText = 256 * 1024;
+const optionKeyPattern = /^[A-Za-z0-9][A-Za-z0-9._/-]{0,254}$/;
+const maxOptionText = 256 * 1024;
 
 /** Checks the options of a build. Throws a `Fault` (400) that names the field. */
 export function readBuildOptions(
@@ -101,7 +101,7 @@ function prefixed(prefix: string, values: Readonly<Record<string, string>> = {})
 }
 
 function checkKeys(field: string, values: Readonly<Record<string, string>>): void {
-  const wrong = Object.keys(values).find(key => !keyPattern.test(key));
+  const wrong = Object.keys(values).find(key => !optionKeyPattern.test(key));
   if (wrong !== undefined) {
     refuse(
       `'${field}': a name has letters, digits, '.', '_', '/' and '-' only, not ${shown(wrong)}`,
@@ -111,8 +111,10 @@ function checkKeys(field: string, values: Readonly<Record<string, string>>): voi
     (sum, [key, value]) => sum + key.length + value.length,
     0,
   );
-  if (length > maxText) {
-    refuse(`'${field}' has more than ${maxText} characters in total, names included: shorten it`);
+  if (length > maxOptionText) {
+    refuse(
+      `'${field}' has more than ${maxOptionText} characters in total, names included: shorten it`,
+    );
   }
 }
 
@@ -141,9 +143,9 @@ interface SecretIds {
 }
 
 // A server allows a client six keys by default. Each key takes about a millisecond to read.
-const mostKeys = 20;
+const mostSecretKeys = 20;
 // All secrets of a build, and each of their lines, are looked for in every line of its log.
-const mostBytes = 48 * 1024;
+const mostSecretBytes = 48 * 1024;
 
 /**
  * Checks the secrets and keys of a request. No key of a build contains their values, so two builds with the same key
@@ -160,9 +162,9 @@ function readSecretIds(
     (sum, base64) => sum + Buffer.byteLength(base64, 'base64'),
     0,
   );
-  if (bytes > mostBytes) {
+  if (bytes > mostSecretBytes) {
     refuse(
-      `'secrets' has ${bytes} bytes in all, at most ${mostBytes} (48 KiB) are allowed: fetch larger files in the step, with a short secret`,
+      `'secrets' has ${bytes} bytes in all, at most ${mostSecretBytes} (48 KiB) are allowed: fetch larger files in the step, with a short secret`,
     );
   }
   checkSshKeys(ssh);
@@ -194,7 +196,8 @@ function idsIn(
 
 function checkSshKeys(ssh: Readonly<Record<string, readonly string[]>>): void {
   const count = Object.values(ssh).flat().length;
-  if (count > mostKeys) refuse(`'ssh' has ${count} keys, at most ${mostKeys} are allowed`);
+  if (count > mostSecretKeys)
+    refuse(`'ssh' has ${count} keys, at most ${mostSecretKeys} are allowed`);
   for (const [id, keys] of Object.entries(ssh)) {
     if (keys.length === 0) refuse(`'ssh.${id}' has no key: send a private key, base64`);
     for (const [position, base64] of keys.entries()) checkKey(`'ssh.${id}[${position}]'`, base64);
@@ -218,7 +221,7 @@ function checkKey(field: string, base64: string): void {
 export type NamedContexts = Readonly<Record<string, string>>;
 
 /** In a Dockerfile these names refer to neither images nor stages. */
-const reserved = new Set(['scratch', 'context']);
+const reservedContexts = new Set(['scratch', 'context']);
 
 /**
  * Returns the images that replace images and stages of the Dockerfile in a request, checked and normalised. Throws a
@@ -229,7 +232,7 @@ export function readNamedContexts(submitted: Readonly<Record<string, string>> = 
     const field = `namedContexts.${name.slice(0, 80)}`;
     inField(field, () => parseReference(name));
     const short = contextName(name);
-    if (reserved.has(short))
+    if (reservedContexts.has(short))
       refuse(
         `'${field}': ${shown(short)} cannot be replaced: name another image or stage of the Dockerfile`,
       );

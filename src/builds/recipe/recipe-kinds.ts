@@ -97,7 +97,7 @@ const definitionKind: RecipeKind<DefinitionSource> = {
   partOf: sectionOfStep,
 };
 
-const sections: Readonly<Record<string, string>> = {
+const sectionNames: Readonly<Record<string, string>> = {
   files: 'files',
   prepare: 'post',
   host: 'setup',
@@ -107,7 +107,7 @@ const sections: Readonly<Record<string, string>> = {
 /** Returns the section of a definition file that a step of its Dockerfile runs; undefined for any other step. */
 function sectionOfStep(step: string): FailedPart | undefined {
   const [, script = ''] = /\["\/bin\/sh","\/dev\/sluice\/(\w+)"/.exec(step) ?? [];
-  const section = step.startsWith('[sluice-files-') ? 'files' : sections[script];
+  const section = step.startsWith('[sluice-files-') ? 'files' : sectionNames[script];
   if (section === undefined) return undefined;
   const isTest = section === 'test';
   const advice = isTest ? "; to build without it, set 'noTest' (sluice build --no-test)" : '';

@@ -22,10 +22,11 @@ export async function runCommandLine(
 ): Promise<number> {
   const [name = 'help', ...rest] = words;
   try {
-    if (name === '--version') return show(readVersion().version);
+    if (name === '--version') return printHelp(readVersion().version);
     if (name === 'help' && rest.length > 0)
       return await runCommandLine([...rest, '--help'], commands);
-    if (['help', '--help', '-h'].includes(name)) return show(overviewOf(await loadAll(commands)));
+    if (['help', '--help', '-h'].includes(name))
+      return printHelp(overviewOf(await loadAll(commands)));
     if (name.startsWith('-')) throw new UsageError(`Unknown option: ${name}`);
     return await runNode(name, await findNamed(commands, name, 'command')(), rest);
   } catch (error) {
@@ -46,12 +47,12 @@ async function runNode(name: string, node: CommandNode, words: readonly string[]
   try {
     if (isGroup(node)) {
       const [action, ...rest] = words;
-      if (action === '--help' || action === '-h') return show(helpOf(name, node));
+      if (action === '--help' || action === '-h') return printHelp(helpOf(name, node));
       if (action === undefined) throw new UsageError(`Missing action: ${actionsOf(node)}`);
       return await runNode(`${name} ${action}`, findNamed(node.actions, action, 'action'), rest);
     }
     const { values, args } = parseCommand(node, words);
-    if (values.help) return show(helpOf(name, node));
+    if (values.help) return printHelp(helpOf(name, node));
     wakeThreads();
     return await node.run(values, args);
   } catch (error) {
@@ -65,7 +66,7 @@ function actionsOf(node: CommandNode): string {
   return isGroup(node) ? Object.keys(node.actions).join(', ') : '';
 }
 
-function show(text: string): number {
+function printHelp(text: string): number {
   console.log(text);
   return 0;
 }
@@ -89,7 +90,7 @@ export function parseCommand(
     const [why = ''] = error.message.split('. ');
     const [, unknown] = /^Unknown option '--([^']+)'/.exec(why) ?? [];
     const meant = unknown === undefined ? undefined : nearestName(unknown, Object.keys(options));
-    throw new UsageError(`${why}${suggestion(meant === undefined ? undefined : `--${meant}`)}`);
+    throw new UsageError(`${why}${suggestionText(meant === undefined ? undefined : `--${meant}`)}`);
   }
 }
 
@@ -98,10 +99,10 @@ function findNamed<T>(known: Readonly<Record<string, T>>, word: string, what: st
   const found = Object.hasOwn(known, word) ? known[word] : undefined;
   if (found !== undefined) return found;
   const meant = nearestName(word, Object.keys(known));
-  throw new UsageError(`Unknown ${what}: ${word}${suggestion(meant)}`);
+  throw new UsageError(`Unknown ${what}: ${word}${suggestionText(meant)}`);
 }
 
-function suggestion(meant: string | undefined): string {
+function suggestionText(meant: string | undefined): string {
   return meant === undefined ? '' : `. Did you mean ${meant}?`;
 }
 
@@ -112,7 +113,7 @@ export const helpOption: Option = {
   description: 'Show this help',
 };
 
-const columns = 80;
+const helpColumns = 80;
 const widestTerm = 24;
 
 /** Returns the help of a command; `name` is its full name without `sluice`. */
@@ -126,7 +127,7 @@ export function overviewOf(commands: Readonly<Record<string, CommandNode>>): str
     'Usage: sluice COMMAND [options]',
     '       sluice help COMMAND',
     '       sluice --version',
-    section('Commands', summariesOf(commands)),
+    helpSection('Commands', summariesOf(commands)),
     "\nRun 'sluice COMMAND --help' for the options of a command.",
   ].join('\n');
 }
@@ -137,7 +138,7 @@ export function usageOf(name: string, node: CommandNode): string {
     ? [`${name} ACTION [options]`]
     : node.usage.map(form => [name, form, '[options]'].filter(part => part !== '').join(' '));
   return forms
-    .map((form, at) => wrapped(`${at === 0 ? 'Usage: ' : ' '.repeat(7)}sluice ${form}`, 10))
+    .map((form, at) => wrappedLine(`${at === 0 ? 'Usage: ' : ' '.repeat(7)}sluice ${form}`, 10))
     .join('\n');
 }
 
@@ -158,10 +159,10 @@ function groupHelp(
   actions: Readonly<Record<string, Command>>,
 ): string {
   return [
-    wrapped(`${summary}.`, 0),
+    wrappedLine(`${summary}.`, 0),
     '',
     `Usage: sluice ${name} ACTION [options]`,
-    section('Actions', summariesOf(actions)),
+    helpSection('Actions', summariesOf(actions)),
     `\nRun 'sluice ${name} ACTION --help' for the options of an action.`,
   ].join('\n');
 }
@@ -169,15 +170,15 @@ function groupHelp(
 function commandHelp(name: string, command: Command): string {
   const options = Object.entries({ ...command.options, help: helpOption });
   const parts = [
-    wrapped(`${command.summary}.`, 0),
+    wrappedLine(`${command.summary}.`, 0),
     '',
     usageOf(name, command),
-    section(
+    helpSection(
       'Options',
       options.map(([option, declared]) => [formOf(option, declared), descriptionOf(declared)]),
     ),
-    section('Environment', Object.entries(command.variables ?? {})),
-    section('Exit codes', exitsOf(command)),
+    helpSection('Environment', Object.entries(command.variables ?? {})),
+    helpSection('Exit codes', exitsOf(command)),
   ];
   return parts.filter((part, at) => at === 1 || part !== '').join('\n');
 }
@@ -187,27 +188,27 @@ function summariesOf(nodes: Readonly<Record<string, CommandNode>>): [string, str
 }
 
 /** Returns a title and its rows; empty without rows. A long term gets its own line. */
-function section(title: string, rows: readonly (readonly [string, string])[]): string {
+function helpSection(title: string, rows: readonly (readonly [string, string])[]): string {
   if (rows.length === 0) return '';
   const short = rows.map(([term]) => term.length).filter(length => length <= widestTerm);
   const indent = 2 + Math.max(0, ...short) + 2;
   const lines = rows.map(([term, description]) => {
     const start = `  ${term}`;
     if (term.length > widestTerm)
-      return `${start}\n${wrapped(' '.repeat(indent) + description, indent)}`;
-    return wrapped(start.padEnd(indent) + description, indent);
+      return `${start}\n${wrappedLine(' '.repeat(indent) + description, indent)}`;
+    return wrappedLine(start.padEnd(indent) + description, indent);
   });
   return [`\n${title}:`, ...lines].join('\n');
 }
 
 /** Breaks a line between words; further lines begin with the indent. */
-function wrapped(line: string, indent: number): string {
-  if (line.length <= columns) return line;
-  const end = line.lastIndexOf(' ', columns);
+function wrappedLine(line: string, indent: number): string {
+  if (line.length <= helpColumns) return line;
+  const end = line.lastIndexOf(' ', helpColumns);
   // A word that is wider than the page stays whole.
-  const at = end > indent ? end : line.indexOf(' ', columns);
+  const at = end > indent ? end : line.indexOf(' ', helpColumns);
   if (at < 0) return line;
-  return `${line.slice(0, at)}\n${wrapped(' '.repeat(indent) + line.slice(at + 1), indent)}`;
+  return `${line.slice(0, at)}\n${wrappedLine(' '.repeat(indent) + line.slice(at + 1), indent)}`;
 }
 
 /**

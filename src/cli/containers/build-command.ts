@@ -44,7 +44,7 @@ export const buildCommand: Command = {
   async run(values, positionals) {
     const request = await buildRequestOf(values, positionals);
     warnOfPlainHttp(values, request.submission);
-    return printImage(values, await ask(values, request));
+    return printImage(values, await askForBuild(values, request));
   },
 };
 
@@ -59,7 +59,7 @@ function warnOfPlainHttp(values: Values, { secrets, ssh }: Submission): void {
   );
 }
 
-async function ask(
+async function askForBuild(
   values: Values,
   { submission, directory }: BuildRequest,
 ): Promise<ImageResponse> {

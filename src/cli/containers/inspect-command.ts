@@ -176,9 +176,9 @@ export const filesCommand: Command = {
   variables: { ...serverVariables, ...tokenVariable },
 
   async run(values, args) {
-    const response = await whole(values, only(args, 'IMAGE'));
+    const response = await wholeListing(values, only(args, 'IMAGE'));
     print(values, response, [
-      ...table(head, response.files.map(cells)),
+      ...table(filesHead, response.files.map(filesCells)),
       ...summaryOfFiles(response),
     ]);
     return response.state === 'complete' ? 0 : 1;
@@ -186,7 +186,7 @@ export const filesCommand: Command = {
 };
 
 /** Returns the response when no layer is being read any more. */
-async function whole(values: Values, image: string): Promise<FilesResponse> {
+async function wholeListing(values: Values, image: string): Promise<FilesResponse> {
   const query = new URLSearchParams({ wait: String(waitSeconds) });
   for (const name of filters) {
     const value = text(values, name);
@@ -204,9 +204,9 @@ async function whole(values: Values, image: string): Promise<FilesResponse> {
   }
 }
 
-const head = ['change', 'mode', 'owner', 'bytes', 'path'];
+const filesHead = ['change', 'mode', 'owner', 'bytes', 'path'];
 
-function cells({ change = '-', mode = '-', uid, gid, bytes, ...file }: LayerFile): string[] {
+function filesCells({ change = '-', mode = '-', uid, gid, bytes, ...file }: LayerFile): string[] {
   const owner = uid === undefined ? '-' : `${uid}:${gid}`;
   const path = file.kind === 'directory' ? `${file.path}/` : file.path;
   const target = file.target === undefined ? '' : ` -> ${file.target}`;

@@ -20,30 +20,31 @@ export async function requestContainer(values: Values, body: object): Promise<Im
 }
 
 // How messages write a field with a value, and the fields that an option alone stands for.
-const options: Readonly<Partial<Record<keyof Submission, string>>> & Record<string, string> = {
-  'format: sif': '--format sif',
-  'freeze: true': '--freeze',
-  format: '--format',
-  freeze: '--freeze',
-  buildRepository: '--push-to',
-  cacheRepository: '--cache-repository',
-  containerPlatform: '--platform',
-  nameStrategy: '--name-strategy',
-  buildTarget: '--target',
-  noCache: '--no-cache',
-  noTest: '--no-test',
-  buildArgs: '--build-arg',
-  labels: '--label',
-  annotations: '--annotation',
-  created: '--created',
-  secrets: '--secret',
-  ssh: '--ssh',
-};
+const optionOfField: Readonly<Partial<Record<keyof Submission, string>>> & Record<string, string> =
+  {
+    'format: sif': '--format sif',
+    'freeze: true': '--freeze',
+    format: '--format',
+    freeze: '--freeze',
+    buildRepository: '--push-to',
+    cacheRepository: '--cache-repository',
+    containerPlatform: '--platform',
+    nameStrategy: '--name-strategy',
+    buildTarget: '--target',
+    noCache: '--no-cache',
+    noTest: '--no-test',
+    buildArgs: '--build-arg',
+    labels: '--label',
+    annotations: '--annotation',
+    created: '--created',
+    secrets: '--secret',
+    ssh: '--ssh',
+  };
 
 /** Returns a message of the server with options in place of the fields that they set. */
 export function inOptionWords(message: string): string {
   return message.replaceAll(/'(\w+(?:: \w+)?)'/g, (all, field: string) =>
-    Object.hasOwn(options, field) ? (options[field] ?? all) : all,
+    Object.hasOwn(optionOfField, field) ? (optionOfField[field] ?? all) : all,
   );
 }
 
@@ -92,10 +93,10 @@ export async function printImage(values: Values, response: ImageResponse): Promi
     // A build that failed earlier is followed too: its log shows the reason.
     const end = await followBuild(values, buildId, process.stderr);
     // Scripts rely on the printed name to exist.
-    if (end?.succeeded || values.json) print(values, { ...response, ...end });
+    if (end?.succeeded || values.json) printValue(values, { ...response, ...end });
     return exitCodeOf(end);
   }
-  print(values, response);
+  printValue(values, response);
   if (values['dry-run']) return dryRunCode(response);
   if (reason !== undefined) {
     console.error(`The build failed. To see why: sluice logs ${buildId}`);
@@ -130,7 +131,7 @@ function dryRunCode({ succeeded, reason, registries = [] }: ImageResponse): numb
   return 1;
 }
 
-function print(values: Values, response: ImageResponse): void {
+function printValue(values: Values, response: ImageResponse): void {
   const isWhole = values.json || values['dry-run'];
   console.log(isWhole ? JSON.stringify(response, null, 2) : terminalLines(response.targetImage));
 }

@@ -7,7 +7,7 @@ import { openContentDirectory } from '../../storage/content/index.ts';
 import { lockData } from '../../storage/directory/index.ts';
 import { isDirectory, isSqlite, openForMove, openSiteRows } from '../../storage/index.ts';
 import { CommandError, print, UsageError, type Values } from '../command/command.ts';
-import { noteLocally, requireData, withLocalData, withoutData } from './data.ts';
+import { noteLocally, requireData, withLocalData, withoutData } from './local-data.ts';
 
 /** Copies the data directory into the given one. Returns the exit code. Throws {@link CommandError}. */
 export async function runBackup(values: Values, directory: string): Promise<number> {

@@ -3,7 +3,7 @@ import { lockData } from '../../storage/directory/index.ts';
 import { isSqlite } from '../../storage/index.ts';
 import type { Rows } from '../../storage/rows/index.ts';
 import { CommandError, type Values } from '../command/command.ts';
-import { noteLocally, withLocalData } from './data.ts';
+import { noteLocally, withLocalData } from './local-data.ts';
 
 /** Removes unreferenced content and prints it. Returns the exit code. Throws {@link CommandError}. */
 export async function runGc(values: Values): Promise<number> {

@@ -9,7 +9,7 @@ import {
   renewKey,
 } from '../../storage/rows/index.ts';
 import { CommandError, print, type Values } from '../command/command.ts';
-import { noteLocally, withLocalData } from './data.ts';
+import { noteLocally, withLocalData } from './local-data.ts';
 
 /** Result of a rotation. */
 interface Rotation {

@@ -155,24 +155,24 @@ export interface PartProgress {
   readonly isDone: boolean;
 }
 
-const size = /(\d{1,12}(?:\.\d{1,9})?)([kMGT]?)B/;
-const status = new RegExp(
-  `^(.{1,400}?) {1,2}(${size.source}(?: / ${size.source})?)(?: \\d+\\.\\ds)?( done)?$`,
+const sizePattern = /(\d{1,12}(?:\.\d{1,9})?)([kMGT]?)B/;
+const statusPattern = new RegExp(
+  `^(.{1,400}?) {1,2}(${sizePattern.source}(?: / ${sizePattern.source})?)(?: \\d+\\.\\ds)?( done)?$`,
 );
-const packages = /^((\d{1,9}) \/ (\d{1,9}) packages)(?: (.{1,100}))?$/;
-const units = ['', 'k', 'M', 'G', 'T'];
+const packagesPattern = /^((\d{1,9}) \/ (\d{1,9}) packages)(?: (.{1,100}))?$/;
+const sizeUnits = ['', 'k', 'M', 'G', 'T'];
 
 /**
  * Reads the progress of a part, such as `sha256:ab 4.19MB / 12.50MB 0.5s`, or that of all packages, such as
  * `1 / 3 packages 4.19MB / 12.50MB`. Returns undefined for other text.
  */
 function readProgress(text: string): PartProgress | undefined {
-  const [, label, done, all, bytes = ''] = packages.exec(text) ?? [];
+  const [, label, done, all, bytes = ''] = packagesPattern.exec(text) ?? [];
   if (label !== undefined) {
     const share = shareOf(Number(done), Number(all));
     return { id: 'packages', label, amount: bytes, share, isDone: false };
   }
-  const found = status.exec(text);
+  const found = statusPattern.exec(text);
   if (!found) return undefined;
   const [, id = '', amount = '', number, unit, total, totalUnit, end] = found;
   const share =
@@ -181,7 +181,7 @@ function readProgress(text: string): PartProgress | undefined {
 }
 
 function bytesOf(number = '0', unit = ''): number {
-  return Number(number) * 1000 ** units.indexOf(unit);
+  return Number(number) * 1000 ** sizeUnits.indexOf(unit);
 }
 
 function shareOf(part: number, whole: number): number | undefined {

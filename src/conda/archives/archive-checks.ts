@@ -65,7 +65,7 @@ export const usualEntries = 25_000;
 export function checkedPath(path: string): string {
   const plain = withoutSlashes(path.replace(/^(?:\.\/+)+/, ''));
   if (plain === '' || plain === '.') {
-    if (path.startsWith('/') || path === '') throw unsafe(path);
+    if (path.startsWith('/') || path === '') throw unsafePath(path);
     return '';
   }
   const names = plain.split('/');
@@ -75,7 +75,7 @@ export function checkedPath(path: string): string {
   // JSON may have half of a character, which no name on Linux has.
   const isName = plain.isWellFormed() && !plain.includes('\0');
   if (!isSafe || !isName || Buffer.byteLength(plain) > maxPathBytes) {
-    throw unsafe(path);
+    throw unsafePath(path);
   }
   return plain;
 }
@@ -86,7 +86,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 export function checkLength(path: string, full: string): void {
   // A character has up to three bytes.
   if (full.length * 3 >= maxPathBytes && Buffer.byteLength(full) >= maxPathBytes)
-    throw unsafe(path);
+    throw unsafePath(path);
 }
 
 /** Returns the text of a name with one character for each byte. Throws {@link ArchiveProblem} if it is not UTF-8. */
@@ -124,6 +124,6 @@ export function resolveLink(path: string, target: string): string | undefined {
   return names.join('/');
 }
 
-function unsafe(path: string): ArchiveProblem {
+function unsafePath(path: string): ArchiveProblem {
   return new ArchiveProblem(`has an unsafe path, ${showPath(path)}`);
 }

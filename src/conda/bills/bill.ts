@@ -47,13 +47,15 @@ export function billOf({ platforms, ...solution }: DocumentedSolution): Bill {
     platforms: platforms
       .map(({ subdir, packages }) => ({
         subdir,
-        packages: packages.map(billed).sort((one, other) => compareTexts(one.name, other.name)),
+        packages: packages
+          .map(billedPackage)
+          .sort((one, other) => compareTexts(one.name, other.name)),
       }))
       .sort((one, other) => compareTexts(one.subdir, other.subdir)),
   };
 }
 
-function billed({ package: it, sums, index, about }: LayeredPackage): BilledPackage {
+function billedPackage({ package: it, sums, index, about }: LayeredPackage): BilledPackage {
   const { record, ...own } = it;
   const facts: Facts = { ...index, ...record };
   const depends = it.depends.length > 0 ? it.depends : facts.depends;
@@ -180,7 +182,7 @@ function byPackageName(one: Linked, other: Linked): number {
 }
 
 const deflate = promisify(deflateRaw);
-const maxBytes = 64 * 1024 * 1024;
+const maxBillBytes = 64 * 1024 * 1024;
 
 /** Returns a bill in the form that is kept with its build: about 250 bytes for each package. */
 export async function packBill(bill: Bill): Promise<Buffer> {
@@ -189,5 +191,7 @@ export async function packBill(bill: Bill): Promise<Buffer> {
 
 /** Returns the bill that was kept. Blocks its thread. */
 export function unpackBill(kept: Uint8Array): Bill {
-  return JSON.parse(inflateRawSync(kept, { maxOutputLength: maxBytes }).toString('utf8')) as Bill;
+  return JSON.parse(
+    inflateRawSync(kept, { maxOutputLength: maxBillBytes }).toString('utf8'),
+  ) as Bill;
 }

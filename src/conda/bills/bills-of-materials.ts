@@ -50,22 +50,22 @@ export function writeSpdx(bill: Bill): string {
     creationInfo: { created, creators: ['Tool: sluice'] },
     packages: [image, ...packages],
     relationships: [
-      relation('SPDXRef-DOCUMENT', 'DESCRIBES', imageId),
+      spdxRelation('SPDXRef-DOCUMENT', 'DESCRIBES', imageId),
       ...[...graph].flatMap(relationsOf),
     ],
-    ...(texts.size === 0 ? {} : { hasExtractedLicensingInfos: extracted(texts) }),
+    ...(texts.size === 0 ? {} : { hasExtractedLicensingInfos: extractedLicenses(texts) }),
   };
   return `${JSON.stringify(document, undefined, 2)}\n`;
 }
 
-function relation(spdxElementId: string, relationshipType: string, relatedSpdxElement: string) {
+function spdxRelation(spdxElementId: string, relationshipType: string, relatedSpdxElement: string) {
   return { spdxElementId, relationshipType, relatedSpdxElement };
 }
 
 function relationsOf([url, { dependsOn }]: [string, GraphNode]) {
   return [
-    relation(imageId, 'CONTAINS', idOf(url)),
-    ...dependsOn.map(other => relation(idOf(url), 'DEPENDS_ON', idOf(other))),
+    spdxRelation(imageId, 'CONTAINS', idOf(url)),
+    ...dependsOn.map(other => spdxRelation(idOf(url), 'DEPENDS_ON', idOf(other))),
   ];
 }
 
@@ -91,7 +91,7 @@ function packageOf(it: BilledPackage, texts: Map<string, string>) {
       checksumValue === undefined ? [] : [{ algorithm, checksumValue }],
     ),
     licenseConcluded: 'NOASSERTION',
-    licenseDeclared: it.license === undefined ? 'NOASSERTION' : declared(it.license, texts),
+    licenseDeclared: it.license === undefined ? 'NOASSERTION' : declaredLicense(it.license, texts),
     copyrightText: 'NOASSERTION',
     ...(it.summary === undefined ? {} : { summary: it.summary }),
     externalRefs: [
@@ -105,7 +105,7 @@ function packageOf(it: BilledPackage, texts: Map<string, string>) {
 }
 
 /** Returns the license as an expression, and adds the texts of licenses that are not on SPDX's list. */
-function declared(text: string, texts: Map<string, string>): string {
+function declaredLicense(text: string, texts: Map<string, string>): string {
   const license = licenseOf(text);
   if (license.kind === 'id') return license.id;
   if (license.kind === 'expression') {
@@ -117,7 +117,7 @@ function declared(text: string, texts: Map<string, string>): string {
   return reference;
 }
 
-function extracted(texts: ReadonlyMap<string, string>) {
+function extractedLicenses(texts: ReadonlyMap<string, string>) {
   return [...texts].map(([licenseId, extractedText]) => ({
     licenseId,
     extractedText,

@@ -65,16 +65,28 @@ function entryOf(it: BilledPackage): readonly string[] {
   ];
 }
 
-const plain = /^(?:https?:\/\/)?[A-Za-z_][A-Za-z0-9_./+-]*$/;
+const plainYaml = /^(?:https?:\/\/)?[A-Za-z_][A-Za-z0-9_./+-]*$/;
 // Words that YAML 1.1 or 1.2 reads as something other than a text.
-const words = new Set(['y', 'n', 'yes', 'no', 'on', 'off', 'true', 'false', 'null', 'nan', 'inf']);
+const yamlWords = new Set([
+  'y',
+  'n',
+  'yes',
+  'no',
+  'on',
+  'off',
+  'true',
+  'false',
+  'null',
+  'nan',
+  'inf',
+]);
 
 /**
  * Returns a text as a YAML value on one line: as it is where every parser reads it as a text, otherwise in quotes. The
  * text has no control characters.
  */
 export function yamlText(text: string): string {
-  return plain.test(text) && !words.has(text.toLowerCase()) ? text : JSON.stringify(text);
+  return plainYaml.test(text) && !yamlWords.has(text.toLowerCase()) ? text : JSON.stringify(text);
 }
 
 /** Returns the line of a member of a mapping; nothing for a value that is undefined. */

@@ -58,7 +58,7 @@ interface Place {
 }
 
 const maxRedirects = 5;
-const welcome = new Set([200, 206, 304]);
+const welcomeStatuses = new Set([200, 206, 304]);
 
 export function createChannelAccess(deps: ChannelAccessDeps): ChannelAccess {
   const { channels } = deps;
@@ -130,11 +130,11 @@ async function openPlace(
       headers: { ...options.headers, ...scheme.headers },
       signal: options.signal,
     };
-    const response = await follow(deps, request, place.mayBePrivate).catch(error => {
+    const response = await followRedirects(deps, request, place.mayBePrivate).catch(error => {
       if (options.signal.aborted) throw error;
       throw silenceFault(channel, request.url.host, file, error);
     });
-    if (welcome.has(response.status)) {
+    if (welcomeStatuses.has(response.status)) {
       scheme.accepted();
       return response;
     }
@@ -146,7 +146,7 @@ async function openPlace(
 }
 
 /** Sends a request and follows redirects. A closed address may be left for another one of the same origin only. */
-async function follow(
+async function followRedirects(
   deps: ChannelAccessDeps,
   first: HttpRequest,
   mayBePrivate: boolean,
@@ -229,11 +229,11 @@ function schemesOf({ credentials }: ChannelSettings): readonly CredentialScheme[
       return [{ ...openScheme, headers: { authorization: `Basic ${login.toString('base64')}` } }];
     }
     case 'path-token':
-      return [inPath(credentials)];
+      return [tokenInPath(credentials)];
     case 'token':
       return [
         { ...openScheme, headers: { authorization: `Bearer ${credentials.token}` } },
-        inPath(credentials),
+        tokenInPath(credentials),
       ];
   }
 }
@@ -242,7 +242,7 @@ function schemesOf({ credentials }: ChannelSettings): readonly CredentialScheme[
  * The token follows the host, as in `https://host/t/<token>/channel`, or the path that the configuration has in front of
  * it. Source: conda, Channels and tokens.
  */
-function inPath({ token, above = '' }: ChannelToken): CredentialScheme {
+function tokenInPath({ token, above = '' }: ChannelToken): CredentialScheme {
   const place = (text: string) => {
     const { origin, pathname, search } = new URL(text);
     const rest = restBelow(above, pathname);

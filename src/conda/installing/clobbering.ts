@@ -117,13 +117,13 @@ export function installOrder<T extends OrderedPackage>(packages: readonly T[]): 
   const required = new Set(names.flatMap(kept));
   const roots = names.filter(name => !required.has(name));
   const done = new Set<string>();
-  const order = visit(roots, kept, byName, done);
+  const order = visitInOrder(roots, kept, byName, done);
   // Circles that nothing outside of them requires.
   const rest = names.filter(name => !done.has(name));
-  return [...order, ...visit(rest, kept, byName, done)];
+  return [...order, ...visitInOrder(rest, kept, byName, done)];
 }
 
-function visit<T>(
+function visitInOrder<T>(
   roots: readonly string[],
   next: (name: string) => string[],
   byName: ReadonlyMap<string, T>,

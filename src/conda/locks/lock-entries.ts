@@ -59,7 +59,7 @@ export function quoted(text: string): string {
   return plain.length > 80 ? `'${plain.slice(0, 80)}...'` : `'${plain}'`;
 }
 
-const mark = '@EXPLICIT';
+const explicitMark = '@EXPLICIT';
 
 /** Returns whether a text is an explicit lock file: it has a line `@EXPLICIT`. */
 export function isExplicitLock(text: string): boolean {
@@ -93,16 +93,16 @@ export function explicitEntries(name: string, text: string, subdir: string): Loc
       platforms.add(stated);
     }
     const isOther = isParted && platform !== subdir;
-    if (line === mark) isExplicit = true;
+    if (line === explicitMark) isExplicit = true;
     else if (line.startsWith('# pip ')) {
       if (!isOther) pip.push({ requirement: line.slice(6), at });
     } else if (line === '' || line.startsWith('#')) continue;
     else if (!isExplicit) {
-      refuseLine(at, `${quoted(line)} comes before ${mark}: move it below`);
+      refuseLine(at, `${quoted(line)} comes before ${explicitMark}: move it below`);
     } else if (!isOther) archives.push({ line, at });
   }
   if (archives.length > 0) return { archives, pip };
-  if (!isParted) refuseLock(name, `locks no package: list their URLs below ${mark}`);
+  if (!isParted) refuseLock(name, `locks no package: list their URLs below ${explicitMark}`);
   const known = [...platforms].sort().join(', ');
   refuseLock(
     name,

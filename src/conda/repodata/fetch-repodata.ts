@@ -42,10 +42,10 @@ interface RepodataFetch {
 }
 
 // In the order of preference: the least bytes for one solve first. Source: CEP 16, and conda, Repodata format.
-const files = ['repodata_shards.msgpack.zst', 'repodata.json.zst', 'repodata.json'];
+const repodataFiles = ['repodata_shards.msgpack.zst', 'repodata.json.zst', 'repodata.json'];
 
 /** An interrupted download begins again. */
-const downloads = 2;
+const downloadTries = 2;
 
 /**
  * Returns the entry for what the channel has now, with its prepared file in the directory; undefined when the channel has
@@ -57,7 +57,7 @@ export async function fetchRepodata(
 ): Promise<RepodataEntry | undefined> {
   let refusal: ChannelFault | undefined;
   let wrong: ChannelFault | undefined;
-  for (const file of files) {
+  for (const file of repodataFiles) {
     try {
       return await fetchFile(deps, wanted, file);
     } catch (error) {
@@ -139,7 +139,7 @@ async function downloadTo(
       return response;
     }
     try {
-      await download(response, path, maxFileBytes, space, bytes =>
+      await writeBody(response, path, maxFileBytes, space, bytes =>
         progress.received(bytes, response.contentLength),
       );
       return response;
@@ -147,7 +147,7 @@ async function downloadTo(
       await rm(path, { force: true });
       if (error instanceof Fault || error instanceof RepodataError || signal.aborted) throw error;
       if (isDiskFull(error)) throw diskFull(error);
-      if (tried >= downloads) {
+      if (tried >= downloadTries) {
         const file = `${subdir}/${url.slice(url.lastIndexOf('/') + 1)}`;
         throw silenceFault(channel, new URL(url).host, file, error);
       }
@@ -188,7 +188,7 @@ function diskFull(cause: unknown): Fault {
 /**
  * Writes the body of a response into a new file. Throws a {@link RepodataError} when it has more than `limit` bytes.
  */
-async function download(
+async function writeBody(
   { body, contentLength = 0 }: UpstreamResponse,
   path: string,
   limit: number,

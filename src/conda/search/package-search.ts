@@ -104,7 +104,7 @@ export function createPackageSearch({
   const versionsKnown = boundedCache<string, readonly FoundVersion[]>(knownVersions);
   const orders = boundedCache<string, ReadonlyMap<string, number>>(knownVersions);
   const failed = boundedCache<string, string>(1000, { ttl: failureMs });
-  const queue = new Semaphore({ limit: 1, mostWaiting: 50, refusal });
+  const queue = new Semaphore({ limit: 1, mostWaiting: 50, refusal: tooManySearches });
   const run = <R>(order: SearchOrder) =>
     queue.run(() => runTask<SearchOrder, R>(new URL('./search-worker.ts', import.meta.url), order));
 
@@ -301,7 +301,7 @@ function nothingThere(channel: string): Fault {
   );
 }
 
-function refusal(): Fault {
+function tooManySearches(): Fault {
   return new Fault('unavailable', 'Too many people search for packages: try again in a moment', {
     phase: 'limit',
     limit: 'package searches at once',

@@ -13,10 +13,10 @@ import { Fault } from '../../foundation/fault.ts';
  */
 export function solverSpec(spec: string): string {
   if (spec.length > mostCharacters) return spec;
-  const groups = parts.exec(spec.trim().replace(namespace, ''))?.groups;
+  const groups = specPattern.exec(spec.trim().replace(namespace, ''))?.groups;
   const read = groups && partsOf(groups);
   if (!read) return spec;
-  const ranges = read.version.replace(terms, rangeOf);
+  const ranges = read.version.replace(versionTerms, rangeOf);
   const isSeparate = /^(?: [^[]*)?$/.test(groups.rest ?? '') && groups.brackets === undefined;
   const name = read.name.toLowerCase();
   const isPlain = isSeparate && name === read.name && !spec.includes(':');
@@ -27,19 +27,19 @@ export function solverSpec(spec: string): string {
 
 /** Shows the ranges of {@link solverSpec} in a text as the prefixes that they come from. */
 export function withPrefixes(text: string): string {
-  return text.replace(range, (whole, first: string, end: string) => {
+  return text.replace(versionRange, (whole, first: string, end: string) => {
     const prefix = prefixBefore(end);
     return prefix !== undefined && boundsOf(prefix)?.first === first ? `${prefix}.*` : whole;
   });
 }
 
 const mostCharacters = 500;
-const parts =
+const specPattern =
   /^(?<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)(?<rest>(?:[ =<>!~][^[\]]*)?)(?:\[(?<brackets>[^\]]*)\])?$/;
 const namespace = /^[A-Za-z0-9_][A-Za-z0-9_.-]*:(?=[A-Za-z0-9_])/;
-const terms = /[^,|()]+/g;
+const versionTerms = /[^,|()]+/g;
 const prefixTerm = /^(?<operator>!?=)?(?<prefix>[0-9a-z][0-9a-z._!-]*)(?<star>\*)?$/i;
-const range = />=([0-9a-z._!]+dev),<([0-9a-z._!]+)dev(?![0-9a-z_]|\.[0-9a-z])/g;
+const versionRange = />=([0-9a-z._!]+dev),<([0-9a-z._!]+)dev(?![0-9a-z_]|\.[0-9a-z])/g;
 const versionInside = /(?:^|,) *version *= *(?:'([^']*)'|"([^"]*)"|([^,'"]*))/;
 
 interface SpecParts {
@@ -130,9 +130,9 @@ interface PinnedSpecs {
   readonly channelOf: ReadonlyMap<string, string>;
 }
 
-const inFront = /^(?<channel>.+)::(?<spec>[^:]+)$/s;
+const channelInFront = /^(?<channel>.+)::(?<spec>[^:]+)$/s;
 // Outside brackets, `channel` is a part of the name of a package.
-const inBrackets =
+const channelInBrackets =
   /(?<=\[(?:[^\]]*[,\s])?)channel\s*=\s*(?<quote>['"]?)(?<channel>[^'",\]]+)\k<quote>\s*,?\s*/;
 
 /** Separates a match specification from its channel, as {@link withoutChannels} does. */
@@ -141,12 +141,12 @@ export function splitChannel(written: string): {
   /** Undefined for a specification without a channel. */
   readonly channel: string | undefined;
 } {
-  const { channel, spec } = inFront.exec(written)?.groups ?? {};
+  const { channel, spec } = channelInFront.exec(written)?.groups ?? {};
   if (channel !== undefined && spec !== undefined) return { channel, spec };
-  const inside = inBrackets.exec(written)?.groups?.channel;
+  const inside = channelInBrackets.exec(written)?.groups?.channel;
   if (inside === undefined) return { channel: undefined, spec: written };
   const rest = written
-    .replace(inBrackets, '')
+    .replace(channelInBrackets, '')
     .replace(/,\s*\]$/, ']')
     .replace('[]', '');
   return { channel: inside.trim(), spec: rest };

@@ -50,7 +50,7 @@ function responseOf<R>(work: () => R): TaskResponse<R> {
 /** Memory of the process above which idle threads end before another one starts. */
 const roomyBytes = 180 * 1024 * 1024;
 
-const idle = new Set<() => Promise<unknown>>();
+const endIdle = new Set<() => Promise<unknown>>();
 
 /**
  * Notes a thread that is kept for later work. {@link makeRoom} may end it.
@@ -59,8 +59,8 @@ const idle = new Set<() => Promise<unknown>>();
  * @returns a function to call when the thread works again, or has ended
  */
 export function noteIdle(end: () => Promise<unknown>): () => void {
-  idle.add(end);
-  return () => idle.delete(end);
+  endIdle.add(end);
+  return () => endIdle.delete(end);
 }
 
 /**
@@ -68,12 +68,12 @@ export function noteIdle(end: () => Promise<unknown>): () => void {
  * those of documents are not in memory together. Call it before a thread starts.
  */
 export async function makeRoom(): Promise<void> {
-  if (idle.size > 0 && process.memoryUsage.rss() >= roomyBytes) await endIdleThreads();
+  if (endIdle.size > 0 && process.memoryUsage.rss() >= roomyBytes) await endIdleThreads();
 }
 
 /** Ends all threads that have nothing to do. */
 export async function endIdleThreads(): Promise<void> {
-  const ends = [...idle];
-  idle.clear();
+  const ends = [...endIdle];
+  endIdle.clear();
   await Promise.all(ends.map(end => end()));
 }

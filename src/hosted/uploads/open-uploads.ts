@@ -28,6 +28,31 @@ export interface OpenUpload extends Upload {
   flush: () => Promise<void>;
 }
 
+/** The bytes of a request, and a way for the server to end it. */
+export interface UploadBody {
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** Bytes, when the request announces them. */
+  readonly length: number | undefined;
+  stop(reason: Error): void;
+}
+
+/** The range of bytes in a request, both ends included. */
+export interface ChunkRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * A blob on its way into a repository. The received bytes stay when a connection breaks, and the client can resume. Chunks
+ * that were acknowledged also stay when the server ends.
+ */
+export interface Upload {
+  readonly id: string;
+  readonly repository: string;
+  /** Bytes so far. */
+  readonly size: number;
+}
+
 /** The uploads that have not ended. */
 interface OpenUploads {
   /** Throws a {@link Fault} (429) when the owner, or all owners together, have too many. */
@@ -137,8 +162,8 @@ export function createOpenUploads(deps: OpenUploadsDeps): OpenUploads {
     find(repository, id) {
       const upload = uploads.get(id);
       if (upload?.repository === repository) return upload;
-      if (!isCurrent()) throw elsewhere();
-      throw unknown();
+      if (!isCurrent()) throw uploadElsewhere();
+      throw unknownUpload();
     },
 
     async start(repository, owner, algorithm) {
@@ -158,7 +183,7 @@ export function createOpenUploads(deps: OpenUploadsDeps): OpenUploads {
       upload.ingest = upload.kept && (await content.resume(upload.kept));
       if (upload.ingest) return upload.ingest;
       await end(upload);
-      throw unknown();
+      throw unknownUpload();
     },
 
     requireRoom({ keeps }) {
@@ -188,7 +213,7 @@ export function createOpenUploads(deps: OpenUploadsDeps): OpenUploads {
   };
 }
 
-function unknown(): Fault {
+function unknownUpload(): Fault {
   return new Fault(
     'upload-unknown',
     'The upload does not exist or has ended: start the push of this blob again',
@@ -196,7 +221,7 @@ function unknown(): Fault {
   );
 }
 
-function elsewhere(): Fault {
+function uploadElsewhere(): Fault {
   return new Fault(
     'unavailable',
     'Another server of this site may have the upload: try again in a moment',
@@ -210,31 +235,6 @@ function tooMany(): Fault {
     'Too many uploads are open: finish or cancel some of them (DELETE), or try again later',
     { phase: 'push', retryAfterSeconds: 30 },
   );
-}
-
-/** The bytes of a request, and a way for the server to end it. */
-export interface UploadBody {
-  readonly chunks: AsyncIterable<Uint8Array>;
-  /** Bytes, when the request announces them. */
-  readonly length: number | undefined;
-  stop(reason: Error): void;
-}
-
-/** The range of bytes in a request, both ends included. */
-export interface ChunkRange {
-  readonly start: number;
-  readonly end: number;
-}
-
-/**
- * A blob on its way into a repository. The received bytes stay when a connection breaks, and the client can resume. Chunks
- * that were acknowledged also stay when the server ends.
- */
-export interface Upload {
-  readonly id: string;
-  readonly repository: string;
-  /** Bytes so far. */
-  readonly size: number;
 }
 
 /** Gathers small pieces into large writes, and accepts more pieces during a write. */

@@ -28,7 +28,7 @@ export interface ServiceDeps {
   readonly openapi: () => OpenApi;
 }
 
-const shared = { method: 'get', tag: 'Service', access: 'anybody' } as const;
+const ofService = { method: 'get', tag: 'Service', access: 'anybody' } as const;
 
 const readyQuery = z.object({
   for: z
@@ -42,7 +42,7 @@ const readyQuery = z.object({
 /** Routes of the service itself. Source: container service specification, section 2.6. */
 export const serviceRoutes = [
   apiRoute({
-    ...shared,
+    ...ofService,
     id: 'getServiceInfo',
     path: '/service-info',
     summary: 'Version and commit',
@@ -53,7 +53,7 @@ export const serviceRoutes = [
     },
   }),
   apiRoute({
-    ...shared,
+    ...ofService,
     id: 'getLiveness',
     path: '/healthz',
     summary: 'The process is alive',
@@ -61,7 +61,7 @@ export const serviceRoutes = [
     run: () => ({ status: 'ok' }),
   }),
   apiRoute({
-    ...shared,
+    ...ofService,
     id: 'getHealth',
     path: '/health',
     summary: 'The same, in the form that health checks of Wave expect',
@@ -69,7 +69,7 @@ export const serviceRoutes = [
     run: () => ({ status: 'UP' }),
   }),
   apiRoute({
-    ...shared,
+    ...ofService,
     id: 'getReadiness',
     path: '/readyz',
     summary: 'The server can serve requests',
@@ -91,7 +91,7 @@ export const serviceRoutes = [
     },
   }),
   apiRoute({
-    ...shared,
+    ...ofService,
     id: 'getMetrics',
     path: '/metrics',
     summary: 'Metrics in the format of Prometheus',
@@ -114,7 +114,7 @@ export const serviceRoutes = [
     run: (_, { remoteMetrics }: ServiceDeps) => remoteMetrics.metrics(),
   }),
   apiRoute({
-    ...shared,
+    ...ofService,
     id: 'getOpenApi',
     path: '/openapi.json',
     summary: 'This description',
@@ -123,7 +123,7 @@ export const serviceRoutes = [
   }),
 ];
 
-const responses = {
+const viewResponses = {
   200: {
     about: 'The page, for clients that accept HTML',
     types: ['text/html; charset=utf-8'],
@@ -147,7 +147,7 @@ export const viewRoutes = [
     tag: 'Builds',
     summary: 'Redirects to the details of a build',
     access: 'anybody',
-    responses,
+    responses: viewResponses,
     faults: ['not-found'],
     run({ ctx, params }) {
       // One recipe can have several builds, so its key has no details of its own.
@@ -168,7 +168,7 @@ export const viewRoutes = [
     tag: 'Mirrors',
     summary: 'Redirects to the page of a copy of an image',
     access: 'anybody',
-    responses,
+    responses: viewResponses,
     run({ ctx, params }) {
       return redirect(ctx, `/view/builds/${idIn(params.mirrorId)}`);
     },
@@ -180,7 +180,7 @@ export const viewRoutes = [
     tag: 'Containers',
     summary: 'Redirects to the details of a container request',
     access: 'anybody',
-    responses,
+    responses: viewResponses,
     run: ({ ctx, params }) =>
       redirect(ctx, `/v1alpha2/container/${encodeURIComponent(params.token)}`),
   }),

@@ -117,7 +117,7 @@ function tooSlow(stallMs: number): Fault {
   );
 }
 
-// Twice the values of a request with every list at its limit (see `schema.ts`). The parser takes 10 ms for them.
+// Twice the values of a request with every list at its limit (see `container-schema.ts`). The parser takes 10 ms for them.
 // Some clients escape every slash in base64.
 const usualShape: JsonShape = { maxValues: 20_000, maxDepth: 32, maxEscapes: 1_000_000 };
 
@@ -149,26 +149,28 @@ export async function readJsonBody(request: IncomingMessage, limit: number): Pro
       { phase: 'request', headers: { connection: 'close' } },
     );
   }
-  if (body.length === 0) throw malformed('The body is empty: send a JSON object');
+  if (body.length === 0) throw malformedBody('The body is empty: send a JSON object');
   // The decoder takes ten times as long for invalid UTF-8 as for valid UTF-8.
-  if (!isUtf8(body)) throw malformed('The body is not valid JSON: it is not UTF-8');
-  if (body.length < largeBytes) return parse(body.toString('utf8'));
+  if (!isUtf8(body)) throw malformedBody('The body is not valid JSON: it is not UTF-8');
+  if (body.length < largeBytes) return parsedJson(body.toString('utf8'));
   // With an inline layer, each of these steps takes 10 ms. Other requests get their turn in between.
   await nextTurn();
   const text = body.toString('utf8');
   await nextTurn();
-  const value = parse(text);
+  const value = parsedJson(text);
   await nextTurn();
   return value;
 }
 
-function parse(text: string): unknown {
+function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
     // Omit the rest of the parser's message: it would show a part of the body in the log.
     const place = / \(line \d+ column \d+\)$/.exec((error as Error).message)?.[0] ?? '';
-    throw malformed(`The body is not valid JSON${place}: check its quotes, commas and brackets`);
+    throw malformedBody(
+      `The body is not valid JSON${place}: check its quotes, commas and brackets`,
+    );
   }
 }
 
@@ -180,10 +182,12 @@ async function readShaped(request: IncomingMessage, limit: number): Promise<Buff
   try {
     if (!isPacked) return await readBody(request, limit, inspect);
     const packed = await readBody(request, limit);
-    return packed && (await unpacked(packed, limit, inspect, stateOf(request).bodyTerms?.memory));
+    return (
+      packed && (await unpackedBody(packed, limit, inspect, stateOf(request).bodyTerms?.memory))
+    );
   } catch (error) {
     if (!(error instanceof JsonShapeError)) throw error;
-    throw malformed(`The body ${error.message}: send less in one request`);
+    throw malformedBody(`The body ${error.message}: send less in one request`);
   }
 }
 
@@ -200,7 +204,7 @@ function isGzip({ headers }: IncomingMessage): boolean {
 }
 
 /** Unpacks a body. The result takes from the memory for bodies. Returns undefined when it exceeds the limit. */
-async function unpacked(
+async function unpackedBody(
   packed: Buffer,
   limit: number,
   inspect: (part: Buffer) => void,
@@ -220,7 +224,7 @@ async function unpacked(
     }
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && /^Z_/.test(String(error.code)))) throw error;
-    throw malformed(
+    throw malformedBody(
       'The body is not a complete gzip file, although its Content-Encoding is gzip: send it again',
     );
   } finally {
@@ -229,6 +233,6 @@ async function unpacked(
   return Buffer.concat(parts, size);
 }
 
-function malformed(message: string): Fault {
+function malformedBody(message: string): Fault {
   return new Fault('bad-request', message, { phase: 'request' });
 }

@@ -319,7 +319,7 @@ function createReport(log: Logger): (why: 'total' | 'perAddress') => void {
 }
 
 /** Minimum progress in bytes. A client that transfers less within the time only holds the connection. */
-const progressBytes = 64 * 1024;
+const slowestBytes = 64 * 1024;
 const looksPerStall = 4;
 
 /** Where a direction of a connection was when it last made progress. */
@@ -345,8 +345,8 @@ export function endSlowPeers(connections: Connections, stallMs: number): () => v
     for (const connection of connections.list()) {
       const { socket } = connection;
       const seen = marks.get(connection) ?? { taken: undefined, sent: undefined };
-      seen.taken = advance(seen.taken, takenBytes(connection), now);
-      seen.sent = advance(seen.sent, sentBytes(connection), now);
+      seen.taken = advancedMark(seen.taken, takenBytes(connection), now);
+      seen.sent = advancedMark(seen.sent, sentBytes(connection), now);
       marks.set(connection, seen);
       if (isStalled(seen.taken, now, stallMs) || isStalled(seen.sent, now, stallMs)) {
         socket.destroy();
@@ -357,9 +357,9 @@ export function endSlowPeers(connections: Connections, stallMs: number): () => v
   return () => clearInterval(timer);
 }
 
-function advance(mark: Mark | undefined, bytes: number | undefined, now: number) {
+function advancedMark(mark: Mark | undefined, bytes: number | undefined, now: number) {
   if (bytes === undefined) return undefined;
-  return mark && bytes - mark.bytes < progressBytes ? mark : { bytes, at: now };
+  return mark && bytes - mark.bytes < slowestBytes ? mark : { bytes, at: now };
 }
 
 function isStalled(mark: Mark | undefined, now: number, stallMs: number): boolean {

@@ -103,9 +103,9 @@ export function createLimiter(
   };
 
   const check = (key: string, rate: Rate, advice = usualAdvice): void => {
-    if (rate.count === 0) throw none(what, advice);
+    if (rate.count === 0) throw nothingAllowed(what, advice);
     const allowance = peek(key, rate);
-    if (allowance.remaining === 0) throw exhausted(what, rate, allowance, advice);
+    if (allowance.remaining === 0) throw limitReached(what, rate, allowance, advice);
   };
 
   return {
@@ -141,11 +141,11 @@ export function limitHeaders({
   };
 }
 
-function exhausted(what: string, rate: Rate, allowance: Allowance, advice: string): Fault {
+function limitReached(what: string, rate: Rate, allowance: Allowance, advice: string): Fault {
   const waitSeconds = allowance.resetSeconds;
   return new Fault(
     'too-many-requests',
-    `The limit of ${rate.count} ${what} per ${duration(rate.seconds)} is reached: try again in ${Math.ceil(waitSeconds)} s, or ${advice}`,
+    `The limit of ${rate.count} ${what} per ${durationText(rate.seconds)} is reached: try again in ${Math.ceil(waitSeconds)} s, or ${advice}`,
     {
       phase: 'limit',
       limit: what,
@@ -156,14 +156,14 @@ function exhausted(what: string, rate: Rate, allowance: Allowance, advice: strin
 }
 
 /** Returns the fault for a rate of 0: waiting does not help. */
-function none(what: string, advice: string): Fault {
+function nothingAllowed(what: string, advice: string): Fault {
   return new Fault('denied', `This server allows no ${what} to this caller: ${advice}`, {
     phase: 'limit',
     cause: new Error('a rate of 0 below limits'),
   });
 }
 
-function duration(seconds: number): string {
+function durationText(seconds: number): string {
   const names: Readonly<Record<number, string>> = {
     1: 'second',
     60: 'minute',

@@ -103,7 +103,8 @@ export class ImageTime {
   check(): void {
     if (!this.#isAwaited()) return;
     const now = performance.now();
-    if (now - this.#began > 6 * this.#awaitedMs || now - this.#lookedAt > lookMs) throw pause();
+    if (now - this.#began > 6 * this.#awaitedMs || now - this.#lookedAt > lookMs)
+      throw waitForOthers();
   }
 }
 
@@ -117,7 +118,7 @@ function slowForOthers(): Fault {
   return new Fault('unavailable', message, { phase: 'limit', retryAfterSeconds: 60 });
 }
 
-function pause(): Fault {
+function waitForOthers(): Fault {
   const message = 'Other images wait to be read: reload the page in a minute to continue';
   return new Fault('unavailable', message, { phase: 'limit', retryAfterSeconds: 60 });
 }

@@ -24,14 +24,14 @@ export const sessionIdleMs = 24 * 3_600_000;
 /** Longest life of a session (ms). */
 export const sessionLifeMs = 7 * 24 * 3_600_000;
 /** A row has at most 11 KiB, so all sessions together take at most 55 MiB. */
-const most = { ofOne: 50, inAll: 5000 };
+const mostSessions = { ofOne: 50, inAll: 5000 };
 // Not every page writes to the disk.
 const touchMs = 10 * 60_000;
 const cookieBytes = 32;
 
 export function createSessions(
   store: SessionStore,
-  limits: SessionLimits = most,
+  limits: SessionLimits = mostSessions,
   now: () => number = Date.now,
 ): Sessions {
   return {
@@ -74,7 +74,7 @@ function hashOf(value: Buffer | string): Buffer {
 
 const ivBytes = 12;
 const tagBytes = 16;
-const purpose = 'sluice session 1';
+const keyPurpose = 'sluice session 1';
 
 /** Encrypts the login of a session with a key that follows from the value of its cookie. Source: RFC 5869. */
 function sealLogin(cookie: Buffer, login: string): Buffer {
@@ -96,7 +96,7 @@ function openLogin(cookie: Buffer, sealed: Buffer): string | undefined {
 }
 
 function keyOf(cookie: Buffer): Buffer {
-  return Buffer.from(hkdfSync('sha256', cookie, Buffer.alloc(0), purpose, 32));
+  return Buffer.from(hkdfSync('sha256', cookie, Buffer.alloc(0), keyPurpose, 32));
 }
 
 /** The cookie of a session. Source: RFC 6265bis, cookie name prefixes and SameSite. */

@@ -22,13 +22,13 @@ const stateWords: Readonly<Record<BuildView['state'], readonly [string, string]>
 /** Returns the part of the page that changes while a build runs: the same for everyone who looks. */
 export function statePart(view: BuildView, now: number): Html {
   const [word, kind] = stateWords[view.state];
-  return html`<p><span class="badge ${kind}" role="status">${word}</span> ${times(view)}</p>
+  return html`<p><span class="badge ${kind}" role="status">${word}</span> ${timesPart(view)}</p>
 ${queuePart(view)}${failurePart(view)}${view.state === 'succeeded' && resultPart(view.image, view.id)}
 <h2 id="steps">Steps</h2>
 ${stepsTable(view, now)}`;
 }
 
-function times({ createdAt, startedAt, finishedAt }: BuildView): Html {
+function timesPart({ createdAt, startedAt, finishedAt }: BuildView): Html {
   const waited = startedAt === undefined ? undefined : startedAt - createdAt;
   return html`requested ${timeElement(createdAt)}${
     waited !== undefined && waited >= 1000 && html`, waited ${durationText(waited)}`
@@ -107,11 +107,11 @@ export const stepWords: Readonly<Record<ShownStep['state'], string>> = {
   cancelled: 'cancelled',
 };
 
-const badges = { failed: 'bad', running: 'wait', done: 'good', cached: '', cancelled: '' };
+const stepBadges = { failed: 'bad', running: 'wait', done: 'good', cached: '', cancelled: '' };
 
 /** Returns the state of a step as a word in its colour. */
 export function stepBadge({ state }: Pick<ShownStep, 'state'>): Html {
-  return html`<span class="badge ${badges[state]}">${stepWords[state]}</span>`;
+  return html`<span class="badge ${stepBadges[state]}">${stepWords[state]}</span>`;
 }
 
 const leastOfName = 80;
@@ -124,10 +124,10 @@ export function stepNames(steps: readonly Pick<ShownStep, 'name'>[]): (name: str
 }
 
 // Units across the picture; it is stretched to the width of its cell.
-const width = 1000;
-const height = 12;
+const tableWidth = 1000;
+const barHeight = 12;
 /** The shortest bar that one can see, in units. */
-const shortest = 4;
+const shortestBar = 4;
 
 /** Returns the steps of a build as a table, with a time line in each row. Steps side by side ran at the same time. */
 function stepsTable(view: BuildView, now: number): Html {
@@ -140,7 +140,10 @@ function stepsTable(view: BuildView, now: number): Html {
   const begin = Math.min(...steps.map(({ startedAt }) => startedAt ?? Number.POSITIVE_INFINITY));
   const end = Math.max(...steps.map(({ endedAt, startedAt }) => endedAt ?? startedAt ?? 0));
   const isRunning = steps.some(step => step.state === 'running');
-  const scale = scaleLinear([0, Math.max(isRunning ? now - begin : end - begin, 1)], [0, width]);
+  const scale = scaleLinear(
+    [0, Math.max(isRunning ? now - begin : end - begin, 1)],
+    [0, tableWidth],
+  );
   // Round limits: the picture of a running build changes with its steps, and not all the time.
   if (isRunning) scale.nice(4);
   const [, whole = 0] = scale.domain();
@@ -169,10 +172,10 @@ function stepsTable(view: BuildView, now: number): Html {
   function bar({ startedAt, endedAt, state: stepState }: ShownStep): Html | undefined {
     if (startedAt === undefined) return undefined;
     const from = scale(startedAt - begin);
-    const to = endedAt === undefined ? width : scale(endedAt - begin);
-    const length = Math.max(to - from, shortest);
-    const x = Math.min(from, width - length);
-    return html`<svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="${width}" height="${height}"/><rect class="${stepState}" x="${x.toFixed(1)}" width="${length.toFixed(1)}" height="${height}"/></svg>`;
+    const to = endedAt === undefined ? tableWidth : scale(endedAt - begin);
+    const length = Math.max(to - from, shortestBar);
+    const x = Math.min(from, tableWidth - length);
+    return html`<svg viewBox="0 0 ${tableWidth} ${barHeight}" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="${tableWidth}" height="${barHeight}"/><rect class="${stepState}" x="${x.toFixed(1)}" width="${length.toFixed(1)}" height="${barHeight}"/></svg>`;
   }
 }
 
@@ -196,11 +199,11 @@ export function comparePart(builds: readonly ComparedBuild[], own: string): Html
   return html`<h2>Builds of the same image</h2>
 <div class="wide"><table class="steps"><thead><tr><th scope="col">Requested</th><th scope="col" class="span">Time</th><th scope="col">State</th><th scope="col" class="number">Duration</th></tr></thead><tbody>${builds.map(
     ({ id, createdAt, state, tookMs }) => {
-      const length = ((tookMs ?? 0) / longest) * width;
+      const length = ((tookMs ?? 0) / longest) * tableWidth;
       const label = timeElement(createdAt);
       return html`<tr${id === own && html` class="own"`}><th scope="row">${
         id === own ? html`${label} (this one)` : html`<a href="/view/builds/${id}">${label}</a>`
-      }</th><td class="span"><svg viewBox="0 0 ${width} 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="${width}" height="12"/><rect class="${state === 'failed' ? 'failed' : 'done'}" width="${length.toFixed(1)}" height="12"/></svg></td><td>${state}</td><td class="number">${tookMs !== undefined && durationText(tookMs)}</td></tr>`;
+      }</th><td class="span"><svg viewBox="0 0 ${tableWidth} 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="${tableWidth}" height="12"/><rect class="${state === 'failed' ? 'failed' : 'done'}" width="${length.toFixed(1)}" height="12"/></svg></td><td>${state}</td><td class="number">${tookMs !== undefined && durationText(tookMs)}</td></tr>`;
     },
   )}</tbody></table></div>${stepsPart(builds, own)}`;
 }
@@ -218,11 +221,11 @@ function stepsPart(builds: readonly ComparedBuild[], own: string): Html | undefi
     .slice(0, mostSteps)
     .map(
       ({ name }) =>
-        html`<tr><th scope="row">${withoutHidden(name)}</th>${columns.map(column => cell(column.get(name)))}</tr>`,
+        html`<tr><th scope="row">${withoutHidden(name)}</th>${columns.map(column => comparedCell(column.get(name)))}</tr>`,
     )}</tbody></table></div></details>`;
 }
 
-function cell(step: ShownStep | undefined): Html {
+function comparedCell(step: ShownStep | undefined): Html {
   if (!step) return html`<td class="number minor">–</td>`;
   const { state, spentMs } = step;
   const isTimed = state === 'done' && spentMs !== undefined;

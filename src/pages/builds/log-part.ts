@@ -185,7 +185,7 @@ export function linesPart(lines: readonly LogLine[], share = 1): Html {
     chars: fairMost(lines, ({ text }) => text.length, mostOfLine.chars, mostOfAll.chars * share),
     colours: fairMost(lines, coloursIn, mostOfLine.colours, mostOfAll.colours * share),
   };
-  return html`${lines.map(line => html`<div class="line${kindOf(line.text)}" id="L${line.number}"${stepIn(line)}><a href="?line=${line.number}#L${line.number}">${line.number}</a><span>${shown(line, limits)}</span></div>`)}`;
+  return html`${lines.map(line => html`<div class="line${kindOf(line.text)}" id="L${line.number}"${stepIn(line)}><a href="?line=${line.number}#L${line.number}">${line.number}</a><span>${shownLine(line, limits)}</span></div>`)}`;
 }
 
 /** Scripts find the lines of a step by its number. */
@@ -200,7 +200,7 @@ function kindOf(text: string): string {
   return word !== undefined || text.startsWith('The build failed:') ? ' bad' : '';
 }
 
-function shown(line: LogLine, limits: LineLimits): Html {
+function shownLine(line: LogLine, limits: LineLimits): Html {
   const isLong = line.isCut || line.text.length > limits.chars;
   return html`${colouredText(line, limits)}${isLong && '… (the whole line is in the download)'}`;
 }

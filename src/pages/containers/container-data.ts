@@ -105,7 +105,8 @@ export async function containerData(
     state,
     plan,
     source: plan?.origin.kind === 'image' ? askedName(request) : formatReference(request.image),
-    image: state.kind === 'ready' ? await look(request, platform, isShown, deps) : undefined,
+    image:
+      state.kind === 'ready' ? await lookForImage(request, platform, isShown, deps) : undefined,
     used: usedImage(request.targetImage, deps),
     pulls: await readContainerPulls(request.token, deps.pulls),
   };
@@ -149,7 +150,7 @@ async function stateOf(
   return { kind: isFrozen ? 'frozen' : 'ready' };
 }
 
-async function look(
+async function lookForImage(
   request: ContainerRequest,
   platform: string | undefined,
   isShown: boolean,

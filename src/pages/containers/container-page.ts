@@ -100,7 +100,7 @@ export function containerPage(data: ContainerData, mayEnd: boolean, now: number)
 <div id="facts">${factsPart(data)}</div>
 ${state.kind !== 'frozen' && pullsPart(data.pulls)}
 <div id="contents">${contentsPart(request, image)}</div>
-${mayEnd && isLive && end(request)}
+${mayEnd && isLive && endPart(request)}
 <p><a href="/">Ask for another container</a></p>`,
   };
 }
@@ -113,10 +113,10 @@ function contentsPart(
   if ('why' in image) {
     return html`<h2>Layers</h2><p class="failure"${image.isLate && html` data-late`}>${visibleLines(image.why)}</p>`;
   }
-  return contents(token, image);
+  return imagePart(token, image);
 }
 
-function contents(token: string, image: ContainerImage): Html {
+function imagePart(token: string, image: ContainerImage): Html {
   const { platforms, platform, layers, config, name } = image;
   const choices = platforms.map(
     one =>
@@ -136,7 +136,7 @@ ${layerStack(layers, room, addressOf)}
 ${configTable(config, room)}`;
 }
 
-function end({ token }: ContainerRequest): Html {
+function endPart({ token }: ContainerRequest): Html {
   return html`<h2>End</h2>
 <p>After its end nobody can pull the name. This cannot be undone.</p>
 <form method="post" action="/view/containers/${token}/end"><button class="danger">End this container</button></form>`;
@@ -201,7 +201,7 @@ function factsPart({ request, source, state, plan }: ContainerData): Html {
 <dt>${isBuilt && plan?.origin.kind !== 'image' ? 'Built image' : 'Base image'}</dt><dd><code>${shownText(source, 300)}</code>${fixed && html`<br><code class="minor">${fixed.base.digest}</code>`}</dd>
 ${fixed && html`<dt>Result</dt><dd>${fixed.served.digest === fixed.base.digest ? 'The same image, unchanged' : html`<code>${fixed.served.digest}</code>`}</dd>`}
 ${packages.length > 0 && html`<dt>Packages</dt><dd><code>${shownText(packages.join(', '), 600)}</code></dd>`}
-<dt>Added</dt><dd>${added(request.isFrozen && plan ? plan.change : request.change)}</dd>
+<dt>Added</dt><dd>${addedWords(request.isFrozen && plan ? plan.change : request.change)}</dd>
 ${asked?.buildRepository !== undefined && html`<dt>Repository</dt><dd><code>${shownText(asked.buildRepository, 300)}</code></dd>`}
 ${asked?.cacheRepository !== undefined && html`<dt>Cache</dt><dd><code>${shownText(asked.cacheRepository, 300)}</code></dd>`}
 ${asked?.nameStrategy !== undefined && html`<dt>Naming</dt><dd><code>${asked.nameStrategy}</code></dd>`}
@@ -220,7 +220,7 @@ function packagesIn(plan: BuildPlan | undefined): readonly string[] {
 }
 
 /** Returns what the request adds to its image, in words. */
-function added(change: ImageChange): string {
+function addedWords(change: ImageChange): string {
   const count = (of: number, one: string) => `${countText(of)} ${one}${of === 1 ? '' : 's'}`;
   const changes = changesIn(change);
   const layers = changes.reduce((sum, one) => sum + (one.layers?.length ?? 0), 0);
@@ -237,7 +237,7 @@ function added(change: ImageChange): string {
   return parts.length === 0 ? 'Nothing' : parts.join(', ');
 }
 
-const kinds = {
+const changeKinds = {
   added: { mark: '+', about: 'added' },
   removed: { mark: '−', about: 'removed' },
   changed: { mark: '±', about: 'changed' },
@@ -272,15 +272,15 @@ function tableOf(title: string, rows: readonly Html[], heads: readonly string[])
 
 function changedRow({ name, before, after }: ConfigRow): Html {
   const kind = before === undefined ? 'added' : after === undefined ? 'removed' : 'changed';
-  const { mark, about } = kinds[kind];
-  return html`<tr class="${kind}"><th scope="row"><span class="mark" aria-hidden="true">${mark}</span> ${shownText(name, 120)} <span class="minor">${about}</span></th><td>${value(before, 'old')}</td><td>${value(after, 'new')}</td></tr>`;
+  const { mark, about } = changeKinds[kind];
+  return html`<tr class="${kind}"><th scope="row"><span class="mark" aria-hidden="true">${mark}</span> ${shownText(name, 120)} <span class="minor">${about}</span></th><td>${valueCell(before, 'old')}</td><td>${valueCell(after, 'new')}</td></tr>`;
 }
 
 function sameRow({ name, after }: ConfigRow): Html {
-  return html`<tr><th scope="row">${shownText(name, 120)}</th><td>${value(after, 'same')}</td></tr>`;
+  return html`<tr><th scope="row">${shownText(name, 120)}</th><td>${valueCell(after, 'same')}</td></tr>`;
 }
 
-function value(text: string | undefined, kind: 'old' | 'new' | 'same'): Html {
+function valueCell(text: string | undefined, kind: 'old' | 'new' | 'same'): Html {
   if (text === undefined) return html`<span class="minor">none</span>`;
   const code = foldedText(text);
   if (kind === 'old') return html`<del>${code}</del>`;
@@ -288,7 +288,9 @@ function value(text: string | undefined, kind: 'old' | 'new' | 'same'): Html {
 }
 
 /** Names of the origins, and what they mean. */
-const origins: Readonly<Record<LayerOrigin, { readonly name: string; readonly about: string }>> = {
+const layerOrigins: Readonly<
+  Record<LayerOrigin, { readonly name: string; readonly about: string }>
+> = {
   injected: { name: 'injected', about: 'added by this request' },
   package: { name: 'packages', about: 'Conda packages' },
   built: { name: 'built', about: 'the image that the build made' },
@@ -303,8 +305,8 @@ interface Slab {
 }
 
 const slabHeight = 28;
-const gap = 3;
-const widest = 55;
+const slabGap = 3;
+const widestSlab = 55;
 const mostSlabs = 24;
 
 /**
@@ -320,22 +322,22 @@ export function layerStack(
   const total = layers.reduce((sum, { size }) => sum + size, 0);
   if (layers.length === 0) return html`<p class="minor">The image has no layers.</p>`;
   const slabs = slabsOf(layers).reverse();
-  const present = (Object.keys(origins) as LayerOrigin[]).filter(origin =>
+  const present = (Object.keys(layerOrigins) as LayerOrigin[]).filter(origin =>
     layers.some(layer => layer.origin === origin),
   );
   const sums = present.map(origin => {
     const own = layers.filter(layer => layer.origin === origin);
     const size = own.reduce((sum, layer) => sum + layer.size, 0);
-    const { name, about } = origins[origin];
+    const { name, about } = layerOrigins[origin];
     return html`<li><svg class="swatch" width="16" height="16" aria-hidden="true"><rect class="slab ${origin}" width="16" height="16" rx="2"/></svg> <strong>${name}</strong>, ${about}: ${countOf(own.length)}, ${byteText(size)}</li>`;
   });
   const numbered = layers.map((layer, at) => ({ layer, number: at + 1 })).reverse();
   const { shown, left } = room.list(numbered, ({ layer, number }) =>
-    row(layer, number, addressOf(number - 1)),
+    layerRow(layer, number, addressOf(number - 1)),
   );
   return html`<p>${countOf(layers.length)}, ${byteText(total)} compressed. The top layer is the first.</p>
 <ul class="legend">${sums}</ul>
-${picture(slabs)}
+${stackPicture(slabs)}
 <details class="table"><summary>The layers as a table</summary>
 <div class="wide" tabindex="0" role="region" aria-label="Layers"><table>
 <thead><tr><th scope="col" class="number">Layer</th><th scope="col">Origin</th><th scope="col" class="number">Size</th><th scope="col">Made by</th><th scope="col">Digest</th></tr></thead>
@@ -343,21 +345,25 @@ ${picture(slabs)}
 </table></div>${left > 0 && html`<p class="minor">${left} more are not shown.</p>`}</details>`;
 }
 
-function row(
+function layerRow(
   { origin, size, by, digest }: StackedLayer,
   number: number,
   address: string | undefined,
 ): Html {
   const name = address === undefined ? number : html`<a href="${address}">${number}</a>`;
-  return html`<tr><td class="number">${name}</td><td>${origins[origin].name}</td><td class="number">${byteText(size)}</td><td class="made-by">${by === undefined ? html`<span class="minor">not recorded</span>` : html`${foldedText(by)}`}</td><td><code title="${digest}">${shortDigest(digest)}</code></td></tr>`;
+  return html`<tr><td class="number">${name}</td><td>${layerOrigins[origin].name}</td><td class="number">${byteText(size)}</td><td class="made-by">${by === undefined ? html`<span class="minor">not recorded</span>` : html`${foldedText(by)}`}</td><td><code title="${digest}">${shortDigest(digest)}</code></td></tr>`;
 }
 
-function picture(slabs: readonly Slab[]): Html {
-  const widthOf = scaleLinear([0, Math.max(1, ...slabs.map(({ size }) => size))], [0.6, widest]);
-  const height = slabs.length * (slabHeight + gap);
+function stackPicture(slabs: readonly Slab[]): Html {
+  const widthOf = scaleLinear(
+    [0, Math.max(1, ...slabs.map(({ size }) => size))],
+    [0.6, widestSlab],
+  );
+  const height = slabs.length * (slabHeight + slabGap);
   const bars = slabs.map(({ origin, size, count }, at) => {
-    const y = at * (slabHeight + gap);
-    const what = count === 1 ? origins[origin].name : `${count} × ${origins[origin].name}`;
+    const y = at * (slabHeight + slabGap);
+    const what =
+      count === 1 ? layerOrigins[origin].name : `${count} × ${layerOrigins[origin].name}`;
     return html`<rect class="ground" y="${y}" width="100%" height="${slabHeight}" rx="4"/>
 <rect class="slab ${origin}" y="${y}" width="${widthOf(size).toFixed(2)}%" height="${slabHeight}" rx="4"/>
 <text x="57%" y="${y + slabHeight / 2}" dy="0.35em">${byteText(size)} <tspan class="minor">${what}</tspan></text>`;

@@ -15,22 +15,22 @@ interface DocsAsset extends Asset {
   readonly name: string;
 }
 
-const script = 'text/javascript; charset=utf-8';
-const styles = 'text/css; charset=utf-8';
+const scriptType = 'text/javascript; charset=utf-8';
+const styleType = 'text/css; charset=utf-8';
 
 /** Reads the library and what it wears here. `scripts/generate.ts` stores the library compressed with gzip. */
 function readDocsAssets() {
   const kept = (name: string) => readFileSync(new URL(`swagger/${name}`, import.meta.url));
   return {
-    library: asset('swagger-ui', 'js', script, kept('swagger-ui.js.gz')),
-    libraryStyle: asset('swagger-ui', 'css', styles, kept('swagger-ui.css.gz')),
-    theme: asset('theme', 'css', styles, gzipSync(kept('theme.css'), { level: 9 })),
+    library: docsAsset('swagger-ui', 'js', scriptType, kept('swagger-ui.js.gz')),
+    libraryStyle: docsAsset('swagger-ui', 'css', styleType, kept('swagger-ui.css.gz')),
+    theme: docsAsset('theme', 'css', styleType, gzipSync(kept('theme.css'), { level: 9 })),
   };
 }
 
 type DocsAssets = ReturnType<typeof readDocsAssets>;
 
-function asset(name: string, extension: string, type: string, packed: Buffer): DocsAsset {
+function docsAsset(name: string, extension: string, type: string, packed: Buffer): DocsAsset {
   const digest = createHash('sha256').update(packed).digest('hex').slice(0, 16);
   return {
     name: `${name}-${digest}.${extension}`,
@@ -115,12 +115,13 @@ export interface DocsDeps {
   readonly version: Version;
 }
 
-let read: DocsAssets | undefined;
+let readAssets: DocsAssets | undefined;
 /** Reads the files when the first page is requested: most servers never show one. */
-const assets = (): DocsAssets => (read ??= readDocsAssets());
+const assets = (): DocsAssets => (readAssets ??= readDocsAssets());
 
-let described: OpenApi | undefined;
-const platformApi = ({ version }: Version): OpenApi => (described ??= describePlatformApi(version));
+let describedApi: OpenApi | undefined;
+const platformApi = ({ version }: Version): OpenApi =>
+  (describedApi ??= describePlatformApi(version));
 
 /** Pages where people read and try the APIs. */
 export const docsRoutes = [

@@ -27,7 +27,7 @@ export function safeAddress(text: string): string | undefined {
 }
 
 // Control characters, characters that change the direction of text, and some without width.
-const unseen = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+const unseenCharacters = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /**
  * Returns a text from outside with its invisible characters as `\u{202e}`, so that what a reader sees is what is there.
@@ -38,7 +38,9 @@ export function visibleText(text: string, most = 400): string {
   const start = text.slice(0, most);
   const cut = start.length < text.length ? '…' : '';
   return (
-    start.replace(unseen, one => `\\u{${one.codePointAt(0)?.toString(16)}}`).toWellFormed() + cut
+    start
+      .replace(unseenCharacters, one => `\\u{${one.codePointAt(0)?.toString(16)}}`)
+      .toWellFormed() + cut
   );
 }
 
@@ -87,7 +89,7 @@ export function durationText(ms: number): string {
 /** Returns a round duration in at most six characters, such as `150 s`, `25 min` or `4.2 h`. */
 export function shortDurationText(ms: number): string {
   if (ms === 0) return '0';
-  for (const [unit, length, most] of units) {
+  for (const [unit, length, most] of timeUnits) {
     const value = ms / length;
     if (value >= most) continue;
     return `${value < 10 ? Number(value.toFixed(1)) : Math.round(value)} ${unit}`;
@@ -96,7 +98,7 @@ export function shortDurationText(ms: number): string {
 }
 
 // The name of a unit, its length in ms, and the value from which on the next one is used.
-const units = [
+const timeUnits = [
   ['ms', 1, 1000],
   ['s', 1000, 600],
   ['min', 60_000, 100],
@@ -130,11 +132,11 @@ export function countText(count: number): string {
  * control a terminal or turn the direction of writing become `�`, since they can make a text look like another one.
  */
 export function withoutHidden(text: string): string {
-  return text.replace(hidden, '\ufffd');
+  return text.replace(hiddenCharacters, '\ufffd');
 }
 
 // Source: Unicode Bidirectional Algorithm, explicit directional formatting characters.
-const hidden = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]|(?![\t\n])\p{Cc}/gu;
+const hiddenCharacters = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]|(?![\t\n])\p{Cc}/gu;
 
 /** The bytes that the lists of a page may still take: a foreign image can have any number of texts of any length. */
 export interface PageRoom {

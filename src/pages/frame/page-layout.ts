@@ -37,7 +37,7 @@ interface Link {
   readonly isForAdministrators?: true;
 }
 
-const links: readonly Link[] = [
+const headerLinks: readonly Link[] = [
   { to: '/', text: 'Ask for a container' },
   { to: '/view/builds', text: 'Builds' },
   { to: '/view/containers', text: 'Containers' },
@@ -53,7 +53,7 @@ export function layout(
   { path, assetsBase, nonce, version, viewer }: Surroundings,
 ): Html {
   const { title, content, scripts = [], refreshSeconds } = page;
-  const shown = links.filter(link => !link.isForAdministrators || viewer.isAdministrator);
+  const shown = headerLinks.filter(link => !link.isForAdministrators || viewer.isAdministrator);
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -98,7 +98,7 @@ function currentMark(to: string, path: string): Html | undefined {
   return path.startsWith(`${to}/`) ? html` aria-current="true"` : undefined;
 }
 
-const headings: Readonly<Record<number, string>> = {
+const errorHeadings: Readonly<Record<number, string>> = {
   400: 'This cannot be done',
   401: 'Please log in',
   403: 'Not allowed',
@@ -119,7 +119,7 @@ const forPrograms =
  */
 export function errorPage(fault: Fault, requestId: string, address: string): Page {
   const status = fault.apiStatus;
-  const heading = headings[status] ?? headings[status < 500 ? 400 : 500] ?? '';
+  const heading = errorHeadings[status] ?? errorHeadings[status < 500 ? 400 : 500] ?? '';
   return {
     title: heading,
     status,

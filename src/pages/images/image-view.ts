@@ -218,7 +218,7 @@ async function byApi(
   if (index.kind !== 'index') return [];
   return index.manifests.map(entry => {
     const type = typeof entry.artifactType === 'string' ? entry.artifactType : entry.mediaType;
-    return view(entry, type, kindOf(type));
+    return referrerView(entry, type, kindOf(type));
   });
 }
 
@@ -253,15 +253,19 @@ function inIndex(root: Parameters<typeof parseManifest>[0], subject: Digest): De
 
 function attestationView({ digest }: Descriptor, layer: Descriptor): ReferrerView {
   const predicate = layer.annotations?.['in-toto.io/predicate-type'];
-  const shown = view(layer, predicate ?? layer.mediaType, kindOf(predicate ?? layer.mediaType));
+  const shown = referrerView(
+    layer,
+    predicate ?? layer.mediaType,
+    kindOf(predicate ?? layer.mediaType),
+  );
   return { ...shown, digest };
 }
 
 function subjectView(subject: Descriptor): ReferrerView {
-  return view(subject, subject.mediaType, 'The image that this artifact is about');
+  return referrerView(subject, subject.mediaType, 'The image that this artifact is about');
 }
 
-function view(entry: Descriptor, type: string, kind: string): ReferrerView {
+function referrerView(entry: Descriptor, type: string, kind: string): ReferrerView {
   return {
     digest: entry.digest,
     size: entry.size,

@@ -31,6 +31,38 @@ import { layerAddress } from './layer/layer-data.ts';
 
 export const inspectPath = '/view/inspect';
 
+export interface InspectPageDeps {
+  readonly openInspected: OpenInspected;
+  readonly registry: RegistryClient;
+  readonly credentialsOf: Identities['credentialsOf'];
+}
+
+/** The image and platform that a page is about. */
+const imageQuery = z.object({
+  image: z.string().max(1000).optional(),
+  platform: z.string().max(200).optional(),
+});
+
+export const inspectPage = pageRoute({
+  method: 'get',
+  path: inspectPath,
+  access: 'requests',
+  limit: 'requests',
+  query: imageQuery,
+  async run({ viewer, query }, { openInspected, registry, credentialsOf }: InspectPageDeps) {
+    const image = query.image?.trim();
+    const platform = query.platform?.trim() || undefined;
+    if (!image) return askForImage();
+    const credentials = credentialsOf(viewer.caller.grant);
+    const chosen = await chooseImage(openInspected, image, platform, credentials);
+    const [view, referrers] = await Promise.all([
+      viewImage(chosen),
+      findReferrers(registry, chosen),
+    ]);
+    return imagePage(image, view, referrers);
+  },
+});
+
 function addressOf(query: Readonly<Record<string, string>>): string {
   return `${inspectPath}?${new URLSearchParams(query)}`;
 }
@@ -62,8 +94,8 @@ function imagePage(image: string, view: ImageView, referrers: Referrers): Page {
     content: html`${imageForm(image)}
 <h1>${name}</h1>
 ${platformLinks(image, view)}
-${overview(view)}
-${view.config && configuration(view.config, room)}
+${overviewPart(view)}
+${view.config && configurationPart(view.config, room)}
 ${view.config ? layerTable(image, view, room) : artifactFiles(view, room)}
 ${referrerTable(image, referrers, room)}
 ${textTable('Annotations', Object.entries(view.annotations), room)}`,
@@ -80,20 +112,20 @@ function platformLinks(image: string, { platforms }: ImageView): Html | false {
   );
 }
 
-function overview(view: ImageView): Html {
+function overviewPart(view: ImageView): Html {
   const { digest, indexDigest, mediaType, artifactType, layerBytes, layers, config } = view;
   return html`<dl class="facts">
-${fact('Digest', html`<code>${digest}</code>`)}
-${indexDigest && fact('Digest of all platforms', html`<code>${indexDigest}</code>`)}
-${artifactType && fact('Artifact', html`<code>${visibleText(artifactType, 200)}</code>`)}
-${fact('Size to pull', html`${byteText(layerBytes)} in ${countText(layers.length)} ${layers.length === 1 ? 'layer' : 'layers'}`)}
-${config?.created && fact('Created', dateOf(config.created))}
-${config?.platform && fact('Built for', visibleText(config.platform, 100))}
-${fact('Format', html`<code>${visibleText(mediaType, 200)}</code>`)}
+${factRow('Digest', html`<code>${digest}</code>`)}
+${indexDigest && factRow('Digest of all platforms', html`<code>${indexDigest}</code>`)}
+${artifactType && factRow('Artifact', html`<code>${visibleText(artifactType, 200)}</code>`)}
+${factRow('Size to pull', html`${byteText(layerBytes)} in ${countText(layers.length)} ${layers.length === 1 ? 'layer' : 'layers'}`)}
+${config?.created && factRow('Created', dateOf(config.created))}
+${config?.platform && factRow('Built for', visibleText(config.platform, 100))}
+${factRow('Format', html`<code>${visibleText(mediaType, 200)}</code>`)}
 </dl>`;
 }
 
-function fact(name: string, value: Html | string): Html {
+function factRow(name: string, value: Html | string): Html {
   return html`<dt>${name}</dt><dd>${value}</dd>`;
 }
 
@@ -102,7 +134,7 @@ function dateOf(text: string): Html | string {
   return Number.isNaN(at) ? visibleText(text, 60) : timeElement(at);
 }
 
-function configuration(config: ConfigView, room: PageRoom): Html {
+function configurationPart(config: ConfigView, room: PageRoom): Html {
   const words = (texts: readonly string[]) => foldedText(JSON.stringify(texts));
   const { entrypoint, command, user, workingDirectory, ports, volumes, healthCheck } = config;
   const environment = config.environment.map((entry): [string, string] => {
@@ -119,7 +151,7 @@ function configuration(config: ConfigView, room: PageRoom): Html {
     ['Health check', healthCheck.length > 0 ? words(healthCheck) : undefined],
     ['Stop signal', config.stopSignal && foldedText(config.stopSignal)],
   ];
-  const present = facts.flatMap(([name, value]) => (value ? [fact(name, value)] : []));
+  const present = facts.flatMap(([name, value]) => (value ? [factRow(name, value)] : []));
   return html`<h2>Configuration</h2>
 <dl class="facts">${room.list(present, one => one).shown}</dl>
 ${textTable('Environment', environment, room, 'h3')}
@@ -240,38 +272,6 @@ function referrerRow(image: string, { kind, type, digest, size, annotations }: R
       html`<br><span class="minor"><code>${visibleText(name, 100)}</code> ${visibleText(value, 200)}</span>`,
   )}</td><td><a href="${address}"><code title="${digest}">${shortDigest(digest)}</code></a></td><td class="number">${size === undefined ? '' : byteText(size)}</td></tr>`;
 }
-
-export interface InspectPageDeps {
-  readonly openInspected: OpenInspected;
-  readonly registry: RegistryClient;
-  readonly credentialsOf: Identities['credentialsOf'];
-}
-
-/** The image and platform that a page is about. */
-const imageQuery = z.object({
-  image: z.string().max(1000).optional(),
-  platform: z.string().max(200).optional(),
-});
-
-export const inspectPage = pageRoute({
-  method: 'get',
-  path: inspectPath,
-  access: 'requests',
-  limit: 'requests',
-  query: imageQuery,
-  async run({ viewer, query }, { openInspected, registry, credentialsOf }: InspectPageDeps) {
-    const image = query.image?.trim();
-    const platform = query.platform?.trim() || undefined;
-    if (!image) return askForImage();
-    const credentials = credentialsOf(viewer.caller.grant);
-    const chosen = await chooseImage(openInspected, image, platform, credentials);
-    const [view, referrers] = await Promise.all([
-      viewImage(chosen),
-      findReferrers(registry, chosen),
-    ]);
-    return imagePage(image, view, referrers);
-  },
-});
 
 /** Returns a bar that shows a share, from 0 to 1. */
 export function shareBar(share: number): Html {

@@ -44,7 +44,7 @@ export interface BuildListSources {
 }
 
 const pageLength = 25;
-const batch = 100;
+const rowsAtOnce = 100;
 // A page looks at this many builds at most, whatever the filters find.
 const mostSeen = 500;
 
@@ -61,14 +61,19 @@ export async function listBuilds(
   const found: ListedBuild[] = [];
   let before = filter.before ?? Number.MAX_SAFE_INTEGER;
   let hasMore = true;
-  for (let seen = 0; hasMore && seen < mostSeen && found.length <= pageLength; seen += batch) {
+  for (let seen = 0; hasMore && seen < mostSeen && found.length <= pageLength; seen += rowsAtOnce) {
     await pauseTurn();
-    const query = { owner: caller?.owner, succeeded: resultOf(filter.state), before, limit: batch };
+    const query = {
+      owner: caller?.owner,
+      succeeded: resultOf(filter.state),
+      before,
+      limit: rowsAtOnce,
+    };
     const rows = await buildList.list(query);
-    hasMore = rows.length === batch;
+    hasMore = rows.length === rowsAtOnce;
     before = rows.at(-1)?.row ?? before;
     const seen = rows.filter(row => caller === undefined || isOf(row, caller));
-    found.push(...seen.filter(row => matches(row, filter)));
+    found.push(...seen.filter(row => matchesFilter(row, filter)));
   }
   const page = found.slice(0, pageLength);
   const isFull = found.length > pageLength;
@@ -104,7 +109,7 @@ function stateOf(
   return startedAt === null ? 'queued' : 'running';
 }
 
-function matches(row: ListedBuild, { state, kind, target = '' }: BuildFilter): boolean {
+function matchesFilter(row: ListedBuild, { state, kind, target = '' }: BuildFilter): boolean {
   if (state !== undefined && stateOf(row, row.succeeded) !== state) return false;
   if (kind !== undefined && row.kind !== kind) return false;
   return row.target.toLowerCase().includes(target.toLowerCase());
@@ -121,7 +126,7 @@ interface BuildListView {
   readonly maySeeAll: boolean;
 }
 
-const badges: Readonly<Record<BuildState, readonly [string, string]>> = {
+const stateBadges: Readonly<Record<BuildState, readonly [string, string]>> = {
   queued: ['waiting', 'wait'],
   running: ['running', 'wait'],
   succeeded: ['succeeded', 'good'],
@@ -166,15 +171,15 @@ function buildTable(view: BuildListView, now: number): Html {
     builds.length === 0
       ? html`<p class="empty">${emptyWords(view)}</p>`
       : html`<div class="wide"><table class="listed"${isMoving && html` data-moving`}><thead><tr><th scope="col">State</th><th scope="col">Image</th><th scope="col">Made from</th><th scope="col">Platforms</th><th scope="col" class="number">Duration</th><th scope="col" class="number">Cached steps</th><th scope="col">Requested</th></tr></thead>
-<tbody>${builds.map(build => row(build, now))}</tbody></table></div>`
+<tbody>${builds.map(build => buildRow(build, now))}</tbody></table></div>`
   }
 ${isPartial && html`<p class="hint">This page looked at 500 builds. Older ones are on the next page.</p>`}
-<nav class="paging" aria-label="Pages of the list">${view.filter.before !== undefined && html`<a href="${address(view)}">Newest builds</a>`}${next !== undefined && html`<a rel="next" href="${address(view, next)}">Older builds</a>`}</nav>`;
+<nav class="paging" aria-label="Pages of the list">${view.filter.before !== undefined && html`<a href="${listAddress(view)}">Newest builds</a>`}${next !== undefined && html`<a rel="next" href="${listAddress(view, next)}">Older builds</a>`}</nav>`;
 }
 
-function row(build: ShownBuild, now: number): Html {
+function buildRow(build: ShownBuild, now: number): Html {
   const { id, target, state, kind, platforms, startedAt, finishedAt, createdAt, cache } = build;
-  const [word, look] = badges[state];
+  const [word, look] = stateBadges[state];
   const took = startedAt === null ? undefined : (finishedAt ?? now) - startedAt;
   return html`<tr><td><span class="badge ${look}">${word}</span></td>
 <th scope="row"><a href="/view/builds/${id}"><code>${target}</code></a></th>
@@ -198,13 +203,13 @@ function filterForm({ filter, scope, maySeeAll }: BuildListView): Html {
     html`<option value="${value}"${value === (chosen ?? '') && html` selected`}>${text}</option>`;
   return html`<form class="filters" method="get" action="/view/builds" role="search" aria-label="Builds">
 <div><label for="target">Image contains</label><input id="target" name="target" type="search" maxlength="200" value="${filter.target ?? ''}"></div>
-<div><label for="shown-state">State</label><select id="shown-state" name="state">${option('', 'All', filter.state)}${buildStates.map(one => option(one, badges[one][0], filter.state))}</select></div>
+<div><label for="shown-state">State</label><select id="shown-state" name="state">${option('', 'All', filter.state)}${buildStates.map(one => option(one, stateBadges[one][0], filter.state))}</select></div>
 <div><label for="kind">Made from</label><select id="kind" name="kind">${option('', 'Anything', filter.kind)}${listedKinds.map(one => option(one, kindWords[one] ?? one, filter.kind))}</select></div>
 ${maySeeAll && html`<div><label for="scope">Requested by</label><select id="scope" name="scope">${option('all', 'Everybody', scope)}${option('own', 'Me', scope)}</select></div>`}
 <div><button>Show</button></div></form>`;
 }
 
-function address({ filter, scope, maySeeAll }: BuildListView, before?: number): string {
+function listAddress({ filter, scope, maySeeAll }: BuildListView, before?: number): string {
   const query = new URLSearchParams();
   const members = { target: filter.target, state: filter.state, kind: filter.kind, before };
   for (const [name, value] of Object.entries(members)) {
@@ -218,7 +223,7 @@ export interface BuildListDeps extends BuildListSources {
   readonly requireAdministrator: RequireAdministrator;
 }
 
-const query = z.object({
+const listQuery = z.object({
   state: optional(z.enum(buildStates)),
   kind: optional(z.enum(listedKinds)),
   target: optional(z.string().trim().max(200)),
@@ -233,7 +238,7 @@ export const buildListRoutes = [
     method: 'get',
     path: '/view/builds',
     access: 'anybody',
-    query,
+    query: listQuery,
     async run({ query: { scope: wanted, part, ...filter }, viewer }, deps: BuildListDeps) {
       const maySeeAll = viewer.isAdministrator;
       // Callers without a login share the network that their builds are recorded with.

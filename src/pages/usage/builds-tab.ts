@@ -43,7 +43,7 @@ export const buildsTab: UsageTab<UsagePageDeps> = {
   },
 };
 
-const failures = buildResults.slice(2);
+const failureResults = buildResults.slice(2);
 const resultNames: Readonly<Record<string, string>> = {
   succeeded: 'Succeeded',
   cancelled: 'Cancelled',
@@ -75,7 +75,7 @@ function resultsSection(days: readonly DayFigures<'build results'>[]): Section {
       series: [
         { name: 'Succeeded', values: of(['succeeded']) },
         { name: 'Cancelled', values: of(['cancelled']) },
-        { name: 'Failed', values: of(failures) },
+        { name: 'Failed', values: of(failureResults) },
       ],
     }),
     table: {
@@ -210,7 +210,7 @@ async function queueSection(range: DayRange, queue: Pick<QueueStore, 'between'>)
   }
   const isByHour = days.length <= mostDaysByHour;
   const spans: Span[] = isByHour
-    ? spansOf(hours, from, days.length * 24, hourMs, at => `${dayOf(at)} ${clock(at)}`)
+    ? spansOf(hours, from, days.length * 24, hourMs, at => `${dayOf(at)} ${clockTime(at)}`)
     : spansOf(hours, from, days.length, dayMs, dayOf);
   const most = (key: 'mostRunning' | 'mostWaiting') =>
     spans.map(span => Math.max(0, ...span.hours.map(hour => hour[key])));
@@ -266,7 +266,7 @@ function spansOf(
   }));
 }
 
-function clock(at: number): string {
+function clockTime(at: number): string {
   return new Date(at).toISOString().slice(11, 16);
 }
 
@@ -290,7 +290,7 @@ const timeColumns: readonly Column[] = [
   { name: 'Ran: median', kind: 'ms' },
   { name: 'Ran: 95 %', kind: 'ms' },
 ];
-const intro = html`<p class="minor">Half of the builds took at most the median, and 95 of 100 at most the upper value. The times are at most 5 % off. Builds that never left the queue do not count.</p>`;
+const timesIntro = html`<p class="minor">Half of the builds took at most the median, and 95 of 100 at most the upper value. The times are at most 5 % off. Builds that never left the queue do not count.</p>`;
 
 /** Returns how long builds waited and ran: by day, and by kind of recipe. Other work runs between two days. */
 async function timesSections(days: readonly DayFigures<'build times'>[]): Promise<Section[]> {
@@ -299,10 +299,10 @@ async function timesSections(days: readonly DayFigures<'build times'>[]): Promis
   const recipes = new Map<string, Times>();
   for (const { day, figures } of days) {
     const ofDay = byRecipe(figures);
-    const all = joined([...ofDay.values()]);
+    const all = joinedTimes([...ofDay.values()]);
     for (const [recipe, times] of ofDay) {
       rows.push([day, recipeNames[recipe] ?? recipe, ...figuresOf(times)]);
-      recipes.set(recipe, joined([recipes.get(recipe) ?? none(), times]));
+      recipes.set(recipe, joinedTimes([recipes.get(recipe) ?? noTimes(), times]));
     }
     if (ofDay.size > 1) rows.push([day, 'All', ...figuresOf(all)]);
     for (const phase of ['waiting', 'running'] as const) {
@@ -329,7 +329,7 @@ async function timesSections(days: readonly DayFigures<'build times'>[]): Promis
   return [
     {
       title: 'Time that builds ran',
-      intro,
+      intro: timesIntro,
       chart: chart('running', 'Time that builds ran, by day'),
       table: {
         name: 'build-times-by-recipe',
@@ -367,27 +367,27 @@ function byRecipe(figures: DayFigures<'build times'>['figures']): Map<string, Ti
   for (const { labels, count } of figures) {
     const { recipe, phase, bucket } = labels;
     if (phase !== 'waiting' && phase !== 'running') continue;
-    const times = recipes.get(recipe) ?? none();
+    const times = recipes.get(recipe) ?? noTimes();
     recipes.set(recipe, times);
-    add(times[phase], Number(bucket), count);
+    addCount(times[phase], Number(bucket), count);
   }
   return recipes;
 }
 
-function joined(all: readonly Times[]): Times {
-  const times = none();
+function joinedTimes(all: readonly Times[]): Times {
+  const times = noTimes();
   for (const one of all) {
     for (const phase of ['waiting', 'running'] as const) {
-      for (const [bucket, count] of one[phase]) add(times[phase], bucket, count);
+      for (const [bucket, count] of one[phase]) addCount(times[phase], bucket, count);
     }
   }
   return times;
 }
 
-function none(): Times {
+function noTimes(): Times {
   return { waiting: new Map(), running: new Map() };
 }
 
-function add(buckets: Buckets, bucket: number, count: number): void {
+function addCount(buckets: Buckets, bucket: number, count: number): void {
   buckets.set(bucket, (buckets.get(bucket) ?? 0) + count);
 }

@@ -14,7 +14,7 @@ import {
 } from './usage-data.ts';
 import type { Cell, Column, Section, UsageTab } from './usage-tab.ts';
 
-const titles: Readonly<Record<ShownMetric, string>> = { pulls: 'Pulls', builds: 'Builds' };
+const metricTitles: Readonly<Record<ShownMetric, string>> = { pulls: 'Pulls', builds: 'Builds' };
 
 /** The state of the server, and its use by organisation. */
 export const overviewTab: UsageTab<UsagePageDeps> = {
@@ -42,7 +42,7 @@ function serverPart(now: ServerNow): Html {
 }
 
 function metricPart({ metric, total, days, orgs, others }: MetricUsage, range: DayRange): Html {
-  const title = titles[metric];
+  const title = metricTitles[metric];
   const query = `metric=${metric}&from=${range.from}&to=${range.to}`;
   const rows = [
     ...orgs.map(({ org, count }) => ({
@@ -56,7 +56,7 @@ function metricPart({ metric, total, days, orgs, others }: MetricUsage, range: D
 <p><strong>${countText(total)}</strong> from ${range.from} to ${range.to}</p>
 ${dayChart(title, days)}
 <details><summary>${title} by day as a table</summary>
-${table(
+${topTable(
   title,
   'Day',
   days.map(({ day, count }) => ({ name: html`${day}`, count })),
@@ -68,7 +68,7 @@ ${table(
 ${
   rows.length === 0
     ? html`<p class="minor">None in this range.</p>`
-    : html`${table(title, 'Organisation', rows, total)}
+    : html`${topTable(title, 'Organisation', rows, total)}
 <p><a href="/view/usage/organisations.csv?${query}">${title} by organisation (CSV)</a></p>`
 }`;
 }
@@ -78,7 +78,7 @@ interface Row {
   readonly count: number;
 }
 
-function table(title: string, head: string, rows: readonly Row[], total: number): Html {
+function topTable(title: string, head: string, rows: readonly Row[], total: number): Html {
   const share = (count: number) => (total === 0 ? 0 : (count / total) * 100);
   return html`<div class="wide" tabindex="0" role="region" aria-label="${title} by ${head.toLowerCase()}"><table class="shares">
 <thead><tr><th scope="col">${head}</th><th scope="col" class="number">Count</th><th scope="col">Share</th></tr></thead>
@@ -104,8 +104,8 @@ export const healthTab: UsageTab<UsagePageDeps> = {
   tables: ['checks', 'registries', 'builders', 'platforms'],
   async read(_, { readiness, remotes, builderStates }) {
     const [pulls, all] = await Promise.all([
-      check(readiness.forReading()),
-      check(readiness.forAll()),
+      problemOf(readiness.forReading()),
+      problemOf(readiness.forAll()),
     ]);
     const known = remotes.list();
     const of = (kind: RemoteKind) => known.filter(one => one.kind === kind).slice(0, shownHosts);
@@ -184,7 +184,7 @@ function stateWord(problem: string | undefined): string {
 }
 
 /** Returns why a check fails; undefined if it succeeds. */
-function check(proof: Promise<void>): Promise<string | undefined> {
+function problemOf(proof: Promise<void>): Promise<string | undefined> {
   return proof.then(
     () => undefined,
     (error: unknown) => (error instanceof Fault ? error.message : 'The log has the reason'),

@@ -138,7 +138,7 @@ ${count > shown.length && html`<p class="minor">These are the first ${countText(
 export async function* tableFile({ columns, rows, all }: FigureTable): AsyncGenerator<string> {
   const units: Partial<Record<ColumnKind, string>> = { ms: ' (ms)', bytes: ' (bytes)' };
   const textOf = (some: readonly (readonly Cell[])[]) =>
-    csvText(some.map(row => row.map((cell, column) => plain(cell, columns[column]?.kind))));
+    csvText(some.map(row => row.map((cell, column) => plainCell(cell, columns[column]?.kind))));
   yield csvText([columns.map(({ name, kind }) => `${name}${units[kind] ?? ''}`)]);
   let some: (readonly Cell[])[] = [];
   for (const row of all?.rows() ?? rows) {
@@ -181,7 +181,7 @@ function numberText(value: number, kind: ColumnKind): string {
   return kind === 'share' ? `${(value * 100).toFixed(1)} %` : countText(value);
 }
 
-function plain(cell: Cell, kind: ColumnKind | undefined): string | number {
+function plainCell(cell: Cell, kind: ColumnKind | undefined): string | number {
   if (cell === undefined) return '';
   if (typeof cell === 'string') return cell;
   if (kind === 'time') return new Date(cell).toISOString();
@@ -190,10 +190,10 @@ function plain(cell: Cell, kind: ColumnKind | undefined): string | number {
 
 /** Returns rows as a CSV file (RFC 4180). Programs for spreadsheets do not run any of its cells as a formula. */
 export function csvText(rows: ReadonlyArray<readonly (string | number)[]>): string {
-  return rows.map(row => `${row.map(cell).join(',')}\r\n`).join('');
+  return rows.map(row => `${row.map(csvCell).join(',')}\r\n`).join('');
 }
 
-function cell(value: string | number): string {
+function csvCell(value: string | number): string {
   const text = String(value);
   const safe = typeof value === 'string' && /^\s*[=+\-@]|^[\t\r\n]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;

@@ -67,7 +67,7 @@ export interface AccessTokens {
   purge(signal?: AbortSignal): Promise<void>;
 }
 
-const prefix = 'sluice_';
+const tokenPrefix = 'sluice_';
 const randomByteCount = 20;
 const maxTokens = 200;
 // An expired token stays in the list for a while, so that its user sees why it is rejected.
@@ -109,7 +109,7 @@ export function createAccessTokens(store: AccessTokenStore, now: () => number): 
           { phase: 'credentials' },
         );
       }
-      const value = prefix + randomBytes(randomByteCount).toString('hex');
+      const value = tokenPrefix + randomBytes(randomByteCount).toString('hex');
       const row = {
         user,
         name,

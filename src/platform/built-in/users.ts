@@ -28,9 +28,9 @@ export interface Users {
 }
 
 const longestEmail = 254;
-const label = '[\\p{L}\\p{N}](?:[\\p{L}\\p{N}-]*[\\p{L}\\p{N}])?';
+const domainLabel = '[\\p{L}\\p{N}](?:[\\p{L}\\p{N}-]*[\\p{L}\\p{N}])?';
 const emailPattern = new RegExp(
-  `^[\\p{L}\\p{N}.!#$%&'*+/=?^_\`{|}~-]{1,64}@${label}(?:\\.${label})*$`,
+  `^[\\p{L}\\p{N}.!#$%&'*+/=?^_\`{|}~-]{1,64}@${domainLabel}(?:\\.${domainLabel})*$`,
   'u',
 );
 
@@ -44,7 +44,7 @@ export function createUsers(store: UserStore, now: () => number): Users {
     get,
 
     async add(text) {
-      const email = spelled(text);
+      const email = spelledEmail(text);
       if (email.length > longestEmail || !emailPattern.test(email)) {
         throw new Fault(
           'bad-request',
@@ -58,7 +58,7 @@ export function createUsers(store: UserStore, now: () => number): Users {
     },
 
     async withEmail(email) {
-      const row = await store.findByEmail(spelled(email));
+      const row = await store.findByEmail(spelledEmail(email));
       if (!row) throw unknownUser(email.slice(0, longestEmail));
       return userOf(row);
     },
@@ -68,7 +68,7 @@ export function createUsers(store: UserStore, now: () => number): Users {
         const { entries, total } = await store.list(page);
         return { entries: entries.map(userOf), total };
       }
-      const row = await store.findByEmail(spelled(email));
+      const row = await store.findByEmail(spelledEmail(email));
       return row ? { entries: [userOf(row)], total: 1 } : { entries: [], total: 0 };
     },
 
@@ -79,7 +79,7 @@ export function createUsers(store: UserStore, now: () => number): Users {
 }
 
 /** Returns one spelling for each address: hardly any mail host distinguishes capital letters, and people do not. */
-function spelled(email: string): string {
+function spelledEmail(email: string): string {
   return email.trim().toLowerCase();
 }
 

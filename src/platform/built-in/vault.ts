@@ -96,16 +96,16 @@ export function createVault(store: CredentialStore, box: SecretBox, now: () => n
         usedDay: null,
       };
       const added = await store.insert(entry, maxOfOwner);
-      if (added === 'added') return kept(entry);
+      if (added === 'added') return keptCredentials(entry);
       throw notAdded(added, entry);
     },
 
     async list(owner, page) {
       const { entries, total } = await store.list(owner, page);
-      return { entries: entries.map(kept), total };
+      return { entries: entries.map(keptCredentials), total };
     },
 
-    find: async id => kept(await row(id)),
+    find: async id => keptCredentials(await row(id)),
 
     async keys(id) {
       const { owner, sealed, usedDay } = await row(id);
@@ -150,7 +150,7 @@ export function unknownCredentials(id: string): Fault {
 }
 
 /** Returns the part of a stored row that is not secret. */
-function kept(row: ListedCredentialRow & Partial<CredentialRow>): KeptCredentials {
+function keptCredentials(row: ListedCredentialRow & Partial<CredentialRow>): KeptCredentials {
   const { sealed: _, shown, ...entry } = row;
   return { ...entry, shown: JSON.parse(shown) };
 }
@@ -229,7 +229,7 @@ function refusedKeys(why: string): Fault {
 }
 
 // The grammar needs this much to distinguish a host from a path.
-const inside = '/x/x';
+const insideRegistry = '/x/x';
 
 /**
  * Returns the canonical spelling of the registry, or part of one, that credentials are for: `host[:port][/path]`,
@@ -241,8 +241,8 @@ function registryScope(text = 'docker.io'): string {
     .replace(/^(index\.docker\.io)\/v1$/i, '$1');
   if (registryHost(name) === undefined) throw refusedRegistry();
   try {
-    const { registry, repository } = parseReference(name + inside);
-    return `${registry}/${repository}`.slice(0, -inside.length);
+    const { registry, repository } = parseReference(name + insideRegistry);
+    return `${registry}/${repository}`.slice(0, -insideRegistry.length);
   } catch {
     throw refusedRegistry();
   }

@@ -162,12 +162,14 @@ export async function refreshTokens(
     onBehalfOf: refreshToken,
   }).catch(error => {
     // 400 is how RFC 6749, section 5.2, reports an invalid token.
-    throw error instanceof Fault && error.kind === 'bad-request' ? refused(endpoint, 400) : error;
+    throw error instanceof Fault && error.kind === 'bad-request'
+      ? refreshRefused(endpoint, 400)
+      : error;
   });
-  if (reply.status >= 400) throw refused(endpoint, reply.status);
+  if (reply.status >= 400) throw refreshRefused(endpoint, reply.status);
   const { access_token: fromBody, refresh_token: refreshFromBody } =
     documentSchema.safeParse(reply.document).data ?? {};
-  const accessToken = cookie(reply, 'JWT') || fromBody;
+  const accessToken = cookieIn(reply, 'JWT') || fromBody;
   if (!accessToken) {
     throw new Fault(
       'upstream',
@@ -179,11 +181,11 @@ export async function refreshTokens(
   }
   return {
     accessToken,
-    refreshToken: cookie(reply, 'JWT_REFRESH_TOKEN') || refreshFromBody || refreshToken,
+    refreshToken: cookieIn(reply, 'JWT_REFRESH_TOKEN') || refreshFromBody || refreshToken,
   };
 }
 
-function refused({ host }: Endpoint, status: number): Fault {
+function refreshRefused({ host }: Endpoint, status: number): Fault {
   return new Fault(
     'denied',
     `The platform ${host} did not renew the expired access token (${status}): log in there again, or create a new token`,
@@ -195,7 +197,7 @@ function refused({ host }: Endpoint, status: number): Fault {
  * Several `Set-Cookie` lines arrive joined by commas, and dates within them contain commas. The search finds names
  * anyway.
  */
-function cookie({ headers }: Reply, name: string): string | undefined {
+function cookieIn({ headers }: Reply, name: string): string | undefined {
   const line = headers.get('set-cookie') ?? '';
   return new RegExp(`(?:^|,)\\s*${name}="?([^;,"\\s]*)`).exec(line)?.[1];
 }

@@ -93,9 +93,9 @@ export function createPairingKeys({ store, box, now = Date.now }: PairingKeysDep
   };
 }
 
-const version = '1';
+const packetVersion = '1';
 const forPublicKey = 'P';
-const cipher = 'aes-128-ecb';
+const packetCipher = 'aes-128-ecb';
 const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 /**
@@ -106,23 +106,23 @@ const base64 = /^[A-Za-z0-9+/]+={0,2}$/;
  */
 export function openPacket(packet: string, privateKey: KeyObject): string {
   const [found, kind, key = '', data = '', ...more] = packet.split('\\');
-  if (found !== version || kind !== forPublicKey || more.length > 0) throw unreadable();
-  if (!base64.test(key) || !base64.test(data)) throw unreadable();
+  if (found !== packetVersion || kind !== forPublicKey || more.length > 0) throw unreadablePacket();
+  if (!base64.test(key) || !base64.test(data)) throw unreadablePacket();
   try {
     // With a wrong key this returns random bytes of a random length, which reveals nothing about the padding.
     const contentKey = privateDecrypt(
       { key: privateKey, padding: constants.RSA_PKCS1_PADDING },
       Buffer.from(key, 'base64'),
     );
-    const decipher = createDecipheriv(cipher, contentKey, null);
+    const decipher = createDecipheriv(packetCipher, contentKey, null);
     const clear = Buffer.concat([decipher.update(data, 'base64'), decipher.final()]);
     return new TextDecoder('utf-8', { fatal: true }).decode(clear);
   } catch {
     // One error for all causes.
-    throw unreadable();
+    throw unreadablePacket();
   }
 }
 
-function unreadable(): Error {
+function unreadablePacket(): Error {
   return new Error('The packet is malformed, or was encrypted for another key');
 }

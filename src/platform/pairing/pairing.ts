@@ -111,7 +111,7 @@ export function createPairing(deps: PairingDeps): Pairing {
       socket.on('error', () => {});
       let visitor: Visitor;
       try {
-        visitor = admit(url, service, decoded(encoded));
+        visitor = admit(url, service, decodedSegment(encoded));
       } catch (error) {
         refuseUpgrade(socket, error);
         return true;
@@ -154,7 +154,7 @@ function refuseUpgrade(socket: Duplex, error: unknown): void {
   endWith(socket, rawResponse(fault.status, fault.message));
 }
 
-function decoded(text: string): string {
+function decodedSegment(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -294,9 +294,7 @@ function withCode(code: string): Error {
   return Object.assign(new Error('The pairing socket ended or did not answer'), { code });
 }
 
-// Source: reference service, section 1.9.
-
-/** A message that Sluice sends over a pairing socket. */
+/** A message that Sluice sends over a pairing socket. Source: reference service, section 1.9. */
 type SentMessage =
   | {
       readonly '@type': 'pairing-response';

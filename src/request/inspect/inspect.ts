@@ -53,7 +53,7 @@ export function createInspect(deps: InspectDeps): Inspect {
       isIndex && platform !== 'all'
         ? await withAdvice(selectImage(documents, access, image, root, platform))
         : root;
-    return { container: await describe({ ...deps, documents }, access, image, chosen) };
+    return { container: await describeInspected({ ...deps, documents }, access, image, chosen) };
   };
 }
 
@@ -69,7 +69,7 @@ async function withAdvice(selected: Promise<Document>): Promise<Document> {
   }
 }
 
-async function describe(
+async function describeInspected(
   {
     documents,
     registry,

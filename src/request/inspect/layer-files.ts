@@ -161,7 +161,7 @@ async function contentsOf(
   const window = { sort, offset: (wanted - 1) * rowsOfPage, limit: rowsOfPage };
   const isSearch = name !== '' || kind !== undefined;
   if (isSearch) {
-    const found = await search(tree, name, kind, sort, wanted, signal);
+    const found = await searchNames(tree, name, kind, sort, wanted, signal);
     return { root, index, names: [], directory: undefined, ...found };
   }
   const directory = await tree.find(namesIn(path));
@@ -186,7 +186,7 @@ async function contentsOf(
   };
 }
 
-async function search(
+async function searchNames(
   tree: OpenedTree,
   name: string,
   change: LayerChange | undefined,
@@ -273,15 +273,15 @@ export function layerName(digests: readonly string[], at: number): string {
 }
 
 // A page names each of the thousands of layers that an image may have.
-const repeated = new WeakMap<readonly string[], ReadonlySet<string>>();
+const repeatedNames = new WeakMap<readonly string[], ReadonlySet<string>>();
 
 /** Returns the digests that are in a list more than once. */
 function repeatedIn(digests: readonly string[]): ReadonlySet<string> {
-  const known = repeated.get(digests);
+  const known = repeatedNames.get(digests);
   if (known) return known;
   const seen = new Set<string>();
   const twice = new Set(digests.filter(digest => seen.size === seen.add(digest).size));
-  repeated.set(digests, twice);
+  repeatedNames.set(digests, twice);
   return twice;
 }
 

@@ -59,16 +59,16 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
     caller: Pick<Caller, 'network' | 'user'>,
   ): Promise<{ readonly repository: string; readonly digest: Digest }> => {
     const { registry, repository, digest } = parseReference(location.replace(uploadedScheme, ''));
-    if (digest === undefined) throw malformed('names a build context without its digest');
+    if (digest === undefined) throw malformedContext('names a build context without its digest');
     if (registry !== ownHost || repository !== contextRepository(caller)) {
-      throw malformed(
+      throw malformedContext(
         `is not in your repository for build contexts, ${ownHost}/${contextRepository(caller)}: upload it with the access token of the request, or without one if the request has none`,
       );
     }
     try {
       return { repository, digest: (await manifests.head(repository, digest)).digest };
     } catch (error) {
-      throw error instanceof Fault ? expired() : error;
+      throw error instanceof Fault ? contextExpired() : error;
     }
   };
 
@@ -96,7 +96,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
     const context = await openUploadedContext(contentOf(repository), digest);
     // From here on, no cleanup removes it before the build is stored.
     for (const part of context.parts) {
-      if (!(await content.claim(part))) throw expired();
+      if (!(await content.claim(part))) throw contextExpired();
     }
     const before = known.get(digest);
     if (before !== undefined) return before;
@@ -119,7 +119,7 @@ export function createUploadedContexts(deps: UploadedContextsDeps): UploadedCont
     async take(context, caller) {
       const { location, gzipDigest, gzipSize, tarDigest: claimed } = context;
       if (gzipDigest !== undefined || gzipSize !== undefined) {
-        throw malformed("is not a tar.gz file: leave out 'gzipDigest' and 'gzipSize'");
+        throw malformedContext("is not a tar.gz file: leave out 'gzipDigest' and 'gzipSize'");
       }
       const manifest = await manifestAt(location, caller);
       const { digest } = manifest;
@@ -147,11 +147,11 @@ function hashQueue(): Semaphore {
   return new Semaphore({ limit: hashedAtOnce, mostWaiting, refusal });
 }
 
-function malformed(what: string): Fault {
+function malformedContext(what: string): Fault {
   return new Fault('bad-request', `buildContext.location ${what}`, { phase: 'layer' });
 }
 
-function expired(): Fault {
+function contextExpired(): Fault {
   return new Fault('bad-request', 'The build context has expired here: upload it again', {
     phase: 'layer',
   });

@@ -47,7 +47,7 @@ export function loadConfig(environment: Environment): LoadedConfig {
     if (variable === undefined) continue;
     known.add(variable);
     const value = environment[variable];
-    if (value !== undefined && value !== '') place(written, at, value);
+    if (value !== undefined && value !== '') placeValue(written, at, value);
   }
   const sources = { environment, file };
   const result = configSchema.safeParse(written);
@@ -103,7 +103,7 @@ function openBuilders({ buildkit, buildkitTls }: Config): string[] {
     );
 }
 
-function place(values: Record<string, unknown>, path: readonly string[], value: string): void {
+function placeValue(values: Record<string, unknown>, path: readonly string[], value: string): void {
   const [name = '', ...below] = path;
   if (below.length === 0) {
     values[name] = value;
@@ -112,7 +112,7 @@ function place(values: Record<string, unknown>, path: readonly string[], value: 
   const inner = values[name];
   const object = typeof inner === 'object' && inner !== null ? { ...inner } : {};
   values[name] = object;
-  place(object as Record<string, unknown>, below, value);
+  placeValue(object as Record<string, unknown>, below, value);
 }
 
 /** One fault of a configuration. */
@@ -203,12 +203,12 @@ function settingsOfEntry(map: z.ZodDefault<z.ZodRecord>, name: string): readonly
 function settingsIn(object: z.ZodObject, above: readonly string[]): Setting[] {
   return Object.entries(object.shape).flatMap(([name, schema]) => {
     const path = [...above, name];
-    const inner = unwrapped(schema as z.ZodType);
+    const inner = unwrappedSchema(schema as z.ZodType);
     if (inner.def.type === 'object') return settingsIn(inner as z.ZodObject, path);
     return [
       {
         path,
-        variable: fileOnly.includes(name) ? undefined : variable(path),
+        variable: fileOnly.includes(name) ? undefined : variableName(path),
         description: (schema as z.ZodType).description ?? '',
         default: defaultOf(schema as z.ZodType),
         isSecret: (schema as z.ZodType).meta()?.secret === true,
@@ -218,15 +218,15 @@ function settingsIn(object: z.ZodObject, above: readonly string[]): Setting[] {
 }
 
 /** `limits.pulls.anonymous` is `SLUICE_LIMITS_PULLS_ANONYMOUS`. */
-function variable(path: readonly string[]): string {
+function variableName(path: readonly string[]): string {
   const words = path.map(name => name.replace(/[A-Z]/g, letter => `_${letter}`).toUpperCase());
   return `SLUICE_${words.join('_')}`;
 }
 
-function unwrapped(schema: z.ZodType): z.ZodType {
+function unwrappedSchema(schema: z.ZodType): z.ZodType {
   const def = schema.def as { type: string; innerType?: z.ZodType };
   return def.innerType && ['default', 'prefault', 'optional'].includes(def.type)
-    ? unwrapped(def.innerType)
+    ? unwrappedSchema(def.innerType)
     : schema;
 }
 

@@ -88,10 +88,10 @@ export async function openListeners(
     await Promise.all(closed);
   };
   try {
-    const plain = await listen(plainServer, config.listen, 'SLUICE_LISTEN', log);
+    const plain = await listenOn(plainServer, config.listen, 'SLUICE_LISTEN', log);
     const tls =
       settings && secure
-        ? await listen(secure.server, settings.listen, 'SLUICE_TLS_LISTEN', log)
+        ? await listenOn(secure.server, settings.listen, 'SLUICE_TLS_LISTEN', log)
         : undefined;
     return {
       plain,
@@ -128,7 +128,7 @@ function connectionLimits(config: Config, log: Logger): ConnectionLimits {
   };
 }
 
-async function listen(
+async function listenOn(
   server: Server,
   address: string,
   variable: string,
@@ -161,7 +161,7 @@ function logErrors(server: Server, log: Logger): void {
 }
 
 /** Descriptors that files, the database, builders and logs require. */
-const reserved = 64;
+const reservedDescriptors = 64;
 
 /**
  * Returns how many client connections the limit of open files allows; undefined when the system reports no limit. A
@@ -170,7 +170,7 @@ const reserved = 64;
 function connectionsOfDescriptors(): number | undefined {
   try {
     const line = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'));
-    return line ? Math.max(8, Math.floor((Number(line[1]) - reserved) / 2)) : undefined;
+    return line ? Math.max(8, Math.floor((Number(line[1]) - reservedDescriptors) / 2)) : undefined;
   } catch {
     return undefined;
   }

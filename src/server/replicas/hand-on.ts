@@ -159,7 +159,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       // Those of this server would stand beside those of the leader.
       for (const name of response.getHeaderNames()) response.removeHeader(name);
       response.writeHead(reply.statusCode ?? 0, reply.statusMessage ?? '', [
-        ...without(ofConnection, reply.rawHeaders),
+        ...withoutHeaders(ofConnection, reply.rawHeaders),
         // The leader did not want the rest of the body, or this server stops.
         ...(isLast ? ['connection', 'close'] : []),
       ]);
@@ -178,7 +178,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
   const look = (request: IncomingMessage): Promise<void> =>
     leader.reach(
       async address => {
-        const { out } = send(request, address, looks);
+        const { out } = send(request, address, looksOnly);
         out.end();
         const response = await responseOf(out).catch(() => undefined);
         if (!response || !isOfLeader(response)) return 'ended';
@@ -286,7 +286,7 @@ function headersOf(request: IncomingMessage, leader: URL, proof: string): string
     ...Object.keys(trace),
   ]);
   return [
-    ...without(replaced, rawHeaders),
+    ...withoutHeaders(replaced, rawHeaders),
     ...Object.entries(trace).flat(),
     // HTTP/1.0 does not require it.
     ...(headers.host === undefined ? ['host', leader.host] : []),
@@ -295,12 +295,12 @@ function headersOf(request: IncomingMessage, leader: URL, proof: string): string
   ];
 }
 
-function without(names: ReadonlySet<string>, raw: readonly string[]): string[] {
+function withoutHeaders(names: ReadonlySet<string>, raw: readonly string[]): string[] {
   return raw.filter((_, at) => !names.has((raw[at - (at % 2)] ?? '').toLowerCase()));
 }
 
 const takesOrders = [handedOnHeaders.order, 'yes'];
-const looks = [handedOnHeaders.order, 'look'];
+const looksOnly = [handedOnHeaders.order, 'look'];
 // A token of a client ends before a long transfer, and is checked at its begin only. The second one is a limit.
 const rightStays = new Set([401, 429]);
 
@@ -333,7 +333,7 @@ function leaderEnded(): Fault {
   );
 }
 
-const refusal = 'The leading server of this site cannot be reached: try again in a moment';
+const leaderAway = 'The leading server of this site cannot be reached: try again in a moment';
 
 /** Hands a WebSocket of a platform on to the replica that leads. It ends with that lead: the platform connects again. */
 export function handOnUpgrade(
@@ -343,7 +343,7 @@ export function handOnUpgrade(
   socket: Duplex,
   head: Buffer,
 ): void {
-  const refuse = () => endWith(socket, rawResponse(503, refusal, { 'retry-after': '5' }));
+  const refuse = () => endWith(socket, rawResponse(503, leaderAway, { 'retry-after': '5' }));
   const { address, signal } = leader;
   if (!address) {
     refuse();

@@ -27,7 +27,7 @@ export function startChores(
   note: NoteWork,
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
-  const stops = chores.map(chore => start(chore, log, note, stopping.signal));
+  const stops = chores.map(chore => startChore(chore, log, note, stopping.signal));
   return {
     async stop() {
       stopping.abort();
@@ -36,7 +36,7 @@ export function startChores(
   };
 }
 
-function start(
+function startChore(
   { name, everyMs, atStart, run }: Chore,
   log: Logger,
   note: NoteWork,

@@ -40,7 +40,9 @@ export async function verify(
   for await (const { digest, size } of content.list()) {
     checked += 1;
     checkedBytes += size;
-    const proof = await (removeDamaged ? discarded(content, digest) : examined(content, digest));
+    const proof = await (removeDamaged
+      ? discardedProof(content, digest)
+      : examined(content, digest));
     if (proof !== 'damaged') continue;
     damaged.push(digest);
     onDamaged(digest);
@@ -79,7 +81,7 @@ function eachAfter(
 }
 
 /** Removes damaged content. What the disk cannot read is damaged. */
-async function discarded(content: ContentStore, digest: Digest): Promise<Proof> {
+async function discardedProof(content: ContentStore, digest: Digest): Promise<Proof> {
   try {
     return await content.discardDamaged(digest);
   } catch (error) {
@@ -147,7 +149,7 @@ export function startScrub(
   const stopping = new AbortController();
   const { signal } = stopping;
   const run = async () => {
-    await pause(firstPauseMs, signal);
+    await sleepUnlessAborted(firstPauseMs, signal);
     while (!signal.aborted) {
       try {
         const report = await scrub(content, options.bytesPerSecond, signal);
@@ -156,7 +158,7 @@ export function startScrub(
         if (signal.aborted) return;
         log.error({ err }, 'cannot verify content in the background: the next round retries');
       }
-      await pause(options.intervalMs, signal);
+      await sleepUnlessAborted(options.intervalMs, signal);
     }
   };
   const running = run().catch(err => {
@@ -184,7 +186,7 @@ export async function scrub(
   let dueAt = performance.now();
   const pace = async (bytes: number) => {
     dueAt = Math.max(dueAt, performance.now() - slackMs) + (bytes / bytesPerSecond) * 1000;
-    await pause(dueAt - performance.now(), signal);
+    await sleepUnlessAborted(dueAt - performance.now(), signal);
     signal.throwIfAborted();
   };
   // The start is random, so that a server with frequent restarts reaches all content nevertheless.
@@ -201,7 +203,7 @@ export async function scrub(
 }
 
 /** Sleeps; ends early when the signal aborts. */
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
+async function sleepUnlessAborted(ms: number, signal: AbortSignal): Promise<void> {
   const until = performance.now() + ms;
   for (let left = ms; left > 0 && !signal.aborted; left = until - performance.now()) {
     await sleep(Math.min(left, longestSleepMs), undefined, { signal, ref: false }).catch(() => {});

@@ -123,12 +123,6 @@ class FileSource implements ByteSource {
   }
 }
 
-/**
- * The memory that bodies are read into. Buffers are shared memory, so that the hash thread reads
- * them without a copy. They are reused, because each new one costs page faults and V8 frees
- * memory outside its heap late.
- */
-
 /** Bytes of a large buffer: one read fills it in a few system calls (measured: 1.5 times the throughput of 128 KiB). */
 const largeBytes = 512 * 1024;
 /** Bytes of a small buffer, for a transfer that is slow or new, or that comes when no large buffer is left. */
@@ -138,7 +132,7 @@ const trimMs = 5000;
 // A thousand reads would complete in one turn of the event loop, and a small manifest would wait for all of them.
 const readsAtOnce = 8;
 
-/** A buffer and the number of its users. */
+/** A buffer that bodies are read into, and the number of its users. It is shared memory: the hash thread reads it without a copy. */
 export class Slab {
   readonly bytes: Uint8Array<SharedArrayBuffer>;
   users = 1;
@@ -160,7 +154,8 @@ interface SlabPoolOptions {
 }
 
 /**
- * Buffers for many transfers. Memory is at most `largeBudget` (default 12 MiB), plus the small buffers in use (a
+ * Buffers for many transfers. They are reused, because each new one costs page faults and V8 frees memory outside its
+ * heap late. Memory is at most `largeBudget` (default 12 MiB), plus the small buffers in use (a
  * slow file holds one, a slow upstream transfer three: 32 and 96 KiB), plus `smallIdle` (default 4 MiB). The pool releases
  * further small buffers after they were idle for some seconds. It does not release them at once, because new memory costs
  * page faults and released memory is free only after the next garbage collection.

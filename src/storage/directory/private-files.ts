@@ -42,7 +42,7 @@ export function writeOnce(path: string, bytes: string | Uint8Array): void {
 }
 
 /** Only the owner may read these entries at the top of a data directory, older ones included. */
-const directories = [
+const privateDirectories = [
   '.',
   'content',
   'content/blobs',
@@ -62,9 +62,9 @@ const fileMode = 0o600;
  */
 export async function makePrivate(data: string): Promise<string[]> {
   const refused: string[] = [];
-  for (const name of directories) await narrow(join(data, name), directoryMode, refused);
+  for (const name of privateDirectories) await narrowMode(join(data, name), directoryMode, refused);
   for (const entry of await readdir(data, { withFileTypes: true })) {
-    if (entry.isFile()) await narrow(join(data, entry.name), fileMode, refused);
+    if (entry.isFile()) await narrowMode(join(data, entry.name), fileMode, refused);
   }
   return refused;
 }
@@ -78,7 +78,7 @@ export function makePrivateFile(path: string): void {
   if (!existsSync(path)) closeSync(openSync(path, 'a', fileMode));
 }
 
-async function narrow(path: string, mode: number, refused: string[]): Promise<void> {
+async function narrowMode(path: string, mode: number, refused: string[]): Promise<void> {
   try {
     const found = await stat(path);
     if ((found.mode & 0o777 & ~mode) !== 0) await chmod(path, found.mode & mode);

@@ -82,7 +82,7 @@ class HashThread {
     this.#worker.on('exit', () => {
       onExit();
       const lost = new Error('the hash thread ended', { cause });
-      for (const job of this.#jobs.values()) lose(job, lost);
+      for (const job of this.#jobs.values()) loseJob(job, lost);
       this.#jobs.clear();
     });
     this.#worker.unref();
@@ -108,7 +108,7 @@ class HashThread {
         if (!this.#jobs.delete(id)) return;
         this.#post({ id, close: 'abort' });
         this.#settle(-job.waiting.length);
-        lose(job, new Error('the hash was given up'));
+        loseJob(job, new Error('the hash was given up'));
       },
     };
   }
@@ -157,7 +157,7 @@ class HashThread {
   }
 }
 
-function lose(job: Job, reason: Error): void {
+function loseJob(job: Job, reason: Error): void {
   job.lost = reason;
   for (const waiting of job.waiting.splice(0)) waiting.reject(reason);
 }

@@ -17,7 +17,7 @@ export interface MoveReport {
 }
 
 /** A new database has these rows. */
-const sums = 'sums';
+const sumsFolder = 'sums';
 
 /**
  * Moves all rows to another database. Reads both sides again, and compares the number of rows and their checksums. All
@@ -35,7 +35,7 @@ export async function moveRows(
   const filled = await filledTables(to, tables);
   const wasThere = filled.length > 0;
   await requireId(await idOf(from, tables));
-  if (!wasThere) await copy(from, to, tables);
+  if (!wasThere) await copyTables(from, to, tables);
   const compared: MovedTable[] = [];
   for (const table of tables) {
     const [source, target] = [await sumOf(from, table), await sumOf(to, table)];
@@ -47,7 +47,7 @@ export async function moveRows(
   return { tables: compared, wasThere, kept: (await from.retire()) ?? null };
 }
 
-async function copy(
+async function copyTables(
   from: RowsSide,
   to: RowsSide,
   tables: readonly TableDescription[],
@@ -73,7 +73,7 @@ async function filledTables(
 ): Promise<readonly string[]> {
   const filled: string[] = [];
   for (const table of tables) {
-    if (table.name !== sums && (await side.hasRows(table))) filled.push(table.name);
+    if (table.name !== sumsFolder && (await side.hasRows(table))) filled.push(table.name);
   }
   return filled;
 }
@@ -148,7 +148,7 @@ interface TableSum {
   readonly checksum: string;
 }
 
-const bits = 256;
+const sumBits = 256;
 
 /** Adds up the rows of a table. */
 function createTableSum(): { add(row: TableRow): void; sum(): TableSum } {
@@ -159,10 +159,10 @@ function createTableSum(): { add(row: TableRow): void; sum(): TableSum } {
       const hash = createHash('sha256');
       for (const cell of row) addCell(hash, cell);
       // Databases sort text and null differently. A sum of hashes is the same in any order.
-      total = BigInt.asUintN(bits, total + BigInt(`0x${hash.digest('hex')}`));
+      total = BigInt.asUintN(sumBits, total + BigInt(`0x${hash.digest('hex')}`));
       rows += 1;
     },
-    sum: () => ({ rows, checksum: total.toString(16).padStart(bits / 4, '0') }),
+    sum: () => ({ rows, checksum: total.toString(16).padStart(sumBits / 4, '0') }),
   };
 }
 

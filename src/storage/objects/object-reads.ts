@@ -227,12 +227,12 @@ interface KnownSizes {
   forget(digest: Digest): void;
 }
 
-const entries = 100_000;
+const mostKnownSizes = 100_000;
 // Content never changes, but a command may remove it.
 const knownMs = 300_000;
 
 export function knownSizes(bucket: Bucket): KnownSizes {
-  const known = boundedCache<Digest, FoundObject>(entries, { ttl: knownMs });
+  const known = boundedCache<Digest, FoundObject>(mostKnownSizes, { ttl: knownMs });
   const ask = async (digest: Digest) => {
     const found = await bucket.head(keyOf(digest));
     if (found) known.set(digest, found);

@@ -8,7 +8,7 @@ import type { ByteSource } from '../content/byte-source.ts';
 import type { KeptDraft } from '../content/index.ts';
 import type { Bucket } from './bucket.ts';
 
-const mostOfPart = 8 * 1024 ** 2;
+const sentPartBytes = 8 * 1024 ** 2;
 // S3 takes no more of them.
 const mostParts = 10_000;
 // Hashing this much takes about 1 ms.
@@ -27,20 +27,20 @@ export async function sendFile(
 ): Promise<void> {
   await using file = await open(path, 'r');
   const parts = partsOf(file, size, digest);
-  if (size > mostOfPart) return await bucket.upload(key, parts);
+  if (size > sentPartBytes) return await bucket.upload(key, parts);
   for await (const whole of parts) await bucket.put(key, whole);
 }
 
 async function* partsOf(file: FileHandle, size: number, digest: Digest): AsyncIterable<Buffer> {
   const { algorithm, hex } = splitDigest(digest);
   const hash = createHash(algorithm);
-  const most = Math.max(mostOfPart, Math.ceil(size / mostParts));
+  const most = Math.max(sentPartBytes, Math.ceil(size / mostParts));
   let position = 0;
   do {
     const part = Buffer.allocUnsafe(Math.min(most, size - position));
     for (let filled = 0; filled < part.length; ) {
       const { bytesRead } = await file.read(part, filled, part.length - filled, position + filled);
-      if (bytesRead === 0) throw damaged(digest);
+      if (bytesRead === 0) throw damagedFile(digest);
       filled += bytesRead;
     }
     for (let from = 0; from < part.length; from += hashedPiece) {
@@ -48,12 +48,12 @@ async function* partsOf(file: FileHandle, size: number, digest: Digest): AsyncIt
       hash.update(part.subarray(from, from + hashedPiece));
     }
     position += part.length;
-    if (position === size && hash.digest('hex') !== hex) throw damaged(digest);
+    if (position === size && hash.digest('hex') !== hex) throw damagedFile(digest);
     yield part;
   } while (position < size);
 }
 
-function damaged(digest: Digest): Fault {
+function damagedFile(digest: Digest): Fault {
   return new Fault(
     'unavailable',
     `The disk changed ${digest} on its way to the store: send it again`,
@@ -94,20 +94,20 @@ interface Part {
 }
 
 const removalsAtOnce = 8;
-const folder = 'uploads/';
+const keptFolder = 'uploads/';
 // Reading one takes a few seconds at most, also through a slow connection.
-const partBytes = 8 * 1024 ** 2;
+const keptPartBytes = 8 * 1024 ** 2;
 // Keys are listed in the order of their text.
-const digits = 16;
+const positionDigits = 16;
 
 export function keptParts(bucket: Bucket): KeptParts {
   // A late object of a former server has another name, unless it has the same bytes.
   const keyOf = (draft: string, start: number, end: number) =>
-    `${folder}${draft}/${[start, end].map(at => String(at).padStart(digits, '0')).join('-')}`;
+    `${keptFolder}${draft}/${[start, end].map(at => String(at).padStart(positionDigits, '0')).join('-')}`;
 
   const partsOf = async (draft: string): Promise<Part[]> => {
     const parts: Part[] = [];
-    for await (const { key } of bucket.list(`${folder}${draft}/`)) {
+    for await (const { key } of bucket.list(`${keptFolder}${draft}/`)) {
       const [start = Number.NaN, end = 0] = (key.split('/').at(-1) ?? '').split('-').map(Number);
       parts.push({ key, start, end });
     }
@@ -125,7 +125,7 @@ export function keptParts(bucket: Bucket): KeptParts {
   return {
     async add(draft, start, length, source) {
       let position = start;
-      for await (const part of cut(source, length)) {
+      for await (const part of cutInPieces(source, length)) {
         await bucket.put(keyOf(draft, position, position + part.length), part);
         position += part.length;
       }
@@ -159,9 +159,9 @@ export function keptParts(bucket: Bucket): KeptParts {
     removeOthers(before, kept, signal) {
       const known = new Set(kept.map(({ draft }) => draft));
       const unknownParts = async function* () {
-        for await (const { key, modified } of bucket.list(folder)) {
+        for await (const { key, modified } of bucket.list(keptFolder)) {
           signal?.throwIfAborted();
-          const [draft = ''] = key.slice(folder.length).split('/');
+          const [draft = ''] = key.slice(keptFolder.length).split('/');
           if (!known.has(draft) && modified < before) yield key;
         }
       };
@@ -190,7 +190,7 @@ function chainOf(parts: readonly Part[], size: number): Part[] {
 }
 
 /** Cuts the bytes into parts: all but the last of one size. */
-async function* cut(source: ByteSource, length: number): AsyncIterable<Buffer> {
+async function* cutInPieces(source: ByteSource, length: number): AsyncIterable<Buffer> {
   let left = length;
   let part = Buffer.alloc(0);
   let filled = 0;
@@ -199,7 +199,7 @@ async function* cut(source: ByteSource, length: number): AsyncIterable<Buffer> {
       const full: Buffer[] = [];
       for (let { bytes } = chunk; bytes.length > 0; ) {
         if (filled === part.length) {
-          part = Buffer.allocUnsafe(Math.min(partBytes, left));
+          part = Buffer.allocUnsafe(Math.min(keptPartBytes, left));
           filled = 0;
         }
         const taken = bytes.subarray(0, part.length - filled);

@@ -206,7 +206,7 @@ interface Table {
   readonly rowOf: (found: Found) => SealedRow;
 }
 
-const tables: readonly Table[] = [
+const sealedTables: readonly Table[] = [
   {
     page: 'SELECT id AS key, sealed, "user", workspace FROM credentials WHERE id > ? ORDER BY id LIMIT ?',
     update: 'UPDATE credentials SET sealed = ? WHERE id = ? AND sealed = ?',
@@ -245,8 +245,8 @@ const tables: readonly Table[] = [
 const firstKeys: readonly Key[] = ['', Buffer.alloc(0), '', 0];
 
 export function createSealedRowStore(database: RowDatabase): SealedRowStore {
-  const pages = tables.map(({ page }) => database.sql<Found>(page));
-  const updates = tables.map(({ update }) => database.sql(update));
+  const pages = sealedTables.map(({ page }) => database.sql<Found>(page));
+  const updates = sealedTables.map(({ update }) => database.sql(update));
   const requestsOfOthers = database.sql<RequestsOfOthers>(
     `SELECT COUNT(*) AS count, MAX(expires_at) AS lastEnd FROM requests
      WHERE expires_at > @now AND revoked_at IS NULL AND body LIKE '%"grant":"%'
@@ -256,14 +256,14 @@ export function createSealedRowStore(database: RowDatabase): SealedRowStore {
 
   return {
     async after(place, limit) {
-      for (let table = place?.table ?? 0; table < tables.length; table += 1) {
+      for (let table = place?.table ?? 0; table < sealedTables.length; table += 1) {
         const key = place?.table === table ? place.key : firstKeys[table];
         const found = await database.read(
           (pages[table] as Statement<Found>).all(key as Key, limit),
         );
         if (found.length === 0) continue;
         return found.map(row => ({
-          row: (tables[table] as Table).rowOf(row),
+          row: (sealedTables[table] as Table).rowOf(row),
           sealed: row.sealed,
           place: { table, key: row.key },
         }));

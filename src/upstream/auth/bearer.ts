@@ -73,7 +73,7 @@ export async function fetchBearer(
     );
   });
   if (response.status !== 200) {
-    throw await refusal(request, realm, response);
+    throw await tokenRefusal(request, realm, response);
   }
   const body = await readAll(response.body, responseLimit, `The token of ${realm.host}`);
   const parsed = responseSchema.safeParse(parseJson(body));
@@ -149,7 +149,7 @@ function sameDomain(one: string, other: string): boolean {
   return domain !== null && domain === getDomain(other, { allowPrivateDomains: true });
 }
 
-async function refusal(
+async function tokenRefusal(
   request: TokenRequest,
   realm: URL,
   response: UpstreamResponse,
@@ -229,12 +229,12 @@ export interface Challenge {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-const schemePattern = new RegExp(`(${token})(?=[\\s,]|$)`, 'y');
+const tokenPattern = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const schemePattern = new RegExp(`(${tokenPattern})(?=[\\s,]|$)`, 'y');
 // Some schemes have one bare value instead of parameters; no code here needs it.
 const token68Pattern = /[ \t]+[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)/y;
 const parameterPattern = new RegExp(
-  `(${token})\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s,"]*))\\s*`,
+  `(${tokenPattern})\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s,"]*))\\s*`,
   'y',
 );
 const separatorPattern = /[\s,]+/y;

@@ -9,12 +9,6 @@ export interface ResponseHead {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-/** How a body ends (RFC 9112, 6.3). */
-type Framing =
-  | { readonly kind: 'length'; readonly bytes: number }
-  | { readonly kind: 'chunked' }
-  | { readonly kind: 'close' };
-
 /** Bytes; a longer head is an error. */
 const headLimit = 64 * 1024;
 
@@ -80,7 +74,8 @@ export class HeadReader {
   push(bytes: Uint8Array): { taken: number; head?: ResponseHead } {
     for (let at = 0; at < bytes.length; at += 1) {
       const byte = bytes[at] ?? 0;
-      if (byte === 10 && this.#last !== 13) throw broken('a line feed without a carriage return');
+      if (byte === 10 && this.#last !== 13)
+        throw brokenHead('a line feed without a carriage return');
       this.#matched =
         byte === (this.#matched % 2 === 0 ? 13 : 10) ? this.#matched + 1 : byte === 13 ? 1 : 0;
       this.#last = byte;
@@ -96,7 +91,7 @@ export class HeadReader {
 
   #keep(bytes: Uint8Array): void {
     const used = this.#used + bytes.length;
-    if (used > headLimit) throw broken(`a head of more than ${headLimit} bytes`);
+    if (used > headLimit) throw brokenHead(`a head of more than ${headLimit} bytes`);
     if (used > this.#bytes.length) {
       const grown = Buffer.alloc(Math.min(headLimit, Math.max(1024, used * 2)));
       grown.set(this.#bytes.subarray(0, this.#used));
@@ -114,12 +109,12 @@ export class HeadReader {
 function parseHead(text: string): ResponseHead {
   const [first = '', ...lines] = text.split('\r\n');
   const status = statusLine.exec(first);
-  if (status === null || control.test(first)) throw broken('a malformed status line');
+  if (status === null || control.test(first)) throw brokenHead('a malformed status line');
   const headers = new Map<string, string>();
   for (const line of lines) {
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(colon, 0)).toLowerCase();
-    if (!token.test(name) || control.test(line)) throw broken('a malformed header field');
+    if (!token.test(name) || control.test(line)) throw brokenHead('a malformed header field');
     const value = trim(line.slice(colon + 1), isBlank);
     const before = headers.get(name);
     headers.set(name, before === undefined ? value : `${before}, ${value}`);
@@ -131,6 +126,12 @@ function isBlank(character: string): boolean {
   return character === ' ' || character === '\t';
 }
 
+/** How a body ends (RFC 9112, 6.3). */
+type Framing =
+  | { readonly kind: 'length'; readonly bytes: number }
+  | { readonly kind: 'chunked' }
+  | { readonly kind: 'close' };
+
 /**
  * Returns how the body of a GET's final response ends (RFC 9112, 6.3). Throws {@link WireError} `protocol` where two
  * readers could see different ends: both length and coding, unequal lengths, codings other than `chunked`.
@@ -140,9 +141,9 @@ export function framingOf(head: ResponseHead): Framing {
   const coding = head.headers.get('transfer-encoding');
   const length = head.headers.get('content-length');
   if (coding !== undefined) {
-    if (length !== undefined) throw broken('both Content-Length and Transfer-Encoding');
-    if (head.minor === 0) throw broken('Transfer-Encoding in HTTP/1.0');
-    if (coding.toLowerCase() !== 'chunked') throw broken('an unknown Transfer-Encoding');
+    if (length !== undefined) throw brokenHead('both Content-Length and Transfer-Encoding');
+    if (head.minor === 0) throw brokenHead('Transfer-Encoding in HTTP/1.0');
+    if (coding.toLowerCase() !== 'chunked') throw brokenHead('an unknown Transfer-Encoding');
     return { kind: 'chunked' };
   }
   return length === undefined ? { kind: 'close' } : { kind: 'length', bytes: lengthOf(length) };
@@ -151,7 +152,8 @@ export function framingOf(head: ResponseHead): Framing {
 function lengthOf(field: string): number {
   const values = new Set(field.split(',').map(value => value.trim()));
   const [value = ''] = values;
-  if (values.size !== 1 || !/^[0-9]{1,15}$/.test(value)) throw broken('a malformed Content-Length');
+  if (values.size !== 1 || !/^[0-9]{1,15}$/.test(value))
+    throw brokenHead('a malformed Content-Length');
   return Number(value);
 }
 
@@ -164,7 +166,7 @@ export function keepsAlive(head: ResponseHead): boolean {
   return head.minor === 1 ? !options.includes('close') : options.includes('keep-alive');
 }
 
-function broken(what: string): WireError {
+function brokenHead(what: string): WireError {
   return new WireError('protocol', `the upstream sent ${what}`);
 }
 

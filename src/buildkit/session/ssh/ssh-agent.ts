@@ -28,10 +28,10 @@ const agentMessage = {
 } as const;
 
 /** The response to a message that the agent refuses. */
-const refusal = Buffer.from([agentMessage.failure]);
+const failureResponse = Buffer.from([agentMessage.failure]);
 
 // The limit of OpenSSH's agent is 256 KiB. A request to sign has the public key and some hundred bytes.
-const mostBytes = 64 * 1024;
+const mostMessageBytes = 64 * 1024;
 const prefixBytes = 4;
 
 /**
@@ -40,7 +40,7 @@ const prefixBytes = 4;
  */
 export async function* agentMessagesIn(
   chunks: AsyncIterable<Uint8Array>,
-  limit = mostBytes,
+  limit = mostMessageBytes,
 ): AsyncGenerator<Buffer> {
   let part = Buffer.alloc(prefixBytes);
   let filled = 0;
@@ -68,7 +68,7 @@ export async function* agentMessagesIn(
 }
 
 // In the whole process: signatures are computed on the threads that also read files, and a step may request any number of them.
-const signing = new Semaphore({ limit: 1 });
+const signingTurns = new Semaphore({ limit: 1 });
 
 /** Returns an agent that has these keys: it lists them and signs with them, and refuses everything else. */
 export function keyAgent(keys: readonly SshKey[]): SshAgent {
@@ -77,9 +77,9 @@ export function keyAgent(keys: readonly SshKey[]): SshAgent {
       case agentMessage.requestIdentities:
         return identitiesOf(keys);
       case agentMessage.signRequest:
-        return (await signed(keys, message.subarray(1))) ?? refusal;
+        return (await signedResponse(keys, message.subarray(1))) ?? failureResponse;
       default:
-        return refusal;
+        return failureResponse;
     }
   };
   const connection: AgentConnection = { respond, [Symbol.dispose]() {} };
@@ -96,12 +96,15 @@ function identitiesOf(keys: readonly SshKey[]): Buffer {
 }
 
 /** Returns the response to a request to sign; undefined for a request that is invalid or cannot be met. */
-async function signed(keys: readonly SshKey[], request: Buffer): Promise<Buffer | undefined> {
+async function signedResponse(
+  keys: readonly SshKey[],
+  request: Buffer,
+): Promise<Buffer | undefined> {
   try {
     const reader = new WireReader(request);
     const [publicKey, data, flags] = [reader.string(), reader.string(), reader.uint32()];
     const key = keys.find(one => one.publicKey.equals(publicKey));
-    const signature = key && (await signing.run(() => key.sign(data, flags)));
+    const signature = key && (await signingTurns.run(() => key.sign(data, flags)));
     if (!signature) return undefined;
     return Buffer.concat([Buffer.from([agentMessage.signResponse]), wireStrings(signature)]);
   } catch {
@@ -111,7 +114,10 @@ async function signed(keys: readonly SshKey[], request: Buffer): Promise<Buffer 
 
 // It may have far more keys than a build gets. The limit of OpenSSH.
 const longestResponse = 256 * 1024;
-const passed: readonly unknown[] = [agentMessage.requestIdentities, agentMessage.signRequest];
+const passedRequests: readonly unknown[] = [
+  agentMessage.requestIdentities,
+  agentMessage.signRequest,
+];
 
 /**
  * Returns the agent at a Unix socket of this machine. It lists its keys and signs with them. Other messages, such as
@@ -127,7 +133,7 @@ export function socketAgent(path: string): SshAgent {
       const responses = agentMessagesIn(socket, longestResponse);
       return {
         async respond(message) {
-          if (!passed.includes(message[0])) return refusal;
+          if (!passedRequests.includes(message[0])) return failureResponse;
           socket.write(wireStrings(message));
           const { value } = await responses.next();
           if (value) return value;
@@ -143,7 +149,7 @@ export function socketAgent(path: string): SshAgent {
 const defaultId = 'default';
 
 /** What the steps of one build may do. `ssh` sends three or four messages on its one connection. */
-const most = { connections: 32, messages: 20_000 } as const;
+const mostOfBuild = { connections: 32, messages: 20_000 } as const;
 
 /** Connects the steps of a build with the agents, by their ids. */
 export function sshHandlers(agents: ReadonlyMap<string, SshAgent>): Handler[] {
@@ -165,8 +171,8 @@ export function sshHandlers(agents: ReadonlyMap<string, SshAgent>): Handler[] {
 
     streamHandler(SSH.method.forwardAgent, async call => {
       const agent = agentOf(call.header('buildkit.ssh.id')[0]);
-      if (connections >= most.connections) {
-        throw exhausted(`has ${most.connections} connections to SSH agents`);
+      if (connections >= mostOfBuild.connections) {
+        throw tooMany(`has ${mostOfBuild.connections} connections to SSH agents`);
       }
       connections += 1;
       try {
@@ -176,8 +182,8 @@ export function sshHandlers(agents: ReadonlyMap<string, SshAgent>): Handler[] {
         };
         for await (const message of agentMessagesIn(bytes())) {
           messages += 1;
-          if (messages > most.messages) {
-            throw exhausted(`has sent ${most.messages} messages to SSH agents`);
+          if (messages > mostOfBuild.messages) {
+            throw tooMany(`has sent ${mostOfBuild.messages} messages to SSH agents`);
           }
           await call.send({ data: wireStrings(await connection.respond(message)) });
         }
@@ -188,6 +194,6 @@ export function sshHandlers(agents: ReadonlyMap<string, SshAgent>): Handler[] {
   ];
 }
 
-function exhausted(what: string): GrpcError {
+function tooMany(what: string): GrpcError {
   return new GrpcError(status.RESOURCE_EXHAUSTED, `The build ${what}, which is the limit`);
 }

@@ -14,7 +14,7 @@ export interface SshKey {
 }
 
 // An RSA key of 4096 bits has 3.4 KiB. The time to read a key grows with its size.
-const mostBytes = 24 * 1024;
+const mostFileBytes = 24 * 1024;
 const rsaBits = { least: 1024, most: 8192 } as const;
 
 /**
@@ -23,7 +23,7 @@ const rsaBits = { least: 1024, most: 8192 } as const;
  */
 export function readSshKey(file: string | Uint8Array): SshKey {
   const bytes = Buffer.from(file as Uint8Array);
-  if (bytes.length > mostBytes) throw new SshKeyError(`has more than ${mostBytes} bytes`);
+  if (bytes.length > mostFileBytes) throw new SshKeyError(`has more than ${mostFileBytes} bytes`);
   const text = bytes.toString('latin1').trim();
   const jwk = openSshKeyIn(text) ?? pemKeyIn(text);
   try {
@@ -46,7 +46,7 @@ function pemKeyIn(text: string): JsonWebKey {
   if (!/^-----BEGIN (?:RSA |EC |DSA )?PRIVATE KEY-----/.test(text)) {
     throw new SshKeyError('is not a private key in the format of OpenSSH or in PEM format');
   }
-  const key = parsed(text);
+  const key = parsedPem(text);
   const { asymmetricKeyType: type = 'unknown', asymmetricKeyDetails: details } = key;
   if (type === 'rsa') checkBits(details?.modulusLength ?? 0);
   const isKnown =
@@ -56,7 +56,7 @@ function pemKeyIn(text: string): JsonWebKey {
   return key.export({ format: 'jwk' });
 }
 
-function parsed(pem: string): KeyObject {
+function parsedPem(pem: string): KeyObject {
   try {
     return createPrivateKey(pem);
   } catch {
@@ -72,7 +72,7 @@ const signAsync = promisify(sign) as (
 
 function ed25519Key(jwk: JsonWebKey): SshKey {
   const name = 'ssh-ed25519';
-  const key = imported(jwk);
+  const key = keyOfJwk(jwk);
   // The public part of the file may be that of another key.
   const { x } = key.export({ format: 'jwk' });
   if (x !== jwk.x) throw new Error('The public part is that of another key');
@@ -92,7 +92,7 @@ function ecdsaKey(jwk: JsonWebKey): SshKey {
   const curve = curves.find(one => one.jwk === jwk.crv);
   if (!curve) throw SshKeyError.otherType(`ec with the curve ${jwk.crv}`);
   const name = `ecdsa-sha2-${curve.ssh}`;
-  const key = imported(jwk);
+  const key = keyOfJwk(jwk);
   const point = Buffer.concat([Buffer.from([4]), bytesOf(jwk.x), bytesOf(jwk.y)]);
   return {
     publicKey: wireStrings(name, curve.ssh, point),
@@ -111,7 +111,7 @@ const rsaAlgorithms = [
 ] as const;
 
 function rsaKey(jwk: JsonWebKey): SshKey {
-  const key = imported(checkedRsa(jwk));
+  const key = keyOfJwk(checkedRsa(jwk));
   return {
     publicKey: wireStrings('ssh-rsa', wireNumber(bytesOf(jwk.e)), wireNumber(bytesOf(jwk.n))),
     async sign(data, flags) {
@@ -148,7 +148,7 @@ function checkBits(bits: number): void {
   );
 }
 
-function imported(jwk: JsonWebKey): KeyObject {
+function keyOfJwk(jwk: JsonWebKey): KeyObject {
   return createPrivateKey({ key: jwk, format: 'jwk' });
 }
 
@@ -165,7 +165,7 @@ function textOf(value: bigint): string {
   return Buffer.from(hex.padStart(hex.length + (hex.length % 2), '0'), 'hex').toString('base64url');
 }
 
-const magic = Buffer.from('openssh-key-v1\0');
+const openSshMagic = Buffer.from('openssh-key-v1\0');
 
 /**
  * Returns the first key in a file that ssh-keygen wrote; undefined for another format. Throws {@link SshKeyError} for
@@ -176,16 +176,16 @@ function openSshKeyIn(text: string): JsonWebKey | undefined {
   if (!text.startsWith('-----BEGIN OPENSSH PRIVATE KEY-----')) return undefined;
   const bytes = Buffer.from(frame.exec(text)?.[1] ?? '', 'base64');
   try {
-    return readFile(bytes);
+    return readOpenSshFile(bytes);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw new SshKeyError('is damaged: its file is not complete');
   }
 }
 
-function readFile(bytes: Buffer): JsonWebKey {
-  if (!bytes.subarray(0, magic.length).equals(magic)) throw new RangeError('no key');
-  const file = new WireReader(bytes.subarray(magic.length));
+function readOpenSshFile(bytes: Buffer): JsonWebKey {
+  if (!bytes.subarray(0, openSshMagic.length).equals(openSshMagic)) throw new RangeError('no key');
+  const file = new WireReader(bytes.subarray(openSshMagic.length));
   const cipher = file.text();
   // Name and options of the function that makes a key of the passphrase.
   file.string();
@@ -197,19 +197,19 @@ function readFile(bytes: Buffer): JsonWebKey {
   const keys = new WireReader(file.string());
   const check = keys.uint32();
   if (keys.uint32() !== check) throw new RangeError('no key');
-  return readKey(keys.text(), keys);
+  return readOpenSshKey(keys.text(), keys);
 }
 
 /** Source: RFC 8709 and RFC 5656 for the public parts, draft-miller-ssh-agent, section 3.2, for the private parts. */
-function readKey(type: string, keys: WireReader): JsonWebKey {
+function readOpenSshKey(type: string, keys: WireReader): JsonWebKey {
   if (type === 'ssh-ed25519') {
-    const x = encoded(keys.string());
-    return { kty: 'OKP', crv: 'Ed25519', x, d: encoded(keys.string().subarray(0, 32)) };
+    const x = jwkText(keys.string());
+    return { kty: 'OKP', crv: 'Ed25519', x, d: jwkText(keys.string().subarray(0, 32)) };
   }
   const [, bits] = /^ecdsa-sha2-nistp(256|384|521)$/.exec(type) ?? [];
-  if (bits !== undefined) return readEcdsa(`P-${bits}`, Math.ceil(Number(bits) / 8), keys);
+  if (bits !== undefined) return readOpenSshEcdsa(`P-${bits}`, Math.ceil(Number(bits) / 8), keys);
   if (type === 'ssh-rsa') {
-    const next = () => encoded(keys.number());
+    const next = () => jwkText(keys.number());
     // In the order of the file.
     return { kty: 'RSA', n: next(), e: next(), d: next(), qi: next(), p: next(), q: next() };
   }
@@ -221,7 +221,7 @@ function readKey(type: string, keys: WireReader): JsonWebKey {
   throw SshKeyError.otherType(JSON.stringify(type.slice(0, 40)));
 }
 
-function readEcdsa(crv: string, size: number, keys: WireReader): JsonWebKey {
+function readOpenSshEcdsa(crv: string, size: number, keys: WireReader): JsonWebKey {
   // The curve, which the type names too.
   keys.string();
   const point = keys.string();
@@ -229,10 +229,10 @@ function readEcdsa(crv: string, size: number, keys: WireReader): JsonWebKey {
   if (point.length !== 1 + 2 * size || secret.length > size) throw new RangeError('no key');
   const d = Buffer.concat([Buffer.alloc(size - secret.length), secret]);
   const [x, y] = [point.subarray(1, 1 + size), point.subarray(1 + size)];
-  return { kty: 'EC', crv, x: encoded(x), y: encoded(y), d: encoded(d) };
+  return { kty: 'EC', crv, x: jwkText(x), y: jwkText(y), d: jwkText(d) };
 }
 
-function encoded(bytes: Buffer): string {
+function jwkText(bytes: Buffer): string {
   return bytes.toString('base64url');
 }
 
@@ -249,9 +249,10 @@ export class SshKeyError extends Error {
   }
 }
 
-/** The data types of SSH. Source: RFC 4251, section 5. */
-
-/** Reads values one after the other. Each method throws a `RangeError` if the bytes end too early. */
+/**
+ * Reads values of SSH's data types one after the other. Each method throws a `RangeError` if the bytes end too early.
+ * Source: RFC 4251, section 5.
+ */
 export class WireReader {
   #rest: Buffer;
 
@@ -295,7 +296,7 @@ export function wireUint32(value: number): Buffer {
   return bytes;
 }
 
-/** Returns the values one after the other, each with its length. */
+/** Returns the values one after the other, each with its length. Source: the same. */
 export function wireStrings(...values: readonly (string | Uint8Array)[]): Buffer {
   return Buffer.concat(
     values.flatMap(value => {

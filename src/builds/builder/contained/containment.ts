@@ -65,7 +65,7 @@ export interface Containment {
   clear(): Promise<void>;
 }
 
-const script = (name: string) => join(import.meta.dirname, name);
+const scriptPath = (name: string) => join(import.meta.dirname, name);
 
 // Share of the free space that a new state gets: the rest is for the server.
 const stateShare = 0.5;
@@ -100,7 +100,8 @@ export async function prepareContainment(
     const plugins = join(directory, 'plugins');
     await rm(plugins, { recursive: true, force: true });
     await mkdir(plugins);
-    for (const name of ['sluice', 'loopback']) await symlink(script('cni.sh'), join(plugins, name));
+    for (const name of ['sluice', 'loopback'])
+      await symlink(scriptPath('cni.sh'), join(plugins, name));
     const network = join(plugins, 'network.conf');
     await writeFile(network, '{"cniVersion":"0.4.0","name":"sluice","type":"sluice"}\n');
     await writeFile(join(folder, 'resolv.conf'), await resolverConfig());
@@ -126,7 +127,7 @@ export async function prepareContainment(
         `cniConfigPath = ${JSON.stringify(network)}`,
         `cniBinaryPath = ${JSON.stringify(plugins)}`,
         `cniPoolSize = ${spareNetworks}`,
-        `binary = ${JSON.stringify(script('runc.sh'))}`,
+        `binary = ${JSON.stringify(scriptPath('runc.sh'))}`,
         `defaultCgroupParent = ${JSON.stringify(`/${group}`)}`,
         'gc = true',
         `gckeepstorage = ${size(keptShare)}`,
@@ -136,7 +137,7 @@ export async function prepareContainment(
       ],
       command: [
         ...['unshare', '--mount', '--propagation', 'private', '--pid', '--fork', '--kill-child'],
-        ...['--mount-proc', script('supervise.sh'), folder, directory, String(bytes)],
+        ...['--mount-proc', scriptPath('supervise.sh'), folder, directory, String(bytes)],
       ],
       env: {
         SLUICE_FOLDER: folder,
@@ -215,14 +216,18 @@ function reachOf(builder: readonly OpenAddress[], steps: readonly OpenAddress[])
   const machine = Object.values(networkInterfaces()).flatMap(entries =>
     (entries ?? []).map(({ address }) => address),
   );
-  return { builder: distinct([...builder, ...steps]), steps: distinct(steps), machine };
+  return {
+    builder: distinctAddresses([...builder, ...steps]),
+    steps: distinctAddresses(steps),
+    machine,
+  };
 }
 
 async function addressesOf(hosts: readonly string[]): Promise<OpenAddress[]> {
   const found: OpenAddress[] = [];
   // One at a time: each lookup takes a thread from the pool that also reads files.
   for (const { address: host, port } of hosts.map(parseHost)) {
-    const addresses = isIP(host) === 4 ? [host] : await resolve(host);
+    const addresses = isIP(host) === 4 ? [host] : await resolveHost(host);
     found.push(...addresses.map(address => ({ address, port })));
   }
   return found;
@@ -233,7 +238,7 @@ function parseHost(text: string): OpenAddress {
   return { address, port: port === undefined ? undefined : Number(port) };
 }
 
-async function resolve(host: string): Promise<string[]> {
+async function resolveHost(host: string): Promise<string[]> {
   if (host.startsWith('[')) return [];
   try {
     const found = await lookup(host, { all: true, family: 4 });
@@ -243,13 +248,13 @@ async function resolve(host: string): Promise<string[]> {
   }
 }
 
-function distinct(entries: readonly OpenAddress[]): OpenAddress[] {
+function distinctAddresses(entries: readonly OpenAddress[]): OpenAddress[] {
   const byKey = new Map(entries.map(entry => [`${entry.address} ${entry.port}`, entry]));
   return [...byKey.values()];
 }
 
 /** The commands that contain a builder, each with its Debian package. */
-const packages = {
+const packageOfProgram = {
   unshare: 'util-linux',
   nsenter: 'util-linux',
   flock: 'util-linux',
@@ -272,7 +277,7 @@ const packages = {
 export function obstacleToContainment(path: string): string | undefined {
   if (process.platform !== 'linux') return 'that requires Linux';
   if (process.getuid?.() !== 0) return 'that requires root';
-  const missing = Object.entries(packages).filter(
+  const missing = Object.entries(packageOfProgram).filter(
     ([name]) => findProgram(name, path) === undefined,
   );
   if (missing.length === 0) return undefined;

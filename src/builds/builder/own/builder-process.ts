@@ -144,20 +144,20 @@ export function builderConfiguration(
   worker: readonly string[],
 ): string {
   return [
-    `root = ${quoted(root)}`,
-    `[grpc]\n  address = [${quoted(`unix://${join(folder, socketName)}`)}]`,
-    `[otel]\n  socketPath = ${quoted(join(folder, traceSocketName))}`,
+    `root = ${tomlText(root)}`,
+    `[grpc]\n  address = [${tomlText(`unix://${join(folder, socketName)}`)}]`,
+    `[otel]\n  socketPath = ${tomlText(join(folder, traceSocketName))}`,
     `[worker.oci]\n  ${worker.join('\n  ')}`,
     '[worker.containerd]\n  enabled = false',
     // A device of the machine may be marked for all builds.
     '[cdi]\n  disabled = true',
-    ...plainHttp.map(host => `[registry.${quoted(host)}]\n  http = true`),
+    ...plainHttp.map(host => `[registry.${tomlText(host)}]\n  http = true`),
     '',
   ].join('\n');
 }
 
 // Every JSON string is a basic string of TOML. Source: TOML 1.0.0, String.
-function quoted(text: string): string {
+function tomlText(text: string): string {
   return JSON.stringify(text);
 }
 

@@ -169,7 +169,7 @@ function readPipSection(at: string, item: unknown): string[] {
   const [key, ...others] = typeof item === 'object' && item !== null ? Object.keys(item) : [];
   if (key === undefined || others.length > 0 || key !== 'pip') {
     refuse(
-      `'${at}' is ${describe(item)}: write a package, in quotes if need be, or a list under 'pip:'`,
+      `'${at}' is ${describeValue(item)}: write a package, in quotes if need be, or a list under 'pip:'`,
     );
   }
   return textsOf(`${at}.pip`, (item as { pip: unknown }).pip).map(({ at, text }) =>
@@ -179,13 +179,13 @@ function readPipSection(at: string, item: unknown): string[] {
 
 function readName(field: string, name: unknown): string {
   if (typeof name === 'string') return oneLine(`${field}: name`, name);
-  refuse(`'${field}: name' is ${describe(name)}: write a text, in quotes if need be`);
+  refuse(`'${field}: name' is ${describeValue(name)}: write a text, in quotes if need be`);
 }
 
 function readVariables(field: string, variables: unknown): readonly string[] {
   if (variables === undefined || variables === null) return [];
   if (typeof variables !== 'object' || Array.isArray(variables)) {
-    refuse(`'${field}' is ${describe(variables)}: write NAME: value lines`);
+    refuse(`'${field}' is ${describeValue(variables)}: write NAME: value lines`);
   }
   return sortedOnce(
     Object.entries(variables).map(([name, value]) => {
@@ -195,24 +195,24 @@ function readVariables(field: string, variables: unknown): readonly string[] {
         );
       }
       const isScalar = ['string', 'number', 'boolean'].includes(typeof value);
-      if (!isScalar) refuse(`'${field}.${name}' is ${describe(value)}: write a text`);
+      if (!isScalar) refuse(`'${field}.${name}' is ${describeValue(value)}: write a text`);
       return `${name}=${value === '' ? '' : oneLine(`${field}.${name}`, String(value))}`;
     }),
   );
 }
 
 function textsOf(field: string, list: unknown): { at: string; text: string }[] {
-  if (!Array.isArray(list)) refuse(`'${field}' is ${describe(list)}: write a list of texts`);
+  if (!Array.isArray(list)) refuse(`'${field}' is ${describeValue(list)}: write a list of texts`);
   return list.map((text: unknown, position) => {
     const at = `${field}[${position}]`;
     if (typeof text !== 'string') {
-      refuse(`'${at}' is ${describe(text)}: write a text, in quotes if need be`);
+      refuse(`'${at}' is ${describeValue(text)}: write a text, in quotes if need be`);
     }
     return { at, text };
   });
 }
 
-function describe(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === null || value === undefined) return 'empty';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return `a mapping (${Object.keys(value).slice(0, 3).join(', ')})`;
@@ -225,7 +225,7 @@ const maxMarks = 2500;
 const maxQuotes = 4000;
 const maxDepth = 20;
 const tooDeep = 'has lists or mappings nested too deep';
-const mark = /[\n,[\]{}&*!]|[-:?](?=\s)|(['"])/g;
+const flowMark = /[\n,[\]{}&*!]|[-:?](?=\s)|(['"])/g;
 
 /**
  * Returns why a YAML text is too large to parse, as the end of a sentence; undefined if it is not. Each list entry and
@@ -242,7 +242,7 @@ function tooMuchIn(text: string): string | undefined {
 function endOfMarks(text: string): number {
   let marks = 0;
   let quotes = 0;
-  for (const { index, 1: quote } of text.matchAll(mark)) {
+  for (const { index, 1: quote } of text.matchAll(flowMark)) {
     if (quote === undefined) marks += 1;
     else quotes += 1;
     if (marks > maxMarks || quotes > maxQuotes) return index;

@@ -41,7 +41,7 @@ export function checkPlatforms(source: CondaSource, platforms: readonly Platform
 }
 
 // Packages whose version is a CUDA version.
-const versioned = new Set([
+const cudaPackages = new Set([
   'cuda',
   'cuda-runtime',
   'cuda-toolkit',
@@ -65,7 +65,7 @@ export function pretendedCuda(packages: readonly string[]): string | undefined {
     ({ name, constraint }) => askedFor.test(name) || /cuda/i.test(constraint),
   );
   if (asking.length === 0) return undefined;
-  const pinned = asking.filter(({ name }) => versioned.has(name)).map(pinnedVersion);
+  const pinned = asking.filter(({ name }) => cudaPackages.has(name)).map(pinnedVersion);
   const version = pinned.find(text => text !== undefined && /^\d+(?:\.\d+)*$/.test(text));
   return version?.split('.').slice(0, 2).join('.') ?? anyCuda;
 }

@@ -17,14 +17,14 @@ interface PackageSpec {
   readonly constraint: string;
 }
 
-const grammar =
+const specGrammar =
   /^(?:(?<channel>.+)::)?(?<name>[A-Za-z0-9_][A-Za-z0-9_.*-]*)(?<constraint>(?:[ =<>!~[].*)?)$/s;
 const constraintGrammar =
   /^[A-Za-z0-9_.+*=<>!|,~^() -]*(?:\[[A-Za-z0-9_.+*=<>!|,~^$?():/'" -]*\])?$/;
 const namespace = /^(?!pip:)[A-Za-z0-9_][A-Za-z0-9_.-]*:(?=[A-Za-z0-9_])/;
 const channelAndNamespace =
   /^(?!pip:)(?<channel>[A-Za-z0-9_][A-Za-z0-9_./-]*):[A-Za-z0-9_.-]+:(?=[A-Za-z0-9_])/;
-const archive = /\.(?:conda|tar\.bz2)$/;
+const archiveEnding = /\.(?:conda|tar\.bz2)$/;
 
 /**
  * Reads a package: a match specification such as `samtools`, `samtools=1.20` or `bioconda::samtools>=1.20`, or the URL
@@ -45,7 +45,7 @@ export function readPackage(field: string, text: string): string {
       `'${field}': ${shown(spec)} asks for extras of a conda package, which Sluice does not know: list the packages of the extra instead`,
     );
   }
-  const { groups } = grammar.exec(spec) ?? {};
+  const { groups } = specGrammar.exec(spec) ?? {};
   if (!groups || !constraintGrammar.test(groups.constraint ?? '')) {
     refuse(
       `'${field}': ${shown(spec)} is not a conda package: write name, name=version or channel::name=version`,
@@ -77,14 +77,14 @@ export function separatePackages(entry: string): readonly string[] {
 
 /** Returns the parts of a text from {@link readPackage}; undefined for the URL of a package. */
 export function parsePackage(spec: string): PackageSpec | undefined {
-  const { channel, name = '', constraint = '' } = grammar.exec(spec)?.groups ?? {};
+  const { channel, name = '', constraint = '' } = specGrammar.exec(spec)?.groups ?? {};
   if (name === '' || isPackageUrl(spec)) return undefined;
   return { ...(channel === undefined ? {} : { channel }), name, constraint };
 }
 
 /** Returns whether a text is the URL of a package archive, with or without a checksum after `#`. */
 export function isPackageUrl(text: string): boolean {
-  return isUrl(text) && archive.test(text.replace(/[#?].*$/s, ''));
+  return isUrl(text) && archiveEnding.test(text.replace(/[#?].*$/s, ''));
 }
 
 /** Returns the URL of a package, with `#` and its MD5 or SHA-256 if it has one. Throws a `Fault` for any other URL. */
@@ -93,7 +93,7 @@ export function readPackageUrl(field: string, text: string): string {
   const address = hash < 0 ? text : text.slice(0, hash);
   const checksum = hash < 0 ? '' : text.slice(hash);
   const url = tokenFreeUrl(field, address, ['http', 'https', 'file']);
-  if (!archive.test(url)) {
+  if (!archiveEnding.test(url)) {
     refuse(`'${field}': ${shown(url)} is not a conda package: its name ends in .conda or .tar.bz2`);
   }
   if (!/^(?:#(?:sha256:)?[0-9a-f]{32}(?:[0-9a-f]{32})?)?$/.test(checksum)) {

@@ -120,8 +120,8 @@ export const usualMambaImages: readonly string[] = [
 ].map(name => formatReference(parseReference(name)));
 
 // Instructions that a command may be; any other instruction would change the structure of the recipe.
-const taken = /^(?:ENV|LABEL|USER|WORKDIR)\s/;
-const refused =
+const takenInstruction = /^(?:ENV|LABEL|USER|WORKDIR)\s/;
+const refusedInstruction =
   /^(?:ADD|ARG|CMD|COPY|ENTRYPOINT|EXPOSE|FROM|HEALTHCHECK|MAINTAINER|ONBUILD|SHELL|STOPSIGNAL|VOLUME)\s/;
 
 /**
@@ -173,8 +173,8 @@ function readBasePackages(field: string, text: string): readonly string[] {
 function readCommand(field: string, text: string): string {
   const line = oneLine(field, text);
   if (line.endsWith('\\')) refuse(`'${field}' ends in a backslash: write the command on one line`);
-  if (taken.test(line)) return line;
-  const instruction = refused.exec(line)?.[0].trim();
+  if (takenInstruction.test(line)) return line;
+  const instruction = refusedInstruction.exec(line)?.[0].trim();
   if (instruction !== undefined) {
     refuse(
       `'${field}': ${instruction} is not possible here: use 'containerFile', or 'containerConfig' for the entrypoint and the command`,

@@ -282,7 +282,7 @@ export function valuesOf(flags: readonly string[], name: string): readonly strin
     .map(flag => flag.slice(name.length + 3));
 }
 
-const keys = new Set(['syntax', 'escape', 'check']);
+const directiveKeys = new Set(['syntax', 'escape', 'check']);
 
 /**
  * Parses a directive, `# key=value`, with its key in lower case; undefined for any other line. Source: Dockerfile
@@ -297,7 +297,7 @@ export function parseDirective(
   const [, name = '', text = ''] = directive.exec(withoutIndent(line.slice(mark.length))) ?? [];
   const key = name.toLowerCase();
   const value = trim(text, isPlainBlank);
-  return keys.has(key) && value !== '' ? { key, value } : undefined;
+  return directiveKeys.has(key) && value !== '' ? { key, value } : undefined;
 }
 
 function isPlainBlank(character: string): boolean {

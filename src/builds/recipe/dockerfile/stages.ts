@@ -32,7 +32,7 @@ export interface Stage {
   readonly sources: readonly StageSource[];
 }
 
-const known = new Set(
+const knownInstructions = new Set(
   'ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR'.split(
     ' ',
   ),
@@ -68,7 +68,8 @@ export function readStages(dockerfile: string, options: StageOptions): readonly 
   for (const instruction of instructions) {
     const { name, line } = instruction;
     const stage = stages.at(-1);
-    if (!known.has(name) && !hasFrontend) malformed(line, `'${name}' is not an instruction`);
+    if (!knownInstructions.has(name) && !hasFrontend)
+      malformed(line, `'${name}' is not an instruction`);
     if (name === 'FROM') {
       const own = stageName(instruction);
       const base = baseName(instruction, scope);
@@ -78,7 +79,7 @@ export function readStages(dockerfile: string, options: StageOptions): readonly 
           line,
           base: byName.get(base) ?? base,
           ...(own === undefined ? {} : { name: own }),
-          ...(platform ? { platform: expanded(platform, scope, line) } : {}),
+          ...(platform ? { platform: expandedText(platform, scope, line) } : {}),
         },
         sources: [],
       });
@@ -90,11 +91,11 @@ export function readStages(dockerfile: string, options: StageOptions): readonly 
   if (stages.length === 0) malformed(1, 'it has no FROM');
   return stages.map(({ stage, sources }) => ({
     ...stage,
-    sources: sources.map(source => resolved(source, byName, stages.length)),
+    sources: sources.map(source => resolvedSource(source, byName, stages.length)),
   }));
 }
 
-function resolved(
+function resolvedSource(
   { name, ...source }: NamedSource,
   byName: ReadonlyMap<string, number>,
   count: number,
@@ -121,7 +122,7 @@ function stageName(from: Instruction | undefined): string | undefined {
 
 function baseName(from: Instruction, scope: Scope): string {
   const [text = ''] = plainWords(from.rest);
-  const base = expanded(text, scope, from.line);
+  const base = expandedText(text, scope, from.line);
   const remedy =
     "give ARG a default value, or send one with the request ('buildArgs', sluice build --build-arg)";
   if (base === '') malformed(from.line, `'${text}' is empty: ${remedy}`);
@@ -145,7 +146,7 @@ function setArguments(
     if (name === '') malformed(argument.line, 'ARG requires a name before the =');
     if (Object.hasOwn(buildArgs, name)) variables.set(name, buildArgs[name] as string);
     else if (equals >= 0) {
-      const value = expanded(word.slice(equals + 1), scope, argument.line);
+      const value = expandedText(word.slice(equals + 1), scope, argument.line);
       variables.set(name, value);
     }
   }
@@ -187,12 +188,12 @@ export function triggerSources(
   return triggers
     .flatMap(trigger => parseDockerfile(trigger).instructions)
     .flatMap(instruction => sourcesOf(instruction, scope))
-    .map(source => resolved(source, byName, stages.length));
+    .map(source => resolvedSource(source, byName, stages.length));
 }
 
 // Returns the name. Builders reject variables here, and any other text that would first have to be expanded.
 function plainName(from: string, scope: Scope, line: number): string {
-  if (expanded(from, { ...scope, variables: new Map() }, line) === from) return from;
+  if (expandedText(from, { ...scope, variables: new Map() }, line) === from) return from;
   return malformed(
     line,
     `COPY --from=${from} contains a variable: declare the image as a stage with FROM, and copy from that stage`,
@@ -208,7 +209,7 @@ function stageNumber(name: string, count: number, line: number): number | undefi
   return malformed(line, `COPY --from=${name}: the stages are numbered from 0 to ${count - 1}`);
 }
 
-function expanded(text: string, scope: Scope, line: number): string {
+function expandedText(text: string, scope: Scope, line: number): string {
   try {
     return expandWord(text, scope);
   } catch (error) {

@@ -142,7 +142,7 @@ export async function openUploadedContext(
   }
   const chain = chainOf(content, layers);
   if (chain.size !== size) {
-    refuse(`lists files of ${size} bytes, but its layers have ${chain.size} bytes`);
+    refuseContext(`lists files of ${size} bytes, but its layers have ${chain.size} bytes`);
   }
   return {
     tree: index.tree(readAhead(chain.read, size)),
@@ -168,25 +168,25 @@ function entriesIn(content: ContextContent, { digest, size }: Descriptor): Promi
 
 async function manifestOf(content: ContextContent, digest: Digest): Promise<ImageManifest> {
   const bytes = await content.read(digest);
-  if (!bytes) throw gone();
+  if (!bytes) throw contextGone();
   const manifest = parseManifest({ bytes, digest, mediaType: mediaTypes.ociManifest });
   if (manifest.kind !== 'manifest' || manifest.artifactType !== contextTypes.artifact) {
-    return refuse(`is not an artifact of the type ${contextTypes.artifact}`);
+    return refuseContext(`is not an artifact of the type ${contextTypes.artifact}`);
   }
   const { config, layers } = manifest;
   const stray = layers.find(layer => layer.mediaType !== contextTypes.content);
   if (config.mediaType !== contextTypes.list || stray) {
     const found = stray ? stray.mediaType : config.mediaType;
     const wanted = stray ? contextTypes.content : contextTypes.list;
-    refuse(`has a part of the type '${found.slice(0, 100)}' in place of ${wanted}`);
+    refuseContext(`has a part of the type '${found.slice(0, 100)}' in place of ${wanted}`);
   }
   return manifest;
 }
 
 async function requireContent(content: ContextContent, part: Descriptor): Promise<void> {
   const size = isDigest(part.digest) ? await content.size(part.digest) : undefined;
-  if (size === undefined) throw gone();
-  if (size !== part.size || size === 0) refuse(`has a wrong size for ${part.digest}`);
+  if (size === undefined) throw contextGone();
+  if (size !== part.size || size === 0) refuseContext(`has a wrong size for ${part.digest}`);
 }
 
 /** Joins blobs into one long file. */
@@ -224,7 +224,7 @@ function indexOf(starts: readonly number[], position: number): number {
   return low;
 }
 
-function gone(): Fault {
+function contextGone(): Fault {
   return new Fault(
     'bad-request',
     'The build context is not complete here, or has expired: upload it again',
@@ -232,6 +232,6 @@ function gone(): Fault {
   );
 }
 
-function refuse(what: string): never {
+function refuseContext(what: string): never {
   throw new Fault('bad-request', `The build context ${what}`, { phase: 'build' });
 }

@@ -73,7 +73,7 @@ export function followedLinks(tree: FileTree): FileTree {
         continue;
       }
       if (!entry) return undefined;
-      found = { path: joined(at, part), entry };
+      found = { path: joinedPath(at, part), entry };
       if (entry.kind === 'directory') at = found.path;
     }
     return found ?? directoryAt(at);
@@ -96,8 +96,8 @@ export function followedLinks(tree: FileTree): FileTree {
       if (isFollowed || target) followed += 1;
       if (followed > maxFollowed) throw tooMany();
       const kept = { ...(target?.entry ?? entry), name: entry.name, inode: undefined };
-      const path = target?.path ?? joined(real, entry.name);
-      const name = joined(directory, entry.name);
+      const path = target?.path ?? joinedPath(real, entry.name);
+      const name = joinedPath(directory, entry.name);
       if (kept.kind === 'directory') {
         const below = isFollowed || target !== undefined;
         shown.set(name, { real: path, chain: [...chain, path], isFollowed: below });
@@ -141,7 +141,7 @@ function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')));
 }
 
-function joined(directory: string, name: string): string {
+function joinedPath(directory: string, name: string): string {
   return directory === '' ? name : `${directory}/${name}`;
 }
 

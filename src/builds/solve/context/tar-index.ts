@@ -51,7 +51,7 @@ export class TarIndex {
     if (path === '') return;
     const node = this.#nodeOf(path, indexed);
     if (this.#find(path)?.entry.kind === 'directory' && node.entry.kind !== 'directory') {
-      refuse(`contains ${shown(path)} as a directory and as something else`);
+      refuseTar(`contains ${shownPath(path)} as a directory and as something else`);
     }
     this.#makeDirectory(posix.dirname(path));
     this.#put(path, node);
@@ -69,7 +69,7 @@ export class TarIndex {
       read: path => {
         const { entry, offset } = this.#find(path) ?? {};
         if (entry?.kind !== 'file') throw new Error(`'${path}' is not a file`);
-        if (entry.size === 0) return nothing();
+        if (entry.size === 0) return noBytes();
         const end = (offset ?? 0) + entry.size - 1;
         return readRange(offset ?? 0, end);
       },
@@ -87,10 +87,10 @@ export class TarIndex {
       case 'directory':
         return { entry: { ...common, kind: 'directory' }, offset };
       case 'symlink':
-        if (link === '') refuse(`contains a symbolic link without a target, ${shown(path)}`);
+        if (link === '') refuseTar(`contains a symbolic link without a target, ${shownPath(path)}`);
         if (Buffer.byteLength(link) > maxPathBytes) {
-          refuse(
-            `contains a symbolic link, ${shown(path)}, to more than ${maxPathBytes} bytes: shorten it`,
+          refuseTar(
+            `contains a symbolic link, ${shownPath(path)}, to more than ${maxPathBytes} bytes: shorten it`,
           );
         }
         return { entry: { ...common, kind: 'symlink', target: link }, offset };
@@ -102,13 +102,13 @@ export class TarIndex {
             target.entry.kind === 'file' ? this.#linked(targetPath, target) : target;
           return { ...target, entry: { ...entry, name } };
         }
-        return refuse(
-          `contains a hard link, ${shown(path)}, to ${shown(link)}, which is not a file before it`,
+        return refuseTar(
+          `contains a hard link, ${shownPath(path)}, to ${shownPath(link)}, which is not a file before it`,
         );
       }
       default:
-        return refuse(
-          `contains something other than files, directories and links, ${shown(path)}: leave it out`,
+        return refuseTar(
+          `contains something other than files, directories and links, ${shownPath(path)}: leave it out`,
         );
     }
   }
@@ -131,7 +131,7 @@ export class TarIndex {
     if (path === '.') return;
     const found = this.#find(path);
     if (found?.entry.kind === 'directory') return;
-    if (found) refuse(`contains a path through ${shown(path)}, which is not a directory`);
+    if (found) refuseTar(`contains a path through ${shownPath(path)}, which is not a directory`);
     this.#makeDirectory(posix.dirname(path));
     const name = posix.basename(path);
     const entry = { name, kind: 'directory', mode: 0o755, size: 0, mtimeMs: 0 } as const;
@@ -146,11 +146,11 @@ export class TarIndex {
       this.#pathText += path.length + (node.entry.target?.length ?? 0);
     }
     if (this.#entries > maxEntries) {
-      refuse(
+      refuseTar(
         `contains more than ${maxEntries} files and directories: leave out those that are not needed`,
       );
     }
-    if (this.#pathText > maxPathText) refuse('contains too many long paths');
+    if (this.#pathText > maxPathText) refuseTar('contains too many long paths');
     siblings?.set(node.entry.name, node);
     if (node.entry.kind === 'directory' && !this.#directories.has(path)) {
       this.#directories.set(path, new Map());
@@ -165,12 +165,14 @@ const farthest = 2 ** 32;
 function cleanPath(name: string): string {
   const parts = name.split('/').filter(part => part !== '' && part !== '.');
   if (name.startsWith('/') || parts.includes('..')) {
-    refuse(`contains a path that leads out of it, ${shown(name)}: pack it with relative paths`);
+    refuseTar(
+      `contains a path that leads out of it, ${shownPath(name)}: pack it with relative paths`,
+    );
   }
   if (Buffer.byteLength(name) > maxPathBytes) {
-    refuse(`contains a path longer than ${maxPathBytes} bytes, ${shown(name)}: shorten it`);
+    refuseTar(`contains a path longer than ${maxPathBytes} bytes, ${shownPath(name)}: shorten it`);
   }
-  if (name.includes('\0')) refuse(`contains a path with a NUL character, ${shown(name)}`);
+  if (name.includes('\0')) refuseTar(`contains a path with a NUL character, ${shownPath(name)}`);
   return parts.join('/');
 }
 
@@ -178,14 +180,14 @@ function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('/')));
 }
 
-async function* nothing(): AsyncGenerator<Uint8Array> {}
+async function* noBytes(): AsyncGenerator<Uint8Array> {}
 
-function shown(path: string): string {
+function shownPath(path: string): string {
   const plain = path.replace(/\p{Cc}/gu, '?');
   return plain.length > 120 ? `'${plain.slice(0, 120)}...'` : `'${plain}'`;
 }
 
-function refuse(what: string): never {
+function refuseTar(what: string): never {
   throw new Fault('bad-request', `The build context ${what}`, { phase: 'build' });
 }
 
@@ -208,7 +210,7 @@ export function readAhead(read: ReadRange, size: number): ReadRange {
 
   const windowAt = (index: number): Promise<Buffer> => {
     const known = windows.get(index);
-    const window = known ?? whole(read(index * windowBytes, endOf(index)));
+    const window = known ?? collectedBytes(read(index * windowBytes, endOf(index)));
     // The last one used is the last one removed.
     windows.delete(index);
     windows.set(index, window);
@@ -233,7 +235,7 @@ export function readAhead(read: ReadRange, size: number): ReadRange {
     end - start < smallBytes && end < size ? readSmall(start, end) : read(start, end);
 }
 
-async function whole(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
+async function collectedBytes(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   for await (const piece of pieces) parts.push(piece);
   return Buffer.concat(parts);

@@ -11,6 +11,32 @@ import {
 import { endThread, startThread } from '../../../foundation/work.ts';
 import type { LayerDater, LayerForm, PackedLayer } from './redate-layer.ts';
 
+/** Work for a thread that dates the layers of one image: calls of a `LayerDater`, one at a time. */
+export type DatingOrder =
+  | { readonly kind: 'compiled' | 'restart' }
+  | { readonly kind: 'read'; readonly layer: SentLayer }
+  | {
+      readonly kind: 'write';
+      readonly layer: SentLayer;
+      readonly form: LayerForm;
+      readonly pieces: PieceRing;
+    };
+
+/** A layer on its way to the thread. */
+export interface SentLayer extends Pick<PackedLayer, 'size' | 'packing'> {
+  /** The file with it, or its bytes. */
+  readonly from: string | Uint8Array;
+}
+
+/** What the thread answers: any number of pieces, then one of the others. */
+export type DatingResponse =
+  /** Bytes of the next piece in the ring. */
+  | { readonly piece: number }
+  | { readonly result: unknown }
+  /** The layer is not a tar file that a builder writes. */
+  | { readonly tarError: string }
+  | { readonly error: unknown };
+
 // The bytes pass outside the heap; the paths of a million Python sources are in it.
 const heapMb = 256;
 // The young generation is collected often, and with it the buffers of the decompressor.
@@ -72,17 +98,17 @@ function daterOn(worker: Worker, signal: AbortSignal): LayerDater {
   return {
     compiled: () => ask({ kind: 'compiled' }),
     restart: () => ask({ kind: 'restart' }),
-    read: async layer => ask({ kind: 'read', layer: await sent(layer) }),
+    read: async layer => ask({ kind: 'read', layer: await sentLayer(layer) }),
     async write(layer, form, put) {
       const pieces = openRing();
       const take = async (piece: Uint8Array) => put(piece);
-      const order: DatingOrder = { kind: 'write', layer: await sent(layer), form, pieces };
+      const order: DatingOrder = { kind: 'write', layer: await sentLayer(layer), form, pieces };
       return ask(order, takePieces(pieces, take));
     },
   };
 }
 
-async function sent({ size, packing, path, open }: PackedLayer): Promise<SentLayer> {
+async function sentLayer({ size, packing, path, open }: PackedLayer): Promise<SentLayer> {
   // Without a file, it is small.
   return { size, packing, from: path ?? (await buffer(open())) };
 }
@@ -90,29 +116,3 @@ async function sent({ size, packing, path, open }: PackedLayer): Promise<SentLay
 function lostThread(cause: unknown): Error {
   return new Error('the thread that dates layers ended', { cause });
 }
-
-/** Work for a thread that dates the layers of one image: calls of a `LayerDater`, one at a time. */
-export type DatingOrder =
-  | { readonly kind: 'compiled' | 'restart' }
-  | { readonly kind: 'read'; readonly layer: SentLayer }
-  | {
-      readonly kind: 'write';
-      readonly layer: SentLayer;
-      readonly form: LayerForm;
-      readonly pieces: PieceRing;
-    };
-
-/** A layer on its way to the thread. */
-export interface SentLayer extends Pick<PackedLayer, 'size' | 'packing'> {
-  /** The file with it, or its bytes. */
-  readonly from: string | Uint8Array;
-}
-
-/** What the thread answers: any number of pieces, then one of the others. */
-export type DatingResponse =
-  /** Bytes of the next piece in the ring. */
-  | { readonly piece: number }
-  | { readonly result: unknown }
-  /** The layer is not a tar file that a builder writes. */
-  | { readonly tarError: string }
-  | { readonly error: unknown };

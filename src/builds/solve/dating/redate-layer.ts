@@ -47,12 +47,12 @@ export function formOf(compression: LayerCompression | undefined): LayerForm {
 // Higher levels take windows of memory that readers refuse.
 const mostZstd = 19;
 
-function unpack({ packing }: PackedLayer): Duplex {
+function unpacker({ packing }: PackedLayer): Duplex {
   if (packing === undefined) return new PassThrough();
   return packing === 'zstd' ? createZstdDecompress({ chunkSize }) : createGunzip({ chunkSize });
 }
 
-function pack({ mode, level }: LayerForm) {
+function packer({ mode, level }: LayerForm) {
   if (mode === 'gzip') return level === undefined ? gzipMembers : createGzip({ chunkSize, level });
   return createSteadyZstd(level === undefined ? undefined : Math.min(level, mostZstd));
 }
@@ -112,7 +112,7 @@ export function createLayerDater(signal?: AbortSignal): LayerDater {
       const entries = new PassingLayer(reader);
       await pipeline(
         layer.open(),
-        unpack(layer),
+        unpacker(layer),
         async (chunks: AsyncIterable<Buffer>) => {
           for await (const chunk of chunks) entries.pass(chunk);
           entries.end();
@@ -131,12 +131,12 @@ export function createLayerDater(signal?: AbortSignal): LayerDater {
       };
       await pipeline(
         layer.open(),
-        unpack(layer),
+        unpacker(layer),
         async function* change(chunks: AsyncIterable<Buffer>) {
           for await (const chunk of chunks) yield take(entries.pass(chunk));
           yield take(entries.end());
         },
-        pack(form),
+        packer(form),
         async (chunks: AsyncIterable<Buffer>) => {
           for await (const chunk of chunks) await put(chunk);
         },
@@ -150,7 +150,7 @@ export function createLayerDater(signal?: AbortSignal): LayerDater {
 /** Sources beyond this number are not recorded: Python compiles them again. */
 const maxSources = 1_000_000;
 /** The time for code that was compiled from another text: no source has it. */
-const outdated = 0;
+const outdatedStamp = 0;
 // The 32-bit form that Python stores.
 const stampOf = (mtime: number) => mtime >>> 0;
 
@@ -235,7 +235,7 @@ export class Redating {
         if (!stamp || !source?.isDatable || stamp.mtime <= buildTime) return;
         const isSameSize = stamp.size === undefined || stamp.size === (source.size ?? stamp.size);
         const isCurrent = stamp.mtime === stampOf(source.mtime) && isSameSize;
-        block.writeUInt32LE(isCurrent ? stampOf(buildTime) : outdated, stamp.offset);
+        block.writeUInt32LE(isCurrent ? stampOf(buildTime) : outdatedStamp, stamp.offset);
         if (isCurrent) this.compiled += 1;
       },
     };

@@ -74,7 +74,7 @@ export async function packContext({
   isFiltered,
 }: ContextDirectory): Promise<SentContext | undefined> {
   if (bytes > mostPackedBytes) return undefined;
-  const layer = await pack(async add => {
+  const layer = await packEntries(async add => {
     for (const entry of entries) {
       const isFile = entry.kind === 'file';
       await add(tarEntryOf(entry), isFile ? readFileSync(join(path, entry.path)) : undefined);
@@ -160,8 +160,9 @@ export async function contextFiles(
   directory: string,
   dockerfile: string | undefined,
 ): Promise<ContextFiles> {
-  const own = dockerfile === undefined ? undefined : await read(`${dockerfile}${ignoreFile}`);
-  const excludes = readIgnoreFile(own ?? (await read(join(directory, ignoreFile))) ?? '');
+  const own =
+    dockerfile === undefined ? undefined : await readIfThere(`${dockerfile}${ignoreFile}`);
+  const excludes = readIgnoreFile(own ?? (await readIfThere(join(directory, ignoreFile))) ?? '');
   const found: Found[] = [];
   try {
     for await (const file of walkTree(directoryTree(directory, { marksSpecial: true }), {
@@ -169,7 +170,7 @@ export async function contextFiles(
       follows: [],
       excludes,
     })) {
-      if (file.entry.isSpecial) throw special(directory, file.path);
+      if (file.entry.isSpecial) throw specialFile(directory, file.path);
       found.push(file);
     }
   } catch (error) {
@@ -182,7 +183,7 @@ export async function contextFiles(
   return { files: found, isFiltered: own !== undefined };
 }
 
-async function read(path: string): Promise<string | undefined> {
+async function readIfThere(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
@@ -191,7 +192,7 @@ async function read(path: string): Promise<string | undefined> {
   }
 }
 
-function special(directory: string, path: string): CommandError {
+function specialFile(directory: string, path: string): CommandError {
   const file = join(directory, path);
   const message = `${file} is a pipe or a device, which a build context cannot have: remove it, or exclude it in .dockerignore`;
   return new CommandError(message, 2);
@@ -207,10 +208,12 @@ export function readIgnoreFile(text: string): string[] {
     .filter(line => !line.startsWith('#'))
     .map(line => line.trim())
     .filter(line => line !== '')
-    .map(line => (line.startsWith('!') ? `!${clean(line.slice(1).trim())}` : clean(line)));
+    .map(line =>
+      line.startsWith('!') ? `!${cleanPattern(line.slice(1).trim())}` : cleanPattern(line),
+    );
 }
 
-function clean(pattern: string): string {
+function cleanPattern(pattern: string): string {
   if (pattern === '') return '';
   const path = posix.normalize(pattern);
   return path.length > 1 ? path.replace(/^\//, '').replace(/(?<=.)\/$/, '') : path;
@@ -233,11 +236,11 @@ const flushBytes = 1024 * 1024;
  * machine: entries are sorted by name and have neither times nor owners.
  */
 export function packDirectory(directory: string): Promise<PackedLayer> {
-  return pack(add => addEntries(directory, '', add));
+  return packEntries(add => addEntries(directory, '', add));
 }
 
 /** Packs the added entries, in the order of their addition. */
-async function pack(addAll: (add: Add) => Promise<void>): Promise<PackedLayer> {
+async function packEntries(addAll: (add: Add) => Promise<void>): Promise<PackedLayer> {
   const gzip = createGzip({ level: 9 });
   const packed = buffer(gzip);
   const hash = createHash('sha256');

@@ -216,7 +216,7 @@ export async function* cutBlobs(
     }
     // Small files take four times the processor time when they are read through the thread pool.
     const bytes = readFileSync(join(directory, path));
-    if (bytes.length !== size) throw changed(path);
+    if (bytes.length !== size) throw changedFile(path);
     pack.push(bytes);
     packed += size;
     const isFull =
@@ -232,14 +232,14 @@ export async function* cutBlobs(
 async function* chunksOf(path: string, size: number, chunk: number): AsyncGenerator<Buffer> {
   const file = await open(path);
   try {
-    if ((await file.stat()).size !== size) throw changed(path);
+    if ((await file.stat()).size !== size) throw changedFile(path);
     for (let start = 0; start < size; start += chunk) {
       const wanted = Math.min(chunk, size - start);
       const buffer = Buffer.allocUnsafe(wanted);
       let filled = 0;
       while (filled < wanted) {
         const { bytesRead } = await file.read(buffer, filled, wanted - filled, start + filled);
-        if (bytesRead === 0) throw changed(path);
+        if (bytesRead === 0) throw changedFile(path);
         filled += bytesRead;
       }
       yield buffer;
@@ -249,7 +249,7 @@ async function* chunksOf(path: string, size: number, chunk: number): AsyncGenera
   }
 }
 
-function changed(path: string): CommandError {
+function changedFile(path: string): CommandError {
   return new CommandError(`${path} changed while it was read: run the command again`);
 }
 
@@ -268,7 +268,7 @@ interface RegistryPush {
   manifest(digest: string, mediaType: string, bytes: Buffer): Promise<void>;
 }
 
-const attempts = 6;
+const pushAttempts = 6;
 const firstPauseMs = 500;
 
 /** Source: OCI distribution specification 1.1, Pushing blobs, Mounting a blob, Pushing manifests. */
@@ -278,7 +278,7 @@ function createRegistryPush({ server, repository, token }: PushTarget): Registry
   const send = async (path: string, init: RequestInit, bearer: string): Promise<Response> => {
     const headers = { ...init.headers, authorization: `Bearer ${bearer}` };
     const response = await askServer(server, path, { ...init, headers });
-    if (!response.ok) throw await refusal(response);
+    if (!response.ok) throw await pushRefusal(response);
     await response.arrayBuffer();
     return response;
   };
@@ -320,7 +320,7 @@ async function inAttempts<T>(
       const status = error instanceof RefusedError ? error.status : undefined;
       const isUnreachable = error instanceof CommandError && status === undefined;
       const mayPass = isUnreachable || (status !== undefined && isPassing(status));
-      if (attempt === attempts || !mayPass) throw error;
+      if (attempt === pushAttempts || !mayPass) throw error;
       isRefused = status === 401;
       if (!isRefused) await sleep(firstPauseMs * 2 ** (attempt - 1));
     }
@@ -331,7 +331,7 @@ function isPassing(status: number): boolean {
   return status >= 500 || [401, 408, 429].includes(status);
 }
 
-async function refusal(response: Response): Promise<RefusedError> {
+async function pushRefusal(response: Response): Promise<RefusedError> {
   const body = (await response.json().catch(() => undefined)) as
     | { readonly errors?: readonly { readonly message?: string }[] }
     | undefined;

@@ -32,10 +32,13 @@ export interface ListedEntry {
 // Older packages were built there.
 const oldPlaceholder = '/opt/anaconda1anaconda2anaconda3';
 // A text in quotes with backslashes before quotes, or one without blanks.
-const word = String.raw`(?:"((?:\\.|[^"\\])*)"|(\S+))`;
-const fullPattern = new RegExp(String.raw`^${word}\s+(text|binary)\s+${word}$`, 'i');
-const types = { file: 'hardlink', symlink: 'softlink', directory: 'directory' } as const;
-const pathPattern = new RegExp(`^${word}$`);
+const quotedOrPlain = String.raw`(?:"((?:\\.|[^"\\])*)"|(\S+))`;
+const fullPattern = new RegExp(
+  String.raw`^${quotedOrPlain}\s+(text|binary)\s+${quotedOrPlain}$`,
+  'i',
+);
+const pathTypes = { file: 'hardlink', symlink: 'softlink', directory: 'directory' } as const;
+const pathPattern = new RegExp(`^${quotedOrPlain}$`);
 
 /**
  * Yields the paths of a package without `paths.json`: `info/files` lists them, `info/has_prefix` those with the path
@@ -66,7 +69,7 @@ export function* listedInOldFiles(
     if (entry.isListed) continue;
     entry.isListed = true;
     const listed = {
-      ...{ path, type: types[entry.kind], noLink: copied.has(line) },
+      ...{ path, type: pathTypes[entry.kind], noLink: copied.has(line) },
       ...{ sha256: undefined, size: undefined, placeholder: placeholders.get(line) },
     };
     yield { listed, entry };

@@ -22,7 +22,7 @@ export interface PackageDocuments {
 /** Documents that are kept in rows and records. */
 const keptWhole: ReadonlySet<string> = new Set(['index.json', 'about.json']);
 const maxKeptBytes = 1024 * 1024;
-const shape = { maxValues: 4_000_000, maxDepth: 64, maxEscapes: 4_000_000 };
+const documentShape = { maxValues: 4_000_000, maxDepth: 64, maxEscapes: 4_000_000 };
 /** Bytes of a document that is kept as a whole. */
 const maxWholeBytes = 8 * 1024 * 1024;
 const pieceBytes = 64 * 1024;
@@ -39,9 +39,9 @@ export function documentsOf(archive: UnpackedArchive, limits: ArchiveLimits): Pa
     const most = keptWhole.has(name) ? maxKeptBytes : maxWholeBytes;
     const content = find(name, Math.min(most, limits.documentBytes));
     if (content === undefined) return undefined;
-    const value = parse(name, archive.read(content, 0, content.size));
+    const value = parsedDocument(name, archive.read(content, 0, content.size));
     if (isObject(value)) return value;
-    throw damaged(name);
+    throw damagedDocument(name);
   };
   const items = (name: string, member: string): Iterable<unknown> | undefined => {
     const content = find(name, limits.documentBytes);
@@ -77,7 +77,7 @@ function* itemsOf(name: string, member: string, pieces: Iterable<Buffer>): Gener
   try {
     yield* itemsOfList(pieces, member);
   } catch (error) {
-    throw error instanceof JsonListError ? damaged(name) : error;
+    throw error instanceof JsonListError ? damagedDocument(name) : error;
   }
 }
 
@@ -87,7 +87,7 @@ function* linesOf(name: string, pieces: Iterable<Buffer>): Generator<string> {
     // One character for each byte: a piece may end within a character.
     const lines = (rest + piece.toString('latin1')).split('\n');
     rest = lines.pop() ?? '';
-    if (rest.length > maxLineBytes) throw damaged(name);
+    if (rest.length > maxLineBytes) throw damagedDocument(name);
     for (const line of lines) if (textOf(line) !== '') yield textOf(line);
   }
   if (textOf(rest) !== '') yield textOf(rest);
@@ -97,15 +97,15 @@ function textOf(line: string): string {
   return Buffer.from(line.replace(/\r$/, ''), 'latin1').toString();
 }
 
-function parse(name: string, bytes: Buffer): unknown {
+function parsedDocument(name: string, bytes: Buffer): unknown {
   try {
-    return parseShaped(bytes, shape);
+    return parseShaped(bytes, documentShape);
   } catch {
-    throw damaged(name);
+    throw damagedDocument(name);
   }
 }
 
-function damaged(name: string): ArchiveProblem {
+function damagedDocument(name: string): ArchiveProblem {
   return new ArchiveProblem(`has a damaged info/${name}`);
 }
 
@@ -116,7 +116,7 @@ const itemShape: JsonShape = { maxValues: 1_000_000, maxDepth: 64, maxEscapes: 1
 /** Bytes of items that are parsed together. */
 const batchBytes = 64 * 1024;
 /** Bytes of one item, and of all that is not in the list. */
-const mostBytes = 1024 * 1024;
+const mostItemBytes = 1024 * 1024;
 
 const [quote, backslash, colon, comma] = [0x22, 0x5c, 0x3a, 0x2c];
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
@@ -199,7 +199,7 @@ function* itemsOfList(pieces: Iterable<Buffer>, member: string): Generator<unkno
 }
 
 function checkRest(text: Buffer, member: string, wasList: boolean): void {
-  const value = parsed(text);
+  const value = parsedItem(text);
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
   const own = isObject ? (value as Record<string, unknown>)[member] : undefined;
   // Read above, the list is empty here.
@@ -208,7 +208,7 @@ function checkRest(text: Buffer, member: string, wasList: boolean): void {
   throw new JsonListError('is not an object with the list');
 }
 
-function parsed(text: Buffer): unknown {
+function parsedItem(text: Buffer): unknown {
   try {
     return parseShaped(text, itemShape);
   } catch (cause) {
@@ -227,9 +227,11 @@ class Text {
 
   add(piece: Buffer, from: number, to: number): void {
     const length = this.#length + to - from;
-    if (length > mostBytes) throw new JsonListError('has a part that is too long');
+    if (length > mostItemBytes) throw new JsonListError('has a part that is too long');
     if (length > this.#bytes.length) {
-      const larger = Buffer.alloc(Math.min(mostBytes, Math.max(length, 2 * this.#bytes.length)));
+      const larger = Buffer.alloc(
+        Math.min(mostItemBytes, Math.max(length, 2 * this.#bytes.length)),
+      );
       this.#bytes.copy(larger, 0, 0, this.#length);
       this.#bytes = larger;
     }
@@ -251,7 +253,7 @@ class Text {
 
   /** Returns the items so far, and forgets them. */
   items(mayBeEmpty: boolean): unknown[] {
-    const items = parsed(Buffer.concat([Buffer.from('['), this.take(), Buffer.from(']')]));
+    const items = parsedItem(Buffer.concat([Buffer.from('['), this.take(), Buffer.from(']')]));
     if (!Array.isArray(items) || (items.length === 0 && !mayBeEmpty)) {
       throw new JsonListError('has a damaged list');
     }

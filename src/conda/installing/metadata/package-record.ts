@@ -10,13 +10,13 @@ const pieceMembers = 500;
 const urlPattern = /^(.*\/)([^/]+)\/([^/?#]+)(?:[?#].*)?$/s;
 const safeName = /^[\w.+!~-]+$/;
 // What rattler takes over from the index of a package, in its order.
-const members = [
+const recordMembers = [
   ...['arch', 'build', 'build_number', 'constrains', 'depends', 'extra_depends', 'features'],
   ...['flags', 'license', 'license_family', 'md5', 'name', 'noarch', 'platform', 'purls'],
   ...['python_site_packages_path', 'sha256', 'size', 'subdir', 'timestamp', 'track_features'],
   'version',
 ];
-const lists: ReadonlySet<string> = new Set(['constrains', 'flags']);
+const listMembers: ReadonlySet<string> = new Set(['constrains', 'flags']);
 
 /**
  * Checks that an archive contains the package that it should. Throws `ArchiveProblem` for another one, and for names that
@@ -58,8 +58,8 @@ export function* packageRecord(
 ): Generator<string> {
   const [, channel = '', subdir = '', fileName = url] = urlPattern.exec(url) ?? [];
   const known: Record<string, unknown> = { depends: [], subdir, ...index, ...sums };
-  const about = members.flatMap(key => {
-    const value = recorded(key, known[key]);
+  const about = recordMembers.flatMap(key => {
+    const value = recordedValue(key, known[key]);
     return value === undefined ? [] : [[key, value] as const];
   });
   // They stand for the lists, and are in no package.
@@ -77,14 +77,14 @@ export function* packageRecord(
   const [start = '', rest = ''] = JSON.stringify(record, null, 2).split(`"${files}"`);
   const [middle = '', end = ''] = rest.split(`"${pathsData}"`);
   yield start;
-  yield* listed(paths.paths(), path => JSON.stringify(path), '    ');
+  yield* jsonMembers(paths.paths(), path => JSON.stringify(path), '    ');
   yield middle;
-  yield* listed(paths, path => JSON.stringify(path, null, 2), '      ');
+  yield* jsonMembers(paths, path => JSON.stringify(path, null, 2), '      ');
   yield end;
 }
 
 /** Yields members of a list in an indented document, many at once. */
-function* listed<T>(
+function* jsonMembers<T>(
   members: Iterable<T>,
   textOf: (member: T) => string,
   indent: string,
@@ -102,11 +102,11 @@ function* listed<T>(
   if (texts.length > 0) yield piece();
 }
 
-function recorded(key: string, value: unknown): unknown {
+function recordedValue(key: string, value: unknown): unknown {
   if (value === null || value === undefined) return undefined;
   if (key === 'noarch') return value === '' || value === false ? undefined : value;
   if (key === 'track_features') return featuresOf(value);
-  return lists.has(key) && Array.isArray(value) && value.length === 0 ? undefined : value;
+  return listMembers.has(key) && Array.isArray(value) && value.length === 0 ? undefined : value;
 }
 
 function featuresOf(value: unknown): string | undefined {

@@ -112,7 +112,7 @@ export function offsetsOf(
     for (const search of searches) {
       const { placeholder, offsets } = search;
       for (;;) {
-        const hit = find(chunk, placeholder, Math.max(0, search.from - at));
+        const hit = nextOffset(chunk, placeholder, Math.max(0, search.from - at));
         if (hit < 0 || hit >= chunkBytes) break;
         offsets.push(at + hit);
         search.from = at + hit + placeholder.length;
@@ -129,7 +129,7 @@ export function offsetsOf(
  * Returns the offset of the needle, or -1. Programs have so many zeros that a needle is looked for from its first byte on that
  * is none.
  */
-function find(bytes: Buffer, needle: Buffer, from: number): number {
+function nextOffset(bytes: Buffer, needle: Buffer, from: number): number {
   const lead = needle.findIndex(byte => byte !== 0);
   if (lead <= 0) return bytes.indexOf(needle, from);
   const rest = needle.subarray(lead);

@@ -69,7 +69,7 @@ function withoutOverlaps(sorted: readonly Occurrence[]): Occurrence[] {
   for (const candidate of sorted) {
     const last = kept.at(-1);
     if (last && candidate.offset < last.offset + last.prefix.placeholder.length) {
-      if (rank(candidate) >= rank(last)) continue;
+      if (rankOf(candidate) >= rankOf(last)) continue;
       kept.pop();
     }
     kept.push(candidate);
@@ -77,7 +77,7 @@ function withoutOverlaps(sorted: readonly Occurrence[]): Occurrence[] {
   return kept;
 }
 
-function rank({ offset, prefix: { encoding, unit } }: Occurrence): number {
+function rankOf({ offset, prefix: { encoding, unit } }: Occurrence): number {
   if (encoding === 'utf-8') return 0;
   return offset % unit === 0 ? 1 : 2;
 }

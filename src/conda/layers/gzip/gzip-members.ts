@@ -31,7 +31,7 @@ export function createGzipWriter(
     if (size === 0) return;
     const bytes = content.subarray(0, size);
     let at = memberHeader.copy(member);
-    if (storesRandom && looksRandom(bytes)) at = store(bytes, member, at);
+    if (storesRandom && looksRandom(bytes)) at = storeMember(bytes, member, at);
     else at += stream.copy(member, at, 0, instance.compress(size));
     at = member.writeUInt32LE(crc32(bytes), at);
     at = member.writeUInt32LE(size, at);
@@ -55,7 +55,7 @@ export function createGzipWriter(
 }
 
 const sampleStep = 8;
-const values = 256;
+const byteValues = 256;
 /** Sample of bytes below which chance alone makes them look uneven. */
 const leastSample = 16 * 1024;
 // The sum of the squares is more than 1.01 times that of even bytes if deflate could save a hundredth.
@@ -65,20 +65,20 @@ const evenness = 1.01;
 function looksRandom(bytes: Buffer): boolean {
   const sample = Math.floor(bytes.length / sampleStep);
   if (sample < leastSample) return false;
-  const counts = new Uint32Array(values);
+  const counts = new Uint32Array(byteValues);
   for (let at = 0; at < sample; at += 1) {
     const value = bytes[at * sampleStep] as number;
     counts[value] = (counts[value] as number) + 1;
   }
   const squares = counts.reduce((sum, count) => sum + count * count, 0);
   // Random bytes have the sample more than even ones.
-  return squares - sample < (evenness * sample * sample) / values;
+  return squares - sample < (evenness * sample * sample) / byteValues;
 }
 
 const mostStoredBytes = 0xffff;
 
 /** Writes the bytes as stored blocks; returns the offset of their end. Source: RFC 1951, section 3.2.4. */
-function store(bytes: Buffer, member: Buffer, start: number): number {
+function storeMember(bytes: Buffer, member: Buffer, start: number): number {
   let at = start;
   for (let from = 0; from < bytes.length; from += mostStoredBytes) {
     const block = bytes.subarray(from, from + mostStoredBytes);
@@ -153,21 +153,21 @@ const trailerBytes = 8;
 export const mostMemberBytes = memberBytes + 1024;
 
 /** The last instance of this thread: each layer would leave its memory for the garbage collector. */
-let spare: DeflateInstance | undefined;
+let spareInstance: DeflateInstance | undefined;
 
 /** Returns an instance with its own memory, about 4 MB. */
 function takeInstance(): DeflateInstance {
-  const instance = spare ?? open();
-  spare = undefined;
+  const instance = spareInstance ?? createInstance();
+  spareInstance = undefined;
   return instance;
 }
 
 /** Takes back an instance that is not used any more. */
 function giveInstance(instance: DeflateInstance): void {
-  spare = instance;
+  spareInstance = instance;
 }
 
-function open(): DeflateInstance {
+function createInstance(): DeflateInstance {
   const deflate = openDeflate(level, memberBytes, mostMemberBytes - memberHeader.length);
   return { ...deflate, member: Buffer.allocUnsafeSlow(mostMemberBytes) };
 }

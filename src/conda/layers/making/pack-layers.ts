@@ -107,19 +107,19 @@ export function joinLayers(layers: SharedOrder['layers'], put: PutPiece): MadeLa
   return { tarDigest: `sha256:${hash.digest('hex')}` as Digest, tarBytes };
 }
 
-let member: Buffer | undefined;
+let endMember: Buffer | undefined;
 
 /**
  * Returns the last gzip member of every layer of packages: the end of the tar file, and nothing else. Without it, a layer
  * is the beginning of a longer one.
  */
 export function layerEnd(): Buffer {
-  if (member === undefined) {
+  if (endMember === undefined) {
     using gzip = createGzipWriter(bytes => {
-      member = Buffer.from(bytes);
+      endMember = Buffer.from(bytes);
     });
     gzip.write(tarEnd);
     gzip.end();
   }
-  return member as unknown as Buffer;
+  return endMember as unknown as Buffer;
 }

@@ -9,10 +9,10 @@ import { pack } from './msgpack.ts';
  * each shard is: entries of a digest (32 bytes), a position (6) and a length (4), sorted by digest. The last bytes say
  * where index and table are.
  */
-const magic = Buffer.from('sluice shards 1\n');
+const packMagic = Buffer.from('sluice shards 1\n');
 const digestBytes = 32;
 const entryBytes = digestBytes + 6 + 4;
-const footerBytes = 6 + 4 + 4 + magic.length;
+const footerBytes = 6 + 4 + 4 + packMagic.length;
 const maxIndexBytes = 64 * 1024 * 1024;
 const maxShards = 1_000_000;
 
@@ -107,7 +107,7 @@ export class ShardPackWriter {
     footer.writeUInt32BE(index.length, 6);
     const entries = this.#entries.items(entryBytes).sort(Buffer.compare);
     footer.writeUInt32BE(entries.length, 10);
-    magic.copy(footer, 14);
+    packMagic.copy(footer, 14);
     this.#append(index);
     this.#append(Buffer.concat(entries));
     this.#append(footer);
@@ -150,7 +150,7 @@ export class ShardPack {
       const indexBytes = footer.readUInt32BE(6);
       const count = footer.readUInt32BE(10);
       const isWhole =
-        footer.subarray(14).equals(magic) &&
+        footer.subarray(14).equals(packMagic) &&
         indexBytes <= maxIndexBytes &&
         count <= maxShards &&
         indexAt + indexBytes + count * entryBytes + footerBytes === size;
@@ -212,7 +212,7 @@ interface SpilledSection {
   readonly bytes: readonly Buffer[];
 }
 
-const bufferBytes = 1024 * 1024;
+const spillBufferBytes = 1024 * 1024;
 
 /**
  * Keeps records in a file until all are known: those of one package stand in several places of the repository data.
@@ -221,7 +221,7 @@ const bufferBytes = 1024 * 1024;
 export class RecordSpill {
   readonly #file: number;
   readonly #runs = new Map<string, Run[]>();
-  readonly #buffer = Buffer.allocUnsafe(bufferBytes);
+  readonly #buffer = Buffer.allocUnsafe(spillBufferBytes);
   #fill = 0;
   #size = 0;
 
@@ -267,8 +267,8 @@ export class RecordSpill {
   }
 
   #append(entry: Uint8Array): void {
-    if (this.#fill + entry.length > bufferBytes) this.#flush();
-    if (entry.length > bufferBytes) {
+    if (this.#fill + entry.length > spillBufferBytes) this.#flush();
+    if (entry.length > spillBufferBytes) {
       writeWhole(this.#file, entry);
     } else {
       this.#buffer.set(entry, this.#fill);

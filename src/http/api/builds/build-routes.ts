@@ -79,7 +79,7 @@ export const buildRoutes = [
       const build = await builds.get(buildId);
       const isQueued = build.startedAt === null && build.finishedAt === null;
       return {
-        ...details(build, urlOf),
+        ...detailsOf(build, urlOf),
         ...((caller.user !== undefined && caller.user === build.owner) ||
         (await isSiteAdministrator(ctx.req, requireAdministrator))
           ? ownerIn(build)
@@ -99,7 +99,7 @@ export const buildRoutes = [
     responses: ok(buildStatusSchema, 'The state'),
     faults: ['not-found'],
     run: async ({ params: { buildId } }, { builds }: BuildRoutesDeps) =>
-      status(await builds.get(buildId)),
+      statusOf(await builds.get(buildId)),
   }),
   apiRoute({
     id: 'getBuildLogs',
@@ -119,7 +119,7 @@ export const buildRoutes = [
       const asEvents = ctx.get('accept').includes(eventStream);
       if (asEvents) ctx.type = eventStream;
       const options = { hasColours: query.colors, isEnded: finishedAt !== null };
-      if (asEvents || query.follow) return followed(logs, id, { ...options, asEvents }, ctx);
+      if (asEvents || query.follow) return followedLog(logs, id, { ...options, asEvents }, ctx);
       return (await logs.read(id, options)) ?? '';
     },
   }),
@@ -157,7 +157,7 @@ export const buildRoutes = [
 ];
 
 /** Streams the log of a build while the build writes it. Sends the headers at once. */
-function followed(
+function followedLog(
   logs: BuildLogs,
   id: string,
   { asEvents, ...options }: LogOptions & { readonly asEvents: boolean },
@@ -182,7 +182,7 @@ const cancelWords: Readonly<Record<Cancellation, string>> = {
 };
 
 /** Source: container service specification, section 2.5. */
-function status({ id, createdAt, startedAt, finishedAt, succeeded }: BuildRow) {
+function statusOf({ id, createdAt, startedAt, finishedAt, succeeded }: BuildRow) {
   const isOver = finishedAt !== null;
   return {
     id,
@@ -199,7 +199,7 @@ function ownerIn({ owner, isTrusted }: BuildRow) {
   return isTrusted ? { user: owner } : { requestIp: owner };
 }
 
-function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
+function detailsOf(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
   const plan = JSON.parse(build.plan) as BuildPlan;
   const { sif } = plan;
   const recipe = recipeIn(plan);
@@ -207,7 +207,7 @@ function details(build: BuildRow, urlOf: BuildRoutesDeps['urlOf']) {
   const conda = recipe?.files['conda.yml'];
   const compression = sif?.compression ?? recipe?.layers;
   return {
-    ...status(build),
+    ...statusOf(build),
     buildId: build.id,
     targetImage: pullName({ target: build.target, sif }),
     format: sif ? 'sif' : 'docker',
@@ -248,7 +248,7 @@ export async function* logEvents(
   let rest = '';
   try {
     for (let next = pieces.next(); ; ) {
-      const found = await within(next, quietMs);
+      const found = await inTime(next, quietMs);
       if (!found) {
         yield ':\n\n';
         continue;
@@ -273,7 +273,7 @@ function eventOf(line: string): string {
 }
 
 /** Returns undefined if the work takes longer than `ms`. */
-async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+async function inTime<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(resolve, ms, undefined);
   try {

@@ -122,7 +122,7 @@ export const containerRoutes = [
     description:
       'Returns the name of an image to pull: an existing image, an existing image with changes, or an image that the server builds.',
     responses: ok(containerResponseSchema, 'The name to pull', containerExample.response),
-    run: (call, deps: ContainerDeps) => create(call, 'v1alpha2', deps),
+    run: (call, deps: ContainerDeps) => createRequest(call, 'v1alpha2', deps),
   }),
   apiRoute({
     ...submission,
@@ -131,7 +131,7 @@ export const containerRoutes = [
     summary: 'Request a container; superseded by /v1alpha2/container',
     responses: ok(legacyResponseSchema, 'The name to pull'),
     isDeprecated: true,
-    run: (call, deps: ContainerDeps) => create(call, 'v1alpha1', deps),
+    run: (call, deps: ContainerDeps) => createRequest(call, 'v1alpha1', deps),
   }),
   apiRoute({
     ...details,
@@ -139,7 +139,7 @@ export const containerRoutes = [
     path: '/v1alpha2/container/{token}',
     summary: 'Details of a container request',
     run: ({ ctx, caller, params }, deps: ContainerDeps) =>
-      describe(ctx.req, caller, params.token, deps),
+      requestDetails(ctx.req, caller, params.token, deps),
   }),
   apiRoute({
     ...details,
@@ -148,7 +148,7 @@ export const containerRoutes = [
     summary: 'Details of a container request; superseded by /v1alpha2/container/{token}',
     isDeprecated: true,
     run: ({ ctx, caller, params }, deps: ContainerDeps) =>
-      describe(ctx.req, caller, params.token, deps),
+      requestDetails(ctx.req, caller, params.token, deps),
   }),
   apiRoute({
     id: 'getContainerStatus',
@@ -183,7 +183,7 @@ export const containerRoutes = [
   }),
 ];
 
-async function describe(
+async function requestDetails(
   from: IncomingMessage,
   caller: Caller,
   token: string,
@@ -206,7 +206,7 @@ function ifUnknown(error: unknown): undefined {
   if (!(error instanceof Fault) || error.kind !== 'build-unknown') throw error;
 }
 
-async function create(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
+async function createRequest(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
   const { body: submission, caller, warnings } = call;
   deps.gate.serve(submission);
   if (submission.dryRun) {

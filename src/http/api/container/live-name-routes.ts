@@ -60,7 +60,7 @@ export const liveNameRoutes = [
     responses: ok(z.object({ containers: z.array(nameSchema), next }), 'A part of the list'),
     async run({ ctx, caller, query }, deps: LiveNameDeps) {
       const { names, next, isForAll } = await liveNames(ctx.req, caller, query, deps);
-      return { containers: names.map(name => shown(name, isForAll)), ...nextOf(next) };
+      return { containers: names.map(name => shownName(name, isForAll)), ...nextOf(next) };
     },
   }),
   apiRoute({
@@ -175,7 +175,7 @@ async function userOfCaller(
   return (await isSiteAdministrator(request, requireAdministrator)) ? undefined : user;
 }
 
-function shown(name: LiveName, isForAll: boolean) {
+function shownName(name: LiveName, isForAll: boolean) {
   const { id, image, digest, buildId, user, createdAt, expiresAt } = name;
   return {
     id,

@@ -222,8 +222,8 @@ const credentialsSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('identity-token'), token: z.string() }),
 ]);
 
-const digest = z.string().refine(isDigest);
-const size = z.number().int().min(0);
+const digestSchema = z.string().refine(isDigest);
+const sizeSchema = z.number().int().min(0);
 
 const orderSchema = z.discriminatedUnion('kind', [
   z.object({
@@ -235,12 +235,17 @@ const orderSchema = z.discriminatedUnion('kind', [
         credentials: credentialsSchema.optional(),
         network: z.string().optional(),
       }),
-      digest,
-      size: size.optional(),
+      digest: digestSchema,
+      size: sizeSchema.optional(),
     }),
     redirects: z.enum(['follow', 'handOn']),
   }),
-  z.object({ kind: z.literal('stored'), digest, size, isWatched: z.boolean() }),
+  z.object({
+    kind: z.literal('stored'),
+    digest: digestSchema,
+    size: sizeSchema,
+    isWatched: z.boolean(),
+  }),
 ]);
 
 /** Lets the replica that handed the request on send the blob. Its caller has the right to it. */

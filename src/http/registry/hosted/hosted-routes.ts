@@ -77,9 +77,9 @@ export async function sendHosted(
     const owner = account ?? user ?? asked.repository;
     return sendUpload(deps.uploads, deps.blobs, { rights, owner }, asked, req, res);
   }
-  if (action === 'delete') return remove(deps, asked, req, res);
+  if (action === 'delete') return removeContent(deps, asked, req, res);
   if (action === 'push') return putManifest(deps, asked, req, res);
-  return send(deps, asked, rights, req, res);
+  return sendContent(deps, asked, rights, req, res);
 }
 
 /** Sends the names of the repositories that the caller may pull. */
@@ -94,7 +94,7 @@ export async function sendCatalog(
 
 type ContentPath = Exclude<HostedPath, { kind: 'uploads' }>;
 
-const actions: Readonly<Record<HostedPath['kind'], Readonly<Record<string, Action>>>> = {
+const contentActions: Readonly<Record<HostedPath['kind'], Readonly<Record<string, Action>>>> = {
   manifests: { GET: 'pull', HEAD: 'pull', PUT: 'push', DELETE: 'delete' },
   blobs: { GET: 'pull', HEAD: 'pull', DELETE: 'delete' },
   tags: { GET: 'pull', HEAD: 'pull' },
@@ -103,12 +103,12 @@ const actions: Readonly<Record<HostedPath['kind'], Readonly<Record<string, Actio
 };
 
 function actionOf({ kind }: HostedPath, method: string): Action {
-  const action = actions[kind][method];
+  const action = contentActions[kind][method];
   if (action) return action;
-  throw wrongMethod(method, Object.keys(actions[kind]));
+  throw wrongMethod(method, Object.keys(contentActions[kind]));
 }
 
-async function send(
+async function sendContent(
   deps: HostedDeps,
   { kind, repository, reference }: ContentPath,
   rights: Rights,
@@ -236,7 +236,7 @@ function checkTags(tags: readonly string[]): void {
   }
 }
 
-async function remove(
+async function removeContent(
   { manifests, blobs, recordAudit }: HostedDeps,
   { kind, repository, reference }: ContentPath,
   req: IncomingMessage,

@@ -73,7 +73,7 @@ export async function sendToken(
   };
   const granted = wanted.map(async entry => ({
     ...entry,
-    actions: isServed(entry) ? await servedActions(entry) : allowed(entry, rights),
+    actions: isServed(entry) ? await servedActions(entry) : allowedActions(entry, rights),
   }));
   const access = (await Promise.all(granted)).filter(({ actions }) => actions.length > 0);
   const named = own && login && login.name !== tokenName ? login.name : undefined;
@@ -92,7 +92,7 @@ export async function sendToken(
 
 const pullOnly: readonly Action[] = ['pull'];
 
-function allowed({ name, actions }: RepositoryAccess, rights: Rights): Action[] {
+function allowedActions({ name, actions }: RepositoryAccess, rights: Rights): Action[] {
   const all = actions as readonly string[];
   return rights(name).filter(action => all.includes(action) || all.includes('*'));
 }

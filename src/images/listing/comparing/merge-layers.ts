@@ -60,7 +60,7 @@ function levelOf(key: string, inherited: readonly number[], own: readonly number
   return {
     key,
     get hides() {
-      hides ??= joined(inherited, own);
+      hides ??= joinedSorted(inherited, own);
       return hides;
     },
   };
@@ -89,7 +89,7 @@ export function isBelow(key: string, directory: string): boolean {
   return key.startsWith(directory) && key[directory.length] === keySeparator;
 }
 
-function joined(some: readonly number[], others: readonly number[]): readonly number[] {
+function joinedSorted(some: readonly number[], others: readonly number[]): readonly number[] {
   if (some.length === 0) return others;
   return [...new Set([...some, ...others])].sort((one, other) => one - other);
 }

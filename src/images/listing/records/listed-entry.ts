@@ -33,7 +33,7 @@ export interface ListedEntry {
 /** How a name is joined to that of its directory in a key: lower than all characters of a name. */
 export const keySeparator = '\0';
 
-const kinds: readonly ListedEntry['kind'][] = [
+const entryKinds: readonly ListedEntry['kind'][] = [
   'file',
   'directory',
   'symlink',
@@ -46,11 +46,11 @@ const kinds: readonly ListedEntry['kind'][] = [
 
 /** Returns the number of a kind in a file. */
 export function kindNumber(kind: ListedEntry['kind']): number {
-  return kinds.indexOf(kind);
+  return entryKinds.indexOf(kind);
 }
 
 export function kindOfNumber(number: number): ListedEntry['kind'] {
-  return kinds[number] ?? 'file';
+  return entryKinds[number] ?? 'file';
 }
 
 /** Writes an entry. Its key is stored as the difference from the one before. */
@@ -99,7 +99,7 @@ function sharedLength(one: string, other: string): number {
 }
 
 // The version is part of it: files of another version count as damaged.
-const magic = Buffer.from('sluicel1');
+const packMagic = Buffer.from('sluicel1');
 const endMark = 0xffffffff;
 // A comparison holds one block of each layer in memory.
 const blockBytes = 128 * 1024;
@@ -108,7 +108,7 @@ const largestBlock = blockBytes + 64 * 1024;
 
 /** Returns the file of the entries of a layer, which are in the order of their keys: compressed blocks. */
 export function packEntries(entries: readonly ListedEntry[]): Buffer<ArrayBuffer> {
-  const parts: Buffer[] = [magic];
+  const parts: Buffer[] = [packMagic];
   const writer = new RecordWriter();
   let before = '';
   const flush = () => {
@@ -130,13 +130,13 @@ export function packEntries(entries: readonly ListedEntry[]): Buffer<ArrayBuffer
 export function* readEntries(path: string): Generator<ListedEntry, void> {
   const file = openSync(path, 'r');
   try {
-    let at = magic.length;
-    if (!readAt(file, 0, magic.length).equals(magic)) throw new DamagedListing();
+    let at = packMagic.length;
+    if (!readAt(file, 0, packMagic.length).equals(packMagic)) throw new DamagedListing();
     for (;;) {
       const length = readAt(file, at, 4).readUInt32LE();
       if (length === endMark) return;
       if (length > largestBlock) throw new DamagedListing();
-      const reader = new RecordReader(unpack(readAt(file, at + 4, length)));
+      const reader = new RecordReader(unpackBlock(readAt(file, at + 4, length)));
       at += 4 + length;
       for (let before = ''; !reader.isAtEnd; ) {
         const entry = readEntryAfter(reader, before);
@@ -155,7 +155,7 @@ function readAt(file: number, position: number, length: number): Buffer {
   return bytes;
 }
 
-function unpack(packed: Buffer): Buffer {
+function unpackBlock(packed: Buffer): Buffer {
   try {
     return zstdDecompressSync(packed, { maxOutputLength: largestBlock });
   } catch (error) {

@@ -162,14 +162,14 @@ function createTree(
       let found: Found[] = [];
       let count = 0;
       await searches.run(async () => {
-        for await (const one of matches(file, index, search, signal)) {
+        for await (const one of findMatches(file, index, search, signal)) {
           count += 1;
           found.push(one);
-          if (found.length >= 4 * mostFound) found = best(found, sort);
+          if (found.length >= 4 * mostFound) found = bestFound(found, sort);
         }
       });
       const nodes: StoredNode[] = [];
-      for (const { number } of best(found, sort).slice(offset, offset + limit)) {
+      for (const { number } of bestFound(found, sort).slice(offset, offset + limit)) {
         nodes.push(await node(number));
       }
       return { nodes, count, shown: Math.min(count, mostFound) };
@@ -185,7 +185,7 @@ interface Found {
   readonly size: number;
 }
 
-function best(found: readonly Found[], sort: TreeSort): Found[] {
+function bestFound(found: readonly Found[], sort: TreeSort): Found[] {
   const bySize = (one: Found, other: Found) => other.size - one.size || one.number - other.number;
   const byName = (one: Found, other: Found) =>
     one.name < other.name ? -1 : one.name > other.name ? 1 : one.number - other.number;
@@ -193,7 +193,7 @@ function best(found: readonly Found[], sort: TreeSort): Found[] {
 }
 
 /** Yields the nodes that a search finds, and gives other work its turn in between. */
-async function* matches(
+async function* findMatches(
   file: PagedFile,
   { nodePages, count }: TreeIndex,
   { text, change }: TreeSearch,
@@ -209,14 +209,14 @@ async function* matches(
       // A directory that was there already matches by its name only.
       if (text === '' && node.isImplicit) continue;
       if (!textOf(node.name).includes(text)) continue;
-      yield { number, name: shortened(node.name), size: sizeToSort(node) };
+      yield { number, name: shortName(node.name), size: sizeToSort(node) };
     }
     first += nodesInPage;
   }
 }
 
 /** Returns the start of a name, by which it is sorted; nodes of one directory are in order already. */
-function shortened(name: string): string {
+function shortName(name: string): string {
   if (name.length <= mostSorted) return name;
   // A part of a string would keep the whole string in memory.
   return Buffer.from(name.slice(0, mostSorted), 'latin1').toString('latin1');
@@ -240,7 +240,7 @@ async function readIndex(file: PagedFile): Promise<TreeIndex> {
   if (!end.subarray(4).equals(treeMagic) || length > file.size - endBytes)
     throw new DamagedListing();
   const packed = await file.bytes(file.size - endBytes - length, length);
-  return JSON.parse(unpack(packed, largestIndex).toString()) as TreeIndex;
+  return JSON.parse(unpackPage(packed, largestIndex).toString()) as TreeIndex;
 }
 
 function tooManySearches(): Fault {
@@ -305,7 +305,7 @@ class PageReader {
         const key = `${id} ${start}`;
         const kept = this.#kept.get(key);
         if (kept) return kept;
-        const read = await this.#turns.run(async () => unpack(await bytes(start, end - start)));
+        const read = await this.#turns.run(async () => unpackPage(await bytes(start, end - start)));
         const page = withoutRest(read);
         this.#kept.set(key, page);
         return page;
@@ -320,7 +320,7 @@ class PageReader {
           const span = await bytes(start, (places[last] ?? start) - start);
           for (; first < last; first += 1) {
             const [from = 0, to = 0] = places.slice(first, first + 2);
-            yield unpack(span.subarray(from - start, to - start));
+            yield unpackPage(span.subarray(from - start, to - start));
             await pauseTurn();
           }
         }
@@ -336,7 +336,7 @@ class PageReader {
  *
  * @param most bytes of the result
  */
-function unpack(packed: Buffer, most = largestPage): Buffer {
+function unpackPage(packed: Buffer, most = largestPage): Buffer {
   try {
     return zstdDecompressSync(packed, { maxOutputLength: most });
   } catch (error) {

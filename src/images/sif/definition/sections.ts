@@ -7,7 +7,7 @@ import {
   shownText,
 } from './parser.ts';
 
-const known = new Set([
+const knownSections = new Set([
   ...['arguments', 'environment', 'files', 'help', 'labels', 'post', 'runscript', 'setup'],
   ...['startscript', 'test'],
   ...['appenv', 'appfiles', 'apphelp', 'appinstall', 'applabels', 'apprun', 'appstart', 'apptest'],
@@ -16,7 +16,7 @@ const known = new Set([
 /** Throws a `Fault` with the line for a section that is unknown, or that an ordinary build cannot run. */
 export function checkSections({ sections }: DefinitionStage): void {
   for (const { name, line, body } of sections) {
-    if (known.has(name)) continue;
+    if (knownSections.has(name)) continue;
     if (name !== 'pre') refuseLine(line, `the section ${shownText(`%${name}`)} is unknown`);
     if (body.every(isBlankOrComment)) continue;
     refuseLine(

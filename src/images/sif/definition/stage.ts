@@ -4,6 +4,7 @@ import type { DefinitionStage } from './parser.ts';
 import { appInstructions } from './sections/apps.ts';
 import type { StageBase } from './sections/bootstrap.ts';
 import { copiesToNothing, type FileCopies, fileCopies } from './sections/files.ts';
+import { setupScript } from './sections/setup.ts';
 import {
   copyInstructions,
   postInstructions,
@@ -11,8 +12,7 @@ import {
   setupInstructions,
   testInstructions,
   waitForTest,
-} from './sections/post.ts';
-import { setupScript } from './sections/setup.ts';
+} from './sections/stage-scripts.ts';
 import { scriptFile, scriptOf } from './sections.ts';
 
 /** Returns the name of a stage in the Dockerfile. Stages count from 1. */

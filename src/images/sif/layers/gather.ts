@@ -13,8 +13,24 @@ import {
   showSince,
 } from '../conversion-limits.ts';
 import { type KeptScripts, ScriptCollector } from './kept-scripts.ts';
+import {
+  checkLayerType,
+  compressionOf,
+  type LayerFile,
+  layerFault,
+  readLayer,
+} from './read-layer.ts';
 import { applyEntry, ImageTree } from './tree.ts';
-import { checkLayerType, compressionOf, type LayerFile, layerFault, readLayer } from './unpack.ts';
+
+/** Gives access to the layers of an image. */
+export interface LayerSource {
+  /** Lowest layer first. */
+  readonly layers: readonly Descriptor[];
+  /** Returns the compressed bytes of a layer. Called once for each layer without a local path. */
+  openLayer(layer: Descriptor, signal: AbortSignal): Promise<ByteSource>;
+  /** Returns the path of a verified file with the bytes of a layer, to be read in place; undefined for none. */
+  localPath?(layer: Descriptor): Promise<string | undefined>;
+}
 
 interface GatherOptions {
   /** Directory for fetched layers. */
@@ -270,14 +286,4 @@ export async function fetchLayer(
   if (hash.digest('hex') !== hex) {
     throw layerFault('upstream', file, 'does not have the digest that its manifest specifies');
   }
-}
-
-/** Gives access to the layers of an image. */
-export interface LayerSource {
-  /** Lowest layer first. */
-  readonly layers: readonly Descriptor[];
-  /** Returns the compressed bytes of a layer. Called once for each layer without a local path. */
-  openLayer(layer: Descriptor, signal: AbortSignal): Promise<ByteSource>;
-  /** Returns the path of a verified file with the bytes of a layer, to be read in place; undefined for none. */
-  localPath?(layer: Descriptor): Promise<string | undefined>;
 }

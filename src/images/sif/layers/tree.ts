@@ -64,7 +64,7 @@ export class ImageTree {
   /** @param maxEntries maximum number of names, including names removed later */
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
-    this.root = nodeOf('', undefined, directory(0o755, 0), 0);
+    this.root = nodeOf('', undefined, directoryInode(0o755, 0), 0);
   }
 
   /** Number of names, and more if some were removed. */
@@ -84,7 +84,7 @@ export class ImageTree {
   make(parts: readonly string[], layer: number, mtime: number): TreeNode {
     const { at, missing } = this.#resolve(parts);
     return missing.reduce(
-      (parent, name) => this.put(parent, name, directory(0o755, mtime), layer),
+      (parent, name) => this.put(parent, name, directoryInode(0o755, mtime), layer),
       at,
     );
   }
@@ -96,7 +96,7 @@ export class ImageTree {
     const ownName = Buffer.from(name, 'latin1').toString('latin1');
     const node = nodeOf(ownName, parent, inode, layer);
     parent.children?.set(ownName, node);
-    touch(parent, layer);
+    touchNode(parent, layer);
     return node;
   }
 
@@ -195,18 +195,18 @@ export function pathOf(node: TreeNode): string {
   return parent?.parent ? `${pathOf(parent)}/${name}` : name;
 }
 
-function directory(mode: number, mtime: number, attributes?: Attributes): Inode {
-  return { ...nothing, kind: 'directory', mode, mtime, attributes };
+function directoryInode(mode: number, mtime: number, attributes?: Attributes): Inode {
+  return { ...emptyInode, kind: 'directory', mode, mtime, attributes };
 }
 
 /** Records that a layer has an entry for a node or for a node below it. */
-function touch(node: TreeNode, layer: number): void {
+function touchNode(node: TreeNode, layer: number): void {
   for (let at: TreeNode | undefined = node; at && at.touchedBy !== layer; at = at.parent) {
     at.touchedBy = layer;
   }
 }
 
-const nothing = {
+const emptyInode = {
   size: 0,
   layer: 0,
   entry: 0,
@@ -262,8 +262,8 @@ export function applyEntry(
   const name = parts.pop();
   if (name === undefined) applyRoot(tree, tarEntry, layer);
   // A whiteout without a name clears its directory, as in umoci.
-  else if (name === opaque || name === whiteout) clear(tree.find(parts), layer);
-  else if (name.startsWith(whiteout)) remove(tree, parts, name.slice(whiteout.length), layer);
+  else if (name === opaque || name === whiteout) clearDirectory(tree.find(parts), layer);
+  else if (name.startsWith(whiteout)) removeEntry(tree, parts, name.slice(whiteout.length), layer);
   else applyFile(tree, parts, name, tarEntry, layer, entry);
 }
 
@@ -280,8 +280,8 @@ function applyFile(
   const parent = tree.make(parts, layer, tarEntry.mtime);
   const present = parent.children?.get(name);
   if (tarEntry.kind === 'directory' && present?.children) {
-    present.inode = directory(tarEntry.mode, tarEntry.mtime, ownAttributes(tarEntry));
-    touch(present, layer);
+    present.inode = directoryInode(tarEntry.mode, tarEntry.mtime, ownAttributes(tarEntry));
+    touchNode(present, layer);
   } else {
     tree.put(parent, name, linked ?? inodeOf(tarEntry, layer, entry), layer);
   }
@@ -291,23 +291,23 @@ function applyRoot(tree: ImageTree, { kind, mode, mtime, path }: TarEntry, layer
   if (kind !== 'directory') {
     throw new TarError(`has a ${kind} in place of the root directory, ${showName(path)}`);
   }
-  tree.root.inode = directory(mode, mtime);
-  touch(tree.root, layer);
+  tree.root.inode = directoryInode(mode, mtime);
+  touchNode(tree.root, layer);
 }
 
 /** Removes the files of lower layers: a whiteout does not hide files of its own layer. */
-function remove(tree: ImageTree, parts: readonly string[], name: string, layer: number): void {
+function removeEntry(tree: ImageTree, parts: readonly string[], name: string, layer: number): void {
   if (name === '.' || name === '..') {
     throw new TarError('has a whiteout that names no file');
   }
   const parent = tree.find(parts);
   const node = parent?.children?.get(name);
   if (node === undefined) return;
-  if (node.touchedBy === layer) clear(node, layer);
+  if (node.touchedBy === layer) clearDirectory(node, layer);
   else parent?.children?.delete(name);
 }
 
-function clear(node: TreeNode | undefined, layer: number): void {
+function clearDirectory(node: TreeNode | undefined, layer: number): void {
   // All below belongs to this layer after the first time. A layer may name a directory with many files very often.
   if (!node?.children || node.clearedBy === layer) return;
   node.clearedBy = layer;
@@ -316,7 +316,7 @@ function clear(node: TreeNode | undefined, layer: number): void {
   if (node.touchedBy === layer) {
     for (const child of children.values()) if (child.touchedBy === layer) kept.push(child);
   }
-  for (const child of kept) clear(child, layer);
+  for (const child of kept) clearDirectory(child, layer);
   if (kept.length === children.size) return;
   // Removing the others one by one takes ten times as long for a directory with very many files.
   children.clear();
@@ -340,7 +340,7 @@ function inodeOf(tarEntry: TarEntry, layer: number, entry: number): Inode {
   const { kind, mode, mtime, size, link, path, device } = tarEntry;
   const attributes = ownAttributes(tarEntry);
   if (kind === 'link') throw new TarError('has a hard link to nothing');
-  if (kind === 'directory') return directory(mode, mtime, attributes);
+  if (kind === 'directory') return directoryInode(mode, mtime, attributes);
   if (kind === 'symlink' && link === '') {
     throw new TarError(`has a symbolic link to nothing, ${showName(path)}`);
   }

@@ -52,14 +52,14 @@ export function runtimeFiles(input: RuntimeInput): readonly SifEntry[] {
     ...past,
   };
   return [
-    ...mountPoints.map(directory),
-    ...mountedFiles.map(path => file(path, '', 0o644)),
-    directory(home),
-    ...runtimeDirectories.map(name => directory(`${home}/${name}`)),
-    ...(Object.keys(past).length > 0 ? [directory(`${home}/${historyFolder}`)] : []),
-    ...Object.entries(scripts).map(([path, text]) => file(`${home}/${path}`, text, 0o755)),
-    ...Object.entries(plain).map(([path, text]) => file(`${home}/${path}`, text, 0o644)),
-    ...Object.entries(runtimeLinks).map(([path, target]) => link(path, target)),
+    ...mountPoints.map(directoryEntry),
+    ...mountedFiles.map(path => fileEntry(path, '', 0o644)),
+    directoryEntry(home),
+    ...runtimeDirectories.map(name => directoryEntry(`${home}/${name}`)),
+    ...(Object.keys(past).length > 0 ? [directoryEntry(`${home}/${historyFolder}`)] : []),
+    ...Object.entries(scripts).map(([path, text]) => fileEntry(`${home}/${path}`, text, 0o755)),
+    ...Object.entries(plain).map(([path, text]) => fileEntry(`${home}/${path}`, text, 0o644)),
+    ...Object.entries(runtimeLinks).map(([path, target]) => linkEntry(path, target)),
   ];
 }
 
@@ -76,17 +76,17 @@ export function inspectMetadata(input: RuntimeInput): object {
           ...Object.fromEntries(
             Object.entries(environment).map(([path, script]) => [
               `/${home}/${path}`,
-              shown(script),
+              shownText(script),
             ]),
           ),
-          [`/${postEnvironmentPath}`]: shown(kept?.postEnvironment),
+          [`/${postEnvironmentPath}`]: shownText(kept?.postEnvironment),
         },
         labels,
-        runscript: shown(scripts.runscript),
-        test: shown(scripts.test),
-        helpfile: shown(help),
-        deffile: shown(text),
-        startscript: shown(scripts.startscript),
+        runscript: shownText(scripts.runscript),
+        test: shownText(scripts.test),
+        helpfile: shownText(help),
+        deffile: shownText(text),
+        startscript: shownText(scripts.startscript),
       },
     },
     type: 'container',
@@ -98,12 +98,16 @@ function appMetadata(app: AppRuntime, name: string): object {
   return {
     ...(environment === undefined
       ? {}
-      : { environment: { [`/scif/apps/${name}/scif/env/90-environment.sh`]: shown(environment) } }),
+      : {
+          environment: {
+            [`/scif/apps/${name}/scif/env/90-environment.sh`]: shownText(environment),
+          },
+        }),
     labels,
-    runscript: shown(runscript),
-    startscript: shown(startscript),
-    test: shown(test),
-    helpfile: shown(help),
+    runscript: shownText(runscript),
+    startscript: shownText(startscript),
+    test: shownText(test),
+    helpfile: shownText(help),
   };
 }
 
@@ -194,21 +198,21 @@ function wholeLines(text: string): string {
 }
 
 /** Removes the line ends at the end of a text, as `apptainer inspect` does. */
-function shown(text: string | undefined): string | undefined {
+function shownText(text: string | undefined): string | undefined {
   let end = text?.length ?? 0;
   while (text?.[end - 1] === '\n') end -= 1;
   return text?.slice(0, end);
 }
 
-function directory(path: string): SifEntry {
+function directoryEntry(path: string): SifEntry {
   return { path, kind: 'directory', mode: 0o755 };
 }
 
-function file(path: string, text: string, mode: number): SifEntry {
+function fileEntry(path: string, text: string, mode: number): SifEntry {
   return { path, kind: 'file', mode, content: Buffer.from(text) };
 }
 
-function link(path: string, target: string): SifEntry {
+function linkEntry(path: string, target: string): SifEntry {
   return { path, kind: 'symlink', mode: 0o777, target };
 }
 
@@ -226,16 +230,16 @@ function readOciRuntime(config: JsonObject): OciRuntime {
   const at = (member: string) => config[memberName(config, member)];
   const labels = Object.entries(asObject(at('Labels')) ?? {});
   return {
-    entrypoint: strings(at('Entrypoint')),
-    cmd: strings(at('Cmd')),
-    env: strings(at('Env')),
+    entrypoint: stringsIn(at('Entrypoint')),
+    cmd: stringsIn(at('Cmd')),
+    env: stringsIn(at('Env')),
     labels: Object.fromEntries(
       labels.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
     ),
   };
 }
 
-function strings(value: unknown): readonly string[] {
+function stringsIn(value: unknown): readonly string[] {
   if (typeof value === 'string') return [value];
   return Array.isArray(value) ? value.filter(item => typeof item === 'string') : [];
 }
@@ -288,12 +292,13 @@ fi
  * Source: the layout that `apptainer build` makes.
  */
 const runtimeScripts: Readonly<Record<string, string>> = {
-  'actions/exec': action('exec "$@"'),
-  'actions/run': action(`if [ -x /.singularity.d/runscript ]; then
+  'actions/exec': actionScript('exec "$@"'),
+  'actions/run': actionScript(`if [ -x /.singularity.d/runscript ]; then
     exec /.singularity.d/runscript "$@"
 fi
 exec /bin/sh "$@"`),
-  'actions/shell': action(`if [ -n "\${SINGULARITY_SHELL:-}" ] && [ -x "$SINGULARITY_SHELL" ]; then
+  'actions/shell':
+    actionScript(`if [ -n "\${SINGULARITY_SHELL:-}" ] && [ -x "$SINGULARITY_SHELL" ]; then
     exec "$SINGULARITY_SHELL" "$@"
 elif [ -x /bin/bash ]; then
     SHELL=/bin/bash
@@ -303,13 +308,13 @@ fi
 SHELL=/bin/sh
 export SHELL
 exec /bin/sh "$@"`),
-  'actions/start': action(
+  'actions/start': actionScript(
     `if [ -x /.singularity.d/startscript ]; then
     exec /.singularity.d/startscript "$@"
 fi`,
     '# The first process of an instance waits for this.\nkill -CONT 1\n',
   ),
-  'actions/test': action(`if [ -x /.singularity.d/test ]; then
+  'actions/test': actionScript(`if [ -x /.singularity.d/test ]; then
     exec /.singularity.d/test "$@"
 fi
 echo "This image has no test"`),
@@ -344,7 +349,7 @@ const runtimeLinks: Readonly<Record<string, string>> = {
 };
 
 /** Returns a script that sets the environment and then runs the given code. */
-function action(does: string, first = ''): string {
+function actionScript(does: string, first = ''): string {
   return `#!/bin/sh
 ${first}for script in /.singularity.d/env/*.sh; do
     if [ -f "$script" ]; then

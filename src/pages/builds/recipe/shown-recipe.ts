@@ -21,6 +21,29 @@ export interface ShownRecipe {
   readonly others?: readonly (readonly [string, string])[] | undefined;
 }
 
+/** A line of a recipe, and what is known about it. */
+export interface RecipeLine {
+  readonly text: string;
+  readonly isFailed: boolean;
+  /** The step that this line begins. */
+  readonly step: ShownStep | undefined;
+  /** Bytes of its layer in the first platform. */
+  readonly layerBytes: number | undefined;
+}
+
+/** A step as pages show it. */
+export interface ShownStep {
+  /** Its lines in the log begin with this number; undefined for work of Sluice itself. */
+  readonly number: number | undefined;
+  readonly name: string;
+  readonly state: StepState;
+  /** Times in ms since the epoch; undefined for a build of which only the log is kept. */
+  readonly startedAt: number | undefined;
+  readonly endedAt: number | undefined;
+  readonly spentMs: number | undefined;
+  readonly error: string | undefined;
+}
+
 interface Course {
   readonly steps: readonly ShownStep[];
   readonly failure: { readonly words: string } | undefined;
@@ -104,7 +127,7 @@ function dockerfileLines(text: string, course: Course): readonly RecipeLine[] {
   const steps = new Map<number, ShownStep>();
   for (const step of course.steps) {
     const line = lineOf.get(placeKey(step.name) ?? '');
-    if (line !== undefined) steps.set(line, slower(steps.get(line), step));
+    if (line !== undefined) steps.set(line, slowerStep(steps.get(line), step));
   }
   const sizes = layerSizes(places, course.platforms);
   const [, failed] = /\(Dockerfile, line (\d+)\)/.exec(course.failure?.words ?? '') ?? [];
@@ -120,7 +143,7 @@ function dockerfileLines(text: string, course: Course): readonly RecipeLine[] {
 }
 
 /** Several platforms run a line each: the failed one counts, then the slowest. */
-function slower(one: ShownStep | undefined, other: ShownStep): ShownStep {
+function slowerStep(one: ShownStep | undefined, other: ShownStep): ShownStep {
   if (!one || other.state === 'failed') return other;
   if (one.state === 'failed') return one;
   return (other.spentMs ?? 0) > (one.spentMs ?? 0) ? other : one;
@@ -158,7 +181,7 @@ const plainLine = (text: string): RecipeLine => ({
   layerBytes: undefined,
 });
 
-const definition = recipeKindNamed('definition');
+const definitionKind = recipeKindNamed('definition');
 
 /**
  * Returns the lines of a definition file. The steps of a section stand at its header, where the file has one section of
@@ -202,7 +225,7 @@ function headersOf(text: string): ReadonlyMap<string, readonly number[]> {
 }
 
 function sectionOf(step: string): string | undefined {
-  const [, section] = /^'%(\w+)'/.exec(definition.partOf(step)?.name ?? '') ?? [];
+  const [, section] = /^'%(\w+)'/.exec(definitionKind.partOf(step)?.name ?? '') ?? [];
   if (section !== undefined) return section;
   const [, name] = /^\[[^\]]*\d\/\d{1,9}\] (FROM|COPY|ADD)\b/.exec(step) ?? [];
   if (name === undefined) return undefined;
@@ -278,29 +301,6 @@ export function placeKey(step: string): string | undefined {
   const own = prefix.trim().split(' ').at(-1) ?? '';
   const isPlatform = /^[a-z0-9]+\/[a-z0-9]/.test(own);
   return `${isPlatform ? '' : own} ${number} ${name?.toUpperCase()}`;
-}
-
-/** A line of a recipe, and what is known about it. */
-export interface RecipeLine {
-  readonly text: string;
-  readonly isFailed: boolean;
-  /** The step that this line begins. */
-  readonly step: ShownStep | undefined;
-  /** Bytes of its layer in the first platform. */
-  readonly layerBytes: number | undefined;
-}
-
-/** A step as pages show it. */
-export interface ShownStep {
-  /** Its lines in the log begin with this number; undefined for work of Sluice itself. */
-  readonly number: number | undefined;
-  readonly name: string;
-  readonly state: StepState;
-  /** Times in ms since the epoch; undefined for a build of which only the log is kept. */
-  readonly startedAt: number | undefined;
-  readonly endedAt: number | undefined;
-  readonly spentMs: number | undefined;
-  readonly error: string | undefined;
 }
 
 /** Returns the steps in the record of a build. */

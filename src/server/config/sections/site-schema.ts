@@ -48,7 +48,7 @@ export const connections = z.strictObject({
     ),
 });
 
-/** TLS of the server itself. `tls.ts` checks which settings require each other. */
+/** TLS of the server itself. `tlsSettings` checks which settings require each other. */
 export const tls = z.strictObject({
   listen: address
     .optional()

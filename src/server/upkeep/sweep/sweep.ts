@@ -253,7 +253,7 @@ export async function unlinkOrphans(
   return unlinked;
 }
 
-const name = 'remove unreferenced content';
+const sweepName = 'remove unreferenced content';
 
 /**
  * Runs one sweep after the other while the server runs, except while the clock is unreliable. `stop` ends the running
@@ -276,12 +276,12 @@ export function startSweeping(
       const { unlinkedCount, removedCount, removedBytes, keptCount } = await sweep(stopping.signal);
       const ms = Math.round(performance.now() - began);
       const counts = { unlinked: unlinkedCount, removed: removedCount, removedBytes };
-      metrics.note(name, 'done');
+      metrics.note(sweepName, 'done');
       metrics.noteSwept(removedCount, removedBytes);
       log.info({ ...counts, kept: keptCount, ms }, 'swept');
     } catch (err) {
       if (stopping.signal.aborted) return;
-      metrics.note(name, 'failed');
+      metrics.note(sweepName, 'failed');
       log.error({ err }, 'the sweep failed: unreferenced content stays until the next sweep');
     }
   };

@@ -182,7 +182,7 @@ export function createQueueStore(database: RowDatabase): QueueStore {
   );
   const gathered = gatherCounts<QueueHour>(database, {
     keyOf: ({ at }) => String(at),
-    merge: joined,
+    merge: joinedHours,
     *write(hours) {
       for (const hour of hours) yield* add.run({ ...hour });
     },
@@ -202,7 +202,7 @@ export function createQueueStore(database: RowDatabase): QueueStore {
           for (const hour of gathered.unwritten()) {
             if (hour.at < from || hour.at >= to) continue;
             const known = hours.get(hour.at);
-            hours.set(hour.at, known ? joined(known, hour) : hour);
+            hours.set(hour.at, known ? joinedHours(known, hour) : hour);
           }
           return [...hours.values()].sort((one, other) => one.at - other.at);
         },
@@ -214,7 +214,7 @@ export function createQueueStore(database: RowDatabase): QueueStore {
   };
 }
 
-function joined(one: QueueHour, other: QueueHour): QueueHour {
+function joinedHours(one: QueueHour, other: QueueHour): QueueHour {
   return {
     at: one.at,
     samples: one.samples + other.samples,

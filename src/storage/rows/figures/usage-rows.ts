@@ -44,7 +44,7 @@ interface Waiting extends OrgCount {
 /** Events of one architecture are counted a second time, so that other sums need no row of every architecture. */
 type StoredMetric = Metric | `${Metric} ${string}`;
 
-function stored(metric: Metric, arch: string | undefined): StoredMetric {
+function storedMetric(metric: Metric, arch: string | undefined): StoredMetric {
   return arch === undefined ? metric : `${metric} ${arch}`;
 }
 
@@ -87,7 +87,7 @@ export function createUsageStore(database: RowDatabase): UsageStore {
     of: Metric,
     { day, org, arch }: UsageQuery,
   ): Promise<Map<string, number>> => {
-    const metric = stored(of, arch);
+    const metric = storedMetric(of, arch);
     const asked = {
       metric,
       ...(day === undefined ? {} : { day }),
@@ -110,7 +110,8 @@ export function createUsageStore(database: RowDatabase): UsageStore {
   return {
     add(metric, day, org = '', arch) {
       gathered.add({ metric, day, org, count: 1 });
-      if (arch !== undefined) gathered.add({ metric: stored(metric, arch), day, org, count: 1 });
+      if (arch !== undefined)
+        gathered.add({ metric: storedMetric(metric, arch), day, org, count: 1 });
     },
     count: async (metric, where) =>
       (await counts(metric, where)).values().reduce((sum, one) => sum + one, 0),
@@ -181,7 +182,7 @@ interface Count extends DayPulls {
 }
 
 // A disk that refuses writes for long must not fill the memory.
-const mostWaiting = 50_000;
+const mostWaitingPulls = 50_000;
 const beforeAll: PullPlace = { subject: '' as PullSubject, day: '' };
 
 export function createPullStore(database: RowDatabase, now: () => number = Date.now): PullStore {
@@ -234,7 +235,7 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
       const day = dayOf(lastAt);
       for (const subject of subjects) {
         const one = { subject, day, count: 1, lastAt };
-        if (gathered.size < mostWaiting || gathered.get(keyOf(one))) gathered.add(one);
+        if (gathered.size < mostWaitingPulls || gathered.get(keyOf(one))) gathered.add(one);
       }
     },
 
@@ -256,7 +257,7 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
           const lastAt = yield* last.get(subject);
           return { count: Number(yield* sum.get(subject, from)), lastAt };
         },
-        written => unwritten(subject, from).reduce(joined, written),
+        written => unwritten(subject, from).reduce(joinedPulls, written),
       ),
 
     flush: gathered.flush,
@@ -276,7 +277,7 @@ export function createPullStore(database: RowDatabase, now: () => number = Date.
   };
 }
 
-function joined({ count, lastAt }: RecentPulls, other: Count): RecentPulls {
+function joinedPulls({ count, lastAt }: RecentPulls, other: Count): RecentPulls {
   return { count: count + other.count, lastAt: Math.max(lastAt ?? other.lastAt, other.lastAt) };
 }
 

@@ -13,6 +13,17 @@ interface Checkpoints {
   close(): Promise<void>;
 }
 
+/** `copy` while others write; `finish` while nobody does, so that the log can begin again. */
+export type CheckpointOrder = 'copy' | 'finish' | 'close';
+
+export interface Checkpointed {
+  /** Pages in the log. */
+  readonly pages: number;
+  /** All of them are in the database file, on the disk. */
+  readonly isWhole: boolean;
+  readonly failure?: string;
+}
+
 const intervalMs = 500;
 const retryMs = 30_000;
 // 16 MiB.
@@ -97,15 +108,4 @@ export function createCheckpoints(
       await exited;
     },
   };
-}
-
-/** `copy` while others write; `finish` while nobody does, so that the log can begin again. */
-export type CheckpointOrder = 'copy' | 'finish' | 'close';
-
-export interface Checkpointed {
-  /** Pages in the log. */
-  readonly pages: number;
-  /** All of them are in the database file, on the disk. */
-  readonly isWhole: boolean;
-  readonly failure?: string;
 }

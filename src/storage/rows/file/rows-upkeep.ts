@@ -40,7 +40,7 @@ interface FreeSpace {
   readonly isReturnable: boolean;
 }
 
-const incremental = 2;
+const incrementalVacuum = 2;
 
 export function freeSpace(database: Database): FreeSpace {
   const number = (name: string) => Number(database.pragma(name, { simple: true }));
@@ -48,7 +48,7 @@ export function freeSpace(database: Database): FreeSpace {
   return {
     freeBytes: number('freelist_count') * pageBytes,
     fileBytes: number('page_count') * pageBytes,
-    isReturnable: number('auto_vacuum') === incremental,
+    isReturnable: number('auto_vacuum') === incrementalVacuum,
   };
 }
 

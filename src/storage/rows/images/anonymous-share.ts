@@ -43,7 +43,7 @@ const retryAfterSeconds = 3600;
 const countLifeMs = 50;
 
 type What = keyof AnonymousUse;
-const names: Readonly<Record<What, { setting: string; words: string }>> = {
+const limitNames: Readonly<Record<What, { setting: string; words: string }>> = {
   requests: { setting: 'Requests', words: 'container requests' },
   files: { setting: 'Files', words: 'files' },
   bytes: { setting: 'Bytes', words: 'bytes' },
@@ -147,7 +147,7 @@ export function createAnonymousShare(
 }
 
 function networkFull(what: What, network: string, most: number): Fault {
-  const { setting, words } = names[what];
+  const { setting, words } = limitNames[what];
   return new Fault(
     'too-many-requests',
     `${network} already has ${most} ${words} here, which is the limit for requests without an access token: send a platform access token, wait until earlier requests expire, or ask the operator to raise anonymous.maxNetwork${setting}`,
@@ -156,7 +156,7 @@ function networkFull(what: What, network: string, most: number): Fault {
 }
 
 function allFull(what: What, most: number): Fault {
-  const { setting, words } = names[what];
+  const { setting, words } = limitNames[what];
   return new Fault(
     'storage-full',
     `The service keeps ${most} ${words} of requests without an access token, which is its limit: send a platform access token, try again later, or ask the operator to raise anonymous.max${setting}`,
@@ -187,7 +187,7 @@ export interface AnonymousUseStore {
   digestsAfter(digest: string, limit: number): Promise<Digest[]>;
 }
 
-const nothing: AnonymousUse = { requests: 0, files: 0, bytes: 0 };
+const noUse: AnonymousUse = { requests: 0, files: 0, bytes: 0 };
 /** The row that has the sums of all networks. */
 export const allNetworks = '';
 
@@ -203,10 +203,10 @@ export function createAnonymousUseStore(database: RowDatabase): AnonymousUseStor
     .sql('SELECT digest FROM anonymous_content WHERE digest > ? ORDER BY digest LIMIT ?')
     .pluck<Digest>();
   return {
-    of: async network => (await database.read(of.get(network ?? allNetworks))) ?? nothing,
+    of: async network => (await database.read(of.get(network ?? allNetworks))) ?? noUse,
     async ofBoth(network) {
       const [own, all] = await database.read(together([of.get(network), of.get(allNetworks)]));
-      return [own ?? nothing, all ?? nothing];
+      return [own ?? noUse, all ?? noUse];
     },
     enter: (digest, network, size) => database.commit(() => enter.run(digest, network, size)),
     forget: digest => database.commit(() => forget.run(digest)),

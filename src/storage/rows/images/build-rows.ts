@@ -119,11 +119,11 @@ export interface UnfinishedBuild extends BuildRow {
   readonly row: number;
 }
 
-const columns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt, starts,
+const buildColumns = `id, build_key AS key, number, target, plan, owner, trusted AS isTrusted, sealed_grant AS grant, created_at AS createdAt, started_at AS startedAt, starts,
   finished_at AS finishedAt, succeeded, digest, media_type AS mediaType, reason, lock_file AS lockFile, file`;
 
 // Upper limit of `randomInt`.
-const numbers = 2 ** 48 - 1;
+const randomLimit = 2 ** 48 - 1;
 
 export function createBuildStore(database: RowDatabase): BuildStore {
   const { removeImage } = createImageRemoval(database, createHostedQueries(database));
@@ -132,13 +132,13 @@ export function createBuildStore(database: RowDatabase): BuildStore {
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (target) WHERE finished_at IS NULL DO NOTHING`,
   );
-  const find = database.sql<StoredRow>(`SELECT ${columns} FROM builds WHERE id = ?`);
+  const find = database.sql<StoredRow>(`SELECT ${buildColumns} FROM builds WHERE id = ?`);
   const solution = database.sql('SELECT solution FROM builds WHERE id = ?').pluck<Buffer | null>();
   const latestOf = database.sql<StoredRow>(
-    `SELECT ${columns} FROM builds WHERE target = ? AND digest = ? ORDER BY rowid DESC LIMIT 1`,
+    `SELECT ${buildColumns} FROM builds WHERE target = ? AND digest = ? ORDER BY rowid DESC LIMIT 1`,
   );
   const newestOf = database.sql<StoredRow>(
-    `SELECT ${columns} FROM builds WHERE target = ? ORDER BY rowid DESC LIMIT ?`,
+    `SELECT ${buildColumns} FROM builds WHERE target = ? ORDER BY rowid DESC LIMIT ?`,
   );
   const start = database.sql(
     'UPDATE builds SET started_at = @at, starts = @starts + 1 WHERE id = @id AND starts = @starts',
@@ -157,12 +157,12 @@ export function createBuildStore(database: RowDatabase): BuildStore {
     'UPDATE builds SET starts = starts WHERE id = ? AND finished_at IS NULL',
   );
   const unfinished = database.sql<StoredRow & { readonly row: number }>(
-    `SELECT ${columns}, rowid AS row FROM builds WHERE finished_at IS NULL AND rowid > ?
+    `SELECT ${buildColumns}, rowid AS row FROM builds WHERE finished_at IS NULL AND rowid > ?
      ORDER BY rowid LIMIT ?`,
   );
 
   const expired = database.sql<StoredRow>(
-    `SELECT ${columns} FROM builds WHERE finished_at IS NOT NULL AND kept_until < ?
+    `SELECT ${buildColumns} FROM builds WHERE finished_at IS NOT NULL AND kept_until < ?
      ORDER BY kept_until LIMIT ?`,
   );
   const remove = database.sql(
@@ -177,7 +177,7 @@ export function createBuildStore(database: RowDatabase): BuildStore {
     const { key, target, plan, owner, isTrusted, grant } = build;
     const last = yield* latest(target);
     if (last && last.finishedAt !== null && isNews(last, seen)) return { row: last, isNew: false };
-    const number = randomInt(1, numbers);
+    const number = randomInt(1, randomLimit);
     const values = [`${key}_${number}`, key, number, target, plan, owner, isTrusted ? 1 : 0, grant];
     const isNew = yield* insert.hasChanged(...values, at);
     return { row: (yield* latest(target)) as BuildRow, isNew };

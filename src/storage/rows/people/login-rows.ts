@@ -45,14 +45,14 @@ export interface AccessTokenStore {
   purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
 }
 
-const columns =
+const accessTokenColumns =
   'id, "user", name, created_at AS createdAt, expires_at AS expiresAt, used_day AS usedDay, rights, creator';
 
 export function createAccessTokenStore(database: RowDatabase): AccessTokenStore {
   const insert = database.sql<AccessTokenRow>(
     `INSERT INTO access_tokens (token_hash, "user", name, created_at, expires_at, rights, creator)
      VALUES (@tokenHash, @user, @name, @createdAt, @expiresAt, @rights, @creator)
-     ON CONFLICT ("user", name) DO NOTHING RETURNING ${columns}`,
+     ON CONFLICT ("user", name) DO NOTHING RETURNING ${accessTokenColumns}`,
   );
   const findByHash = database.sql<AccessTokenRow & { email: string; userSince: number }>(
     `SELECT t.id, t."user", t.name, t.created_at AS createdAt, t.expires_at AS expiresAt, t.used_day AS usedDay,
@@ -61,10 +61,12 @@ export function createAccessTokenStore(database: RowDatabase): AccessTokenStore 
   );
   const page = 'ORDER BY id LIMIT @limit OFFSET @offset';
   const list = database.sql<AccessTokenRow>(
-    `SELECT ${columns} FROM access_tokens WHERE "user" = @user ${page}`,
+    `SELECT ${accessTokenColumns} FROM access_tokens WHERE "user" = @user ${page}`,
   );
   const count = database.sql('SELECT COUNT(*) FROM access_tokens WHERE "user" = ?').pluck<number>();
-  const listAll = database.sql<AccessTokenRow>(`SELECT ${columns} FROM access_tokens ${page}`);
+  const listAll = database.sql<AccessTokenRow>(
+    `SELECT ${accessTokenColumns} FROM access_tokens ${page}`,
+  );
   const countAll = database
     .sql("SELECT value FROM sums WHERE name = 'access tokens'")
     .pluck<number>();
@@ -72,7 +74,7 @@ export function createAccessTokenStore(database: RowDatabase): AccessTokenStore 
     'UPDATE access_tokens SET used_day = @day WHERE id = @id AND (used_day IS NULL OR used_day <> @day)',
   );
   const remove = database.sql<AccessTokenRow>(
-    `DELETE FROM access_tokens WHERE id = @id AND "user" = COALESCE(@user, "user") RETURNING ${columns}`,
+    `DELETE FROM access_tokens WHERE id = @id AND "user" = COALESCE(@user, "user") RETURNING ${accessTokenColumns}`,
   );
   const hasUser = database.sql('SELECT 1 FROM users WHERE id = ?');
   const purge = database.sql(

@@ -22,7 +22,7 @@ export interface PairingStore {
   purge(createdBefore: number, signal?: AbortSignal): Promise<number>;
 }
 
-const columns =
+const pairingColumns =
   'id, public_key AS publicKey, sealed_private_key AS sealedPrivateKey, created_at AS createdAt';
 
 export function createPairingStore(database: RowDatabase): PairingStore {
@@ -30,11 +30,13 @@ export function createPairingStore(database: RowDatabase): PairingStore {
     'INSERT INTO platform_pairings (id, service, endpoint, public_key, sealed_private_key, created_at) VALUES (?, ?, ?, ?, ?, ?)',
   );
   const youngest = database.sql<PairingRow>(
-    `SELECT ${columns} FROM platform_pairings
+    `SELECT ${pairingColumns} FROM platform_pairings
      WHERE endpoint = ? AND service = coalesce(?, service) ORDER BY created_at DESC, id LIMIT 1`,
   );
   const redate = database.sql('UPDATE platform_pairings SET created_at = ? WHERE id = ?');
-  const find = database.sql<PairingRow>(`SELECT ${columns} FROM platform_pairings WHERE id = ?`);
+  const find = database.sql<PairingRow>(
+    `SELECT ${pairingColumns} FROM platform_pairings WHERE id = ?`,
+  );
   const purge = database.sql(
     `DELETE FROM platform_pairings WHERE id IN
      (SELECT id FROM platform_pairings WHERE created_at < ? LIMIT ?)`,

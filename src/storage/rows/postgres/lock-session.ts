@@ -26,13 +26,13 @@ export const usualHeartbeat: Heartbeat = { pauseMs: 5000, responseMs: 10_000 };
 
 // The keepalive of TCP rests while a response is on its way: then the last limit holds. The role or the database may
 // have other values of the others.
-const settings = `
+const sessionSettings = `
   SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 4;
   SET tcp_user_timeout = 35000;
   SET idle_session_timeout = 0; SET lock_timeout = 0;
   SET default_transaction_isolation = 'read committed'`;
 
-const who = 'SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby';
+const whoSql = 'SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby';
 
 /** Returns a client for the lock that is not connected yet. */
 export function lockClient(url: string, name: string): pg.Client {
@@ -58,8 +58,8 @@ export async function openLockSession(create: () => pg.Client): Promise<LockSess
   });
   try {
     await client.connect();
-    await client.query(settings);
-    const { rows } = await client.query(who);
+    await client.query(sessionSettings);
+    const { rows } = await client.query(whoSql);
     const pid = Number(rows[0]?.pid);
     requireDirect(client, pid);
     requirePrimary(rows[0]?.standby);
@@ -128,15 +128,15 @@ export interface Leader {
 export const serverName = 'sluice server';
 
 // Any number that no other user of the database takes.
-const key = 7_583_190_234;
+const serverLockKey = 7_583_190_234;
 const undefinedTable = '42P01';
 
 const tryLock = 'SELECT pg_try_advisory_lock($1)::int AS locked';
 const tryLockForTransaction = 'SELECT pg_try_advisory_xact_lock($1)::int AS locked';
-const holder = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+const holderSql = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (classid::bigint << 32) + objid::bigint = $1`;
-const findLeader = `SELECT address, keys FROM leader WHERE pid IN (${holder})`;
+const findLeader = `SELECT address, keys FROM leader WHERE pid IN (${holderSql})`;
 const insertLeader = `INSERT INTO leader (address, keys, pid) VALUES ($1, $2, pg_backend_pid())
   ON CONFLICT ("only") DO UPDATE SET address = excluded.address, keys = excluded.keys, pid = excluded.pid`;
 // The network of the server that had the lock before may be cut off. Its transactions would wait for it.
@@ -145,23 +145,23 @@ const endOthers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 
 /** Takes the lock for a connection, until it ends. Returns false when another one has it. */
 export async function tryServerLock(client: pg.ClientBase): Promise<boolean> {
-  return (await client.query(tryLock, [key])).rows[0]?.locked === 1;
+  return (await client.query(tryLock, [serverLockKey])).rows[0]?.locked === 1;
 }
 
 /** Takes the lock until the transaction ends. Returns false when another connection has it. */
 export async function tryTransactionLock(client: pg.ClientBase): Promise<boolean> {
-  return (await client.query(tryLockForTransaction, [key])).rows[0]?.locked === 1;
+  return (await client.query(tryLockForTransaction, [serverLockKey])).rows[0]?.locked === 1;
 }
 
 /** Returns the processes of PostgreSQL whose connections have the lock: one, or none. */
 export async function holdersOf(client: pg.ClientBase): Promise<number[]> {
-  return (await client.query(holder, [key])).rows.map(({ pid }) => Number(pid));
+  return (await client.query(holderSql, [serverLockKey])).rows.map(({ pid }) => Number(pid));
 }
 
 /** Returns the replica that has the lock; undefined before it has announced itself. */
 export async function readLeader(client: pg.ClientBase): Promise<Leader | undefined> {
   try {
-    return (await client.query(findLeader, [key])).rows[0];
+    return (await client.query(findLeader, [serverLockKey])).rows[0];
   } catch (error) {
     // The first leader of an empty database has not made the table yet.
     if (error instanceof Error && 'code' in error && error.code === undefinedTable)

@@ -17,7 +17,7 @@ const planning = ['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'
 const settings = [...planning, "SET lock_timeout = '2s'"].join('; ');
 
 // The driver prefers what the address says, and these must be those of Sluice.
-const own = [
+const ownParameters = [
   'application_name',
   'statement_timeout',
   'query_timeout',
@@ -37,8 +37,8 @@ export function connectionOf(url: string) {
 function withoutOwn(url: string): string {
   const [place = '', ...rest] = url.split('?');
   const parameters = new URLSearchParams(rest.join('?'));
-  if (!own.some(name => parameters.has(name))) return url;
-  for (const name of own) parameters.delete(name);
+  if (!ownParameters.some(name => parameters.has(name))) return url;
+  for (const name of ownParameters) parameters.delete(name);
   return `${place}?${parameters}`;
 }
 
@@ -97,7 +97,7 @@ const retryAfterSeconds = 5;
 
 // A transaction that could not be in any order with the others, a deadlock, and a lock that did not become free in the
 // time of the role: nothing was changed.
-const conflicts = new Set(['40001', '40P01', '55P03']);
+const conflictCodes = new Set(['40001', '40P01', '55P03']);
 
 // Statements of stores do not divide.
 const ofFence = '22012';
@@ -106,7 +106,7 @@ const withoutConnection = '53300';
 // Codes of five characters come from the server. Class 57P: it stops, or starts. Class 08: the connection. 53300: no
 // connection is free. 25006: it is a standby. 25P03 and 25P04: it ended a transaction that took too long. 28 and 3D000:
 // the login and the database, which were right when the server started.
-const unavailable = /^(?:57P\d\d|08\w{3}|53\w{3}|57014|25006|25P0[34]|28\w{3}|3D000)$/;
+const unavailableCodes = /^(?:57P\d\d|08\w{3}|53\w{3}|57014|25006|25P0[34]|28\w{3}|3D000)$/;
 const ofConnection = /^(?:57P|08|25006|25P0[34])/;
 
 // Such as EPIPE.
@@ -123,7 +123,7 @@ const ofTls = /^ERR_SSL_/;
 
 /** True when the change did nothing, because of another change. */
 export function isConflict(error: unknown): boolean {
-  return conflicts.has(codeOf(error));
+  return conflictCodes.has(codeOf(error));
 }
 
 /** True when somebody else held a lock on a table or row for too long, which no order of our changes would help. */
@@ -174,7 +174,7 @@ export function faultOf(error: unknown): unknown {
     [ofSystem, ofCertificate, ofTls].some(codes => codes.test(code)) ||
     lacksTls(error) ||
     (error instanceof Error && endedConnection.test(error.message));
-  if (!isOfConnection && !unavailable.test(code)) return error;
+  if (!isOfConnection && !unavailableCodes.test(code)) return error;
   return new Fault(
     'unavailable',
     `The database does not answer (${code || 'the connection ended'}): try again in a moment. The operator finds the state of PostgreSQL in its log`,

@@ -60,14 +60,14 @@ const defaultPatienceMs = 10_000;
 const firstPauseMs = 5;
 const longestPauseMs = 500;
 // A change that has met others so often goes alone: a long one would lose to short ones again and again.
-const meetings = 6;
+const mostMeetings = 6;
 
-const begin = 'BEGIN ISOLATION LEVEL SERIALIZABLE';
-const hasty = '; SET LOCAL synchronous_commit = off';
+const beginSql = 'BEGIN ISOLATION LEVEL SERIALIZABLE';
+const hastySql = '; SET LOCAL synchronous_commit = off';
 // This writes a record to the log, and waits until the log is on the disk.
-const settle = "SELECT pg_logical_emit_message(true, 'sluice', '')";
+const settleSql = "SELECT pg_logical_emit_message(true, 'sluice', '')";
 
-const time = postgresStatement(
+const timeSql = postgresStatement(
   'SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000',
 ).pluck<number>();
 
@@ -98,7 +98,9 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
   const read = async <T>(call: Call<T>): Promise<T> => {
     const client = await connect();
     try {
-      const result = await follow(call, calls => withoutConflict(() => send(client, calls)));
+      const result = await followCalls(call, calls =>
+        withoutConflict(() => sendCalls(client, calls)),
+      );
       client.release();
       return result;
     } catch (error) {
@@ -113,12 +115,12 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     try {
       // The lock may have been lost while this change waited for a connection.
       lock?.require();
-      const first = lock ? `${begin}; ${lock.fence}${more}` : begin + more;
-      const result = await transaction(client, change(), first);
+      const first = lock ? `${beginSql}; ${lock.fence}${more}` : beginSql + more;
+      const result = await inTransaction(client, change(), first);
       client.release();
       return result;
     } catch (error) {
-      const isUndone = !isBroken(error) && (await undo(client));
+      const isUndone = !isBroken(error) && (await rollBack(client));
       client.release(!isUndone);
       throw lock && isFenced(error) ? lock.noteTaken() : error;
     }
@@ -135,7 +137,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(longestPauseMs, pauseMs * 2)) {
       try {
         const attempt = () => tryOnce(change, more);
-        return await (met < meetings ? passage.together(attempt) : passage.alone(attempt));
+        return await (met < mostMeetings ? passage.together(attempt) : passage.alone(attempt));
       } catch (error) {
         const fault = faultOf(error);
         const hasMet = isConflict(error);
@@ -189,12 +191,12 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
     sql: postgresStatement,
     read,
     write: (change, options) => tracked(change, '', options),
-    commit: (change, options) => tracked(change, hasty, options),
+    commit: (change, options) => tracked(change, hastySql, options),
     async settle() {
       // The log is in the order of the commits. A change that is still tried is not in it.
       const client = await connect();
       try {
-        await client.query(settle);
+        await client.query(settleSql);
         client.release();
       } catch (error) {
         client.release(true);
@@ -205,7 +207,7 @@ export async function openPostgres(url: string, use: PostgresUse = {}): Promise<
       const { totalCount, idleCount, waitingCount } = pool;
       return { busy: totalCount - idleCount, idle: idleCount, waiting: waitingCount };
     },
-    databaseTime: async () => (await read(time.get())) ?? 0,
+    databaseTime: async () => (await read(timeSql.get())) ?? 0,
     isCurrent: () => lock?.isHeld ?? true,
     async end() {
       closing.abort();
@@ -230,25 +232,25 @@ async function withoutConflict<T>(read: () => Promise<T>): Promise<T> {
 }
 
 /** Runs a change from its beginning to its end. A single statement costs one round trip. */
-async function transaction<T>(client: pg.PoolClient, change: Call<T>, first: string): Promise<T> {
+async function inTransaction<T>(client: pg.PoolClient, change: Call<T>, first: string): Promise<T> {
   if (change instanceof PostgresCall) {
-    return follow(change, calls => send(client, calls, { first, last: 'COMMIT' }));
+    return followCalls(change, calls => sendCalls(client, calls, { first, last: 'COMMIT' }));
   }
   let isBegun = false;
   let isEnded = false;
-  const result = await follow(change, calls => {
+  const result = await followCalls(change, calls => {
     if (isEnded) throw new Error('A statement follows the last ones of a change');
     const before = isBegun ? {} : { first };
     isBegun = true;
     isEnded = isLast(calls);
-    return send(client, calls, isEnded ? { ...before, last: 'COMMIT' } : before);
+    return sendCalls(client, calls, isEnded ? { ...before, last: 'COMMIT' } : before);
   });
   if (isBegun && !isEnded) await client.query('COMMIT');
   return result;
 }
 
 /** Runs a change, or reads, step by step. */
-async function follow<T>(
+async function followCalls<T>(
   call: Call<T>,
   run: (calls: Sent) => Promise<StatementResults>,
 ): Promise<T> {
@@ -268,7 +270,7 @@ interface Around {
  * Sends calls, and what stands around them, in one round trip. Resolves or rejects when all have been answered, with the
  * first error: in a transaction, the others follow from it.
  */
-async function send(
+async function sendCalls(
   client: pg.PoolClient,
   calls: Sent,
   around: Around = {},
@@ -302,18 +304,18 @@ async function sendNow(
   return (await Promise.all(sent)).map(({ rows, rowCount }) => ({ rows, changes: rowCount ?? 0 }));
 }
 
-async function undo(client: pg.PoolClient): Promise<boolean> {
+async function rollBack(client: pg.PoolClient): Promise<boolean> {
   return client.query('ROLLBACK').then(
     () => true,
     () => false,
   );
 }
 
-const numbers = new Set<number>([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
+const numberTypes = new Set<number>([pg.types.builtins.INT8, pg.types.builtins.NUMERIC]);
 
 /** Values as SQLite has them: numbers, and truth as 0 and 1. */
 function parserOf(type: number, format?: 'text' | 'binary') {
-  if (numbers.has(type)) return Number;
+  if (numberTypes.has(type)) return Number;
   if (type === pg.types.builtins.BOOL) return (text: string) => (text === 't' ? 1 : 0);
   return pg.types.getTypeParser(type, format as 'text');
 }
@@ -327,12 +329,12 @@ export interface Passage {
 }
 
 // More than ever run side by side.
-const all = 2 ** 31;
+const allPlaces = 2 ** 31;
 
 export function createPassage(): Passage {
-  const places = new Semaphore({ limit: all });
+  const places = new Semaphore({ limit: allPlaces });
   return {
     together: work => places.run(work),
-    alone: work => places.run(work, { weight: all }),
+    alone: work => places.run(work, { weight: allPlaces }),
   };
 }

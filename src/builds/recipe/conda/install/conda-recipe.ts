@@ -21,10 +21,10 @@ export const condaRecipeVersion = '1';
 const lockPath = 'conda.lock';
 
 const lockStage = 'lock';
-const folder = '/sluice';
-const install = 'micromamba install --yes --name base';
-const solve = `/bin/sh ${folder}/solve.sh`;
-const python = '/opt/conda/bin/python';
+const buildFolder = '/sluice';
+const installCommand = 'micromamba install --yes --name base';
+const solveCommand = `/bin/sh ${buildFolder}/solve.sh`;
+const pythonPath = '/opt/conda/bin/python';
 
 /** The part of a recipe that installs packages: lines of the Dockerfile, and the files that they copy. */
 interface Installation {
@@ -59,7 +59,7 @@ export function condaRecipe(
     'RUN micromamba clean --all --yes',
     '',
     `FROM scratch AS ${lockStage}`,
-    `COPY --from=build ${folder}/out/ /`,
+    `COPY --from=build ${buildFolder}/out/ /`,
     '',
     `FROM ${options.baseImage} AS final`,
     'COPY --from=build /opt/conda /opt/conda',
@@ -114,11 +114,11 @@ function installEnvironment(
   if (pip.length > 0) files.set('pip-lock.py', pipLock);
   const lines = [
     copyOf(files),
-    ...(files.has('solve.sh') ? [`RUN ${solve} --file ${folder}/conda.yml`] : []),
+    ...(files.has('solve.sh') ? [`RUN ${solveCommand} --file ${buildFolder}/conda.yml`] : []),
     ...(cuda === undefined
       ? []
-      : [`RUN CONDA_OVERRIDE_CUDA=${cuda} ${install} --file ${folder}/conda.yml`]),
-    ...(urls.length > 0 ? [`RUN ${install} --file ${folder}/packages.lock`] : []),
+      : [`RUN CONDA_OVERRIDE_CUDA=${cuda} ${installCommand} --file ${buildFolder}/conda.yml`]),
+    ...(urls.length > 0 ? [`RUN ${installCommand} --file ${buildFolder}/packages.lock`] : []),
     exportLock(pip.length > 0 ? [listPip] : []),
   ];
   return { lines, files };
@@ -157,7 +157,7 @@ function installLocks(
   );
   const lines = [
     'ARG TARGETARCH',
-    `COPY conda-\${TARGETARCH}.lock ${folder}/conda.lock`,
+    `COPY conda-\${TARGETARCH}.lock ${buildFolder}/conda.lock`,
     ...(solver.size > 0 ? [copyOf(solver)] : []),
     ...installLocked(hasPip),
     ...addBase(missing, channels),
@@ -177,16 +177,16 @@ function installLockUrl(
   if (/-lock\.ya?ml$/.test(url.replace(/[?#].*$/s, ''))) {
     const files = new Map([['pip-lock.py', pipLock], ...solver]);
     const lines = [
-      `ADD ${url} ${folder}/conda-lock.yml`,
+      `ADD ${url} ${buildFolder}/conda-lock.yml`,
       copyOf(files),
-      `RUN ${install} --file ${folder}/conda-lock.yml`,
+      `RUN ${installCommand} --file ${buildFolder}/conda-lock.yml`,
       ...addBase(basePackages, channels),
-      exportLock([`if [ -x ${python} ]; then ${listPip}; fi`]),
+      exportLock([`if [ -x ${pythonPath} ]; then ${listPip}; fi`]),
     ];
     return { lines, files };
   }
   const lines = [
-    `ADD ${url} ${folder}/conda.lock`,
+    `ADD ${url} ${buildFolder}/conda.lock`,
     ...(solver.size > 0 ? [copyOf(solver)] : []),
     ...installLocked(true),
     ...addBase(basePackages, channels),
@@ -196,17 +196,17 @@ function installLockUrl(
 }
 
 function copyOf(files: ReadonlyMap<string, string>): string {
-  return `COPY ${[...files.keys()].join(' ')} ${folder}/`;
+  return `COPY ${[...files.keys()].join(' ')} ${buildFolder}/`;
 }
 
 function installLocked(hasPip: boolean): readonly string[] {
-  const lines = [`RUN ${install} --file ${folder}/conda.lock`];
+  const lines = [`RUN ${installCommand} --file ${buildFolder}/conda.lock`];
   if (!hasPip) return lines;
   return [
     ...lines,
-    `RUN sed -n 's/^# pip //p' ${folder}/conda.lock > ${folder}/pip.txt; \\`,
-    `    if [ -s ${folder}/pip.txt ]; then \\`,
-    `      ${python} -m pip install --no-deps --no-input --requirement ${folder}/pip.txt; fi`,
+    `RUN sed -n 's/^# pip //p' ${buildFolder}/conda.lock > ${buildFolder}/pip.txt; \\`,
+    `    if [ -s ${buildFolder}/pip.txt ]; then \\`,
+    `      ${pythonPath} -m pip install --no-deps --no-input --requirement ${buildFolder}/pip.txt; fi`,
   ];
 }
 
@@ -219,15 +219,15 @@ function addBase(basePackages: readonly string[], channels: readonly string[]): 
   if (basePackages.length === 0) return [];
   const from = channels.map(channel => `--channel ${quoteShell(channel)}`).join(' ');
   const words = basePackages.map(quoteShell).join(' ');
-  return [`RUN ${solve} --freeze-installed ${from} ${words}`];
+  return [`RUN ${solveCommand} --freeze-installed ${from} ${words}`];
 }
 
-const listPip = `${python} ${folder}/pip-lock.py || echo '# what pip installed could not be listed'`;
-const keepPip = `sed -n '/^# pip /p' ${folder}/conda.lock`;
+const listPip = `${pythonPath} ${buildFolder}/pip-lock.py || echo '# what pip installed could not be listed'`;
+const keepPip = `sed -n '/^# pip /p' ${buildFolder}/conda.lock`;
 
 function exportLock(more: readonly string[]): string {
   const commands = ['micromamba env export --name base --explicit', ...more];
-  return `RUN mkdir ${folder}/out; { ${commands.join('; ')}; } > ${folder}/out/${lockPath}`;
+  return `RUN mkdir ${buildFolder}/out; { ${commands.join('; ')}; } > ${buildFolder}/out/${lockPath}`;
 }
 
 function lockText(urls: readonly string[], pip: readonly string[]): string {

@@ -2,6 +2,20 @@ import { posix } from 'node:path';
 import { OciSyntaxError, parseReference } from '../../../../oci/naming.ts';
 import { type DefinitionStage, type Header, refuseLine, shownText } from '../parser.ts';
 
+/** The base of a stage. */
+export interface StageBase {
+  /** Name of an image, or `scratch`; the path of a SIF file in the build context. */
+  readonly image: string;
+  /** Packages to install first. */
+  readonly packages: readonly string[];
+  /** The program that installs them. Default: `apt`. */
+  readonly manager?: 'apt' | 'rpm' | 'zypper';
+  /** Where the Singularity image of this name is; absent for a container image. */
+  readonly sif?: 'registry' | 'context';
+  /** Warnings for the caller about the choice of the base. */
+  readonly warning?: string;
+}
+
 /** Returns the image that a stage is built from. Throws a `Fault` with the line if there is none. */
 export function stageBase(stage: DefinitionStage, options: BaseOptions): StageBase {
   const bootstrap = stage.headers.get('bootstrap');
@@ -76,7 +90,7 @@ function dockerImage(stage: DefinitionStage): string {
 }
 
 /** The library's own distributions; each is also an official image on Docker Hub under that name. */
-const distributions = new Set([
+const imageDistributions = new Set([
   ...['almalinux', 'alpine', 'amazonlinux', 'archlinux', 'busybox', 'centos', 'clearlinux'],
   ...['debian', 'fedora', 'opensuse', 'oraclelinux', 'rockylinux', 'ubuntu'],
 ]);
@@ -92,7 +106,7 @@ function libraryBase(stage: DefinitionStage, bootstrap: Header): StageBase {
       from.value,
     ) ?? [];
   const isOfficial = library === '' || officialLibrary.test(library);
-  if (!isOfficial || !distributions.has(name) || tag.startsWith('sha256.')) {
+  if (!isOfficial || !imageDistributions.has(name) || tag.startsWith('sha256.')) {
     refuseLine(
       bootstrap.line,
       `${shownText(from.value)} is in a library that is not a container registry: only its distributions, such as ubuntu:24.04, are supported. Push the image to a registry, and build from it with 'Bootstrap: docker'`,
@@ -144,7 +158,7 @@ function busyboxBase({ headers }: DefinitionStage, bootstrap: Header): StageBase
 }
 
 /** The Docker images of distributions, by a word in the addresses of their mirrors. */
-const images: readonly (readonly [RegExp, string])[] = [
+const rpmImages: readonly (readonly [RegExp, string])[] = [
   [/\bcentos/, 'centos'],
   [/\brocky/, 'rockylinux'],
   [/\balma/, 'almalinux'],
@@ -161,7 +175,7 @@ const images: readonly (readonly [RegExp, string])[] = [
 function rpmBase({ headers }: DefinitionStage, bootstrap: Header): StageBase {
   const mirror = headers.get('mirrorurl');
   const address = mirror?.value.toLowerCase() ?? '';
-  const [, image] = images.find(([word]) => word.test(address)) ?? [];
+  const [, image] = rpmImages.find(([word]) => word.test(address)) ?? [];
   if (mirror === undefined || image === undefined) {
     refuseLine(
       (mirror ?? bootstrap).line,
@@ -231,20 +245,6 @@ function refuseHub({ line }: Header, ownHost: string): never {
     line,
     `Singularity Hub was closed in 2021, and its archive is not a container registry: pull the image with 'apptainer pull base.sif shub://<name>', push it with 'apptainer push base.sif oras://${ownHost}/<repository>:<tag>', and build from it with 'Bootstrap: oras'`,
   );
-}
-
-/** The base of a stage. */
-export interface StageBase {
-  /** Name of an image, or `scratch`; the path of a SIF file in the build context. */
-  readonly image: string;
-  /** Packages to install first. */
-  readonly packages: readonly string[];
-  /** The program that installs them. Default: `apt`. */
-  readonly manager?: 'apt' | 'rpm' | 'zypper';
-  /** Where the Singularity image of this name is; absent for a container image. */
-  readonly sif?: 'registry' | 'context';
-  /** Warnings for the caller about the choice of the base. */
-  readonly warning?: string;
 }
 
 /** What a base depends on, apart from its stage. */

@@ -126,7 +126,7 @@ function readFrom(
 }
 
 /** Matches the directory of the definition file, which is the build context. */
-const here = /^(?:`pwd`|\$\(pwd\)|\$PWD(?!\w)|\$\{PWD\})/;
+const workingDirectory = /^(?:`pwd`|\$\(pwd\)|\$PWD(?!\w)|\$\{PWD\})/;
 
 /** Words are separated by blanks; quotes keep a word with blanks together. */
 function splitPaths(line: Line): readonly [string, string | undefined] {
@@ -146,7 +146,7 @@ function splitPaths(line: Line): readonly [string, string | undefined] {
   if (first === undefined) {
     refuseLine(number, `${shownText(text)} is not a source and a destination`);
   }
-  const source = first.replace(here, '.');
+  const source = first.replace(workingDirectory, '.');
   if (source !== first && target === undefined) {
     refuseLine(number, `${shownText(first)} has no destination: write one after it`);
   }
@@ -169,9 +169,9 @@ function checkPath(path: string, line: number): void {
 }
 
 /** Words that one word may become. */
-const most = 1000;
+const mostWords = 1000;
 /** The length of a path in Linux. */
-const longest = 4096;
+const longestWord = 4096;
 
 /**
  * Returns the words that a shell makes of the braces of a word, before it expands patterns: `a{b,c}` is `ab` and `ac`, and
@@ -181,7 +181,7 @@ const longest = 4096;
  */
 function braceWords(word: string): readonly string[] | undefined {
   if (!word.includes('{')) return [word];
-  if (word.length > longest) return undefined;
+  if (word.length > longestWord) return undefined;
   const ends = endsOf(word);
   for (const [start, end] of [...ends].sort(([one], [other]) => one - other)) {
     const parts = partsOf(word, start, end, ends);
@@ -190,7 +190,7 @@ function braceWords(word: string): readonly string[] | undefined {
     const middles = parts === 'unknown' ? [undefined] : parts.map(braceWords);
     if (tails === undefined || middles.includes(undefined)) return undefined;
     const inner = middles.flatMap(words => words ?? []);
-    if (inner.length * tails.length > most) return undefined;
+    if (inner.length * tails.length > mostWords) return undefined;
     const head = word.slice(0, start);
     return inner.flatMap(middle => tails.map(tail => head + middle + tail));
   }
@@ -233,12 +233,12 @@ function rangeOf(text: string): readonly string[] | 'none' | 'unknown' {
   if (first !== undefined && last !== undefined) {
     const bounds = [first, last].map(Number);
     if (bounds.map(String).join() !== `${first},${last}`) return 'unknown';
-    return between(bounds, String);
+    return wordsBetween(bounds, String);
   }
   const [, one, other] =
     /^([A-Z])\.\.([A-Z])$|^([a-z])\.\.([a-z])$/.exec(text)?.filter(Boolean) ?? [];
   if (one !== undefined && other !== undefined) {
-    return between(
+    return wordsBetween(
       [one, other].map(letter => letter.charCodeAt(0)),
       code => String.fromCharCode(code),
     );
@@ -246,12 +246,12 @@ function rangeOf(text: string): readonly string[] | 'none' | 'unknown' {
   return /^(?:-?\d+|[A-Za-z])\.\.(?:-?\d+|[A-Za-z])(?:\.\.-?\d+)?$/.test(text) ? 'unknown' : 'none';
 }
 
-function between(
+function wordsBetween(
   [first = 0, last = 0]: readonly number[],
   show: (value: number) => string,
 ): readonly string[] | 'unknown' {
   const count = Math.abs(last - first) + 1;
-  if (count > most) return 'unknown';
+  if (count > mostWords) return 'unknown';
   const step = first < last ? 1 : -1;
   return Array.from({ length: count }, (_, at) => show(first + step * at));
 }

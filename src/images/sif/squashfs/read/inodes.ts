@@ -42,7 +42,7 @@ interface FileContent {
   readonly fragment: { readonly index: number; readonly offset: number } | undefined;
 }
 
-const kinds = ['directory', 'file', 'symlink', 'device', 'device', 'fifo', 'socket'] as const;
+const inodeKinds = ['directory', 'file', 'symlink', 'device', 'device', 'fifo', 'socket'] as const;
 const noFragment = 0xffff_ffff;
 const noAttributes = 0xffff_ffff;
 const maxTarget = 4095;
@@ -62,7 +62,7 @@ export function readInode(
   const cursor = metadata.cursor(inodeTable + Math.floor(place / 65536), place % 65536);
   const head = cursor.take(16);
   const type = head.readUInt16LE();
-  const kind = kinds[(type - 1) % 7];
+  const kind = inodeKinds[(type - 1) % 7];
   if (kind === undefined || type < 1 || type > 14) brokenSif('its squashfs has an unknown file');
   const isExtended = type > 7;
   const common = {
@@ -139,17 +139,21 @@ export function ownerAt(table: Buffer, index: number): number {
   return table.readUInt32LE(index * 4);
 }
 
-const prefixes: Readonly<Record<number, string>> = { 0: 'user.', 1: 'trusted.', 2: 'security.' };
+const attributePrefixes: Readonly<Record<number, string>> = {
+  0: 'user.',
+  1: 'trusted.',
+  2: 'security.',
+};
 /** Bytes of one value: the limit of Linux. */
-const maxValue = 64 * 1024;
+const maxAttributeValue = 64 * 1024;
 /** Bytes of one name, without its prefix. */
-const maxName = 255;
+const maxAttributeName = 255;
 /** Bytes of all names and values of a file: readers of tar files accept at most 1 MiB. */
-const maxBytes = 512 * 1024;
-const maxCount = 1000;
+const maxAttributeBytes = 512 * 1024;
+const maxAttributes = 1000;
 /** Values at other places, each of which may be in a block of its own. */
 const maxElsewhere = 100;
-const elsewhere = 0x100;
+const storedElsewhere = 0x100;
 
 /** The extended attributes of a squashfs, by the index that an inode contains. */
 interface AttributeTable {
@@ -170,14 +174,14 @@ export function readAttributes(metadata: Metadata, at: number | undefined): Attr
     of(index) {
       const record = recordAt(metadata, table, index);
       const count = record.readUInt32LE(8);
-      if (count > maxCount) brokenSif('a file of it has too many attributes');
+      if (count > maxAttributes) brokenSif('a file of it has too many attributes');
       const cursor = cursorAt(record.readBigUInt64LE());
       let bytes = 0;
       let elsewhereCount = 0;
       const takeValue = (from: typeof cursor) => {
         const size = from.take(4).readUInt32LE();
         bytes += size;
-        if (size > maxValue || bytes > maxBytes) {
+        if (size > maxAttributeValue || bytes > maxAttributeBytes) {
           brokenSif('a file of it has too long an attribute');
         }
         return from.take(size);
@@ -187,15 +191,16 @@ export function readAttributes(metadata: Metadata, at: number | undefined): Attr
         const type = key.readUInt16LE();
         const nameSize = key.readUInt16LE(2);
         bytes += nameSize;
-        if (nameSize > maxName) brokenSif('a file of it has an attribute with too long a name');
+        if (nameSize > maxAttributeName)
+          brokenSif('a file of it has an attribute with too long a name');
         const name = cursor.take(nameSize).toString('latin1');
         const stored = takeValue(cursor);
-        const isElsewhere = (type & elsewhere) !== 0;
+        const isElsewhere = (type & storedElsewhere) !== 0;
         if (isElsewhere && stored.length !== 8) brokenSif('a file of it has a broken attribute');
         if (isElsewhere) elsewhereCount += 1;
         if (elsewhereCount > maxElsewhere) brokenSif('a file of it has too many attributes');
         const value = isElsewhere ? takeValue(cursorAt(stored.readBigUInt64LE())) : stored;
-        return [`${prefixes[type & 0xff] ?? 'unknown.'}${name}`, value.toString('latin1')];
+        return [`${attributePrefixes[type & 0xff] ?? 'unknown.'}${name}`, value.toString('latin1')];
       });
     },
   };

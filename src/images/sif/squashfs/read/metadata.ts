@@ -35,8 +35,8 @@ export interface Superblock {
 
 export const superblockSize = 96;
 
-const magic = 0x73717368;
-const none = 0xffff_ffff_ffff_ffffn;
+const superblockMagic = 0x73717368;
+const noTable = 0xffff_ffff_ffff_ffffn;
 const minBlockSize = 4096;
 const maxBlockSize = 1024 * 1024;
 
@@ -47,7 +47,7 @@ const maxBlockSize = 1024 * 1024;
  * @param available bytes available
  */
 export function readSuperblock(bytes: Buffer, available: number): Superblock {
-  if (bytes.length < superblockSize || bytes.readUInt32LE() !== magic) {
+  if (bytes.length < superblockSize || bytes.readUInt32LE() !== superblockMagic) {
     brokenSif('it has no squashfs where its table says');
   }
   const reader = new RecordReader(bytes);
@@ -68,7 +68,7 @@ export function readSuperblock(bytes: Buffer, available: number): Superblock {
   if (size > available) brokenSif('it ends before its squashfs does');
   const place = (at: number) => {
     const value = bytes.readBigUInt64LE(at);
-    if (value === none) return undefined;
+    if (value === noTable) return undefined;
     if (value < superblockSize || value > size) brokenSif('a table is outside of its squashfs');
     return Number(value);
   };
@@ -198,7 +198,7 @@ export interface Decompressor {
 }
 
 /** Compressors by their number in the format. */
-const names: Readonly<Record<number, string>> = {
+const compressionNames: Readonly<Record<number, string>> = {
   1: 'gzip',
   2: 'lzma',
   3: 'lzo',
@@ -212,7 +212,7 @@ const zstdBlock = promisify<Buffer, ZstdOptions, Buffer>(zstdDecompress);
 
 /** Returns the decompressor of a squashfs. Throws a `Fault` for compression other than gzip and zstd. */
 export function decompressorOf(compressor: number): Decompressor {
-  const name = names[compressor];
+  const name = compressionNames[compressor];
   if (name === 'gzip') return guarded(inflateBlock, inflateSync);
   if (name === 'zstd') return guarded(zstdBlock, zstdDecompressSync);
   throw new Fault(

@@ -94,21 +94,12 @@ while [ $# -gt 0 ]; do
 done
 `;
 
-/** Returns the arguments of the script. */
-function copyArguments({ from, root, lines }: FileCopies): readonly string[] {
-  return [
-    from === undefined ? '' : stageFolder,
-    root === '/' ? '' : root,
-    ...lines.flatMap(({ line, source, target = '' }) => [String(line), source, target]),
-  ];
-}
-
 // A directory that no image keeps.
-const mounted = '/dev/sluice';
+const mountFolder = '/dev/sluice';
 const environmentFile = `/${postEnvironmentPath}`;
 
 // Prepares the environment and files that a script of a definition file finds in `apptainer build`.
-const prepare = `for sluice_item in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do
+const prepareScript = `for sluice_item in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do
     case ":$PATH:" in
         *":$sluice_item:"*) ;;
         *) PATH="\${PATH:+$PATH:}$sluice_item" ;;
@@ -138,7 +129,7 @@ cd / && exec "$@"
 `;
 
 // The variables of `%setup` on a build machine: the root of the image, and the build context as the working directory.
-const setUp = `APPTAINER_ROOTFS=/
+const setUpScript = `APPTAINER_ROOTFS=/
 SINGULARITY_ROOTFS=/
 APPTAINER_BUILDDEF=${contextFolder}/Singularity
 SINGULARITY_BUILDDEF=${contextFolder}/Singularity
@@ -149,8 +140,8 @@ cd ${contextFolder} && exec "$@"
 
 // Sets the variables of the definition file before those that %post set. Apptainer reads them with an interpreter of its
 // own that is much like bash: it knows `source`, and goes on after a file that is missing, where other shells end.
-const tryOut = `if [ -z "$sluice_shell" ] && [ -x /bin/bash ]; then
-    sluice_shell=bash exec /bin/bash ${mounted}/try
+const tryOutScript = `if [ -z "$sluice_shell" ] && [ -x /bin/bash ]; then
+    sluice_shell=bash exec /bin/bash ${mountFolder}/try
 fi
 unset sluice_shell
 if [ -z "$BASH_VERSION" ]; then
@@ -161,11 +152,11 @@ mkdir -p /.singularity.d/env
 for sluice_item in /.singularity.d/env/*.sh; do
     if [ -f "$sluice_item" ]; then . "$sluice_item"; fi
     case $sluice_item in
-        */90-environment.sh) [ ! -f ${mounted}/environment ] || . ${mounted}/environment ;;
+        */90-environment.sh) [ ! -f ${mountFolder}/environment ] || . ${mountFolder}/environment ;;
     esac
 done
 unset sluice_item
-cd / && exec ${mounted}/test
+cd / && exec ${mountFolder}/test
 `;
 
 /** The scripts of a stage that run during its build. */
@@ -187,13 +178,13 @@ export function scriptStage(name: string, scripts: StageScripts): readonly strin
   return [
     `FROM scratch AS ${name}`,
     ...(copies ? [writeFile('/files', copyScript)] : []),
-    ...(setup ? [writeFile('/host', setUp), writeFile('/setup', setup.text)] : []),
-    ...(post ? [writeFile('/prepare', prepare), writeFile('/post', post.text)] : []),
+    ...(setup ? [writeFile('/host', setUpScript), writeFile('/setup', setup.text)] : []),
+    ...(post ? [writeFile('/prepare', prepareScript), writeFile('/post', post.text)] : []),
     ...(test === undefined
       ? []
       : [
           ...(environment === undefined ? [] : [writeFile('/environment', environment)]),
-          writeFile('/try', tryOut),
+          writeFile('/try', tryOutScript),
           writeFile('/test', test, '755'),
         ]),
   ];
@@ -205,13 +196,22 @@ export function copyInstructions(name: string, copies: FileCopies): readonly str
   const { from } = copies;
   return [
     'USER 0',
-    run(
+    runLine(
       [
-        bind({ from: name, target: mounted }),
-        bind(from === undefined ? { target: contextFolder } : { from, target: stageFolder }),
+        bindMount({ from: name, target: mountFolder }),
+        bindMount(from === undefined ? { target: contextFolder } : { from, target: stageFolder }),
       ],
-      ['/bin/sh', `${mounted}/files`, ...copyArguments(copies)],
+      ['/bin/sh', `${mountFolder}/files`, ...copyArguments(copies)],
     ),
+  ];
+}
+
+/** Returns the arguments of the script. */
+function copyArguments({ from, root, lines }: FileCopies): readonly string[] {
+  return [
+    from === undefined ? '' : stageFolder,
+    root === '/' ? '' : root,
+    ...lines.flatMap(({ line, source, target = '' }) => [String(line), source, target]),
   ];
 }
 
@@ -219,9 +219,9 @@ export function copyInstructions(name: string, copies: FileCopies): readonly str
 export function setupInstructions(name: string): readonly string[] {
   return [
     'USER 0',
-    run(
-      [bind({ from: name, target: mounted }), bind({ target: contextFolder })],
-      ['/bin/sh', `${mounted}/host`, '/bin/sh', '-ex', `${mounted}/setup`],
+    runLine(
+      [bindMount({ from: name, target: mountFolder }), bindMount({ target: contextFolder })],
+      ['/bin/sh', `${mountFolder}/host`, '/bin/sh', '-ex', `${mountFolder}/setup`],
     ),
   ];
 }
@@ -238,15 +238,15 @@ export function postInstructions(
   temporary: string,
 ): readonly string[] {
   const scratch = ['/tmp', '/var/tmp'].map(target =>
-    bind({ from: temporary, source: target, target, rw: true }),
+    bindMount({ from: temporary, source: target, target, rw: true }),
   );
   return [
     'USER 0',
-    run(
-      [bind({ from: name, target: mounted }), ...scratch],
+    runLine(
+      [bindMount({ from: name, target: mountFolder }), ...scratch],
       [
-        ...['/bin/sh', `${mounted}/prepare`, '/bin/sh', '-ex'],
-        ...argumentsFor(argument, `${mounted}/post`),
+        ...['/bin/sh', `${mountFolder}/prepare`, '/bin/sh', '-ex'],
+        ...argumentsFor(argument, `${mountFolder}/post`),
       ],
     ),
   ];
@@ -255,18 +255,18 @@ export function postInstructions(
 /** Runs `%test`. Keeps only the fact that it succeeded; discards everything that it writes. */
 export function testInstructions(name: string): readonly string[] {
   return [
-    `WORKDIR ${tested}`,
+    `WORKDIR ${testedFolder}`,
     'USER 0',
-    run([bind({ from: name, target: mounted })], ['/bin/sh', `${mounted}/try`]),
+    runLine([bindMount({ from: name, target: mountFolder })], ['/bin/sh', `${mountFolder}/try`]),
   ];
 }
 
 /** An empty directory. */
-const tested = '/.singularity.d/tested';
+const testedFolder = '/.singularity.d/tested';
 
 /** Makes a stage wait for the stage of a test, without copying anything from it. */
 export function waitForTest(stage: string): string {
-  return `COPY --from=${stage} ["${tested}/","/.singularity.d/"]`;
+  return `COPY --from=${stage} ["${testedFolder}/","/.singularity.d/"]`;
 }
 
 interface Bind {
@@ -277,7 +277,7 @@ interface Bind {
   readonly rw?: true;
 }
 
-function bind({ from, source, target, rw }: Bind): string {
+function bindMount({ from, source, target, rw }: Bind): string {
   const parts = [
     'type=bind',
     ...(from === undefined ? [] : [`from=${from}`]),
@@ -288,7 +288,7 @@ function bind({ from, source, target, rw }: Bind): string {
   return `--mount=${parts.join(',')}`;
 }
 
-function run(mounts: readonly string[], words: readonly string[]): string {
+function runLine(mounts: readonly string[], words: readonly string[]): string {
   return ['RUN', ...mounts, JSON.stringify(words)].join(' ');
 }
 

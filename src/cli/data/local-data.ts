@@ -68,7 +68,7 @@ export async function withoutData<T>(
   values: Values,
   work: (config: Config, loaded: LoadedConfig) => Promise<T>,
 ): Promise<T> {
-  const loaded = load(environmentWith(values, ['config', 'data']));
+  const loaded = loadOrExplain(environmentWith(values, ['config', 'data']));
   try {
     return await work(loaded.config, loaded);
   } catch (error) {
@@ -100,7 +100,7 @@ function isOfSystem(error: unknown): error is Error {
   );
 }
 
-function load(environment: NodeJS.ProcessEnv): LoadedConfig {
+function loadOrExplain(environment: NodeJS.ProcessEnv): LoadedConfig {
   try {
     return loadConfig(environment);
   } catch (error) {
