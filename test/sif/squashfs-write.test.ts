@@ -250,6 +250,20 @@ test('a file of more than 4 GiB is read to its end, and its holes take no space'
   assert.equal(await readFile(join(squashfs.path, 'after'), 'utf8'), 'it');
 });
 
+test('a device with a name in /dev and one elsewhere is an empty file elsewhere', async () => {
+  const device = [8, 1] as const;
+  const parts: TarPart[] = [
+    { name: 'first', type: 'block', device },
+    { name: 'dev/', type: 'directory' },
+    { name: 'dev/disk', type: 'link', link: 'first' },
+    { name: 'last', type: 'link', link: 'first' },
+  ];
+  await using conversion = await convert([tarLayer(parts)]);
+  const { first, last, 'dev/disk': disk } = await conversion.tree();
+  const empty = 'file 0644 0 e3b0c44298fc1c14';
+  assert.deepEqual({ first, last, disk }, { first: empty, last: empty, disk: 'block 0644 8:1' });
+});
+
 test('the same tree gives the same bytes on every machine', async () => {
   const digests: string[] = [];
   for (const compression of [gzip, { mode: 'gzip', level: 9 } as const]) {
