@@ -6,8 +6,15 @@ import { open, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
+import { ImageTree } from '../../src/images/sif/layers/tree.ts';
 import type { Compression } from '../../src/images/sif/squashfs/compression.ts';
 import { openSquashfs } from '../../src/images/sif/squashfs/read/squashfs.ts';
+import { BlockThreads } from '../../src/images/sif/squashfs/write/block-threads.ts';
+import { ContentWriter } from '../../src/images/sif/squashfs/write/content-writer.ts';
+import { writeDescription } from '../../src/images/sif/squashfs/write/description-writer.ts';
+import { openOutput } from '../../src/images/sif/squashfs/write/squashfs-output.ts';
+import { WrittenInodes } from '../../src/images/sif/squashfs/write/written-inodes.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { type Conversion, convert } from './conversion.ts';
 import { attributesOf, type MountedSquashfs, mountSquashfs } from './mounted-squashfs.ts';
 import { type TarPart, tarLayer } from './tar-file.ts';
@@ -248,6 +255,46 @@ test('a file of more than 4 GiB is read to its end, and its holes take no space'
     assert.equal(buffer.toString('latin1', 0, bytesRead), expected);
   }
   assert.equal(await readFile(join(squashfs.path, 'after'), 'utf8'), 'it');
+});
+
+test('content beyond 4 GiB of a squashfs is found', async () => {
+  await using directory = await makeTempDir('far');
+  const path = directory.join('squashfs');
+  const tree = new ImageTree(10);
+  const long = Buffer.alloc(2 * block + 5, 'It goes on. ');
+  const short = Buffer.from('short');
+  const inodes = new WrittenInodes(3);
+  {
+    await using file = await open(path, 'wx');
+    const output = openOutput(file, 0, { take() {}, write() {} });
+    const threads = new BlockThreads(gzip);
+    await using _ = { [Symbol.asyncDispose]: () => threads.end() };
+    const content = new ContentWriter(inodes, threads, output, 2 ** 32 + block, 2);
+    for (const [name, bytes] of [
+      ['long', long],
+      ['short', short],
+    ] as const) {
+      const about = {
+        kind: 'file',
+        mode: 0o644,
+        mtime: 0,
+        target: '',
+        layer: 0,
+        entry: 0,
+      } as const;
+      const inode = { ...about, size: bytes.length, bytes, device: undefined };
+      const index = inodes.indexOf(tree.put(tree.root, name, inode, 0).inode);
+      inodes.links[index] = 1;
+      await content.begin(index, bytes.length, false);
+      await content.add(bytes);
+    }
+    const contents = { end: await content.finish(), fragments: content.fragments, inodes };
+    const about = { compression: gzip, isCompressed: true, time: 0 };
+    await writeDescription(tree, contents, about, output, 3, new AbortController().signal);
+  }
+  await using squashfs = await mountSquashfs(path, 0);
+  assert.ok(long.equals(await readFile(join(squashfs.path, 'long'))));
+  assert.ok(short.equals(await readFile(join(squashfs.path, 'short'))));
 });
 
 test('a device with a name in /dev and one elsewhere is an empty file elsewhere', async () => {
