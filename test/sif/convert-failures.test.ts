@@ -192,6 +192,15 @@ test('a file that grows beyond the disk space ends the conversion', async () => 
   assert.match(error.message, /exceeds the limit of 20000000 bytes of disk space/);
 });
 
+test('a thread that cannot compress ends the conversion', async () => {
+  // libdeflate knows no such level: as if the thread had no memory for its compressor.
+  const compression = { mode: 'gzip', level: 99 } as const;
+  const layer = tarLayer([{ name: 'text', content: 'It goes on. '.repeat(100_000) }]);
+  const error = await failure([layer], { compression });
+  assert.equal(error.message, 'a thread that compresses a Singularity image ended');
+  assert.match(String(error.cause), /there is no memory to compress/);
+});
+
 test('a full disk is reported', async () => {
   await using file = await open('/dev/full', 'w');
   const output = openOutput(file, 0, { take() {}, write() {} });

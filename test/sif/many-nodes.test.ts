@@ -12,6 +12,8 @@ import {
   squashImage,
   writeContents,
 } from '../../src/images/sif/squashfs/squash-image.ts';
+import { writeDescription } from '../../src/images/sif/squashfs/write/description-writer.ts';
+import { blockBytes, WrittenInodes } from '../../src/images/sif/squashfs/write/written-inodes.ts';
 import { unlimitedSpace } from '../../src/storage/directory/disk-space.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
@@ -104,6 +106,60 @@ test('the names of an image are written in turns', async () => {
   const found = Array.from(squashfs.entries(names + 2), ({ path }) => path);
   assert.equal(found.length, names + 2);
   assert.ok(found.includes('many/file-99999'));
+});
+
+/** Writes what describes an image, in turns, as if its content was written. The files are in one directory. */
+async function describeImage(
+  image: ImageTree,
+  fragmentCount = 0,
+  blocksOf: (inode: TreeNode['inode']) => number = () => 0,
+): Promise<void> {
+  const inodes = new WrittenInodes(image.entries);
+  for (const { inode } of image.find(['many'])?.children?.values() ?? []) {
+    const blocks = Array.from(
+      { length: blocksOf(inode) },
+      (_, at) => 50_000 + ((at * step) % 60_000),
+    );
+    if (blocks.length > 0) inodes.long.set(inodes.indexOf(inode), { start: 0, holes: 0, blocks });
+  }
+  const fragments = Array.from({ length: fragmentCount }, (_, at) => {
+    return { start: at * 100_000 + ((at * step) % 977), word: 90_000 + ((at * step) % 9973) };
+  });
+  const output = { write: async () => {} };
+  const about = { compression: usualCompression, isCompressed: true, time: 0 };
+  const { signal } = new AbortController();
+  const contents = { fragments, end: 200, inodes };
+  await assertNeverHeld(() =>
+    writeDescription(image, contents, about, output, image.entries, signal),
+  );
+}
+
+test('the places of very many fragments are written in turns', async () => {
+  await describeImage(new ImageTree(1), count);
+});
+
+test('the lists of blocks of large files are written in turns', async () => {
+  const own = new ImageTree(1000);
+  const many = own.make(['many'], 0, 0);
+  own.put(many, 'one', { ...fileOf(0), size: 100 * 2 ** 30 }, 0);
+  for (let at = 0; at < 100; at += 1) own.put(many, `${at}`, { ...fileOf(at), size: 2 ** 31 }, 0);
+  await describeImage(own, 0, ({ size }) => size / blockBytes);
+});
+
+test('long attributes of many files are written in turns', async () => {
+  const own = new ImageTree(1000);
+  const many = own.make(['many'], 0, 0);
+  let state = 1;
+  for (let at = 0; at < 500; at += 1) {
+    const value = Buffer.alloc(60_000);
+    for (let byte = 0; byte < value.length; byte += 1) {
+      state = (state * 48_271) % 0x7fffffff;
+      value[byte] = 97 + (state % 20);
+    }
+    const attributes = [['user.key', value.toString('latin1')]] as const;
+    own.put(many, `${at}`, { ...fileOf(at), size: 0, attributes }, 0);
+  }
+  await describeImage(own);
 });
 
 test('an opaque directory of very many files is cleared quickly, and keeps the order of the rest', async () => {

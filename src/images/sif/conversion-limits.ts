@@ -30,8 +30,6 @@ export interface ScratchSpace {
   take(bytes: number): void;
   /** Counts reserved bytes that are about to be written. Throws a {@link Fault} while the disk has no space. */
   write(bytes: number): void;
-  /** Reserves disk space for the output of another program, before its size is known. */
-  expect(bytes: number): void;
   /** Counts removed bytes. */
   give(bytes: number): void;
   /** Reserves bytes for a copy that only improves speed. Returns false, and reserves nothing, if there is no room. */
@@ -57,7 +55,6 @@ export function createScratchSpace(
       disk.add(bytes);
     },
     write: disk.spend,
-    expect: disk.add,
     give(bytes) {
       taken -= bytes;
     },

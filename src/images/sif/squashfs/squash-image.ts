@@ -121,7 +121,7 @@ async function measure(tree: ImageTree, inodes: WrittenInodes): Promise<Measure>
       // A device outside /dev keeps ordinary users from unpacking the image: write an empty file instead.
       // Devices in /dev are kept: they are hidden in a container.
       const isRemoved = node.inode.device && !pathOf(node).startsWith('dev/');
-      if (isRemoved) node.inode = { ...node.inode, kind: 'file', size: 0, device: undefined };
+      if (isRemoved) node.inode = emptyFileOf(node.inode);
       const { inode } = node;
       const index = inodes.indexOf(inode);
       const links = (inodes.links[index] as number) + 1;
@@ -137,6 +137,11 @@ async function measure(tree: ImageTree, inodes: WrittenInodes): Promise<Measure>
   const { inode } = tree.root;
   tree.root.inode = { ...inode, mtime: inode.mtime || total.newest };
   return { ...total, repeatedSizes };
+}
+
+/** Returns a file in place of a device, whose other names may be in /dev and stay what they are. */
+function emptyFileOf(device: Inode): Inode {
+  return { ...device, kind: 'file', size: 0, device: undefined, written: undefined };
 }
 
 /** Receives the content of files. Both methods resolve when the sink is ready for more. */

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Attributes } from '../../../../archives/index.ts';
+import { pauseTurn } from '../../../../foundation/pause-turn.ts';
 import type { CompressBlock } from './block-compressor.ts';
 import { noAttributes } from './inode-record.ts';
 import { MetadataWriter } from './metadata-writer.ts';
@@ -24,13 +25,14 @@ export class AttributeTable {
     return this.#known.size;
   }
 
-  /** Returns the index of a set of attributes, which files share. */
-  indexOf(attributes: Attributes | undefined): number {
-    const stored = (attributes ?? []).flatMap(([name, value]) => {
+  /** Returns the index of a set of attributes, which files share. Yields to other work: a set may have many blocks. */
+  async indexOf(attributes: Attributes): Promise<number> {
+    const stored = attributes.flatMap(([name, value]) => {
       const prefix = Object.entries(prefixes).find(([prefix]) => name.startsWith(prefix));
       return prefix ? [{ type: prefix[1], name: name.slice(prefix[0].length), value }] : [];
     });
     if (stored.length === 0) return noAttributes;
+    await pauseTurn();
     const key = hash('sha256', JSON.stringify(stored), 'base64');
     const known = this.#known.get(key);
     if (known !== undefined) return known;
@@ -43,7 +45,7 @@ export class AttributeTable {
       entry.write(name, 4, 'latin1');
       entry.writeUInt32LE(value.length, 4 + name.length);
       entry.write(value, 8 + name.length, 'latin1');
-      this.values.add(entry);
+      await this.values.addInTurns(entry);
       bytes += entry.length;
     }
     const record = Buffer.alloc(16);

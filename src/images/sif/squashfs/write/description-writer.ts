@@ -77,11 +77,12 @@ export async function writeDescription(
   await file.add(writer.lists.takeBlocks());
 
   const fragmentTable = new RecordTable(compress);
-  for (const { start, word } of fragments) {
+  for (const [index, { start, word }] of fragments.entries()) {
     const record = Buffer.alloc(16);
     record.writeBigUInt64LE(BigInt(start));
     record.writeUInt32LE(word, 8);
     fragmentTable.add(record);
+    if (index % recordsPerTurn === 0) await pauseTurn();
   }
   // Readers expect the tables in this order, without gaps.
   const fragmentsAt = await fragmentTable.writeTo(file);

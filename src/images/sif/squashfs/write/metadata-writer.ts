@@ -1,3 +1,4 @@
+import { pauseTurn } from '../../../../foundation/pause-turn.ts';
 import type { CompressBlock } from './block-compressor.ts';
 
 /** Bytes of a full block before compression. */
@@ -46,6 +47,14 @@ export class MetadataWriter {
       at += size;
       this.#fill += size;
       if (this.#fill === metadataBytes) this.end();
+    }
+  }
+
+  /** Like {@link add}, but yields to other work between blocks: the list of a large file has hundreds of them. */
+  async addInTurns(bytes: Buffer): Promise<void> {
+    for (let at = 0; at < bytes.length; at += metadataBytes) {
+      this.add(bytes.subarray(at, at + metadataBytes));
+      await pauseTurn();
     }
   }
 

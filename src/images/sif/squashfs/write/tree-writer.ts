@@ -11,9 +11,10 @@ import {
   fileRecord,
   type InodeHead,
   inodeTypes,
+  noAttributes,
   symlinkRecord,
 } from './inode-record.ts';
-import { MetadataWriter } from './metadata-writer.ts';
+import { MetadataWriter, metadataBytes } from './metadata-writer.ts';
 import type { Appender } from './squashfs-output.ts';
 import type { WrittenInodes } from './written-inodes.ts';
 
@@ -134,8 +135,11 @@ export class TreeWriter {
     for (const [index, { inode }] of children.entries()) {
       const at = this.#written.indexOf(inode);
       const links = this.#written.links[at] as number;
-      if (this.#written.placeOf(at) < 0) this.#add(inode, links, head => this.#record(head, inode));
-      if (index % nodesPerTurn === 0) await this.#turn();
+      const { block } = this.#inodes;
+      if (this.#written.placeOf(at) < 0) {
+        await this.#add(inode, links, head => this.#record(head, inode));
+      }
+      if (index % nodesPerTurn === 0 || this.#inodes.block !== block) await this.#turn();
     }
     const list = new DirectoryListWriter(this.lists, mostBytes);
     for (const [index, { name, inode }] of children.entries()) {
@@ -144,18 +148,22 @@ export class TreeWriter {
       if (index % nodesPerTurn === 0) await this.#turn();
     }
     const listed = list.end();
-    this.#add(node.inode, dots + directories, head => directoryRecord(head, listed, parent));
+    await this.#add(node.inode, dots + directories, head => directoryRecord(head, listed, parent));
     await this.#turn();
   }
 
-  #add(inode: Inode, links: number, recordOf: (head: InodeHead) => Buffer): void {
+  async #add(inode: Inode, links: number, recordOf: (head: InodeHead) => Buffer): Promise<void> {
     const { place } = this.#inodes;
     const number = this.#number(inode);
     this.#written.setPlace(this.#written.indexOf(inode), place);
     this.places[number - 1] = place;
-    const attributes = this.attributes.indexOf(inode.attributes);
+    const attributes = inode.attributes?.length
+      ? await this.attributes.indexOf(inode.attributes)
+      : noAttributes;
     const mtime = Math.min(Math.max(inode.mtime, 0), maxTime);
-    this.#inodes.add(recordOf({ inode, mtime, number, links, attributes }));
+    const record = recordOf({ inode, mtime, number, links, attributes });
+    if (record.length < metadataBytes) this.#inodes.add(record);
+    else await this.#inodes.addInTurns(record);
   }
 
   /** Returns the record of an inode that is not a directory. */
