@@ -173,7 +173,11 @@ suite('pulls', { concurrency: 1 }, () => {
     const { counts } = (await (await figures(admin)).json()) as { counts: object[] };
     assert.deepEqual(
       counts.find(one => 'name' in one && one.name === `${registry.host}/tools/app`),
-      { name: `${registry.host}/tools/app`, count: 2 },
+      {
+        name: `${registry.host}/tools/app`,
+        labels: { image: `${registry.host}/tools/app` },
+        count: 2,
+      },
     );
     assert.equal((await figures()).status, 401);
     assert.equal((await figures(reader)).status, 403);

@@ -99,6 +99,15 @@ export function createDayCountStore(
     gathered.add({ kind, day, labels: isKnown ? labels : othersOf(given), count });
   };
 
+  const withUnwritten = (rows: StoredCount[], kind: TallyKind, day: string): StoredCount[] => {
+    const more = [...gathered.unwritten()].filter(one => one.kind === kind && one.day === day);
+    // Most days have ended, and a map of all their labels takes as long as reading them.
+    if (more.length === 0) return rows;
+    const counts = new Map(rows.map(({ labels, count }) => [labels, count]));
+    for (const { labels, count } of more) counts.set(labels, (counts.get(labels) ?? 0) + count);
+    return Array.from(counts, ([labels, count]) => ({ labels, count }));
+  };
+
   return {
     add: (kind, labels, count = 1) => add(kind, labels, count),
 
@@ -108,14 +117,9 @@ export function createDayCountStore(
       gathered.read(
         () => ofDay.all(kind, day, 2 * mostNames),
         rows => {
-          const found = new Map(rows.map(({ labels, count }) => [labels, count]));
-          for (const entry of gathered.unwritten()) {
-            if (entry.kind !== kind || entry.day !== day) continue;
-            found.set(entry.labels, (found.get(entry.labels) ?? 0) + entry.count);
-          }
-          return [...found]
-            .sort(([, one], [, other]) => other - one)
-            .map(([labels, count]) => ({ labels: JSON.parse(labels), count }));
+          return withUnwritten(rows, kind, day)
+            .sort((one, other) => other.count - one.count)
+            .map(({ labels, count }) => ({ labels: JSON.parse(labels), count }));
         },
       ),
 
