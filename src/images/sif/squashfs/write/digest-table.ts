@@ -1,4 +1,7 @@
+import { randomInt } from 'node:crypto';
+
 const digestBytes = 32;
+const wordBits = 32;
 
 /** Finds what has the same digest. Its memory is outside the heap, and used when it is written. */
 export class DigestTable {
@@ -7,11 +10,16 @@ export class DigestTable {
   readonly #digests: Buffer;
   readonly #values: Uint32Array;
   readonly #digest = Buffer.alloc(digestBytes);
+  // Nobody outside can choose content whose digests fill neighbouring slots. Any odd number will do.
+  readonly #factors = [2 * randomInt(2 ** 31) + 1, 2 * randomInt(2 ** 31) + 1] as const;
+  readonly #shift: number;
   #count = 0;
 
   /** @param most number of different digests, or more */
   constructor(most: number) {
-    this.#slots = new Uint32Array(2 ** Math.ceil(Math.log2(2 * most + 1)));
+    const bits = Math.ceil(Math.log2(2 * most + 2));
+    this.#slots = new Uint32Array(2 ** bits);
+    this.#shift = wordBits - bits;
     this.#digests = Buffer.alloc(digestBytes * most);
     this.#values = new Uint32Array(most);
   }
@@ -26,7 +34,7 @@ export class DigestTable {
     const digest = this.#digest;
     digest.write(text, 'latin1');
     const mask = this.#slots.length - 1;
-    for (let slot = digest.readUInt32LE() & mask; ; slot = (slot + 1) & mask) {
+    for (let slot = this.#slotOf(digest); ; slot = (slot + 1) & mask) {
       const entry = (this.#slots[slot] as number) - 1;
       if (entry < 0) {
         digest.copy(this.#digests, digestBytes * this.#count);
@@ -40,5 +48,12 @@ export class DigestTable {
         return this.#values[entry] as number;
       }
     }
+  }
+
+  /** Source: Dietzfelbinger and others, A reliable randomized algorithm for the closest-pair problem (multiply-shift). */
+  #slotOf(digest: Buffer): number {
+    const [one, other] = this.#factors;
+    const sum = Math.imul(digest.readInt32LE(), one) + Math.imul(digest.readInt32LE(4), other);
+    return (sum >>> 0) >>> this.#shift;
   }
 }
