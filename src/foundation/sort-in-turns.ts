@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { pauseTurn } from './pause-turn.ts';
 
 // Sorting this many items takes about a millisecond.
 const runLength = 2048;
@@ -9,7 +9,7 @@ export async function sortInTurns<T extends object>(
   compare: (one: T, other: T) => number,
 ): Promise<readonly T[]> {
   if (list.length <= runLength) return list.toSorted(compare);
-  await nextTurn();
+  await pauseTurn();
   const middle = list.length >> 1;
   const left = await sortInTurns(list.slice(0, middle), compare);
   const right = await sortInTurns(list.slice(middle), compare);
@@ -28,6 +28,6 @@ export async function sortInTurns<T extends object>(
       sorted.push(second);
       other += 1;
     }
-    if (sorted.length % runLength === 0) await nextTurn();
+    if (sorted.length % runLength === 0) await pauseTurn();
   }
 }

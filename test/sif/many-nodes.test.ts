@@ -129,9 +129,7 @@ async function describeImage(
   const about = { compression: usualCompression, isCompressed: true, time: 0 };
   const { signal } = new AbortController();
   const contents = { fragments, end: 200, inodes };
-  await assertNeverHeld(() =>
-    writeDescription(image, contents, about, output, image.entries, signal),
-  );
+  await assertNeverHeld(() => writeDescription(image, contents, about, output, signal));
 }
 
 test('the places of very many fragments are written in turns', async () => {

@@ -290,7 +290,7 @@ test('content beyond 4 GiB of a squashfs is found', async () => {
     }
     const contents = { end: await content.finish(), fragments: content.fragments, inodes };
     const about = { compression: gzip, isCompressed: true, time: 0 };
-    await writeDescription(tree, contents, about, output, 3, new AbortController().signal);
+    await writeDescription(tree, contents, about, output, new AbortController().signal);
   }
   await using squashfs = await mountSquashfs(path, 0);
   assert.ok(long.equals(await readFile(join(squashfs.path, 'long'))));

@@ -128,7 +128,7 @@ function valuesOf(completes: Completion): string {
 }
 
 /** Returns the pattern of a shell's `case` that matches the words that lead to another place. */
-export function placeWords(places: readonly Place[]): string {
+function placeWords(places: readonly Place[]): string {
   return wordsWithPlace(places).map(quoted).join(' | ');
 }
 
@@ -137,7 +137,7 @@ export function placeWords(places: readonly Place[]): string {
  *
  * @param replyOf returns the commands of the shell that offer values
  */
-export function valueCases(
+function valueCases(
   places: readonly Place[],
   replyOf: (completes: Completion | undefined) => string,
 ): string[] {
@@ -162,7 +162,7 @@ export interface Place {
   readonly completes: Completion | undefined;
 }
 
-export interface PlaceOption {
+interface PlaceOption {
   readonly name: string;
   readonly letter: string | undefined;
   readonly description: string;
@@ -191,7 +191,7 @@ export function placesOf(commands: Readonly<Record<string, CommandNode>>): Place
 }
 
 /** Returns `<place> <word>` for each word that leads to another place. */
-export function wordsWithPlace(places: readonly Place[]): string[] {
+function wordsWithPlace(places: readonly Place[]): string[] {
   return places
     .filter(({ words }) => words.length > 0)
     .map(({ words }) => `${words.slice(0, -1).join(' ')} ${words.at(-1)}`);
@@ -230,7 +230,7 @@ function optionsOf(options: Declared): PlaceOption[] {
 }
 
 /** Returns the written forms of an option: `--file`, and `-f` when it has a letter. */
-export function spellingsOf({ name, letter }: PlaceOption): string[] {
+function spellingsOf({ name, letter }: PlaceOption): string[] {
   return [`--${name}`, ...(letter === undefined ? [] : [`-${letter}`])];
 }
 

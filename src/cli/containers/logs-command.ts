@@ -25,7 +25,7 @@ export const plainOption: Option = {
 };
 
 /** How a build ended; undefined when the user stopped following it. */
-export type BuildEnd = { readonly succeeded: boolean } | undefined;
+type BuildEnd = { readonly succeeded: boolean } | undefined;
 
 /** Returns the exit code; 130 is the shell's code for an interrupted command. */
 export function exitCodeOf(end: BuildEnd): number {

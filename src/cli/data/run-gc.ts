@@ -78,7 +78,7 @@ export interface Listing {
 }
 
 /** @param lists the names of all lists, in the order in which they come */
-export function createListing(isJson: boolean, lists: readonly string[]): Listing {
+function createListing(isJson: boolean, lists: readonly string[]): Listing {
   if (!isJson) {
     return {
       entry: (_list, _value, line) => console.log(line),

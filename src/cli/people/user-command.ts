@@ -11,7 +11,7 @@ import {
 import { type AskPlatform, listAll } from './local-access.ts';
 import { platformOptions, platformVariables, withPlatform } from './platform-options.ts';
 
-export interface UserResponse {
+interface UserResponse {
   readonly id: number;
   readonly email: string;
   readonly userName: string;

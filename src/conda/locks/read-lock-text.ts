@@ -77,14 +77,7 @@ export function readLockText(text: string, subdir: string, name = 'lock file'): 
 }
 
 /** Returns the package of an entry, with all digests that it states. Throws a `Fault` (400). */
-export function lockedPackage({
-  line,
-  at,
-  md5,
-  sha256,
-  size,
-  depends,
-}: LockedArchive): CondaPackage {
+function lockedPackage({ line, at, md5, sha256, size, depends }: LockedArchive): CondaPackage {
   const it = packageOfUrl(line, at);
   checkDigest(at, md5, 32);
   checkDigest(at, sha256, 64);

@@ -205,16 +205,17 @@ export function createPackageSearch({
     return versions;
   };
 
-  /** Returns the place of each version, the newest first. */
-  const placesOf = async (versions: readonly string[]): Promise<ReadonlyMap<string, number>> => {
-    const distinct = [...new Set(versions)];
-    const key = hash('sha256', distinct.join(' '));
+  /** Returns the place of each version of all lists, the newest first. Each list is in that order already. */
+  const placesOf = async (
+    lists: readonly (readonly FoundVersion[])[],
+  ): Promise<ReadonlyMap<string, number>> => {
+    const filled = lists.filter(list => list.length > 0);
+    const versions = [...new Set(filled.flat().map(({ version }) => version))];
+    const key = hash('sha256', versions.join(' '));
     const known = orders.get(key);
     if (known) return known;
-    const isOrdered = distinct.length < 2;
-    const ordered = isOrdered
-      ? distinct
-      : await run<readonly string[]>({ kind: 'order', versions: distinct });
+    const ordered =
+      filled.length < 2 ? versions : await run<readonly string[]>({ kind: 'order', versions });
     const places = new Map(ordered.map((version, place) => [version, place]));
     orders.set(key, places);
     return places;
@@ -273,7 +274,7 @@ export function createPackageSearch({
           merged.set(key, { ...(known ?? { ...one, channel }), subdirs });
         }
       }
-      const places = await placesOf([...merged.values()].map(({ version }) => version));
+      const places = await placesOf(found.map(({ versions }) => versions));
       const versions = [...merged.values()].sort(
         (one, other) => (places.get(one.version) ?? 0) - (places.get(other.version) ?? 0),
       );

@@ -24,7 +24,7 @@ export type Context = ParameterizedContext<RequestState>;
 export interface RouteKind {
   /** Members of a declaration that only this kind has. */
   readonly declares: object;
-  /** What a handler knows besides the input, by the access that its route declares. */
+  /** What handlers get besides the input. The keys are the values of `access` in declarations. */
   readonly knows: object;
   readonly request: ReceivedRequest;
   /** What a handler returns. */

@@ -78,7 +78,7 @@ const untilBuiltSeconds = 5;
 const untilRespondedSeconds = 3;
 
 /** Returns the page of a container request. A script replaces the parts that have an id. */
-export function containerPage(data: ContainerData, mayEnd: boolean, now: number): Page {
+function containerPage(data: ContainerData, mayEnd: boolean, now: number): Page {
   const { request, source, state, image } = data;
   const isBuilding = state.kind === 'building';
   const isLate = image !== undefined && 'isLate' in image;
@@ -314,7 +314,7 @@ const mostSlabs = 24;
  *
  * @param addressOf returns the address of the page of a layer; takes its position, the lowest layer first
  */
-export function layerStack(
+function layerStack(
   layers: readonly StackedLayer[],
   room: PageRoom,
   addressOf: (at: number) => string | undefined,

@@ -75,7 +75,7 @@ export interface UsagePageDeps {
   };
 }
 
-export const usualDays = 30;
+const usualDays = 30;
 const mostDays = 366;
 const mostOrgsOfDay = 100;
 const shownOrgs = 50;

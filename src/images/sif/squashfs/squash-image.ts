@@ -74,8 +74,8 @@ export async function squashImage(
     };
     await writeContents(tree, layers, sink, signal, doneWith);
     const contents = { end: await content.finish(), fragments: content.fragments, inodes };
-    const about = { compression, isCompressed, time: Math.min(newest, maxTime) };
-    const size = await writeDescription(tree, contents, about, out, entries, signal);
+    const about = { compression, isCompressed, time: newest };
+    const size = await writeDescription(tree, contents, about, out, signal);
     // A file with the same content as an earlier one leaves its blocks behind.
     await file.truncate(offset + size);
     return size;
@@ -85,7 +85,6 @@ export async function squashImage(
   }
 }
 
-const maxTime = 2 ** 32 - 1;
 /** Content that compression reduces by less than this is stored uncompressed, which is much faster. */
 const leastGain = 0.05;
 
@@ -231,7 +230,7 @@ const filesPerTurn = 2048;
 
 /**
  * Returns the files of one layer in the order of their entries, each once: it may have several names. Yields to other work
- * in between: a layer may have millions of files.
+ * in between: a layer may have millions of files. Groups take less memory than `sortInTurns`, which copies the list.
  */
 export async function inEntryOrder(inodes: readonly Inode[]): Promise<readonly Inode[]> {
   const groups: (Inode[] | undefined)[] = [];

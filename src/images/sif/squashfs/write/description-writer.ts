@@ -3,6 +3,7 @@ import type { ImageTree } from '../../layers/tree.ts';
 import type { Compression } from '../compression.ts';
 import { type CompressBlock, openBlockCompressor } from './block-compressor.ts';
 import type { Fragment } from './content-writer.ts';
+import { storedTime } from './inode-record.ts';
 import { metadataBytes, storedMetadata } from './metadata-writer.ts';
 import { RecordTable } from './record-table.ts';
 import { Appender, type SquashfsOutput } from './squashfs-output.ts';
@@ -14,7 +15,7 @@ export interface SquashfsOptions {
   readonly compression: Compression;
   /** False if the content of files is stored as it is. */
   readonly isCompressed: boolean;
-  /** Seconds since the epoch, in 32 bits. */
+  /** Seconds since the epoch. */
   readonly time: number;
 }
 
@@ -58,7 +59,6 @@ function compressorOptions({ mode, level }: Compression): Buffer {
  * Writes all of a squashfs 4.0 but the content of files, which is written already. Throws when the signal is aborted.
  * Source: Linux, Documentation/filesystems/squashfs.rst and fs/squashfs/squashfs_fs.h.
  *
- * @param mostInodes number of inodes, or more
  * @returns bytes of the squashfs
  */
 export async function writeDescription(
@@ -66,12 +66,11 @@ export async function writeDescription(
   { fragments, end, inodes }: WrittenContents,
   { compression, isCompressed, time }: SquashfsOptions,
   output: SquashfsOutput,
-  mostInodes: number,
   signal: AbortSignal,
 ): Promise<number> {
   const compress = openBlockCompressor(compression, metadataBytes);
   const file = new Appender(output, end);
-  const writer = new TreeWriter(inodes, compress, file, mostInodes, signal);
+  const writer = new TreeWriter(inodes, compress, file, signal);
   await writer.write(tree);
   const directories = file.position;
   await file.add(writer.lists.takeBlocks());
@@ -86,7 +85,7 @@ export async function writeDescription(
   }
   // Readers expect the tables in this order, without gaps.
   const fragmentsAt = await fragmentTable.writeTo(file);
-  const exportsAt = await (await exportTable(writer, compress)).writeTo(file);
+  const exportsAt = await (await exportTable(inodes, writer.count, compress)).writeTo(file);
   const owners = new RecordTable(compress);
   // Root owns everything.
   owners.add(Buffer.alloc(4));
@@ -105,7 +104,7 @@ export async function writeDescription(
   const superblock = Buffer.alloc(superblockBytes);
   superblock.writeUInt32LE(magic);
   superblock.writeUInt32LE(writer.count, 4);
-  superblock.writeUInt32LE(time, 8);
+  superblock.writeUInt32LE(storedTime(time), 8);
   superblock.writeUInt32LE(blockBytes, 12);
   superblock.writeUInt32LE(fragments.length, 16);
   superblock.writeUInt16LE(compressors[compression.mode], 20);
@@ -135,15 +134,16 @@ export async function writeDescription(
 
 /** Returns the table of the places of all inodes, by which a file is found that NFS has exported. */
 async function exportTable(
-  { count, places }: TreeWriter,
+  inodes: WrittenInodes,
+  count: number,
   compress: CompressBlock,
 ): Promise<RecordTable> {
   const table = new RecordTable(compress);
-  for (let index = 0; index < count; index += 1) {
+  for (let number = 1; number <= count; number += 1) {
     const record = Buffer.allocUnsafe(8);
-    record.writeBigUInt64LE(BigInt(places[index] as number));
+    record.writeBigUInt64LE(BigInt(inodes.placeOf(number)));
     table.add(record);
-    if (index % recordsPerTurn === 0) await pauseTurn();
+    if (number % recordsPerTurn === 0) await pauseTurn();
   }
   return table;
 }

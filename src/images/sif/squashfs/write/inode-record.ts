@@ -18,9 +18,7 @@ const maxShortDirectory = 2 ** 16 - 1;
 
 /** What all inodes have. */
 export interface InodeHead {
-  readonly inode: Pick<Inode, 'kind' | 'mode'>;
-  /** Seconds since the epoch, in 32 bits. */
-  readonly mtime: number;
+  readonly inode: Pick<Inode, 'kind' | 'mode' | 'mtime'>;
   readonly number: number;
   readonly links: number;
   /** Index in the table of attributes, or {@link noAttributes}. */
@@ -153,12 +151,17 @@ export function fifoRecord(head: InodeHead): Buffer {
   return record;
 }
 
+/** Returns a time as a squashfs stores it, in 32 bits: the nearest one. */
+export function storedTime(seconds: number): number {
+  return Math.min(Math.max(seconds, 0), max32);
+}
+
 const headBytes = 16;
 const modeBits = 0o7777;
 
 /** Returns a record with its head. User and group are the only ones in the table: 0. */
 function recordOf(
-  { inode: { kind, mode }, mtime, number }: InodeHead,
+  { inode: { kind, mode, mtime }, number }: InodeHead,
   bytes: number,
   more: number,
 ): Buffer {
@@ -166,7 +169,7 @@ function recordOf(
   record.writeUInt16LE(inodeTypes[kind] + more);
   record.writeUInt16LE(mode & modeBits, 2);
   record.writeUInt32LE(0, 4);
-  record.writeUInt32LE(mtime, 8);
+  record.writeUInt32LE(storedTime(mtime), 8);
   record.writeUInt32LE(number, 12);
   return record;
 }

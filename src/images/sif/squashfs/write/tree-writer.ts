@@ -31,7 +31,6 @@ interface OpenDirectory {
   directories: number;
 }
 
-const maxTime = 2 ** 32 - 1;
 const nodesPerTurn = 256;
 const rootNumber = 1;
 const dots = 2;
@@ -42,8 +41,6 @@ const mostNameHead = 20;
 export class TreeWriter {
   readonly attributes: AttributeTable;
   readonly lists: MetadataWriter;
-  /** Places of the inodes, by their number less 1. */
-  readonly places: Float64Array;
   readonly #written: WrittenInodes;
   readonly #inodes: MetadataWriter;
   readonly #file: Appender;
@@ -52,13 +49,11 @@ export class TreeWriter {
 
   /**
    * @param file where the inodes follow
-   * @param mostInodes number of inodes, or more
    */
   constructor(
     written: WrittenInodes,
     compress: CompressBlock,
     file: Appender,
-    mostInodes: number,
     signal: AbortSignal,
   ) {
     this.#written = written;
@@ -66,13 +61,12 @@ export class TreeWriter {
     this.attributes = new AttributeTable(compress);
     this.lists = new MetadataWriter(compress);
     this.#inodes = new MetadataWriter(compress);
-    this.places = new Float64Array(mostInodes);
     this.#file = file;
   }
 
   /** Place of the inode of the root directory. */
   get rootPlace(): number {
-    return this.places[rootNumber - 1] as number;
+    return this.#written.placeOf(rootNumber);
   }
 
   /** Number of inodes. */
@@ -133,18 +127,18 @@ export class TreeWriter {
 
   async #close({ node, parent, children, mostBytes, directories }: OpenDirectory): Promise<void> {
     for (const [index, { inode }] of children.entries()) {
-      const at = this.#written.indexOf(inode);
-      const links = this.#written.links[at] as number;
       const { block } = this.#inodes;
-      if (this.#written.placeOf(at) < 0) {
+      if (this.#written.placeOf(this.#number(inode)) < 0) {
+        const links = this.#written.links[this.#written.indexOf(inode)] as number;
         await this.#add(inode, links, head => this.#record(head, inode));
       }
       if (index % nodesPerTurn === 0 || this.#inodes.block !== block) await this.#turn();
     }
     const list = new DirectoryListWriter(this.lists, mostBytes);
     for (const [index, { name, inode }] of children.entries()) {
-      const place = this.#written.placeOf(this.#written.indexOf(inode));
-      list.add({ name, type: inodeTypes[inode.kind], number: this.#number(inode), place });
+      const number = this.#number(inode);
+      const place = this.#written.placeOf(number);
+      list.add({ name, type: inodeTypes[inode.kind], number, place });
       if (index % nodesPerTurn === 0) await this.#turn();
     }
     const listed = list.end();
@@ -155,13 +149,11 @@ export class TreeWriter {
   async #add(inode: Inode, links: number, recordOf: (head: InodeHead) => Buffer): Promise<void> {
     const { place } = this.#inodes;
     const number = this.#number(inode);
-    this.#written.setPlace(this.#written.indexOf(inode), place);
-    this.places[number - 1] = place;
+    this.#written.setPlace(number, place);
     const attributes = inode.attributes?.length
       ? await this.attributes.indexOf(inode.attributes)
       : noAttributes;
-    const mtime = Math.min(Math.max(inode.mtime, 0), maxTime);
-    const record = recordOf({ inode, mtime, number, links, attributes });
+    const record = recordOf({ inode, number, links, attributes });
     if (record.length < metadataBytes) this.#inodes.add(record);
     else await this.#inodes.addInTurns(record);
   }

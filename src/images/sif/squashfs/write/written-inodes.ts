@@ -28,6 +28,7 @@ export class WrittenInodes {
   /** Offsets of short files in their fragments. */
   readonly offsets: Uint32Array;
   readonly #fragments: Uint32Array;
+  /** Places by number, plus 1; 0 before an inode has one. */
   readonly #places: Float64Array;
   #count = 0;
 
@@ -59,12 +60,12 @@ export class WrittenInodes {
     this.offsets[index] = offset;
   }
 
-  /** Returns the place of an inode, as in `MetadataWriter`; -1 before it is written. */
-  placeOf(index: number): number {
-    return (this.#places[index] ?? 0) - 1;
+  /** Returns the place of the inode with a number, as in `MetadataWriter`; -1 before it is written. */
+  placeOf(number: number): number {
+    return (this.#places[number - 1] ?? 0) - 1;
   }
 
-  setPlace(index: number, place: number): void {
-    this.#places[index] = place + 1;
+  setPlace(number: number, place: number): void {
+    this.#places[number - 1] = place + 1;
   }
 }
