@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { whyUnreadable } from '../foundation/text/index.ts';
+import { whyUnreadable } from '../foundation/fault.ts';
 import { parseAddress } from './grpc/address.ts';
 import type { ConnectOptions, TlsOptions, Transport } from './grpc/channel.ts';
 import type {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import tls from 'node:tls';
-import { terminalLines } from '../foundation/text/terminal-text.ts';
+import { terminalLines } from '../foundation/text.ts';
 import { CommandError, type Option, text, type Values } from './command/command.ts';
 
 /** The server refused the request; the message is the server's, and safe to print. */

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { type JsonShape, JsonShapeError, parseShaped } from '../foundation/text/index.ts';
+import { type JsonShape, JsonShapeError, parseShaped } from '../foundation/json-shape.ts';
 import { OciSyntaxError, type SyntaxSubject } from './syntax-error.ts';
 
 export type JsonObject = { [member: string]: unknown };

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault, type FaultOptions } from '../foundation/fault.ts';
+import { type JsonShape, parseShaped } from '../foundation/json-shape.ts';
 import type { RemoteHealth } from '../foundation/telemetry/index.ts';
-import { type JsonShape, parseShaped } from '../foundation/text/index.ts';
 import { unlessAborted } from '../foundation/work.ts';
 import { type HttpRequest, readAll, type UpstreamResponse } from '../upstream/index.ts';
 import {

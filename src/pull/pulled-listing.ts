@@ -1,5 +1,5 @@
 import { Fault, unlessMissing } from '../foundation/fault.ts';
-import { takePatterns } from '../foundation/text/index.ts';
+import { takePatterns } from '../foundation/text.ts';
 import { pageSize } from '../hosted/index.ts';
 import { type Digest, isDigest, referrersTag } from '../oci/digest.ts';
 import { type Descriptor, documentOf, parseManifest } from '../oci/index.ts';

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { parsePattern } from '../../src/buildkit/files/path-pattern.ts';
 import { type TreeSelection, walkTree } from '../../src/buildkit/files/tree-walk.ts';
 import { type FileTree, memoryTree, type TreeEntry } from '../../src/buildkit/index.ts';
-import { sortInTurns } from '../../src/foundation/sort-in-turns.ts';
+import { sortInTurns } from '../../src/foundation/pause-turn.ts';
 import { boundMs, longestBlock } from '../world/longest-block.ts';
 import { processorMs } from '../world/processor-time.ts';
 

@@ -6,7 +6,7 @@ import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { BuildSteps } from '../../src/cli/progress/build-steps.ts';
 import { lastFrameOf, progressDisplay } from '../../src/cli/progress/display.ts';
-import { terminalLine, terminalLines } from '../../src/foundation/text/terminal-text.ts';
+import { terminalLine, terminalLines } from '../../src/foundation/text.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
 // Set the title of the terminal, by the control characters of 7 and of 8 bits.

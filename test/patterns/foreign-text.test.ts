@@ -11,7 +11,7 @@ import { asBaseLost } from '../../src/builds/solve/solve.ts';
 import { partsOfSpec } from '../../src/conda/bills/bill.ts';
 import { plainBase } from '../../src/conda/channels/channel-address.ts';
 import { Fault } from '../../src/foundation/fault.ts';
-import { trimEnd, trimStart, withoutSlashes } from '../../src/foundation/text/trim.ts';
+import { trimEnd, trimStart, withoutSlashes } from '../../src/foundation/text.ts';
 import { pullRights } from '../../src/hosted/rights.ts';
 import { parseRanges } from '../../src/http/registry/blobs/range.ts';
 import { isCatalogScope, parseScope } from '../../src/http/registry/login/token-scope.ts';

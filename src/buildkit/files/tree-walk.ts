@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { sortInTurns } from '../../foundation/sort-in-turns.ts';
+import { sortInTurns } from '../../foundation/pause-turn.ts';
 import { type FileTree, joined, parentOf, remembering, type TreeEntry } from './file-tree.ts';
 import {
   compileGlob,

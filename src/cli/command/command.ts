@@ -1,6 +1,6 @@
 import { text as readText } from 'node:stream/consumers';
 import type { ParseArgsOptionsConfig } from 'node:util';
-import { terminalLine, terminalLines } from '../../foundation/text/terminal-text.ts';
+import { terminalLine, terminalLines } from '../../foundation/text.ts';
 
 /** A command that performs an action: `sluice build`, or `add` of `sluice user`. */
 export interface Command {

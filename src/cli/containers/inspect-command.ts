@@ -1,4 +1,4 @@
-import { terminalLine } from '../../foundation/text/terminal-text.ts';
+import { terminalLine } from '../../foundation/text.ts';
 import { supportedPlatforms } from '../../oci/naming.ts';
 import {
   type Command,

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { terminalLines } from '../../foundation/text/terminal-text.ts';
+import { terminalLines } from '../../foundation/text.ts';
 import {
   type Command,
   CommandError,

@@ -1,4 +1,4 @@
-import { terminalLines } from '../../foundation/text/terminal-text.ts';
+import { terminalLines } from '../../foundation/text.ts';
 import type { Submission } from '../../request/index.ts';
 import { jsonOption, type Option, type Values } from '../command/command.ts';
 import { post, RefusedError, serverAddress } from '../server-client.ts';

@@ -1,4 +1,4 @@
-import { withoutSlashes } from '../../foundation/text/trim.ts';
+import { withoutSlashes } from '../../foundation/text.ts';
 import {
   CommandError,
   dataOptions,

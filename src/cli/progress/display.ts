@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 import { styleText } from 'node:util';
-import { terminalLine, terminalLines } from '../../foundation/text/terminal-text.ts';
+import { terminalLine, terminalLines } from '../../foundation/text.ts';
 import { type BuildStep, BuildSteps, barLine, type PartProgress } from './build-steps.ts';
 
 /** Shows the log of a build. */

@@ -1,6 +1,6 @@
 import { TarError } from '../../archives/index.ts';
 import { maxNameBytes, maxPathBytes } from '../../archives/tar-limits.ts';
-import { withoutSlashes } from '../../foundation/text/trim.ts';
+import { withoutSlashes } from '../../foundation/text.ts';
 
 /** A damaged or harmful archive of a package. The message completes a sentence that names the archive. */
 export class ArchiveProblem extends Error {}

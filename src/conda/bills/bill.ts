@@ -1,6 +1,6 @@
 import { promisify } from 'node:util';
 import { deflateRaw, inflateRawSync } from 'node:zlib';
-import { compareTexts } from '../../foundation/text/text-order.ts';
+import { compareTexts } from '../../foundation/text.ts';
 import type { CondaPackage } from '../conda-package.ts';
 import type { LayeredPackage } from '../layers/package-layers.ts';
 

@@ -1,5 +1,4 @@
-import { compareTexts } from '../../foundation/text/text-order.ts';
-import { withoutSlashes } from '../../foundation/text/trim.ts';
+import { compareTexts, withoutSlashes } from '../../foundation/text.ts';
 import { type Bill, type BilledPackage, linkOrder } from './bill.ts';
 
 /**

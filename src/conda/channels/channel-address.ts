@@ -1,5 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
-import { withoutSlashes } from '../../foundation/text/trim.ts';
+import { withoutSlashes } from '../../foundation/text.ts';
 
 /** Where a channel is that is only known by its name. Source: conda, Managing channels. */
 const publicHost = 'https://conda.anaconda.org';

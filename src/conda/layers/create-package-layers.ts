@@ -5,7 +5,7 @@ import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { Tally } from '../../foundation/telemetry/counted.ts';
-import { compareTexts } from '../../foundation/text/text-order.ts';
+import { compareTexts } from '../../foundation/text.ts';
 import type { InjectedLayer } from '../../images/augment/index.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { PackageLayerRow } from '../../storage/rows/index.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { compareTexts } from '../../foundation/text/text-order.ts';
+import { compareTexts } from '../../foundation/text.ts';
 
 /**
  * Packages that many environments of conda-forge and Bioconda contain, the most common first. They are the lowest layers

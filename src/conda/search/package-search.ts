@@ -4,7 +4,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
-import { compareTexts } from '../../foundation/text/text-order.ts';
+import { compareTexts } from '../../foundation/text.ts';
 import { unlessAborted } from '../../foundation/work.ts';
 import { namedArchitectures } from '../../oci/naming.ts';
 import type { ChannelAccess } from '../channels/channel-access.ts';

@@ -1,7 +1,7 @@
 import { type BigIntStats, readFileSync, statSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
+import { whyUnreadable } from '../../foundation/fault.ts';
 import type { Logger } from '../../foundation/telemetry/index.ts';
-import { whyUnreadable } from '../../foundation/text/index.ts';
 import type { Account, Accounts, Role } from './accounts.ts';
 import type { AdministratorRole } from './administrator-roles.ts';
 import { passwordForm } from './password-hash.ts';

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createGunzip } from 'node:zlib';
 import { Fault } from '../../foundation/fault.ts';
-import { type JsonShape, JsonShapeCheck, JsonShapeError } from '../../foundation/text/index.ts';
+import { type JsonShape, JsonShapeCheck, JsonShapeError } from '../../foundation/json-shape.ts';
 import { type BodyShare, stateOf } from '../request-state.ts';
 
 /** Bytes of an oversized body that the server reads and drops before it answers. */

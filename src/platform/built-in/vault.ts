@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
-import { withoutSlashes } from '../../foundation/text/trim.ts';
+import { withoutSlashes } from '../../foundation/text.ts';
 import { parseReference, registryHost, withoutApi } from '../../oci/naming.ts';
 import type {
   CredentialOwner,

@@ -10,7 +10,7 @@ import {
   parseDocument,
   type YAMLError,
 } from 'yaml';
-import { whyUnreadable } from '../../foundation/text/index.ts';
+import { whyUnreadable } from '../../foundation/fault.ts';
 
 /** The settings in a configuration file. */
 export interface ConfigFile {

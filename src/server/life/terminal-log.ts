@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import type { LogDestination } from '../../foundation/telemetry/index.ts';
-import { terminalLine } from '../../foundation/text/terminal-text.ts';
+import { terminalLine } from '../../foundation/text.ts';
 import { readVersion } from '../../foundation/version.ts';
 
 interface Line {

@@ -1,7 +1,8 @@
 import { getDomain } from 'tldts';
 import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
-import { type JsonShape, parseShaped, takePatterns } from '../../foundation/text/index.ts';
+import { type JsonShape, parseShaped } from '../../foundation/json-shape.ts';
+import { takePatterns } from '../../foundation/text.ts';
 import { causeOf, faultOfError, quoted, readErrorWords } from '../exchange/failure.ts';
 import { readAll, type UpstreamResponse } from '../exchange/upstream-response.ts';
 import {

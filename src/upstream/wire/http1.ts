@@ -1,4 +1,4 @@
-import { trim } from '../../foundation/text/trim.ts';
+import { trim } from '../../foundation/text.ts';
 import type { ProxyRoute } from '../transport/proxy-route.ts';
 
 /** Status line and fields of a response. Names in lower case; repeated fields joined by `, `. */

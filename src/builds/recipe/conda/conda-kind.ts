@@ -1,4 +1,4 @@
-import { compareTexts } from '../../../foundation/text/text-order.ts';
+import { compareTexts } from '../../../foundation/text.ts';
 import type { RecipeKind, RecipeOptions, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
 import { refuse } from '../text/text-field.ts';

@@ -1,5 +1,5 @@
 import { Fault } from '../../../foundation/fault.ts';
-import { trim, trimEnd } from '../../../foundation/text/trim.ts';
+import { trim, trimEnd } from '../../../foundation/text.ts';
 import { LimitError, WordError } from './words/shell-pattern.ts';
 import { isBlank, splitWords, trimBlanks, withoutIndent } from './words/shell-words.ts';
 

@@ -1,4 +1,4 @@
-import { compareTexts } from '../../../foundation/text/text-order.ts';
+import { compareTexts } from '../../../foundation/text.ts';
 
 /** A named text, or a named list of texts. */
 export type CanonicalField = readonly [name: string, value: string | readonly string[]];

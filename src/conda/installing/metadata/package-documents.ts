@@ -1,4 +1,4 @@
-import { type JsonShape, parseShaped } from '../../../foundation/text/index.ts';
+import { type JsonShape, parseShaped } from '../../../foundation/json-shape.ts';
 import { type ArchiveLimits, ArchiveProblem } from '../../archives/archive-checks.ts';
 import type { UnpackedArchive } from '../../archives/unpacked-archive.ts';
 import type { UnpackedContent } from '../../archives/unpacked-entries.ts';

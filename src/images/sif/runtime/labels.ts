@@ -1,4 +1,4 @@
-import { compareTexts } from '../../../foundation/text/text-order.ts';
+import { compareTexts } from '../../../foundation/text.ts';
 import type { DefinitionRuntime } from '../definition/definition-runtime.ts';
 
 /** Sources of the labels of an image. */

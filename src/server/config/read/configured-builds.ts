@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { readTlsFiles, type TlsFiles } from '../../../buildkit/index.ts';
 import type { BuilderShare } from '../../../builds/index.ts';
-import { whyUnreadable } from '../../../foundation/text/index.ts';
+import { whyUnreadable } from '../../../foundation/fault.ts';
 import { createSifSigner, type SifSigner } from '../../../images/sif/definition/index.ts';
 import { ConfigError } from '../config-file.ts';
 import type { Config } from '../settings-schema.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { channelKey, pathTokenIn, plainBase, publicBase } from '../../../conda/channels/index.ts';
 import type { ChannelCredentials, ChannelSettings } from '../../../conda/index.ts';
-import { whyUnreadable } from '../../../foundation/text/index.ts';
+import { whyUnreadable } from '../../../foundation/fault.ts';
 import { canonicalRegistry } from '../../../oci/naming.ts';
 import {
   type CredentialSource,

@@ -1,5 +1,5 @@
 import { dayMs, dayOf } from '../../../foundation/telemetry/counted.ts';
-import { compareTexts } from '../../../foundation/text/text-order.ts';
+import { compareTexts } from '../../../foundation/text.ts';
 import type { RowDatabase } from '../row-database.ts';
 import { removeInOrder } from '../small-steps.ts';
 import { gatherCounts } from './count-rows.ts';

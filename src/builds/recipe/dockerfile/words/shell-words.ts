@@ -1,4 +1,4 @@
-import { trim, trimStart } from '../../../../foundation/text/trim.ts';
+import { trim, trimStart } from '../../../../foundation/text.ts';
 import { Budget, LimitError, removePattern, replacePattern, WordError } from './shell-pattern.ts';
 
 /** Options for splitting and expanding a text. */

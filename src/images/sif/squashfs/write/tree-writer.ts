@@ -1,5 +1,4 @@
-import { pauseTurn } from '../../../../foundation/pause-turn.ts';
-import { sortInTurns } from '../../../../foundation/sort-in-turns.ts';
+import { pauseTurn, sortInTurns } from '../../../../foundation/pause-turn.ts';
 import type { ImageTree, Inode, TreeNode } from '../../layers/tree.ts';
 import { AttributeTable } from './attribute-table.ts';
 import type { CompressBlock } from './block-compressor.ts';
