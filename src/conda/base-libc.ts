@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { pipeline, Readable, type Transform } from 'node:stream';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
+import { Readable } from 'node:stream';
 import { type TarEntry, TarError, TarReader, type TarVisitor } from '../archives/index.ts';
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
 import { SingleFlight } from '../foundation/single-flight.ts';
 import { unlessAborted } from '../foundation/work.ts';
 import type { LayerSource } from '../images/sif/index.ts';
-import { ZstdFrames } from '../images/sif/layers/zstd-frames.ts';
+import { compressionIn, decompressing } from '../images/sif/layers/index.ts';
 import { splitDigest } from '../oci/digest.ts';
 import type { Descriptor } from '../oci/index.ts';
 import { namedArchitectures } from '../oci/naming.ts';
@@ -200,8 +199,6 @@ async function saveFound(path: string, findings: readonly (readonly [string, Fin
   }
 }
 
-const chunkSize = 64 * 1024;
-
 /** Yields the bytes of a layer's tar file as they arrive. Detects the compression from the first bytes. */
 async function* layerBytes(source: ByteSource): AsyncGenerator<Buffer> {
   const packed = copiesOf(source);
@@ -209,12 +206,7 @@ async function* layerBytes(source: ByteSource): AsyncGenerator<Buffer> {
     const { value: first } = await packed.next();
     if (first === undefined) return;
     const all = Readable.from(joined(first, packed), { objectMode: false });
-    const stages = unpackers(first);
-    const stream = stages.reduce<Readable>(
-      // The reader of the last stream receives the error.
-      (from, stage) => pipeline(from, stage, () => {}),
-      all,
-    );
+    const stream = decompressing(all, compressionIn(first));
     try {
       yield* stream as AsyncIterable<Buffer>;
     } finally {
@@ -229,18 +221,6 @@ async function* layerBytes(source: ByteSource): AsyncGenerator<Buffer> {
 async function* joined(first: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
   yield first;
   yield* rest;
-}
-
-/** Source: RFC 1952 for gzip, RFC 8878 for frames and skippable frames of zstd. */
-function unpackers(first: Buffer): Transform[] {
-  if (first.length >= 4) {
-    if (first.readUInt16BE() === 0x1f8b) return [createGunzip({ chunkSize })];
-    const magic = first.readUInt32LE();
-    if (magic === 0xfd2fb528 || magic - (magic % 16) === 0x184d2a50) {
-      return [new ZstdFrames(), createZstdDecompress({ chunkSize })];
-    }
-  }
-  return [];
 }
 
 /** The C library of an image. */
