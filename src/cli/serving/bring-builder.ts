@@ -10,15 +10,23 @@ const endMs = 15_000;
 const keptCharacters = 2000;
 
 /**
- * Runs `npm run buildkit` in its own process, which ends when this process ends for any reason. Throws a {@link Fault}
- * with the last output of the installation, or the reason of the signal after the installation has ended.
+ * Returns what runs `npm run buildkit` in its own process, which ends when this process ends for any reason. It throws a
+ * {@link Fault} with the last output of the installation, or the reason of the signal after the installation has ended.
+ *
+ * @param isAllowed whether packages of the machine's distribution may be installed
  */
-export const bringBuilder: BringBuilder = async (signal, onStep) => {
+export function bringBuilder(isAllowed: boolean): BringBuilder {
+  const command = [install, '--leashed', ...(isAllowed ? ['--yes'] : [])];
+  return (signal, onStep) => bring(command, signal, onStep);
+}
+
+async function bring(
+  command: readonly string[],
+  ...[signal, onStep]: Parameters<BringBuilder>
+): Promise<void> {
   signal.throwIfAborted();
   // Its standard input closes when this process ends.
-  const child = spawn(process.execPath, [install, '--leashed'], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  const child = spawn(process.execPath, command, { stdio: ['pipe', 'pipe', 'pipe'] });
   const ended = endOf(child);
   let last = '';
   for (const stream of [child.stdout, child.stderr]) {
@@ -46,7 +54,7 @@ export const bringBuilder: BringBuilder = async (signal, onStep) => {
   } finally {
     signal.removeEventListener('abort', stop);
   }
-};
+}
 
 /** Returns how the process failed; undefined for a success. */
 function endOf(child: ChildProcess): Promise<string | undefined> {

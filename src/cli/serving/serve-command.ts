@@ -28,6 +28,11 @@ export const serveCommand: Command = {
       type: 'boolean',
       description: 'Install BuildKit into the project if there is no builder, as npm start does',
     },
+    yes: {
+      type: 'boolean',
+      description:
+        'With --bring-builder: also install the packages of this machine that a builder requires (apt-get, as root)',
+    },
   },
   variables: {
     ...dataVariables,
@@ -41,7 +46,7 @@ export const serveCommand: Command = {
     const { serve } = await import('../../server/life/serve.ts');
     const bring =
       values['bring-builder'] === true
-        ? (await import('./bring-builder.ts')).bringBuilder
+        ? (await import('./bring-builder.ts')).bringBuilder(values.yes === true)
         : undefined;
     return serve(environmentWith(values, serverSettings), bring);
   },
