@@ -5,6 +5,7 @@ import type { PullSubject } from '../../src/storage/rows/figures/usage-rows.ts';
 import type { BuildOutcome, NewBuild } from '../../src/storage/rows/images/build-rows.ts';
 import type { Rows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';
+import { testMessages } from './message-conformance.ts';
 import { testUploads } from './upload-conformance.ts';
 import { testVerifiedLayers } from './verified-layer-conformance.ts';
 
@@ -40,6 +41,7 @@ export function testRows(name: string, open: () => Promise<Rows>): void {
     testPeople(withRows);
     testNotes(withRows);
     testUploads(withRows);
+    testMessages(withRows);
     testVerifiedLayers(withRows);
   });
 }

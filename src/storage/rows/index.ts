@@ -54,6 +54,12 @@ export type {
   VerifiedLayerStore,
 } from './images/layer-rows.ts';
 export type { EndingRequest, RequestPlace, RequestStore } from './images/request-rows.ts';
+export type {
+  ListedMessage,
+  MessageRow,
+  MessageStore,
+  NewMessage,
+} from './messages/message-rows.ts';
 export { type AuditEntry, type AuditKind, type AuditLog, auditKinds } from './people/audit-log.ts';
 export type {
   CredentialOwner,

@@ -51,6 +51,7 @@ import {
   type VerifiedLayerStore,
 } from './images/layer-rows.ts';
 import { createRequestStore, type RequestStore } from './images/request-rows.ts';
+import { createMessageStore, type MessageStore } from './messages/message-rows.ts';
 import { type AuditKind, type AuditLog, createAuditLog } from './people/audit-log.ts';
 import { type CredentialStore, createCredentialStore } from './people/credential-rows.ts';
 import {
@@ -105,6 +106,7 @@ export interface Rows {
   readonly tokenPairs: TokenPairStore;
   readonly pairings: PairingStore;
   readonly sessions: SessionStore;
+  readonly messages: MessageStore;
   readonly sealed: SealedRowStore;
   readonly clockReadings: ClockReadingStore;
   readonly identity: IdentityStore;
@@ -182,6 +184,7 @@ function storesOf(
     tokenPairs: createTokenPairStore(database),
     pairings: createPairingStore(database),
     sessions: createSessionStore(database),
+    messages: createMessageStore(database),
     sealed: createSealedRowStore(database),
     clockReadings: createClockReadingStore(database),
     identity: createIdentityStore(database),

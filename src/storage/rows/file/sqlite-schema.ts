@@ -214,7 +214,7 @@ const firstSchema = `
     value INTEGER NOT NULL
   ) WITHOUT ROWID;
   INSERT INTO sums (name, value) VALUES ('hosted bytes', 0), ('cached bytes', 0), ('users', 0),
-    ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0);
+    ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0), ('messages', 0);
 
   CREATE TABLE clock_reading (
     id INTEGER PRIMARY KEY,
@@ -329,6 +329,25 @@ const firstSchema = `
   ) WITHOUT ROWID;
   CREATE INDEX verified_layers_by_use ON verified_layers (used_at);
 
+  -- Messages that receivers do not have yet; dead_at is when the last attempt failed.
+  CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    event TEXT NOT NULL,
+    target TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_at INTEGER NOT NULL DEFAULT 0,
+    dead_at INTEGER,
+    error TEXT,
+    body TEXT NOT NULL,
+    UNIQUE (event, target)
+  );
+  CREATE INDEX messages_pending ON messages (target, id) WHERE dead_at IS NULL;
+  CREATE INDEX messages_dead ON messages (dead_at, id) WHERE dead_at IS NOT NULL;
+  CREATE INDEX messages_by_age ON messages (created_at, id);
+
   CREATE TRIGGER hosted_blob_added AFTER INSERT ON hosted_blobs BEGIN
     UPDATE repositories SET bytes = bytes + NEW.size WHERE id = NEW.repository;
     UPDATE sums SET value = value + NEW.size WHERE name = 'hosted bytes'
@@ -379,6 +398,7 @@ const firstSchema = `
   ${countRows('workspaces', 'workspace', 'workspaces')}
   ${countRows('credentials', 'credentials', 'credentials')}
   ${countRows('sessions', 'session', 'sessions')}
+  ${countRows('messages', 'message', 'messages')}
 `;
 
 /**

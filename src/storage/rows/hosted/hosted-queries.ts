@@ -1,5 +1,6 @@
 import type { Digest } from '../../../oci/digest.ts';
 import { isHeldSql, isPartOfManifest } from '../images/content-rows.ts';
+import { messageInserts, type NewMessage } from '../messages/message-rows.ts';
 import { type Call, isThere, type RowDatabase, type RowsWork, together } from '../row-database.ts';
 import { eachRow, inOrder } from '../small-steps.ts';
 import type {
@@ -155,6 +156,15 @@ export function createHostedRemovals(
   );
   const redate = sql('UPDATE hosted_blobs SET linked_at = ? WHERE repository = ? AND digest = ?');
 
+  const inserts = messageInserts(database);
+
+  /** Adds messages to a removal, if it removes something. */
+  function* announced(removal: Call<boolean>, messages: readonly NewMessage[]) {
+    const isRemoved = yield* removal;
+    if (isRemoved && messages.length > 0) yield* together(inserts(messages));
+    return isRemoved;
+  }
+
   function* removeUnneededBlob(repository: string, digest: Digest): RowsWork<BlobRemoval> {
     const manifest = yield* queries.needs(repository, digest);
     if (manifest !== undefined) return { kind: 'needed', manifest };
@@ -178,9 +188,10 @@ export function createHostedRemovals(
   }
 
   return {
-    removeManifest: (repository, digest) =>
-      database.write(() => removeManifest(repository, digest)),
-    removeTag: (repository, tag) => database.write(() => removeTag(repository, tag)),
+    removeManifest: (repository, digest, messages = []) =>
+      database.write(() => announced(removeManifest(repository, digest), messages)),
+    removeTag: (repository, tag, messages = []) =>
+      database.write(() => announced(removeTag(repository, tag), messages)),
     removeBlob: (repository, digest) =>
       database.write(() => removeUnneededBlob(repository, digest)),
     async removeManifests(repository) {

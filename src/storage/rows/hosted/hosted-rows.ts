@@ -1,6 +1,7 @@
 import type { Digest } from '../../../oci/digest.ts';
 import type { KeptDraft } from '../../content/index.ts';
 import { claimSql, isPartOfManifest } from '../images/content-rows.ts';
+import { messageInserts } from '../messages/message-rows.ts';
 import { atLast, isThere, type RowDatabase, type RowsWork, together } from '../row-database.ts';
 import {
   createHostedQueries,
@@ -106,6 +107,7 @@ function createHostedPushes(database: RowDatabase, queries: HostedQueries): Host
   );
   const forgetCopy = sql('DELETE FROM cached_blobs WHERE digest = ?');
   const claimContent = sql(claimSql);
+  const inserts = messageInserts(database);
 
   /** Returns the id of the repository. One that exists costs no round trip more. */
   function* idOf(repository: string, known: number | undefined): RowsWork<number> {
@@ -190,6 +192,7 @@ function createHostedPushes(database: RowDatabase, queries: HostedQueries): Host
       putManifest.run(id, digest, mediaType, size, subject, artifactType, annotations),
       ...[...push.blobs, ...push.manifests].map(part => putPart.run(id, digest, part.digest)),
       ...push.tags.map(tag => putTag.run(id, tag, digest)),
+      ...inserts(push.messages ?? []),
     ]);
     return { kind: 'put' };
   }

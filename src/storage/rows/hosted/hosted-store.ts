@@ -1,4 +1,5 @@
 import type { Digest } from '../../../oci/digest.ts';
+import type { NewMessage } from '../messages/message-rows.ts';
 
 /** A manifest of a hosted repository. A list of referrers shows the last three members. */
 export interface HostedManifest {
@@ -88,9 +89,17 @@ export interface HostedPushes {
 }
 
 export interface HostedRemovals {
-  /** Removes a manifest and its tags; false when there was none. */
-  removeManifest(repository: string, digest: Digest): Promise<boolean>;
-  removeTag(repository: string, tag: string): Promise<boolean>;
+  /**
+   * Removes a manifest and its tags; false when there was none.
+   *
+   * @param messages written in the same transaction, if there was one
+   */
+  removeManifest(
+    repository: string,
+    digest: Digest,
+    messages?: readonly NewMessage[],
+  ): Promise<boolean>;
+  removeTag(repository: string, tag: string, messages?: readonly NewMessage[]): Promise<boolean>;
   removeBlob(repository: string, digest: Digest): Promise<BlobRemoval>;
   /** Removes all tags and manifests of a repository, a few at a time, and the repository once it is empty. */
   removeManifests(repository: string): Promise<void>;
@@ -131,6 +140,8 @@ export interface ManifestPush {
   readonly manifests: readonly NeededPart[];
   readonly tags: readonly string[];
   readonly limits: HostedLimits;
+  /** Written in the same transaction. */
+  readonly messages?: readonly NewMessage[];
 }
 
 /** Content that a manifest refers to, as its descriptor says. */

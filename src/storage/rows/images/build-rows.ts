@@ -2,7 +2,8 @@ import { randomInt } from 'node:crypto';
 import type { Digest } from '../../../oci/digest.ts';
 import { createHostedQueries, createImageRemoval } from '../hosted/hosted-queries.ts';
 import type { HostedImage } from '../hosted/hosted-store.ts';
-import type { RowDatabase } from '../row-database.ts';
+import { messageInserts, type NewMessage } from '../messages/message-rows.ts';
+import { atLast, type RowDatabase } from '../row-database.ts';
 
 /** A build as it is stored. Times are ms since the epoch. */
 export interface BuildRow {
@@ -93,8 +94,15 @@ export interface BuildStore {
   /**
    * Resolves when the result would survive a power failure, however long another process delays that.
    * @param keptUntil when it may be removed; a request for it extends that to the request's expiry
+   * @param messages written in the same transaction
    */
-  finish(id: string, outcome: BuildOutcome, at: number, keptUntil: number): Promise<void>;
+  finish(
+    id: string,
+    outcome: BuildOutcome,
+    at: number,
+    keptUntil: number,
+    messages?: readonly NewMessage[],
+  ): Promise<void>;
   /** Returns false for a build that has ended. Throws a `Fault` (503) when this server may change no builds any more. */
   isUnfinished(id: string): Promise<boolean>;
   /**
@@ -127,6 +135,7 @@ const randomLimit = 2 ** 48 - 1;
 
 export function createBuildStore(database: RowDatabase): BuildStore {
   const { removeImage } = createImageRemoval(database, createHostedQueries(database));
+  const inserts = messageInserts(database);
   const insert = database.sql(
     `INSERT INTO builds (id, build_key, number, target, plan, owner, trusted, sealed_grant, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -201,7 +210,7 @@ export function createBuildStore(database: RowDatabase): BuildStore {
         patienceMs: Number.POSITIVE_INFINITY,
       }),
     leave: ({ id, starts }) => database.write(() => leave.run({ id, starts })),
-    async finish(id, outcome, at, keptUntil) {
+    async finish(id, outcome, at, keptUntil, messages = []) {
       const { succeeded } = outcome;
       const made = succeeded ? outcome : undefined;
       const reason = succeeded ? null : outcome.reason;
@@ -209,9 +218,12 @@ export function createBuildStore(database: RowDatabase): BuildStore {
       const { solution: packages = null } = made ?? {};
       const ended = { id, at, succeeded: succeeded ? 1 : 0, reason, keptUntil };
       const result = { digest, mediaType, lockFile, file, solution: packages };
-      await database.write(() => finish.run({ ...ended, ...result }), {
-        patienceMs: Number.POSITIVE_INFINITY,
-      });
+      await database.write(
+        function* () {
+          yield* atLast([finish.run({ ...ended, ...result }), ...inserts(messages)]);
+        },
+        { patienceMs: Number.POSITIVE_INFINITY },
+      );
     },
     isUnfinished: id => database.commit(() => isUnfinished.hasChanged(id)),
     unfinished: async (afterRow, limit) =>

@@ -1,0 +1,130 @@
+import { terminalLine } from '../foundation/text.ts';
+import { publicAddressOf } from '../upstream/transport/index.ts';
+import { type Delivery, NotDelivered } from './send-webhook.ts';
+import { type BuildData, mailTarget } from './site-event.ts';
+
+/** How e-mails are sent. */
+export interface MailSettings {
+  /** `smtp://host:port`, or `smtps://` for TLS from the first byte. */
+  readonly server: URL;
+  readonly username: string | undefined;
+  readonly password: string | undefined;
+  /** Address of the sender. */
+  readonly from: string;
+  /** False to send without TLS where the server does not offer it. */
+  readonly requireTls: boolean;
+  readonly allowPrivateAddress: boolean;
+}
+
+const longestAddress = 254;
+// One plain address: what could be a second one, a name or a header is none.
+const addressPattern = /^[^\s@<>,;:"'()[\]\\\p{C}]+@[^\s@<>,;:"'()[\]\\\p{C}]+$/u;
+
+/** Returns true for a single e-mail address without a name. */
+export function isMailAddress(text: string): boolean {
+  return text.length <= longestAddress && addressPattern.test(text);
+}
+
+const submissionPort = 587;
+const smtpsPort = 465;
+
+export function createMailDelivery(
+  { server, username, password, from, requireTls, allowPrivateAddress }: MailSettings,
+  timeoutMs: number,
+): Delivery {
+  const isSecure = server.protocol === 'smtps:';
+  const hostname = server.hostname.replace(/[[\]]/g, '');
+
+  const connect = async () => {
+    const [{ createTransport }, host] = await Promise.all([
+      // Most servers send no e-mails, and never load this client.
+      import('nodemailer'),
+      allowPrivateAddress ? hostname : publicAddressOf(server),
+    ]);
+    return createTransport({
+      host,
+      port: Number(server.port) || (isSecure ? smtpsPort : submissionPort),
+      secure: isSecure,
+      requireTLS: requireTls && !isSecure,
+      // The certificate is that of the name, which was resolved above.
+      tls: { servername: hostname },
+      ...(username === undefined ? {} : { auth: { user: username, pass: password ?? '' } }),
+      connectionTimeout: timeoutMs,
+      greetingTimeout: timeoutMs,
+      socketTimeout: timeoutMs,
+      dnsTimeout: timeoutMs,
+      disableFileAccess: true,
+      disableUrlAccess: true,
+    });
+  };
+
+  return {
+    name: mailTarget,
+
+    async send({ event, body }) {
+      const { to, ...build } = JSON.parse(body) as BuildData & { readonly to: string };
+      if (!isMailAddress(to)) {
+        throw new NotDelivered('The platform gave the caller no valid e-mail address', true);
+      }
+      const transporter = await connect().catch(cause => {
+        throw new NotDelivered(
+          'The mail server has no address, or a loopback, private or otherwise closed one: set messages.mail.allowPrivateAddress for it',
+          false,
+          { cause },
+        );
+      });
+      const timer = Promise.withResolvers<never>();
+      const limit = setTimeout(
+        () => timer.reject(new NotDelivered('The mail server did not answer in time')),
+        2 * timeoutMs,
+      );
+      try {
+        const sending = transporter.sendMail({
+          from,
+          to,
+          subject: subjectOf(build),
+          text: textOf(build),
+          messageId: `<${event}@${from.slice(from.indexOf('@') + 1)}>`,
+          headers: { 'Auto-Submitted': 'auto-generated' },
+        });
+        await Promise.race([sending, timer.promise]);
+      } catch (cause) {
+        throw cause instanceof NotDelivered ? cause : refusalOf(cause);
+      } finally {
+        clearTimeout(limit);
+        transporter.close();
+      }
+    },
+
+    async close() {},
+  };
+}
+
+function refusalOf(cause: unknown): NotDelivered {
+  const { responseCode, code } = cause as { responseCode?: number; code?: string };
+  if (responseCode === undefined) {
+    return new NotDelivered(`The mail server cannot be used${code ? ` (${code})` : ''}`, false, {
+      cause,
+    });
+  }
+  // A wrong password is the operator's: it may be right at the next attempt.
+  const isFinal = responseCode >= 550 && code !== 'EAUTH';
+  return new NotDelivered(`The mail server answered ${responseCode}`, isFinal, { cause });
+}
+
+function subjectOf({ succeeded, id }: BuildData): string {
+  return terminalLine(`Container build ${id} ${succeeded ? 'succeeded' : 'failed'}`);
+}
+
+/** Plain text: names and reasons that contain markup are only shown. */
+function textOf({ id, image, succeeded, digest, reason, duration, page }: BuildData): string {
+  const lines = [
+    `The build ${id} ${succeeded ? 'succeeded' : 'failed'} after ${Math.round(duration)} seconds.`,
+    '',
+    `Image: ${image}`,
+    ...(digest === undefined ? [] : [`Digest: ${digest}`]),
+    `Details and log: ${page}`,
+    ...(reason === undefined ? [] : ['', ...reason.split('\n')]),
+  ];
+  return `${lines.map(terminalLine).join('\n')}\n`;
+}

@@ -1,0 +1,160 @@
+import { randomUUID } from 'node:crypto';
+import type { Digest } from '../oci/digest.ts';
+import type { NewMessage } from '../storage/rows/index.ts';
+
+/** The kinds of events, as settings name them. A CloudEvent has the type `sluice.<kind>`. */
+export const eventKinds = ['build.ended', 'mirror.ended', 'image.pushed', 'image.deleted'] as const;
+export type EventKind = (typeof eventKinds)[number];
+
+/** The end of a build, or of a copy of an image. */
+export interface BuildEnded {
+  readonly kind: 'build.ended' | 'mirror.ended';
+  readonly id: string;
+  /** The image, as clients pull it. */
+  readonly image: string;
+  readonly succeeded: boolean;
+  readonly digest?: Digest | undefined;
+  /** Why it failed. */
+  readonly reason?: string | undefined;
+  /** Times in ms since the epoch. */
+  readonly createdAt: number;
+  readonly endedAt: number;
+  /** Where a caller who asked for it gets an e-mail; undefined for a caller who did not. */
+  readonly mailTo?: string | undefined;
+}
+
+/** A push to a hosted repository. */
+interface ImagePushed {
+  readonly kind: 'image.pushed';
+  readonly repository: string;
+  readonly digest: Digest;
+  readonly mediaType: string;
+  /** Bytes of the manifest. */
+  readonly size: number;
+  readonly tags: readonly string[];
+}
+
+/** A deletion from a hosted repository: of a tag, or of a manifest with its tags. */
+interface ImageDeleted {
+  readonly kind: 'image.deleted';
+  readonly repository: string;
+  readonly digest?: Digest | undefined;
+  readonly tag?: string | undefined;
+}
+
+export type SiteEvent = BuildEnded | ImagePushed | ImageDeleted;
+
+/** Returns the messages about an event, one for each receiver that wants it. */
+export type Announce = (event: SiteEvent) => readonly NewMessage[];
+
+/** Says nothing to nobody. */
+export const announceNothing: Announce = () => [];
+
+/** Name of the receiver that sends e-mails. No webhook can have it. */
+export const mailTarget = 'e-mail';
+
+/** A receiver, and what it wants. */
+export interface Wish {
+  readonly name: string;
+  readonly events: readonly EventKind[];
+}
+
+export interface AnnounceOptions {
+  readonly webhooks: readonly Wish[];
+  /** How long a build must have taken for an e-mail (ms); undefined without e-mail. */
+  readonly mailAfterMs: number | undefined;
+  /** Returns the address of the page of a build. */
+  readonly pageOf: (buildId: string) => string;
+  /** Host in the names of hosted images. */
+  readonly host: string;
+  /** Returns the time in ms since the epoch. */
+  readonly now?: () => number;
+}
+
+// A tag has at most 128 characters, the name of a repository 255.
+const longestSubject = 400;
+const longestReason = 2000;
+
+export function createAnnounce(options: AnnounceOptions): Announce {
+  const { webhooks, mailAfterMs, now = Date.now } = options;
+  return siteEvent => {
+    const { kind } = siteEvent;
+    const targets = webhooks.filter(({ events }) => events.includes(kind)).map(({ name }) => name);
+    const isMailed =
+      'mailTo' in siteEvent &&
+      siteEvent.mailTo !== undefined &&
+      mailAfterMs !== undefined &&
+      siteEvent.endedAt - siteEvent.createdAt >= mailAfterMs;
+    if (targets.length === 0 && !isMailed) return [];
+    const data = dataOf(siteEvent, options);
+    const common = {
+      event: randomUUID(),
+      kind,
+      subject: subjectOf(siteEvent).slice(0, longestSubject),
+      createdAt: now(),
+    };
+    return [
+      ...targets.map(target => ({ ...common, target, body: JSON.stringify(data) })),
+      ...(isMailed
+        ? [{ ...common, target: mailTarget, body: JSON.stringify({ ...data, to: siteEvent.mailTo }) }]
+        : []),
+    ];
+  };
+}
+
+function subjectOf(siteEvent: SiteEvent): string {
+  if ('id' in siteEvent) return siteEvent.id;
+  const { repository, digest } = siteEvent;
+  const tag = siteEvent.kind === 'image.pushed' ? siteEvent.tags[0] : siteEvent.tag;
+  return tag === undefined ? `${repository}@${digest}` : `${repository}:${tag}`;
+}
+
+/** What a message about a build says. */
+export interface BuildData {
+  readonly id: string;
+  readonly image: string;
+  readonly succeeded: boolean;
+  readonly digest?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly created: string;
+  readonly ended: string;
+  /** Seconds. */
+  readonly duration: number;
+  readonly page: string;
+}
+
+/** What a message about a hosted image says. */
+export interface ImageData {
+  readonly host: string;
+  readonly repository: string;
+  readonly digest?: string | undefined;
+  readonly mediaType?: string | undefined;
+  readonly size?: number | undefined;
+  readonly tags?: readonly string[] | undefined;
+  readonly tag?: string | undefined;
+}
+
+function dataOf(siteEvent: SiteEvent, { host, pageOf }: AnnounceOptions): BuildData | ImageData {
+  if (!('id' in siteEvent)) {
+    const { kind: _, ...image } = siteEvent;
+    return { host, ...image };
+  }
+  const { id, image, succeeded, digest, reason, createdAt, endedAt } = siteEvent;
+  return {
+    id,
+    image,
+    succeeded,
+    digest,
+    reason: reason?.slice(0, longestReason),
+    created: timeOf(createdAt),
+    ended: timeOf(endedAt),
+    duration: Math.max(0, endedAt - createdAt) / 1000,
+    page: pageOf(id),
+  };
+}
+
+/** Returns a time as ISO 8601 text, also for a clock outside of the years that it can write. */
+export function timeOf(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? new Date(0).toISOString() : date.toISOString();
+}

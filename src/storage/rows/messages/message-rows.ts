@@ -1,0 +1,163 @@
+import { type Call, type RowDatabase, together } from '../row-database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** A message for one receiver. Its change of the rows, such as the end of a build, writes it in the same transaction. */
+export interface NewMessage {
+  /** The event, the same for all its receivers: a receiver that gets it twice knows it by this id. */
+  readonly event: string;
+  /** Name of the receiver. */
+  readonly target: string;
+  readonly kind: string;
+  /** What the event is about: a build, an image. */
+  readonly subject: string;
+  /** ms since the epoch */
+  readonly createdAt: number;
+  /** JSON text, without secrets. */
+  readonly body: string;
+}
+
+/** A message that its receiver does not have yet. */
+export interface MessageRow extends NewMessage {
+  /** Messages are numbered in the order in which they were written. */
+  readonly id: number;
+  /** Failed attempts. */
+  readonly attempts: number;
+  /** When the last attempt failed (ms since the epoch); null while there are attempts left. */
+  readonly deadAt: number | null;
+  /** Why the last attempt failed. */
+  readonly error: string | null;
+}
+
+/** A message as a list shows it. */
+export type ListedMessage = Omit<MessageRow, 'body'>;
+
+interface MessageQuery {
+  /** Only messages of which no attempt is left. */
+  readonly isDead?: boolean | undefined;
+  /** The message before which the list begins. */
+  readonly before?: number | undefined;
+  readonly limit: number;
+}
+
+/** What becomes of a message after a failed attempt. Times are ms since the epoch. */
+interface FailedAttempt {
+  readonly at: number;
+  /** When the next attempt is due; undefined for none. */
+  readonly nextAt: number | undefined;
+  readonly error: string;
+}
+
+export interface MessageStore {
+  /** Enters messages of an event without other changes of the rows. */
+  add(messages: readonly NewMessage[]): Promise<void>;
+  /**
+   * Returns up to so many messages of a receiver that are due, in their order.
+   *
+   * @param longestMs a message that is due later than after this time is due now: the clock was set back
+   */
+  due(target: string, at: number, longestMs: number, limit: number): Promise<MessageRow[]>;
+  /** Removes a message that its receiver has. Does not wait for the disk. */
+  remove(id: number): Promise<void>;
+  /** Notes a failed attempt. Does not wait for the disk. */
+  fail(id: number, failed: FailedAttempt): Promise<void>;
+  /** Returns the time of the oldest message of a receiver (ms since the epoch); undefined for none. */
+  oldest(target: string): Promise<number | undefined>;
+  /** Returns messages, the newest first. */
+  list(query: MessageQuery): Promise<ListedMessage[]>;
+  /** Gives a message without attempts new ones; false for another message. */
+  resend(id: number): Promise<boolean>;
+  /** Does so for all messages without attempts; returns how many. */
+  resendAll(): Promise<number>;
+  /** Removes messages above a number of them: first the oldest without attempts, then the oldest; returns how many. */
+  trim(limit: number): Promise<number>;
+  /** Removes messages that are older than the moment (ms since the epoch). */
+  purge(before: number, signal?: AbortSignal): Promise<void>;
+}
+
+const trimmedAtOnce = 500;
+
+const listedColumns =
+  'id, event, target, kind, subject, created_at AS createdAt, attempts, dead_at AS deadAt, error';
+
+/** Returns the calls that write messages, for a change of other rows. A change that runs again writes none twice. */
+export function messageInserts(
+  database: RowDatabase,
+): (messages: readonly NewMessage[]) => Call<void>[] {
+  const insert = database.sql(
+    `INSERT INTO messages (event, target, kind, subject, created_at, body)
+     VALUES (@event, @target, @kind, @subject, @createdAt, @body) ON CONFLICT (event, target) DO NOTHING`,
+  );
+  return messages =>
+    messages.map(({ event, target, kind, subject, createdAt, body }) =>
+      insert.run({ event, target, kind, subject, createdAt, body }),
+    );
+}
+
+export function createMessageStore(database: RowDatabase): MessageStore {
+  const inserts = messageInserts(database);
+  const due = database.sql<MessageRow>(
+    `SELECT ${listedColumns}, body FROM messages
+     WHERE target = @target AND dead_at IS NULL AND (next_at <= @at OR next_at > @latest)
+     ORDER BY id LIMIT @limit`,
+  );
+  const oldest = database
+    .sql('SELECT created_at FROM messages WHERE target = ? AND dead_at IS NULL ORDER BY id LIMIT 1')
+    .pluck<number>();
+  const remove = database.sql('DELETE FROM messages WHERE id = ?');
+  const fail = database.sql(
+    `UPDATE messages SET attempts = attempts + 1, next_at = @nextAt, dead_at = @deadAt, error = @error
+     WHERE id = @id AND dead_at IS NULL`,
+  );
+  const list = database.sql<ListedMessage>(
+    `SELECT ${listedColumns} FROM messages WHERE id < ? ORDER BY id DESC LIMIT ?`,
+  );
+  const dead = database.sql<ListedMessage>(
+    `SELECT ${listedColumns} FROM messages WHERE dead_at IS NOT NULL AND id < ? ORDER BY id DESC LIMIT ?`,
+  );
+  const renewed = 'dead_at = NULL, attempts = 0, next_at = 0';
+  const resend = database.sql(
+    `UPDATE messages SET ${renewed} WHERE id = ? AND dead_at IS NOT NULL`,
+  );
+  const someDead = 'SELECT id FROM messages WHERE dead_at IS NOT NULL ORDER BY dead_at, id LIMIT ?';
+  const resendSome = database.sql(`UPDATE messages SET ${renewed} WHERE id IN (${someDead})`);
+  const total = database.sql("SELECT value FROM sums WHERE name = 'messages'").pluck<number>();
+  const removeDead = database.sql(`DELETE FROM messages WHERE id IN (${someDead})`);
+  const removeOldest = database.sql(
+    'DELETE FROM messages WHERE id IN (SELECT id FROM messages ORDER BY id LIMIT ?)',
+  );
+  const removeBefore = database.sql(
+    `DELETE FROM messages WHERE id IN
+     (SELECT id FROM messages WHERE created_at < ? ORDER BY created_at, id LIMIT ?)`,
+  );
+
+  return {
+    add: messages =>
+      database.write(function* () {
+        yield* together(inserts(messages));
+      }),
+    due: (target, at, longestMs, limit) =>
+      database.read(due.all({ target, at, latest: at + longestMs, limit })),
+    oldest: target => database.read(oldest.get(target)),
+    remove: id => database.commit(() => remove.run(id)),
+    fail: (id, { at, nextAt, error }) =>
+      database.commit(() =>
+        fail.run({ id, nextAt: nextAt ?? 0, deadAt: nextAt === undefined ? at : null, error }),
+      ),
+    list: ({ isDead = false, before = Number.MAX_SAFE_INTEGER, limit }) =>
+      database.read((isDead ? dead : list).all(before, limit)),
+    resend: id => database.write(() => resend.hasChanged(id)),
+    resendAll: () => inSmallSteps(database, limit => resendSome.changes(limit)),
+    async trim(limit) {
+      const over = Number((await database.read(total.get())) ?? 0) - limit;
+      if (over <= 0) return 0;
+      return database.commit(function* () {
+        const most = Math.min(over, trimmedAtOnce);
+        const removed = yield* removeDead.changes(most);
+        return removed + (removed < most ? yield* removeOldest.changes(most - removed) : 0);
+      });
+    },
+    async purge(before, signal) {
+      await inSmallSteps(database, limit => removeBefore.changes(before, limit), signal);
+    },
+  };
+}
