@@ -14,6 +14,7 @@ import {
   type ImageMaker,
   type VerifyImage,
 } from '../images/index.ts';
+import type { Announce } from '../messages/index.ts';
 import { supportedPlatforms } from '../oci/naming.ts';
 import type { SealedGrant } from '../platform/index.ts';
 import type { ContentStore } from '../storage/content/index.ts';
@@ -32,6 +33,7 @@ import { archivedLogs, type LogArchive } from './logs/archived-logs.ts';
 import { type BuildLogs, createBuildLogs } from './logs/build-logs.ts';
 import { needsBuilder, recipeIn } from './plan/build-plan.ts';
 import type { BuildPlaces } from './plan/plan.ts';
+import { createMessagesOf } from './runs/build-messages.ts';
 import { createStagedImages } from './runs/staged-images.ts';
 import type { FindServedBase } from './solve/bases/base-check.ts';
 import { createPrepareBases, type OfferImage } from './solve/bases/prepare-bases.ts';
@@ -90,6 +92,10 @@ export interface BuildServiceDeps {
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   /** Returns what the access token of a caller is limited to; empty for no limit. */
   readonly limitsOf: (grant: SealedGrant | undefined) => string;
+  /** Returns the messages about an event. */
+  readonly announce: Announce;
+  /** Returns the e-mail address of a caller who wants to know the end of a build. Never throws. */
+  readonly mailOf: (grant: SealedGrant | undefined, succeeded: boolean) => string | undefined;
   readonly tokens: RegistryTokens;
   /** The key of the service: all replicas have the same. */
   readonly signingKey: Uint8Array;
@@ -230,6 +236,7 @@ export function createBuildService(deps: BuildServiceDeps): BuildService {
       staging,
     }),
     limitsOf: deps.limitsOf,
+    messagesOf: createMessagesOf(deps),
     find: targets.find,
     async admit(plan, caller) {
       const { grant } = caller;

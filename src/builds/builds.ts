@@ -124,6 +124,7 @@ export interface BuildsDeps extends BuildRunsDeps {
 
 export function createBuilds(deps: BuildsDeps): Builds {
   const { store, logs, builders, keep, tally, now = Date.now } = deps;
+  const { messagesOf = () => [] } = deps;
   const limitsOf: BuildsDeps['limitsOf'] = grant => {
     try {
       return deps.limitsOf(grant);
@@ -223,7 +224,8 @@ export function createBuilds(deps: BuildsDeps): Builds {
     await writer.written();
     await writer.share();
     await writer.end();
-    await store.finish(id, outcome, now(), now() + keep.failed);
+    const at = now();
+    await store.finish(id, outcome, at, at + keep.failed, messagesOf(row, outcome, at));
     writer.settle();
     countBuild(tally, row, 'server');
   };

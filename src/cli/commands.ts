@@ -26,6 +26,7 @@ export const commands: Commands = {
   workspace: clientCommands.workspace,
   credentials: clientCommands.credentials,
   audit: clientCommands.audit,
+  messages: clientCommands.messages,
   config: async () => (await import('./serving/config-command.ts')).configCommand,
   completion: async () =>
     (await import('./completion/completion-command.ts')).completionCommand(() => loadAll(commands)),

@@ -1,3 +1,4 @@
+import type { Announce } from '../messages/index.ts';
 import type { ContentStore } from '../storage/content/index.ts';
 import type {
   HostedLimits,
@@ -56,6 +57,8 @@ export interface HostedOptions {
   readonly servedPrefix: string;
   /** Host in the names of hosted images. */
   readonly host: string;
+  /** Returns the messages about pushes and deletions. Default: none. */
+  readonly announce?: Announce;
 }
 
 export function createHosted(options: HostedOptions): Hosted {
@@ -63,7 +66,11 @@ export function createHosted(options: HostedOptions): Hosted {
   const quota = createQuota(store, options.limits, options.contexts);
   const tokens = createRegistryTokens(options.signingKey, options.host);
   const authenticator = createAuthenticator({ ...options, tokens });
-  const manifests = createHostedManifests({ content, store, pulls, quota });
+  const { announce } = options;
+  const manifests = createHostedManifests({
+    ...{ content, store, pulls, quota },
+    ...(announce ? { announce } : {}),
+  });
   const blobs = createHostedBlobs({ content, store, quota });
   const listings = createHostedListings(store);
   const uploads = createUploads({

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { Fault } from '../foundation/fault.ts';
+import type { Announce } from '../messages/index.ts';
 import {
   type Digest,
   type DigestAlgorithm,
@@ -25,6 +26,7 @@ import type {
   PullStore,
 } from '../storage/rows/index.ts';
 import { removePulls } from './listings/pulled-names.ts';
+import { contextPrefix } from './uploads/context-repository.ts';
 import type { Quota } from './uploads/quota.ts';
 
 /** The manifests and tags of hosted repositories. */
@@ -61,6 +63,8 @@ export interface HostedManifestsDeps {
   readonly store: HostedStore;
   readonly pulls: Pick<PullStore, 'remove'>;
   readonly quota: Quota;
+  /** Returns the messages about pushes and deletions. Default: none. */
+  readonly announce?: Announce;
 }
 
 const memoryBytes = 32 * 1024 * 1024;
@@ -70,6 +74,7 @@ export function createHostedManifests({
   store,
   pulls,
   quota,
+  announce = () => [],
 }: HostedManifestsDeps): HostedManifests {
   const memory = new LRUCache<Digest, Buffer>({
     maxSize: memoryBytes,
@@ -117,6 +122,13 @@ export function createHostedManifests({
         manifests,
         tags: pushed.tags,
         limits: quota.limitsOf(repository),
+        messages: isInternal(repository)
+          ? []
+          : announce({
+              kind: 'image.pushed',
+              ...{ repository, digest, tags: pushed.tags },
+              ...{ mediaType: row.mediaType, size: row.size },
+            }),
       });
       if (pushedTo.kind !== 'put') throw refusalOf({ repository, digest }, pushedTo, quota);
       memory.set(digest, bytes);
@@ -124,9 +136,13 @@ export function createHostedManifests({
     },
 
     async remove(repository, reference) {
+      const named = isDigest(reference) ? { digest: reference } : { tag: reference };
+      const messages = isInternal(repository)
+        ? []
+        : announce({ kind: 'image.deleted', repository, ...named });
       const isThere = await (isDigest(reference)
-        ? store.removeManifest(repository, reference)
-        : store.removeTag(repository, reference));
+        ? store.removeManifest(repository, reference, messages)
+        : store.removeTag(repository, reference, messages));
       if (!isThere) throw unknown(repository, reference);
       const [left] = await store.manifestsOf(repository, '', 1);
       // The next owner of the name learns nothing. A sweep repeats it, should it fail.
@@ -135,6 +151,14 @@ export function createHostedManifests({
 
     removeAll: store.removeManifests,
   };
+}
+
+// Intermediate images of builds, which the room of builds puts here.
+const stagedPattern = /^builds\/staging\/[0-9a-f]+_\d+$/;
+
+/** Returns true for repositories that are not told about: those of build contexts and intermediate images. */
+function isInternal(repository: string): boolean {
+  return repository.startsWith(contextPrefix) || stagedPattern.test(repository);
 }
 
 /** Returns the pushed manifest, after a check of its digest and its media type. */

@@ -66,17 +66,20 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
     );
   };
 
-  /** Returns the number of failures in a row after a look at the messages of a receiver. */
-  const sendDue = async (delivery: Delivery, failuresBefore: number): Promise<number> => {
+  /** Sends messages that are due. Returns how many there were, and the number of failures in a row. */
+  const sendDue = async (delivery: Delivery, failuresBefore: number) => {
     const { name } = delivery;
     let failures = failuresBefore;
     // After a failure, one message shows whether the receiver is back.
     const rows = await store.due(name, now(), longestWaitMs, failures > 0 ? 1 : mostAtOnce);
+    const found = rows.length;
     for (const message of rows) {
-      if (signal.aborted || !isCurrent()) return failures;
+      if (signal.aborted || !isCurrent()) return { found, failures };
       try {
         await delivery.send(message);
       } catch (error) {
+        // The stop has closed the connection.
+        if (signal.aborted) return { found, failures };
         failures += 1;
         if (failures === 1) {
           const why = error instanceof NotDelivered ? error.message : undefined;
@@ -86,14 +89,14 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
           );
         }
         await noteFailure(message, error);
-        return failures;
+        return { found, failures };
       }
       if (failures > 0) log.info({ target: name }, 'the receiver of messages works again');
       failures = 0;
       await store.remove(message.id);
       note(name, 'sent');
     }
-    return rows.length === 0 ? failures : 0;
+    return { found, failures };
   };
 
   const serve = async (delivery: Delivery): Promise<void> => {
@@ -104,8 +107,10 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
       pauseMs = pollMs;
       if (signal.aborted || !isCurrent()) continue;
       try {
-        failures = await sendDue(delivery, failures);
+        const looked = await sendDue(delivery, failures);
+        failures = looked.failures;
         if (failures > 0) pauseMs = doubled(firstPauseMs, failures, longestPauseMs);
+        else if (looked.found > 0) pauseMs = 0;
       } catch (err) {
         log.warn({ target: delivery.name, err }, 'cannot read or change messages: trying again');
       }

@@ -1,7 +1,7 @@
 import { terminalLine } from '../foundation/text.ts';
 import { publicAddressOf } from '../upstream/transport/index.ts';
 import { type Delivery, NotDelivered } from './send-webhook.ts';
-import { type BuildData, mailTarget } from './site-event.ts';
+import { type BuildData, isMailAddress, mailTarget } from './site-event.ts';
 
 /** How e-mails are sent. */
 export interface MailSettings {
@@ -14,15 +14,6 @@ export interface MailSettings {
   /** False to send without TLS where the server does not offer it. */
   readonly requireTls: boolean;
   readonly allowPrivateAddress: boolean;
-}
-
-const longestAddress = 254;
-// One plain address: what could be a second one, a name or a header is none.
-const addressPattern = /^[^\s@<>,;:"'()[\]\\\p{C}]+@[^\s@<>,;:"'()[\]\\\p{C}]+$/u;
-
-/** Returns true for a single e-mail address without a name. */
-export function isMailAddress(text: string): boolean {
-  return text.length <= longestAddress && addressPattern.test(text);
 }
 
 const submissionPort = 587;

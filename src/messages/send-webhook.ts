@@ -1,6 +1,10 @@
 import { Fault } from '../foundation/fault.ts';
 import type { MessageRow } from '../storage/rows/index.ts';
-import { createTransport, defaultRegistrySettings, type TransportLimits } from '../upstream/index.ts';
+import {
+  createTransport,
+  defaultRegistrySettings,
+  type TransportLimits,
+} from '../upstream/index.ts';
 import { closedAddressIn } from '../upstream/transport/index.ts';
 import type { EventKind } from './site-event.ts';
 import { bodyOf, type Sender, signatureOf, type WebhookForm } from './webhook-forms.ts';

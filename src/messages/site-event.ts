@@ -47,11 +47,17 @@ export type SiteEvent = BuildEnded | ImagePushed | ImageDeleted;
 /** Returns the messages about an event, one for each receiver that wants it. */
 export type Announce = (event: SiteEvent) => readonly NewMessage[];
 
-/** Says nothing to nobody. */
-export const announceNothing: Announce = () => [];
-
 /** Name of the receiver that sends e-mails. No webhook can have it. */
 export const mailTarget = 'e-mail';
+
+const longestAddress = 254;
+// One plain address: what could be a second one, a name or a header is none.
+const addressPattern = /^[^\s@<>,;:"'()[\]\\\p{C}]+@[^\s@<>,;:"'()[\]\\\p{C}]+$/u;
+
+/** Returns true for a single e-mail address without a name. */
+export function isMailAddress(text: string): boolean {
+  return text.length <= longestAddress && addressPattern.test(text);
+}
 
 /** A receiver, and what it wants. */
 export interface Wish {
@@ -96,7 +102,13 @@ export function createAnnounce(options: AnnounceOptions): Announce {
     return [
       ...targets.map(target => ({ ...common, target, body: JSON.stringify(data) })),
       ...(isMailed
-        ? [{ ...common, target: mailTarget, body: JSON.stringify({ ...data, to: siteEvent.mailTo }) }]
+        ? [
+            {
+              ...common,
+              target: mailTarget,
+              body: JSON.stringify({ ...data, to: siteEvent.mailTo }),
+            },
+          ]
         : []),
     ];
   };

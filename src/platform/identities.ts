@@ -17,7 +17,7 @@ import {
   outsideRights,
   type TokenRights,
 } from './token-rights.ts';
-import type { Grant, Platform } from './workflow-platform.ts';
+import type { BuildMail, Grant, Platform } from './workflow-platform.ts';
 
 /** How a request identifies its caller. Source: container service specification, section 2.1. */
 export interface Claim {
@@ -73,6 +73,11 @@ export interface Identities {
   serviceCredentialsOf(grant: SealedGrant | undefined): CredentialSource;
   /** Returns what the access token of a grant is limited to; empty for no limit. */
   limitsOf(grant: SealedGrant | undefined): string;
+  /**
+   * Returns the e-mail address of a user who wants to know how a build ended; undefined for other callers, and for a
+   * grant that can no longer be read.
+   */
+  mailOf(grant: SealedGrant | undefined, succeeded: boolean): string | undefined;
   /** True for the repositories that the service uses when a request names none, and for those below them. */
   isOfService(registry: string, repository: string): boolean;
   /** Returns what {@link credentialsOf} finds, and its name; undefined if there are none. */
@@ -112,6 +117,8 @@ interface IdentitiesDeps {
   };
   /** `registry/path` of the repositories that the service uses when a request names none. */
   readonly serviceRepositories: readonly string[];
+  /** Which builds users without a preference get e-mails about; undefined where no e-mails are sent. */
+  readonly usualMail?: BuildMail | undefined;
 }
 
 interface PlatformGrant extends Grant {
@@ -120,6 +127,8 @@ interface PlatformGrant extends Grant {
   readonly repositories?: readonly string[] | undefined;
   /** Path that the hosted repositories of the user are below. Requests of older servers have none. */
   readonly home?: string;
+  /** Which builds end with an e-mail to the user, as it was at the time of the request. */
+  readonly mail?: { readonly to: string; readonly about: BuildMail };
 }
 
 interface AccountGrant {
@@ -132,7 +141,7 @@ const knownOwnTokens = 1000;
 type KeptGrant = PlatformGrant | AccountGrant;
 
 export function createIdentities(deps: IdentitiesDeps): Identities {
-  const { platform, endpoints, selection, box, service, accounts, hosted } = deps;
+  const { platform, endpoints, selection, box, service, accounts, hosted, usualMail } = deps;
   // One token for some time: what is known about an image is remembered for its credentials.
   const ownTokens = boundedCache<string, Promise<string>>(knownOwnTokens, {
     ttl: ownTokenMs / 2,
@@ -253,11 +262,13 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
       const { id: endpoint } = endpoints.resolve(claim.platformEndpoint);
       const workspaceId = claim.platformWorkspaceId?.toString();
       const grant = { endpoint, accessToken, refreshToken, workspaceId };
-      const { id, email, userName, tokenRights: rights } = await platform.user(grant);
+      const { id, email, userName, buildMail, tokenRights: rights } = await platform.user(grant);
       const user = `${endpoint} ${id}`;
       const name = email ?? userName;
       const home = homeOf({ user, name });
       const repositories = rights?.repositories;
+      const about = usualMail && (buildMail ?? usualMail);
+      const mail = email && about && about !== 'never' ? { mail: { to: email, about } } : {};
       return {
         user,
         name,
@@ -266,7 +277,7 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
         scope: `${user} ${workspaceId ?? ''}${limitsIn({ repositories })}`,
         org: email?.split('@')[1]?.toLowerCase(),
         rights,
-        grant: seal({ ...grant, repositories, home }),
+        grant: seal({ ...grant, repositories, home, ...mail }),
       };
     },
 
@@ -295,6 +306,17 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
     limitsOf(sealed) {
       const grant = sealed === undefined ? undefined : open(sealed);
       return grant && !('account' in grant) ? limitsIn(grant) : '';
+    },
+
+    mailOf(sealed, succeeded) {
+      if (usualMail === undefined || sealed === undefined) return undefined;
+      try {
+        const grant = open(sealed);
+        const mail = 'account' in grant ? undefined : grant.mail;
+        return mail && (mail.about === 'always' || !succeeded) ? mail.to : undefined;
+      } catch {
+        return undefined;
+      }
     },
 
     serviceCredentialsOf(grant) {

@@ -275,15 +275,23 @@ const tokenRights = z
   }))
   .optional();
 
+const buildMails = { ALWAYS_ON: 'always', ON_ERROR: 'errors', ALWAYS_OFF: 'never' } as const;
+
 /** Response to `GET /user-info`. */
 const userReply = z
   .object({
-    user: z.object({ id: idSchema, userName: textSchema, email: textSchema }),
+    user: z.object({
+      id: idSchema,
+      userName: textSchema,
+      email: textSchema,
+      waveBuildNotification: z.enum(['ALWAYS_ON', 'ON_ERROR', 'ALWAYS_OFF']).nullish().catch(null),
+    }),
     tokenRights,
   })
   .transform(
-    ({ user, tokenRights: rights }): PlatformUser => ({
+    ({ user: { waveBuildNotification, ...user }, tokenRights: rights }): PlatformUser => ({
       ...user,
+      ...(waveBuildNotification ? { buildMail: buildMails[waveBuildNotification] } : {}),
       userName: user.userName ?? user.id,
       ...(rights ? { tokenRights: rights } : {}),
     }),

@@ -8,11 +8,16 @@ export interface Grant {
   readonly refreshToken?: string | undefined;
 }
 
+/** Which of their builds a user wants an e-mail about. */
+export type BuildMail = 'always' | 'errors' | 'never';
+
 /** The owner of a token. `id` is unique only within its platform. */
 export interface PlatformUser {
   readonly id: string;
   readonly userName: string;
   readonly email: string | undefined;
+  /** Undefined for a user without a preference. */
+  readonly buildMail?: BuildMail | undefined;
   /** The limits of the token; undefined for none. Only platforms of Sluice have tokens with limits. */
   readonly tokenRights?: TokenRights | undefined;
 }

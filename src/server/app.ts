@@ -48,6 +48,7 @@ import type { Pairing } from '../platform/index.ts';
 import { localContent } from '../storage/index.ts';
 import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
+import { startMessages } from './assembly/messages.ts';
 import { createPeople } from './assembly/people.ts';
 import { createHostedPullCount, createPulls } from './assembly/pulls.ts';
 import { createRegistries } from './assembly/registry-clients.ts';
@@ -232,6 +233,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
       space,
       audit: state.audit,
       audits: state.audits,
+      messages: state.rows.messages,
       trustedProxies: config.trustedProxies,
     }),
   );
@@ -239,6 +241,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
 
   await building.builds.resume(({ isTrusted }) => accessGate.mayBuild(isTrusted));
   const work = startRegularWork(deps, state, registries, people, containers, metrics);
+  const messages = startMessages(deps, state, registries, metrics);
 
   return {
     koa,
@@ -259,6 +262,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
         [
           // They stop while the regular work does: either may wait for a slow object store.
           ['builds', building.close],
+          ['messages', messages.close],
           ['regular work', () => workEnds],
           ['listings of layers', containers.layerListings.close],
           ['conda', conda.close],

@@ -29,6 +29,7 @@ import {
   recipeIn,
 } from '../plan/build-plan.ts';
 import type { BuildRun, Solve } from '../solve/build-run.ts';
+import type { MessagesOf } from './build-messages.ts';
 import {
   type BuildDurations,
   type BuildResult,
@@ -101,6 +102,8 @@ export interface BuildRunsDeps {
   readonly keep: KeepTimes;
   /** Returns what the access token of a caller is limited to; empty for no limit. */
   readonly limitsOf: (grant: SealedGrant | undefined) => string;
+  /** Default: none. */
+  readonly messagesOf?: MessagesOf;
   /** Returns the time in ms since the epoch. */
   readonly now?: () => number;
 }
@@ -132,6 +135,7 @@ const noPermit: Permit = { [Symbol.dispose]() {} };
 
 export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
   const { store, logs, builders, log, keep, tally, now = Date.now } = deps;
+  const { messagesOf = () => [] } = deps;
   const permits = createPermits(deps.concurrent);
   // A build without a builder takes seconds: it does not wait for builds that take minutes.
   const nativePermits = createPermits(deps.concurrent);
@@ -253,7 +257,9 @@ export function createBuildRuns(deps: BuildRunsDeps): BuildRuns {
       const { outcome, result } = ended;
       const at = now();
       const durations = durationsOf(run);
-      await stored(() => store.finish(row.id, outcome, at, at + keepMs(keep, row, outcome)));
+      const keptUntil = at + keepMs(keep, row, outcome);
+      const messages = messagesOf(row, outcome, at);
+      await stored(() => store.finish(row.id, outcome, at, keptUntil, messages));
       writer.settle();
       countBuild(tally, row, result, durations);
       countSteps(tally, writer.lastSteps());

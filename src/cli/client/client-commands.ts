@@ -17,6 +17,7 @@ export const clientCommands = {
   workspace: async () => (await import('../people/user-command.ts')).workspaceCommand,
   credentials: async () => (await import('../people/credentials-command.ts')).credentialsCommand,
   audit: async () => (await import('../people/audit-command.ts')).auditCommand,
+  messages: async () => (await import('../people/messages-command.ts')).messagesCommand,
   completion: async (): Promise<CommandNode> =>
     (await import('../completion/completion-command.ts')).completionCommand(() =>
       loadAll(clientCommands),

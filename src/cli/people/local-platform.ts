@@ -28,7 +28,12 @@ export function withLocalPlatform<T>(
       const audits = { changes: audit, pulls: openAudit('pulls'), builds: openAudit('builds') };
       try {
         return await work(
-          askLocal(createPlatformApi({ platform, version: readVersion(), audit, audits })),
+          askLocal(
+            createPlatformApi({
+              ...{ platform, version: readVersion(), audit, audits },
+              messages: rows.messages,
+            }),
+          ),
         );
       } finally {
         await audit.flush();

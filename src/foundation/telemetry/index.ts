@@ -18,6 +18,7 @@ export {
 } from './disk-figures.ts';
 export { addLeadMetric } from './lead-metric.ts';
 export { type LogDestination, openLogDestination } from './log-destination.ts';
+export { createMessageMetrics } from './message-metrics.ts';
 export {
   createRemoteHealth,
   noRemoteHealth,

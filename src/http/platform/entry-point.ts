@@ -8,7 +8,12 @@ import {
   type TokenScope,
   type User,
 } from '../../platform/built-in/index.ts';
-import type { AuditKind, AuditLog, CredentialOwner } from '../../storage/rows/index.ts';
+import type {
+  AuditKind,
+  AuditLog,
+  CredentialOwner,
+  MessageStore,
+} from '../../storage/rows/index.ts';
 import { requireRole } from '../callers/identify.ts';
 import type { Declaration, Documentation } from '../route/declaration.ts';
 import { type ReceivedRequest, routesOf } from '../route/pipeline.ts';
@@ -37,6 +42,7 @@ export interface Backend {
   readonly audit: Pick<AuditLog, 'add' | 'flush'>;
   /** The audit logs by what they record. */
   readonly audits: Readonly<Record<AuditKind, Pick<AuditLog, 'list'>>>;
+  readonly messages: Pick<MessageStore, 'list' | 'resend' | 'resendAll'>;
 }
 
 /** A call, over HTTP or from the same process. */

@@ -5,6 +5,7 @@ import { describeApi, type OpenApi } from '../route/describe-api.ts';
 import type { Route } from '../route/pipeline.ts';
 import { createRouter } from '../route/router.ts';
 import { type ApiRequest, type Backend, entryPoint, type PlatformKind } from './entry-point.ts';
+import { messageEntryPoints } from './entry-points/message-entry-points.ts';
 import { runEntryPoints } from './entry-points/run-entry-points.ts';
 import { credentialEntryPoints, tokenEntryPoints } from './entry-points/token-entry-points.ts';
 import { userEntryPoints, workspaceEntryPoints } from './entry-points/user-entry-points.ts';
@@ -47,6 +48,7 @@ const entryPoints: readonly Route<PlatformKind>[] = [
       return { entries: entries.map(auditView) };
     },
   }),
+  ...messageEntryPoints,
   ...runEntryPoints,
   entryPoint({
     id: 'getServiceInfo',
@@ -107,6 +109,7 @@ export function describePlatformApi(version: string): OpenApi {
       Workspaces: 'Workspaces and their members',
       Credentials: 'Registry credentials',
       Audit: 'The audit log',
+      Messages: 'Messages to other servers',
       Runs: 'Reports of workflow runs, which are not kept',
       Service: 'The platform itself',
     },

@@ -55,6 +55,14 @@ export const auditQuery = z.object({
   max: pageQuery.shape.max,
   before: queryNumber(0, mostOffset).optional().describe('Only entries before this id'),
 });
+export const messagesQuery = z.object({
+  state: z
+    .enum(['all', 'dead'])
+    .default('all')
+    .describe('`dead`: only messages of which no attempt is left'),
+  max: pageQuery.shape.max,
+  before: queryNumber(0, mostOffset).optional().describe('Only messages before this id'),
+});
 export const workspaceQuery = z.object({ workspaceId: ownerOptions.workspaceId });
 
 export const newUserSchema = z.object({ email: text }).meta({ title: 'NewUser' });
@@ -238,6 +246,26 @@ export const auditResponse = z
     ),
   })
   .meta({ title: 'AuditLog' });
+export const messagesResponse = z
+  .object({
+    messages: z.array(
+      z.object({
+        id: z.number().int(),
+        event: z.string().describe('Id of the event, as its receivers get it'),
+        time,
+        target: z.string().describe('Name of the webhook, or `e-mail`'),
+        kind: z.string().describe('`build.ended` and the like'),
+        subject: z.string().describe('Build or image that the message is about'),
+        state: z.enum(['waiting', 'dead']).describe('`dead`: no attempt is left'),
+        attempts: z.number().int().describe('Failed attempts'),
+        error: z.string().optional().describe('Why the last attempt failed'),
+      }),
+    ),
+  })
+  .meta({ title: 'Messages' });
+export const resentResponse = z
+  .object({ resent: z.number().int().describe('Number of messages') })
+  .meta({ title: 'ResentMessages' });
 export const runResponse = z
   .object({ workflowId: z.string(), message: z.string() })
   .meta({ title: 'Run' });

@@ -121,6 +121,8 @@ export function createContainers(
     credentialsOf: serviceCredentialsOf,
     signingKey: state.signingKey,
     limitsOf: identities.limitsOf,
+    announce: registries.announce,
+    mailOf: identities.mailOf,
     store: state.rows.builds,
     logDirectory: pathOf('logs/builds'),
     logArchive: state.buildLogs,

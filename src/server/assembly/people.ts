@@ -10,6 +10,8 @@ export type People = ReturnType<typeof createPeople>;
 
 // Tokens of a request are valid for the life of its container token; a waiting build may take a little longer.
 
+const usualMails = { asked: 'never', errors: 'errors', always: 'always' } as const;
+
 export function createPeople(
   { config, publicUrl, log }: AppDeps,
   { rows, secrets, remotes }: State,
@@ -33,8 +35,10 @@ export function createPeople(
     health: remotes,
     environment: process.env,
   });
+  const { mail } = config.messages;
   const identities = createIdentities({
     ...client,
+    usualMail: mail.server === undefined ? undefined : usualMails[mail.builds],
     box: secrets,
     service: registries.credentials,
     anonymous: registries.anonymousCredentials,

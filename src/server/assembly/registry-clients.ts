@@ -34,6 +34,7 @@ import {
   configuredRegistries,
   uselessMirrorCredentials,
 } from '../config/read/index.ts';
+import { createAnnouncer } from './messages.ts';
 import type { AppDeps, State } from './server-state.ts';
 import { noteChanges, openAccounts } from './watched-accounts.ts';
 
@@ -62,7 +63,9 @@ export function createRegistries(
   const { accounts } = accountFiles;
   const accountCheck = createAccountCheck(accounts);
   const ownHost = publicUrl.host;
+  const announce = createAnnouncer(deps);
   const hosted = createHosted({
+    announce,
     content,
     store,
     pulls: rows.pulls,
@@ -87,6 +90,7 @@ export function createRegistries(
     accountFiles,
     accountCheck,
     ownHost,
+    announce,
     hosted,
     registry: withOwnRegistry(ownHost, hosted.registry, upstream.registry),
     pusher: withOwnPusher(ownHost, hosted.pusher, createPushClient(exchange, endpoint)),

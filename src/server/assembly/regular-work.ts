@@ -85,6 +85,9 @@ export function startRegularWork(
           await audit.purge(Date.now() - keep, maxEntries, signal);
         }
       }),
+      purge('delete old messages', signal =>
+        rows.messages.purge(Date.now() - config.messages.keep, signal),
+      ),
       purge('delete ended container requests', tokens.purge),
       purge('delete old figures', signal => purgeFigures(rows, signal)),
       purge('delete old platform tokens', people.client.purges.pairs),

@@ -112,7 +112,8 @@ function resolvePaths(values: Record<string, unknown>, folder: string): void {
   if (Array.isArray(values.accountFiles)) {
     for (const entry of values.accountFiles) inFolder(entry ?? {}, ['file']);
   }
-  for (const places of [values.registries, values.channels]) {
+  const { webhooks } = (values.messages as { webhooks?: unknown } | null | undefined) ?? {};
+  for (const places of [values.registries, values.channels, webhooks]) {
     for (const place of Object.values((places as object | null) ?? {})) {
       if (typeof place?.ca === 'string' && !place.ca.includes('-----BEGIN')) {
         place.ca = resolve(folder, place.ca);

@@ -7,6 +7,7 @@ import {
   registrySettings,
   type Setting,
   settings,
+  webhookSettings,
 } from './load.ts';
 import { accessRules, configuredPlaces, configuredShares } from './read/access-in-force.ts';
 import { publicUrlOf } from './read/addresses.ts';
@@ -22,7 +23,10 @@ export interface EffectiveSetting {
 
 const mask = '***';
 const secretNames = new Set(
-  [...settings, ...registrySettings, ...channelSettings, ...builderTlsSettings]
+  [
+    ...[...settings, ...registrySettings, ...channelSettings],
+    ...[...builderTlsSettings, ...webhookSettings],
+  ]
     .filter(({ isSecret }) => isSecret)
     .map(({ path }) => path.at(-1)),
 );

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { type ProxyFor, readProxies } from '../../upstream/auth/index.ts';
 import { ConfigError, type ConfigFile, readConfigFile } from './config-file.ts';
+import { webhook } from './sections/messages-schema.ts';
 import { type Config, configSchema } from './settings-schema.ts';
 
 export interface LoadedConfig {
@@ -169,7 +170,9 @@ export interface Setting {
 }
 
 // Maps whose names are hosts and addresses, and lists of objects.
-const fileOnly = ['registries', 'channels', 'buildkitTls', 'buildkitShares', 'accountFiles'];
+const fileOnly = [
+  ...['registries', 'channels', 'buildkitTls', 'buildkitShares', 'accountFiles', 'webhooks'],
+];
 
 /** All settings in the order of the schema, nested ones by their full path. */
 export const settings: readonly Setting[] = settingsIn(configSchema, []);
@@ -179,6 +182,11 @@ export const registrySettings = settingsOfEntry(configSchema.shape.registries, '
 
 /** The settings of one entry below `channels`. */
 export const channelSettings = settingsOfEntry(configSchema.shape.channels, 'channels');
+
+/** The settings of one entry below `messages.webhooks`. */
+export const webhookSettings = settingsIn(webhook, ['messages', 'webhooks', '<name>']).map(
+  setting => ({ ...setting, variable: undefined }),
+);
 
 /** The settings of one entry below `buildkitTls`. */
 export const builderTlsSettings = settingsOfEntry(configSchema.shape.buildkitTls, 'buildkitTls');

@@ -5,6 +5,7 @@ import { parseReference } from '../../oci/naming.ts';
 import { access, accountFiles, accounts, anonymous, audit } from './sections/access-schema.ts';
 import { builds, sif } from './sections/builds-schema.ts';
 import { channels, conda } from './sections/conda-schema.ts';
+import { messages } from './sections/messages-schema.ts';
 import {
   address,
   connections,
@@ -354,6 +355,12 @@ export const configSchema = z.strictObject({
   disk: disk.prefault({}),
   audit: audit.prefault({}),
   traces: traces.prefault({}),
+  messages: messages
+    .prefault({})
+    .refine(({ mail }) => mail.server === undefined || mail.from !== undefined, {
+      path: ['mail', 'from'],
+      message: "expected the sender's address beside messages.mail.server",
+    }),
   layers: layers.prefault({}),
   hosted: hosted.prefault({}),
   sweep: sweep.prefault({}),

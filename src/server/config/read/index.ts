@@ -8,6 +8,7 @@ export {
   configuredBuilderTls,
   configuredSifSigner,
 } from './configured-builds.ts';
+export { configuredMail, configuredWebhooks } from './configured-messages.ts';
 export {
   anonymousCredentials,
   configuredChannels,

@@ -149,7 +149,7 @@ function settingOf(key: string): string {
 }
 
 /** Returns the PEM text of a setting that holds it, or the name of its file. Throws {@link ConfigError}. */
-function readAuthority(setting: string, ca: string): string {
+export function readAuthority(setting: string, ca: string): string {
   if (ca.includes('-----BEGIN')) return ca;
   try {
     return readFileSync(ca, 'utf8');
