@@ -6,6 +6,7 @@ import {
   registrySettings,
   type Setting,
   settings,
+  webhookSettings,
 } from '../src/server/config/load.ts';
 
 /** Returns the page about all settings, made from their schema. */
@@ -115,6 +116,24 @@ channels:
   https://10.0.0.7/local:
     ca: local-ca.pem
     allowPrivateAddress: true
+\`\`\`
+
+## Webhooks
+
+In the configuration file only: \`messages.webhooks:\` maps a name to the settings of a receiver: [what it gets](messages.md). A
+receiver at a loopback, private or link-local address is refused without \`allowPrivateAddress: true\`.
+
+| setting | default | meaning |
+|---|---|---|
+${webhookSettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+messages:
+  webhooks:
+    ci:
+      address: https://ci.example.com/hooks/sluice
+      secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
+      events: [build.ended, image.pushed]
 \`\`\`
 
 ## Builders with TLS

@@ -1,3 +1,5 @@
+import { isIP } from 'node:net';
+import { getCACertificates } from 'node:tls';
 import { terminalLine } from '../foundation/text.ts';
 import { publicAddressOf } from '../upstream/transport/index.ts';
 import { type Delivery, NotDelivered } from './send-webhook.ts';
@@ -11,6 +13,8 @@ export interface MailSettings {
   readonly password: string | undefined;
   /** Address of the sender. */
   readonly from: string;
+  /** PEM text of certificate authorities, in addition to the public ones. */
+  readonly ca: string | undefined;
   /** False to send without TLS where the server does not offer it. */
   readonly requireTls: boolean;
   readonly allowPrivateAddress: boolean;
@@ -20,7 +24,7 @@ const submissionPort = 587;
 const smtpsPort = 465;
 
 export function createMailDelivery(
-  { server, username, password, from, requireTls, allowPrivateAddress }: MailSettings,
+  { server, username, password, from, ca, requireTls, allowPrivateAddress }: MailSettings,
   timeoutMs: number,
 ): Delivery {
   const isSecure = server.protocol === 'smtps:';
@@ -38,7 +42,10 @@ export function createMailDelivery(
       secure: isSecure,
       requireTLS: requireTls && !isSecure,
       // The certificate is that of the name, which was resolved above.
-      tls: { servername: hostname },
+      tls: {
+        ...(isIP(hostname) === 0 ? { servername: hostname } : {}),
+        ...(ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }),
+      },
       ...(username === undefined ? {} : { auth: { user: username, pass: password ?? '' } }),
       connectionTimeout: timeoutMs,
       greetingTimeout: timeoutMs,

@@ -284,6 +284,7 @@ test('settings, variables and values of the chart that the pages name exist', ()
     const [group = '', ...members] = name.split('.');
     // In the configuration file only, with tables of their own.
     if (group === 'registries' || group === 'channels' || group === 'accountFiles') return true;
+    if (name.startsWith('messages.webhooks')) return true;
     let value: unknown = (chart as Record<string, unknown>)[group];
     for (const member of members) {
       // Some values, such as resources, are handed on to Kubernetes as they are.

@@ -9,11 +9,12 @@ import {
   type Webhook,
 } from '../../src/messages/index.ts';
 import { createAnnounce, eventKinds } from '../../src/messages/site-event.ts';
+import { digestOf } from '../../src/oci/digest.ts';
 import { openRows, type Rows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Receiver, startReceiver } from './receiver.ts';
 
-const digest = `sha256:${'0'.repeat(64)}` as const;
+const digest = digestOf(Buffer.from('{}'));
 const secret = `whsec_${Buffer.from('a secret of some length').toString('base64')}`;
 
 interface SenderOptions {

@@ -8,8 +8,8 @@ import {
   createWebhookDelivery,
   startMessageSender,
 } from '../../messages/index.ts';
+import type { TransportLimits } from '../../upstream/index.ts';
 import { configuredMail, configuredWebhooks } from '../config/read/index.ts';
-import type { RegistryAccess } from './registry-clients.ts';
 import type { AppDeps, State } from './server-state.ts';
 
 /** Returns what turns events into messages, for the parts in which they happen. */
@@ -22,11 +22,17 @@ export function createAnnouncer({ config, publicUrl }: Pick<AppDeps, 'config' | 
   });
 }
 
+/** Timeouts and limits of connections to other hosts. */
+interface Connecting {
+  readonly timeouts: { readonly connectMs: number };
+  readonly bounds: TransportLimits;
+}
+
 /** Starts to send the messages in the rows. */
 export function startMessages(
   { config, publicUrl, log }: AppDeps,
   { rows }: State,
-  { connecting }: Pick<RegistryAccess, 'connecting'>,
+  { connecting }: { readonly connecting: Connecting },
   metrics: ReturnType<typeof createMetricsRegistry>,
 ) {
   const { attempts, maxMessages, timeout } = config.messages;

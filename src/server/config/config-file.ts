@@ -112,8 +112,9 @@ function resolvePaths(values: Record<string, unknown>, folder: string): void {
   if (Array.isArray(values.accountFiles)) {
     for (const entry of values.accountFiles) inFolder(entry ?? {}, ['file']);
   }
-  const { webhooks } = (values.messages as { webhooks?: unknown } | null | undefined) ?? {};
-  for (const places of [values.registries, values.channels, webhooks]) {
+  const told = (values.messages as { webhooks?: unknown; mail?: unknown } | null) ?? {};
+  const mails = { mail: told.mail };
+  for (const places of [values.registries, values.channels, told.webhooks, mails]) {
     for (const place of Object.values((places as object | null) ?? {})) {
       if (typeof place?.ca === 'string' && !place.ca.includes('-----BEGIN')) {
         place.ca = resolve(folder, place.ca);

@@ -16,7 +16,11 @@ export function configuredWebhooks({ messages }: Pick<Config, 'messages'>): Webh
 
 /** Returns how e-mails are sent; undefined without an SMTP server. */
 export function configuredMail({ messages }: Pick<Config, 'messages'>): MailSettings | undefined {
-  const { server, from, username, password, requireTls, allowPrivateAddress } = messages.mail;
+  const { server, from, ca, builds: _, after: __, ...rest } = messages.mail;
   if (server === undefined || from === undefined) return undefined;
-  return { server: new URL(server), from, username, password, requireTls, allowPrivateAddress };
+  return {
+    ...{ username: undefined, password: undefined, ...rest, from },
+    server: new URL(server),
+    ca: ca === undefined ? undefined : readAuthority('messages.mail', ca),
+  };
 }

@@ -99,6 +99,12 @@ const mail = z.strictObject({
     .refine(isMailAddress, 'expected an e-mail address')
     .optional()
     .describe('Address of the sender. Required with `messages.mail.server`'),
+  ca: z
+    .string()
+    .optional()
+    .describe(
+      'PEM file of a certificate authority of the SMTP server, in addition to the public authorities',
+    ),
   requireTls: flag
     .default(true)
     .describe('Refuse an SMTP server that does not offer TLS (STARTTLS)'),
