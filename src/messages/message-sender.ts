@@ -112,6 +112,9 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
         if (failures > 0) pauseMs = doubled(firstPauseMs, failures, longestPauseMs);
         else if (looked.found > 0) pauseMs = 0;
       } catch (err) {
+        // A row that cannot be removed, such as on a full disk, has its message sent again: less and less often.
+        failures += 1;
+        pauseMs = doubled(Math.max(pollMs, firstPauseMs), failures, longestPauseMs);
         log.warn({ target: delivery.name, err }, 'cannot read or change messages: trying again');
       }
     }

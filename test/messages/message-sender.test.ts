@@ -287,6 +287,30 @@ test('a server that does not lead sends nothing, and the next leader goes on', a
   assert.deepEqual(tagsOf(receiver), ['a', 'b', 'c']);
 });
 
+test('a message that cannot be removed is sent again with its id, less and less often', async t => {
+  await using receiver = await startReceiver();
+  const rows = openRows(':memory:');
+  t.after(() => rows.end());
+  const { remove } = rows.messages;
+  let refused = 0;
+  const messages = {
+    ...rows.messages,
+    async remove(id: number) {
+      refused += 1;
+      if (refused <= 3) throw new Error('the disk is full');
+      await remove(id);
+    },
+  };
+  const { push, isEmpty } = startSending(t, [webhook('ci', receiver.url)], {
+    rows: { ...rows, messages },
+  });
+  await push('v1');
+  await eventually('it is removed', isEmpty);
+  assert.equal(receiver.received.length, 4);
+  assert.equal(new Set(receiver.received.map(({ body }) => body.id)).size, 1);
+  assert.equal(new Set(receiver.received.map(({ text }) => text)).size, 1);
+});
+
 test('a clock that is set back does not hold messages', async t => {
   await using receiver = await startReceiver();
   receiver.answer = response => response.writeHead(500).end();

@@ -10,7 +10,7 @@ import { createEndpoints } from '../../src/platform/endpoint.ts';
 import { createIdentities, type SealedGrant } from '../../src/platform/identities.ts';
 import { grantPlace } from '../../src/platform/seal-again.ts';
 import type { TokenRights } from '../../src/platform/token-rights.ts';
-import type { Grant, Platform } from '../../src/platform/workflow-platform.ts';
+import type { BuildMail, Grant, Platform } from '../../src/platform/workflow-platform.ts';
 import { createSecretBox } from '../../src/storage/rows/secret-box.ts';
 import type { CredentialSource } from '../../src/upstream/auth/credentials.ts';
 
@@ -31,6 +31,8 @@ interface State {
   rights?: TokenRights;
   email?: string | undefined;
   refusal?: Error;
+  buildMail?: BuildMail;
+  usualMail?: BuildMail;
 }
 
 function world(state: State = {}) {
@@ -44,12 +46,13 @@ function world(state: State = {}) {
       platformUsers.push(grant);
       if (state.refusal) throw state.refusal;
       const email = 'email' in state ? state.email : 'Ada@Lab.Example.org';
-      return { id: '7', userName: 'ada', email, tokenRights: state.rights };
+      const { rights: tokenRights, buildMail } = state;
+      return { id: '7', userName: 'ada', email, tokenRights, buildMail };
     },
   } as unknown as Platform;
   const box = createSecretBox(Buffer.alloc(32, 1));
   const identities = createIdentities({
-    ...{ platform, box, accounts },
+    ...{ platform, box, accounts, usualMail: state.usualMail },
     endpoints: createEndpoints({
       ...{ own: `https://${ownHost}/platform`, byDefault: undefined, aliases: {} },
       allow: [away],
@@ -92,6 +95,37 @@ function world(state: State = {}) {
 
 const all: Account = { password: 'x' };
 const some: Account = { password: 'x', repositories: { 'team/*': 'push' } };
+
+test('a user gets e-mails as the platform says, otherwise as the server says', async () => {
+  const to = 'Ada@Lab.Example.org';
+  const cases: [BuildMail | undefined, BuildMail | undefined, string[]][] = [
+    [undefined, undefined, []],
+    ['always', undefined, []],
+    [undefined, 'never', []],
+    [undefined, 'errors', ['failed']],
+    [undefined, 'always', ['succeeded', 'failed']],
+    ['never', 'always', []],
+    ['errors', 'never', ['failed']],
+    ['always', 'never', ['succeeded', 'failed']],
+  ];
+  for (const [buildMail, usualMail, expected] of cases) {
+    const { identities, login } = world({
+      ...(buildMail ? { buildMail } : {}),
+      ...(usualMail ? { usualMail } : {}),
+    });
+    const { grant } = await login();
+    const mailed = ['succeeded', 'failed'].filter(
+      result => identities.mailOf(grant, result === 'succeeded') === to,
+    );
+    assert.deepEqual(mailed, expected, `${buildMail} ${usualMail}`);
+  }
+  const { identities, login } = world({ usualMail: 'always', email: undefined });
+  const { grant } = await login();
+  for (const other of [grant, undefined, 's2.lost.key' as SealedGrant]) {
+    assert.equal(identities.mailOf(other, false), undefined);
+  }
+  assert.equal(identities.mailOf(identities.ofAccount('admin').grant, false), undefined);
+});
 
 test('operator credentials serve administrators with that role; all others have those for everybody', async () => {
   const { identities, userOf } = world({

@@ -46,6 +46,23 @@ test('the user of a token is requested in the form of the platform', async () =>
   assert.equal(call?.headers.accept, 'application/json');
 });
 
+test('the preference of a user for e-mails is read, and a value of a later version is none', async () => {
+  for (const [value, expected] of [
+    ['ALWAYS_ON', 'always'],
+    ['ON_ERROR', 'errors'],
+    ['ALWAYS_OFF', 'never'],
+    ['WEEKLY', undefined],
+    [null, undefined],
+    [{ a: 1 }, undefined],
+  ]) {
+    await using at = await start();
+    at.scripted.on('/user-info', (_, response) =>
+      send(response, 200, { user: { ...alice, waveBuildNotification: value } }),
+    );
+    assert.equal((await at.platform.user(at.grant)).buildMail, expected);
+  }
+});
+
 test('credentials are those of the user or of the workspace', async () => {
   await using at = await start();
   at.scripted.credentials.set('7', [
