@@ -33,6 +33,8 @@ export interface StoredEntry {
   readonly header: Buffer;
   /** True if the time of the entry is in a PAX header, and not in {@link header}. */
   readonly hasPaxTime: boolean;
+  /** True if it has attributes that overlayfs reads: they can delete what lower layers have. */
+  readonly hasOverlayAttributes: boolean;
 }
 
 export interface TarReaderOptions {
@@ -70,7 +72,12 @@ export class TarReader {
   constructor(visitor: TarVisitor, { withRights = false }: TarReaderOptions = {}) {
     this.#visitor = visitor;
     this.#withRights = withRights;
-    this.#stored = { contentStart: 0, header: this.#block, hasPaxTime: false };
+    this.#stored = {
+      contentStart: 0,
+      header: this.#block,
+      hasPaxTime: false,
+      hasOverlayAttributes: false,
+    };
   }
 
   /** Reads the next part. Throws {@link TarError} for invalid data, and the errors of the visitor. */
@@ -192,6 +199,7 @@ export class TarReader {
     this.#stored.contentStart = this.#position;
     this.#stored.header = block;
     this.#stored.hasPaxTime = pax?.has('mtime') === true;
+    this.#stored.hasOverlayAttributes = pax ? [...pax.keys()].some(isOfOverlay) : false;
     this.#isWanted = this.#visitor.entry(entry, this.#stored);
     this.#sparse = undefined;
     if (!holes || !this.#isWanted) return;
@@ -208,6 +216,11 @@ export function sparseError(path: string): TarError {
 
 const attributePrefix = 'SCHILY.xattr.';
 const noAttributes: Attributes = [];
+
+/** Source: Linux, Documentation/filesystems/overlayfs.rst; `user` with the mount option userxattr. */
+function isOfOverlay(key: string): boolean {
+  return /^(?:SCHILY|LIBARCHIVE)\.xattr\.(?:trusted|user)\.overlay\./.test(key);
+}
 
 /** Returns the attributes that an ordinary user may set. The others require rights that no container has. */
 function attributesOf(pax: ReadonlyMap<string, string> | undefined): Attributes {

@@ -22,6 +22,30 @@ export async function unlessAborted<T>(
   }
 }
 
+/** Does the work for each item, a limited number at a time, and returns the results in order. The first failure stops it. */
+export async function inTurns<T, R>(
+  atOnce: number,
+  items: readonly T[],
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = [];
+  const queue = items.entries();
+  let hasFailed = false;
+  const workOn = async (): Promise<void> => {
+    for (const [position, item] of queue) {
+      if (hasFailed) return;
+      try {
+        results[position] = await work(item);
+      } catch (error) {
+        hasFailed = true;
+        throw error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, workOn));
+  return results;
+}
+
 /** Waits for an event, but no longer than the time (ms); returns false if it has not come. Rejects if the event does so first. */
 export async function atMost(ms: number, event: Promise<unknown> | undefined): Promise<boolean> {
   if (!event) return true;

@@ -3,6 +3,7 @@ import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault, isUnwritable } from '../foundation/fault.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
 import { SingleFlight } from '../foundation/single-flight.ts';
+import { inTurns } from '../foundation/work.ts';
 import type { Digest } from '../oci/digest.ts';
 import {
   type Descriptor,
@@ -203,7 +204,7 @@ export async function collectDocuments(
   for (let depth = 0; depth < deepestIndex && entries.length > 0; depth += 1) {
     const level = entries.filter(({ digest }) => !named.has(digest) && named.add(digest));
     if (named.size > mostManifests) throw tooMany(access);
-    entries = (await inOrder(level, fetchAndVisit)).flat();
+    entries = (await inTurns(atOnce, level, fetchAndVisit)).flat();
   }
   return found;
 }
@@ -220,26 +221,6 @@ export async function imageConfig(
   const isKnown = isImageConfigType(manifest.config.mediaType);
   const document = await (isKnown ? found : unlessMissing(found));
   return document && isImage(manifest, document.bytes) ? document : undefined;
-}
-
-/** Does the work for each item, a limited number at a time. The first failure stops it. */
-async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
-  const queue = items.entries();
-  let hasFailed = false;
-  const workOn = async (): Promise<void> => {
-    for (const [position, item] of queue) {
-      if (hasFailed) return;
-      try {
-        results[position] = await work(item);
-      } catch (error) {
-        hasFailed = true;
-        throw error;
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, workOn));
-  return results;
 }
 
 function tooMany({ registry, repository }: Access): Fault {

@@ -3,6 +3,7 @@
 export {
   type Architecture,
   architectures,
+  compareVariants,
   defaultPlatform,
   defaultPlatformName,
   formatPlatform,
@@ -17,6 +18,7 @@ export {
   offeredPlatforms,
   type Platform,
   parsePlatform,
+  runsOn,
   selectPlatform,
   supportedPlatforms,
 } from './platform.ts';

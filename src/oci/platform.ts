@@ -51,6 +51,18 @@ export function matchesPlatform(wanted: Platform, offered: Platform): boolean {
   return isSameMachine(wanted, offered) && variantOf(wanted) === variantOf(offered);
 }
 
+/** Returns true if programs for a platform run on a machine: same system and architecture, and no higher variant. */
+export function runsOn(machine: Platform, program: Platform): boolean {
+  if (matchesPlatform(machine, program)) return true;
+  return isSameMachine(machine, program) && compareVariants(machine, program) > 0;
+}
+
+/** Orders platforms of one architecture by their variants, the lowest first. */
+export function compareVariants(one: Platform, other: Platform): number {
+  const difference = Number(variantOf(one).slice(1)) - Number(variantOf(other).slice(1));
+  return Number.isNaN(difference) ? 0 : difference;
+}
+
 /**
  * Returns the entry of an index for the platform: an exact match, else the next lower variant, which runs there
  * too, else the next higher variant, which may run there.

@@ -73,16 +73,24 @@ export function createLookAtRight(deps: LookAtRightDeps): LookAtRight {
     const { image, isBuilt, fixed, caller } = request;
     const { grant } = caller;
     if (grant) await identities.require(grant);
+    const credentials = identities.credentialsOf(grant);
+    const included = await Promise.all(
+      (request.includes ?? []).map(async one => ({
+        access: await accessTo(one, credentials),
+        reference: one.digest ?? '',
+      })),
+    );
     if (isBuilt) {
       const access = await accessToBuilt(image, grant);
-      return { access, parts: await partsOf(request, access, depth) };
+      return { access, parts: [...(await partsOf(request, access, depth)), ...included] };
     }
-    const access = await accessTo(image, identities.credentialsOf(grant));
-    if (!fixed) return { access, parts: [] };
+    const access = await accessTo(image, credentials);
+    if (!fixed) return { access, parts: included };
     // Who deletes a hosted index deletes its images, also if they were requested for one platform.
     const root = access.registry === ownHost ? fixed.root : undefined;
     const references = root === undefined ? [fixed.base.digest] : [fixed.base.digest, root];
-    return { access, parts: references.map(reference => ({ access, reference })) };
+    const own = references.map(reference => ({ access, reference }));
+    return { access, parts: [...own, ...included] };
   };
 
   /** Like `checkOf`, but while a platform does not answer, its last response counts for a time. */

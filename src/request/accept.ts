@@ -39,6 +39,7 @@ import {
   inHome,
   type Submission,
 } from './container-request.ts';
+import type { IncludedImage, IncludedImages } from './layers/included-images.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
@@ -51,6 +52,7 @@ export interface AcceptDeps {
   readonly manifest: Documents['manifest'];
   readonly makeImage: ImageMaker;
   readonly layers: LayerIntake;
+  readonly includes: IncludedImages;
   readonly tokens: TokenRegistry;
   readonly rights: Pick<RightWatch, 'note'>;
   readonly build: BuildIntake;
@@ -110,7 +112,7 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an existing image. */
   const serve = async (
-    { submission, caller, change: wanted, isMounted }: Intake,
+    { submission, caller, change: wanted, isMounted, included }: Intake,
     image: Reference,
     { access, document: base, root }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
@@ -122,6 +124,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     const request = await deps.tokens.issue(token => ({
       ...about,
       ...commonOf(submission, caller),
+      ...includedIn(included, about.isPublic),
       isMounted,
       image,
       fixed: {
@@ -139,13 +142,14 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an image that may not exist yet: the first pull applies the changes. */
   const serveLater = async (
-    { submission, caller, change: wanted, isMounted }: Intake,
+    { submission, caller, change: wanted, isMounted, included }: Intake,
     image: Reference,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedResponse> => {
     const request = await deps.tokens.issue(token => ({
       ...about,
       ...commonOf(submission, caller),
+      ...includedIn(included, about.isPublic),
       isMounted,
       image,
       fixed: undefined,
@@ -185,13 +189,16 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Makes a complete image, or copies one, in the repository of the caller. */
   const freeze = async (
-    { submission, caller, change }: Intake,
-    image: Reference | undefined,
+    { submission, caller, change, included }: Intake,
+    found: Base | undefined,
     tag: string | undefined,
     onBuild: OnBegin,
   ): Promise<FrozenResponse> => {
-    const base = image && { ...(await baseFor(image, submission, caller)), tag };
-    const { plan, ticket } = await deps.build.make({ submission, caller, base, change }, onBuild);
+    const base = found && { ...found, tag };
+    const { plan, ticket } = await deps.build.make(
+      { submission, caller, base, change, included },
+      onBuild,
+    );
     const request = await deps.tokens.issue(() => ({
       ...commonOf(submission, caller),
       isMounted: false,
@@ -222,10 +229,23 @@ export function createAccept(deps: AcceptDeps): Accept {
       ...caller,
       signal,
     });
-    const own = changeOf(submission, layers);
+    const image = source?.image ?? asked;
+    const pinned = source?.fixed ? { ...source.image, digest: source.fixed.base.digest } : image;
+    const base = once(async () =>
+      pinned && !source?.isBuilt ? baseFor(pinned, submission, caller) : undefined,
+    );
+    const names = submission.containerIncludes ?? [];
+    if (source?.isBuilt && names.length > 0) throw servedBuild();
+    const carried = await deps.includes.show(source?.includes ?? [], { ...caller, signal });
+    const more =
+      names.length === 0
+        ? { images: [], layers: [] }
+        : await deps.includes.take(submission, base, { ...caller, signal });
+    const included = [...carried, ...more.images];
+    const own = changeOf(submission, [...more.layers, ...layers]);
     const change = source && !isUnchanged(source.change) ? onTopOf(source.change, own) : own;
     const isMounted = mountsFiles(submission, deps.mountedLayers) || source?.isMounted === true;
-    const intake = { submission, caller, change, isMounted, signal };
+    const intake = { submission, caller, change, isMounted, signal, included };
     if (submission.mirror && !isUnchanged(change)) throw changedMirror();
     if (source?.isBuilt) {
       if (submission.freeze || submission.mirror) throw cannotCopy();
@@ -236,14 +256,12 @@ export function createAccept(deps: AcceptDeps): Accept {
         isPublic: isPublic === true,
       });
     }
-    const image = source?.image ?? asked;
-    const pinned = source?.fixed ? { ...source.image, digest: source.fixed.base.digest } : image;
     const isCopied = submission.freeze || submission.mirror;
-    if (isCopied) return freeze(intake, pinned, image && askedTag(image), onBuild);
-    if (!image || !pinned) return build(intake, onBuild);
-    const base = await baseFor(pinned, submission, caller);
-    const about = { isPublic: base.access.credentials === undefined };
-    const response = await serve(intake, image, base, about);
+    const found = await base();
+    if (isCopied) return freeze(intake, found, image && askedTag(image), onBuild);
+    if (!image || !found) return build(intake, onBuild);
+    const about = { isPublic: found.access.credentials === undefined };
+    const response = await serve(intake, image, found, about);
     return {
       ...response,
       warnings: [...compressionWarnings(submission, undefined), ...response.warnings],
@@ -255,6 +273,15 @@ function cannotCopy(): Fault {
   return new Fault(
     'bad-request',
     "'containerImage' is the served name of a build, which cannot be copied: send the recipe of the build again with 'freeze'",
+    { phase: 'request' },
+  );
+}
+
+/** The refusal of included images for the served name of a build. */
+export function servedBuild(): Fault {
+  return new Fault(
+    'bad-request',
+    "'containerImage' is the served name of a build, whose platforms are not known here: send 'containerIncludes' with the recipe of the build",
     { phase: 'request' },
   );
 }
@@ -279,14 +306,35 @@ interface Intake {
   /** True if one of the layers is a mounted file system. */
   readonly isMounted: boolean;
   readonly signal: AbortSignal | undefined;
+  readonly included: readonly IncludedImage[];
+}
+
+/** Returns what a request remembers of its included images. */
+function includedIn(included: readonly IncludedImage[], isPublic: boolean | undefined) {
+  if (included.length === 0) return {};
+  return {
+    includes: included.map(({ image }) => image),
+    isPublic: isPublic === true && included.every(({ access }) => access.credentials === undefined),
+  };
+}
+
+/** Returns a function that does the work at most once. */
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => {
+    result ??= work();
+    return result;
+  };
 }
 
 function commonOf(submission: Submission, caller: Caller) {
   const { containerPlatform, fingerprint, timestamp } = submission;
-  const { containerImage, buildRepository, cacheRepository, nameStrategy } = submission;
+  const { containerImage, containerIncludes, buildRepository, cacheRepository, nameStrategy } =
+    submission;
   const { format, freeze, mirror, platformWorkspaceId } = submission;
   const asked: AskedFields = {
     containerImage,
+    ...(containerIncludes?.length ? { containerIncludes } : {}),
     buildRepository,
     cacheRepository,
     nameStrategy,

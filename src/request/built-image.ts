@@ -40,6 +40,7 @@ import {
   type RegistryClient,
 } from '../upstream/index.ts';
 import type { Caller, Submission } from './container-request.ts';
+import type { IncludedImage } from './layers/included-images.ts';
 import type { TakeContext } from './layers/uploaded-contexts.ts';
 import { tokenLength } from './tokens/container-token.ts';
 import { whyUnchanged } from './wanted-change.ts';
@@ -68,6 +69,8 @@ interface MakeRequest {
   readonly base?: AskedBase | undefined;
   /** Changes to make in the image itself. */
   readonly change: ImageChange;
+  /** The included images, whose layers are in the change. */
+  readonly included?: readonly IncludedImage[] | undefined;
   /** Aborts when the caller disconnects. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -218,7 +221,7 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
 
   /** Checks the caller's right to all images that the build pulls. Returns the plan with them. */
   const requireBases = async (
-    { submission, caller, base }: MakeRequest,
+    { submission, caller, base, included = [] }: MakeRequest,
     plan: BuildPlan,
   ): Promise<Pick<MadeImage, 'plan' | 'isPublic'> & Pick<BuildCaller, 'shown'>> => {
     const credentials = deps.credentialsOf(caller.grant);
@@ -231,7 +234,8 @@ export function createBuildIntake(deps: BuildIntakeDeps): BuildIntake {
     }
     if (frozenPlace(submission, places) !== undefined) {
       const all = base ? [{ access: base.access, reference: base.document.digest }] : bases;
-      await Promise.all(all.map(one => requireOpen(one, registry)));
+      const more = included.map(({ image, access }) => ({ access, reference: image.digest ?? '' }));
+      await Promise.all([...all, ...more].map(one => requireOpen(one, registry)));
     }
     const isPublic = bases.every(({ access, served }) =>
       served ? served.isPublic : access.credentials === undefined,

@@ -24,6 +24,8 @@ export interface SubmittedLayer {
 export interface Submission extends Claim, BuildFields {
   readonly containerImage?: string | undefined;
   readonly containerConfig?: LayeredConfig<SubmittedLayer> | undefined;
+  /** Images whose files are added to the image. */
+  readonly containerIncludes?: readonly string[] | undefined;
   readonly timestamp?: string | undefined;
   readonly fingerprint?: string | undefined;
   readonly dryRun?: boolean | undefined;
@@ -69,6 +71,7 @@ export type AskedFields = Readonly<
   Pick<
     Submission,
     | 'containerImage'
+    | 'containerIncludes'
     | 'buildRepository'
     | 'cacheRepository'
     | 'nameStrategy'
@@ -102,6 +105,8 @@ export interface ContainerRequest {
   /** The served image; undefined for an image that was not built yet when it was requested. */
   readonly fixed: FixedImage | undefined;
   readonly change: ImageChange;
+  /** The included images, by digest: who pulls must have the right to them, too. */
+  readonly includes?: readonly Reference[] | undefined;
   /** True if registries showed all parts without credentials at the time of the request. */
   readonly isPublic?: boolean;
   /** `host/prefix/token/repository[:tag|@digest]`, or the name of a frozen image. */

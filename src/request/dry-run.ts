@@ -3,6 +3,7 @@ import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../builds/plan
 import { type BuildPlaces, compressionWarnings } from '../builds/plan/index.ts';
 import { Fault } from '../foundation/fault.ts';
 import { Semaphore } from '../foundation/semaphore.ts';
+import type { InjectedLayer } from '../images/augment/index.ts';
 import { type Document, parseManifest } from '../oci/index.ts';
 import {
   formatPlatform,
@@ -19,6 +20,7 @@ import {
   pushingTo,
   type RegistryClient,
 } from '../upstream/index.ts';
+import { servedBuild } from './accept.ts';
 import {
   askedImage,
   askedTag,
@@ -28,6 +30,7 @@ import {
 } from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import { type ApiVersion, type Caller, inHome, type Submission } from './container-request.ts';
+import type { IncludedImages, IncludingBase } from './layers/included-images.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
 import type { FindServed } from './served-name.ts';
@@ -77,6 +80,7 @@ export type DryRun = (
 export interface DryRunDeps {
   readonly baseOf: BaseFinder;
   readonly layers: LayerIntake;
+  readonly includes: Pick<IncludedImages, 'named' | 'list'>;
   readonly build: BuildIntake;
   readonly solutionOf: SolutionOf;
   /** Throws a `Fault` when there is no builder for the user, or for callers without a login. */
@@ -136,14 +140,15 @@ export function createDryRun(deps: DryRunDeps): DryRun {
 
   /** Returns the image that would be made. */
   const forecastOf = async (
-    { submission, caller, signal }: Asked,
+    { submission, caller, signal, includes, added }: Asked,
     base: AskedBase | undefined,
   ): Promise<Forecast> => {
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], {
       ...caller,
       signal,
     });
-    const change = submission.freeze ? changeOf(submission, layers) : {};
+    // Included layers are in the key of the build.
+    const change = submission.freeze ? changeOf(submission, [...added, ...layers]) : {};
     const plan = await deps.build.plan({ submission, caller, base, change, signal });
     const target = parseReference(plan.target);
     const access = await deps.accessToBuilt(target, caller.grant);
@@ -169,7 +174,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       ),
     ]);
     // The service checked with its own rights: a caller without access must not learn that the image exists.
-    const mayHave = inIt.every(({ canPull }) => canPull);
+    const mayHave = [...inIt, ...includes].every(({ canPull }) => canPull);
     // An image that exists has its packages already.
     const isCached = missing === undefined && mayHave;
     // What requires a builder is in the request: nothing is pulled to find out.
@@ -187,7 +192,7 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       solution,
       isCached,
       obstacle: isCached ? undefined : await obstacleTo(plan, solution, caller),
-      registries: [...inIt, ...beside],
+      registries: [...inIt, ...includes, ...beside],
       warnings: [...compressionWarnings(submission, plan), ...(recipe?.warnings ?? [])],
     };
   };
@@ -197,8 +202,22 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     checkRules(submission, version, deps.places);
     const { grant } = caller;
     const asked = askedImage(submission);
-    if (!asked) return forecastOf({ submission, caller, signal }, undefined);
-    const source = await deps.findServed(asked);
+    const source = asked && (await deps.findServed(asked));
+    const named = await deps.includes.named(submission);
+    if (source?.isBuilt && named.length > 0) throw servedBuild();
+    const includes = await Promise.all(
+      [...(source?.includes ?? []), ...named].map(one => tell(lookAt(one, grant, false))),
+    );
+    /** Returns the included layers, which are not fetched. The caller must not learn of images that it may not pull. */
+    const addedTo = async (base: IncludingBase | undefined) => {
+      if (named.length === 0 || !includes.every(({ canPull }) => canPull)) return [];
+      const taker = { ...caller, signal };
+      return (await deps.includes.list(submission, async () => base, taker)).layers;
+    };
+    if (!asked) {
+      const added = await addedTo(undefined);
+      return forecastOf({ submission, caller, signal, includes, added }, undefined);
+    }
     const image = source?.image ?? asked;
     const digest = source?.fixed?.base.digest;
     const pinned = digest === undefined ? image : { ...image, digest };
@@ -209,9 +228,10 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       : undefined;
     const document = base?.document;
     if (document) checkScheme(submission, document);
+    const added = document ? await addedTo({ access, document }) : [];
     if ((submission.freeze || submission.mirror) && document) {
       const frozen = await forecastOf(
-        { submission, caller, signal },
+        { submission, caller, signal, includes, added },
         { access, document, tag: askedTag(image) },
       );
       return { ...frozen, registries: [repository, ...frozen.registries] };
@@ -222,9 +242,13 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       platforms: platformsOf(submission, document),
       build: undefined,
       solution: undefined,
-      isCached: isThere && !submission.freeze && !submission.mirror,
+      isCached:
+        isThere &&
+        includes.every(({ canPull }) => canPull) &&
+        !submission.freeze &&
+        !submission.mirror,
       obstacle: undefined,
-      registries: [repository],
+      registries: [repository, ...includes],
       warnings: compressionWarnings(submission, undefined),
     };
   };
@@ -250,6 +274,10 @@ async function tell(
 }
 
 interface Asked {
+  /** The caller's rights to the included images. */
+  readonly includes: readonly RegistryForecast[];
+  /** The layers of the included images. */
+  readonly added: readonly InjectedLayer[];
   readonly submission: Submission;
   readonly caller: Caller;
   readonly signal: AbortSignal | undefined;

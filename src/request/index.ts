@@ -52,6 +52,7 @@ export {
   nameText,
   type RowDirectory,
 } from './inspect/layer-files.ts';
+export { createIncludedImages } from './layers/included-images.ts';
 export { createLayerSource } from './layers/layer-source.ts';
 export {
   createGrantContexts,

@@ -99,7 +99,8 @@ function checkMirror(submission: Submission, version: ApiVersion): void {
     refuse("'mirror' requires 'containerImage': name the image to copy");
   }
   const { freeze, format } = submission;
-  const others = { freeze, containerFile, format: format === 'sif' };
+  const containerIncludes = submission.containerIncludes?.length;
+  const others = { freeze, containerFile, containerIncludes, format: format === 'sif' };
   const config = Object.values(givenFields(containerConfig ?? {}));
   const [conflict] =
     Object.entries(others).find(([, value]) => value) ??

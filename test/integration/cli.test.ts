@@ -21,7 +21,7 @@ suite('command line', { concurrency: 2 }, () => {
 
   before(async () => {
     registry = await startRegistry();
-    pushed = await pushCorpus(registry, ['cfg:full', 'multi:index', 'layers:127']);
+    pushed = await pushCorpus(registry, ['cfg:full', 'multi:index', 'multi:list', 'layers:127']);
     sluice = await startSluice({ config: plainRegistries(registry.host) });
     directory = await makeTempDir('command-line');
   });
@@ -82,6 +82,24 @@ suite('command line', { concurrency: 2 }, () => {
       );
       assert.deepEqual(json.Entrypoint, ['sh', '-c']);
       assert.deepEqual(json.Cmd, []);
+    });
+
+    test('includes the files of other images', async () => {
+      const { targetImage, digest } = await request(
+        'multi:index',
+        ...['--platform', 'linux/arm64'],
+        ...['--include', reference('multi:index'), '--include', reference('multi:list')],
+      );
+      const { layers } = await fetchJson<{ layers: unknown[] }>(
+        sluice,
+        targetImage,
+        `manifests/${digest}`,
+      );
+      assert.equal(layers.length, 3);
+      const other = ['--include', reference('cfg:full'), '--platform', 'linux/arm64'];
+      const refused = await run('request', '--image', reference('multi:index'), ...other);
+      assert.equal(refused.code, 1);
+      assert.match(refused.stderr, /--include: .*has no image for linux\/arm64/);
     });
 
     test('selects a platform', async () => {

@@ -43,7 +43,10 @@ suite('daemonless clients', { concurrency: 2 }, () => {
 
   before(async () => {
     registry = await startRegistry();
-    pushed = await pushCorpus(registry, [...caseImages, 'artifact:subject', 'attest:latest']);
+    pushed = await pushCorpus(registry, [
+      ...caseImages,
+      ...['busybox:v2s2', 'layers:dup', 'artifact:subject', 'attest:latest'],
+    ]);
     sluice = await startSluice({ config: plainRegistries(registry.host) });
   });
   after(async () => {
@@ -102,6 +105,17 @@ suite('daemonless clients', { concurrency: 2 }, () => {
           what,
         );
       }
+      if (name !== 'forky') return;
+      const [containerImage, included] = ['busybox:v2s2', 'layers:dup'].map(
+        image => pushed.get(image)?.reference,
+      );
+      const { targetImage } = await sluice.request({
+        containerImage,
+        containerIncludes: [included],
+      });
+      const command = ['cat', '/notes/twice', '/notes/between'];
+      const ran = await runWithPodman(root, targetImage, { command });
+      assert.equal(assertSuccess(ran, 'included files'), 'twice\nbetween\n');
     });
   }
 });

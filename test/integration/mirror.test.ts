@@ -235,6 +235,10 @@ suite('mirror', () => {
         { containerImage, buildRepository, containerConfig: { env: ['A=1'] } },
         /'containerConfig' cannot be sent with 'mirror'.*send 'freeze'/,
       ],
+      [
+        { containerImage, buildRepository, containerIncludes: [containerImage] },
+        /'containerIncludes' cannot be sent with 'mirror'/,
+      ],
       [{ containerImage, buildRepository: `${target.host}/copies:1` }, /'buildRepository'/],
       [{ containerImage, buildRepository: `http://${target.host}` }, /'buildRepository'/],
       [{ containerImage, buildRepository: source.host }, /copied onto itself/],

@@ -16,6 +16,10 @@ import { type ContainerResponse, type Sluice, startSluice } from '../world/sluic
 import { type AttackerRegistry, startAttackerRegistry } from './attacker-registry.ts';
 import { fetchJson } from './served.ts';
 
+interface Manifest {
+  readonly layers: readonly { readonly digest: string }[];
+}
+
 suite('verified base images', () => {
   let registry: Registry;
   let attacker: AttackerRegistry;
@@ -137,6 +141,29 @@ suite('verified base images', () => {
     const mixed = attacker.serve('mixed', index, layers);
     const from = `ARG ARCH=s390\nFROM --platform=linux/\${ARCH}x ${mixed}\n`;
     await fail(`${from}WORKDIR /\n`, /app:mixed is unavailable: .* does not send layer/);
+  });
+
+  test('a built image has the layers of included images, served and frozen', async () => {
+    const image = imageOf({ layers: [await secretLayer('included')] });
+    const containerIncludes = [await push('team/included', image)];
+    const layer = image.blobs.at(-1)?.digest;
+    const dockerfile = `FROM ${base}\nRUN echo changed > /changed\n`;
+    const served = await succeed(dockerfile, { containerIncludes });
+    const [tag] = served.targetImage.split(':').slice(-1);
+    const manifest = await fetchJson<Manifest>(sluice, served.targetImage, `manifests/${tag}`);
+    assert.equal(manifest.layers.at(-1)?.digest, layer);
+    const frozen = await succeed(dockerfile, {
+      containerIncludes,
+      freeze: true,
+      buildRepository: `${registry.host}/frozen/included`,
+    });
+    const [, place = ''] = frozen.targetImage.split(`${registry.host}/`);
+    const found = await fetch(`${registry.url}/v2/${place.replace(':', '/manifests/')}`, {
+      headers: { accept: 'application/vnd.oci.image.manifest.v1+json' },
+    });
+    const { layers } = (await found.json()) as Manifest;
+    assert.equal(layers.at(-1)?.digest, layer);
+    assert.equal(layers.length, manifest.layers.length);
   });
 
   test('known digests of unpacked layers open no layers', async () => {

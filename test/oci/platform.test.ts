@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { Descriptor } from '../../src/oci/descriptor.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import {
+  compareVariants,
   formatPlatform,
   goArchitecture,
   isAttestation,
@@ -11,6 +12,7 @@ import {
   matchesPlatform,
   type Platform,
   parsePlatform,
+  runsOn,
   selectPlatform,
 } from '../../src/oci/platform.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
@@ -176,4 +178,19 @@ test('platforms: an exact entry is selected whenever there is one', () => {
       assert.equal(found, entries[at]);
     }),
   );
+});
+
+test('programs of a lower variant run, those of a higher one do not', () => {
+  const arm = (variant?: string) => ({
+    os: 'linux',
+    architecture: 'arm',
+    ...(variant && { variant }),
+  });
+  const platforms = [arm(), arm('v6'), arm('v5')];
+  assert.deepEqual(platforms.toSorted(compareVariants), [arm('v5'), arm('v6'), arm()]);
+  assert.ok(runsOn(arm(), arm('v6')));
+  assert.ok(runsOn(arm('v7'), arm()));
+  assert.ok(!runsOn(arm('v6'), arm()));
+  assert.ok(!runsOn(arm(), { ...arm(), os: 'windows' }));
+  assert.ok(!runsOn({ os: 'linux', architecture: 'amd64' }, { os: 'linux', architecture: '386' }));
 });

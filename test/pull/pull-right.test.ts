@@ -114,6 +114,17 @@ test('whoever is refused by the platform or the registry does not pull', async (
   await assert.rejects(world({ hidden: [base] }).look(request()), { kind: 'denied' });
 });
 
+test('included images must be shown, for images that exist and for those that are built', async () => {
+  const includes = [{ registry: 'q.example.com', repository: 'other', digest: root }];
+  for (const one of [request({ includes }), ofBuild({ includes })]) {
+    const { look, asked } = world({ digest: built });
+    await look(one);
+    assert.ok(asked.includes(`q.example.com/other ${root} with credentials`), asked.join('\n'));
+    const hidden = world({ digest: built, hidden: [root] });
+    await assert.rejects(hidden.look(one), { kind: 'denied' });
+  }
+});
+
 test('of a hosted image, the index that it was chosen from must exist as well', async () => {
   const image = { registry: ownHost, repository: 'team/app', tag: 'v1' };
   for (const hidden of [[root], [base]]) {

@@ -182,6 +182,34 @@ suite('the right to stored content', { concurrency: 4 }, () => {
     await assertEnds(pull, routes);
   });
 
+  test('ends for a built image with the layers of a private one', async () => {
+    await using sluice = await start();
+    const user = await userOf(sluice, closed, 'ada@example.org');
+    const dockerfile = `FROM scratch\nLABEL of=${sluice.port}-included\n`;
+    const body = {
+      platformAccessToken: user.platformAccessToken,
+      containerFile: Buffer.from(dockerfile).toString('base64'),
+      containerIncludes: [`${closed.host}/corpus/busybox:oci`],
+    };
+    const { targetImage } = await sluice.request(body);
+    const tag = targetImage.slice(targetImage.lastIndexOf(':') + 1);
+    const pull = pullOf(sluice, targetImage);
+    const frozen = await sluice.request({
+      ...body,
+      freeze: true,
+      buildRepository: `${closed.host}/frozen/included`,
+    });
+    await (await sluice.fetch(`/v1alpha1/builds/${frozen.buildId}/logs?follow=true`)).text();
+    const status = await sluice.fetch(`/v1alpha1/builds/${frozen.buildId}/status`);
+    assert.equal(((await status.json()) as { succeeded: boolean }).succeeded, true);
+    const routes = await routesOf(pull, tag);
+    // The manifest, the config and the included layer.
+    assert.equal(routes.length, 3);
+    await assertServed(pull, routes);
+    await user.removeCredentials();
+    await assertEnds(pull, routes);
+  });
+
   test('ends with the account that made the request, and with its access token', async () => {
     await using sluice = await start();
     const user = await userOf(sluice, closed, 'ada@example.org');

@@ -117,8 +117,8 @@ const commands: readonly Command[] = [
   },
   {
     line: '--include',
-    body: containerImage => ({ containerImage, containerIncludes: ['busybox'] }),
-    refusal: /'containerIncludes' is not provided/,
+    body: containerImage => ({ containerImage, containerIncludes: [containerImage] }),
+    image: /team\/app/,
   },
   {
     line: '--build-template',

@@ -95,8 +95,8 @@ function frozenFields(change: ImageChange): CanonicalField[] {
   ];
 }
 
-function layerText({ gzipDigest, architecture }: InjectedLayer): string {
-  return architecture === undefined ? gzipDigest : `${gzipDigest} ${architecture}`;
+function layerText({ gzipDigest, architecture, from }: InjectedLayer): string {
+  return [gzipDigest, architecture, from && `of ${from}`].filter(Boolean).join(' ');
 }
 
 function optionFields(options: Readonly<Record<string, string>>): CanonicalField[] {

@@ -54,6 +54,12 @@ export const requestCommand: Command = {
       completes: 'file',
       description: 'Add a layer: a directory, whose content goes to /; a tar.gz file; or its URL',
     },
+    include: {
+      type: 'string',
+      multiple: true,
+      value: 'IMAGE',
+      description: 'Add the files of another image, below those of --layer',
+    },
     platform: {
       type: 'string',
       value: 'OS/ARCH',
@@ -98,6 +104,7 @@ export const requestCommand: Command = {
     const response = await requestContainer(values, {
       containerImage: image,
       containerConfig: await configOf(values),
+      ...(values.include === undefined ? {} : { containerIncludes: texts(values, 'include') }),
       containerPlatform: text(values, 'platform'),
       buildRepository: text(values, 'push-to'),
       ...frozen,

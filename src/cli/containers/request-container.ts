@@ -28,6 +28,7 @@ const optionOfField: Readonly<Partial<Record<keyof Submission, string>>> & Recor
     freeze: '--freeze',
     buildRepository: '--push-to',
     cacheRepository: '--cache-repository',
+    containerIncludes: '--include',
     containerPlatform: '--platform',
     nameStrategy: '--name-strategy',
     buildTarget: '--target',
@@ -43,7 +44,7 @@ const optionOfField: Readonly<Partial<Record<keyof Submission, string>>> & Recor
 
 /** Returns a message of the server with options in place of the fields that they set. */
 export function inOptionWords(message: string): string {
-  return message.replaceAll(/'(\w+(?:: \w+)?)'/g, (all, field: string) =>
+  return message.replaceAll(/'(\w+(?:: \w+)?)(?:\[\d+\])?'/g, (all, field: string) =>
     Object.hasOwn(optionOfField, field) ? (optionOfField[field] ?? all) : all,
   );
 }

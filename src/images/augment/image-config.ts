@@ -97,9 +97,12 @@ function appendHistory(
   return [
     ...entries,
     ...Array.from({ length: missing }, () => ({ created: layerCreated })),
-    ...layers.map(layer => ({
+    ...layers.map(({ gzipDigest, from }) => ({
       created: layerCreated,
-      created_by: `sluice: injected layer ${layer.gzipDigest}`,
+      created_by:
+        from === undefined
+          ? `sluice: injected layer ${gzipDigest}`
+          : `sluice: layer ${gzipDigest} of ${from}`,
     })),
   ];
 }
@@ -168,6 +171,8 @@ export interface InjectedLayer {
   readonly tarDigest: Digest;
   /** When set, only images of this architecture get the layer. */
   readonly architecture?: string;
+  /** Name and digest of the included image that it is a layer of. */
+  readonly from?: string;
 }
 
 /** Changes to a config, and layers to add: either as a client describes them, or verified. */

@@ -1,4 +1,5 @@
 import { Fault } from '../../foundation/fault.ts';
+import { inTurns } from '../../foundation/work.ts';
 import { type Digest, isDigest } from '../../oci/digest.ts';
 import {
   asObject,
@@ -74,7 +75,7 @@ export function createVerifyImage(proofs: LayerProofs): VerifyImage {
         return { layer, called, diffId: diffIds[index] };
       }),
     ];
-    await inTurns(parts, async ({ layer, called, diffId }) => {
+    await inTurns(layersAtOnce, parts, async ({ layer, called, diffId }) => {
       const one = { access, layer, name: called, isOwn: owns(layer.digest) };
       if (!one.isOwn) await proofs.show(one, signal);
       if (diffId === undefined) return;
@@ -138,24 +139,6 @@ function requireLayer(layer: Descriptor, called: string): void {
     const shown = JSON.stringify(layer.mediaType.slice(0, 100));
     throw unusable(`${called} has the type ${shown}, which builders cannot unpack`);
   }
-}
-
-/** Does the work for each item, a few at a time. The first failure stops it. */
-async function inTurns<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values();
-  let hasFailed = false;
-  const workOn = async () => {
-    for (const item of queue) {
-      if (hasFailed) return;
-      try {
-        await work(item);
-      } catch (error) {
-        hasFailed = true;
-        throw error;
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(layersAtOnce, items.length) }, workOn));
 }
 
 function unusable(why: string): Fault {

@@ -26,6 +26,8 @@ export interface UnpackLimits {
   readonly room: { left: number; readonly limit: number };
   /** Waits for a turn to unpack a piece. */
   readonly takeTurn: () => Promise<Permit>;
+  /** Receives the bytes of the tar file. What it throws ends the work. */
+  readonly inspect?: ((bytes: Buffer) => void) | undefined;
 }
 
 // Another thread hashes the output, and each transfer to it has a cost.
@@ -35,7 +37,7 @@ const anyRatioBytes = 256 * 1024 * 1024;
 const maxRatio = 200;
 
 /** @param name name of the layer in messages */
-export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDigester {
+export function digestTar(name: string, { room, takeTurn, inspect }: UnpackLimits): TarDigester {
   const hash = createLateHash();
   const gunzip = createGunzip({ chunkSize: pieceBytes });
   let given = 0;
@@ -50,6 +52,11 @@ export function digestTar(name: string, { room, takeTurn }: UnpackLimits): TarDi
       if (head.length < tarBlockSize) {
         head = Buffer.concat([head, chunk.subarray(0, tarBlockSize - head.length)]);
         if (head.length === tarBlockSize && !isTarStart(head)) return done(notTar(name));
+      }
+      try {
+        inspect?.(chunk);
+      } catch (error) {
+        return done(error as Error);
       }
       hash.update(chunk).then(() => done(), done);
     },

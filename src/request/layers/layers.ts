@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { inTurns } from '../../foundation/work.ts';
 import type { InjectedLayer } from '../../images/augment/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { namedArchitectures } from '../../oci/naming.ts';
@@ -16,6 +17,7 @@ import type { Caller, SubmittedLayer } from '../container-request.ts';
 import { createUnpackTurns, digestTar, type UnpackLimits } from './layer-check.ts';
 import { createLayerFetches } from './layer-fetches.ts';
 import type { LayerSource } from './layer-source.ts';
+import { createWhiteoutCheck } from './no-whiteouts.ts';
 
 export interface LayerLimits {
   /** Maximum number of layers in one request. */
@@ -46,6 +48,8 @@ export interface LayerIntake {
    * {@link Fault}: 400 names the value that differs; 429 and 507 when the caller has reached its limit.
    */
   take(layers: readonly SubmittedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
+  /** Takes in layers of included images, which their registries have shown to the caller. */
+  takeIncluded(layers: readonly IncludedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
   /** Takes in a build context, which arrives in the form of a layer. */
   takeContext(context: SubmittedLayer, caller: LayerCaller): Promise<InjectedLayer>;
 }
@@ -56,11 +60,28 @@ export interface LayerCaller extends Pick<Caller, 'grant' | 'network' | 'user'> 
   readonly signal?: AbortSignal | undefined;
 }
 
+/** A layer of an included image, as its image describes it. */
+export interface IncludedLayer {
+  /** In messages. */
+  readonly name: string;
+  readonly layer: InjectedLayer;
+  /** Repository and digest: the repository has sent these bytes if the place is among the fetched layers. */
+  readonly place: string;
+  /** The place, and the credentials for it: callers with the same text have the same right to the layer. */
+  readonly right: string;
+  /** Throws a {@link Fault} unless the registry shows the blob to the caller now. */
+  readonly show: (signal: AbortSignal | undefined) => Promise<void>;
+  readonly open: (signal: AbortSignal) => Promise<ByteSource>;
+}
+
 /** The layers of one request. */
 interface Intake extends LayerCaller {
   /** The network whose share the content counts towards. */
   readonly payer: string | undefined;
   readonly unpacked: UnpackLimits['room'];
+  readonly inspect?: UnpackLimits['inspect'];
+  /** When set, a layer that differs is refused before anything of it is kept. */
+  readonly expected?: Measured;
 }
 
 interface SizeLimit {
@@ -72,10 +93,18 @@ interface SizeLimit {
 /** The measured digests and size of a layer. */
 type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
 
+/** What is noted of a layer of an included image: bytes that its repository has sent. */
+interface IncludedNote extends Measured {
+  /** Bytes of the tar file. */
+  readonly tarSize: number;
+}
+
 const maxUrlLength = 8192;
 // A slower server occupies a connection and its memory for too little data.
 const minBytesPerSecond = 16 * 1024;
 const patienceMs = 60_000;
+// One request leaves turns to others of the same caller.
+const includedAtOnce = 4;
 
 export function createLayerIntake({
   content,
@@ -94,9 +123,14 @@ export function createLayerIntake({
     bytes: limits.maxUrlBytes,
     advice: 'for a download: split it, or ask the operator to raise layers.maxUrlBytes',
   };
+  const tarLimit: SizeLimit = {
+    bytes: limits.maxTarBytes,
+    advice:
+      "for all layers of a request: include fewer images, name one 'containerPlatform', or ask the operator to raise layers.maxTarBytes",
+  };
   const known = boundedCache<Digest, Measured>(10_000);
   const takeTurn = createUnpackTurns();
-  const fetches = createLayerFetches<Measured>({ timeoutMs: limits.fetchTimeout });
+  const fetches = createLayerFetches<Measured | IncludedNote>({ timeoutMs: limits.fetchTimeout });
 
   const ingest = async (
     source: ByteSource,
@@ -108,11 +142,14 @@ export function createLayerIntake({
     const file = await content.ingest();
     const tar = digestTar(name, {
       room: caller.unpacked,
+      inspect: caller.inspect,
       takeTurn: () => takeTurn(caller, caller.signal),
     });
     try {
       await drain(source, async bytes => {
         if (file.size + bytes.length > limit.bytes) throw tooLarge(name, limit);
+        const { gzipSize = Number.POSITIVE_INFINITY } = caller.expected ?? {};
+        if (file.size + bytes.length > gzipSize) throw notAsNamed(name);
         await room.grow(bytes.length);
         const writes = [file.write(bytes), tar.write(bytes)];
         // When one write has failed, the other one may still read the buffer.
@@ -120,6 +157,8 @@ export function createLayerIntake({
       });
       const tarDigest = await tar.end();
       const gzipSize = file.size;
+      const found = { gzipDigest: file.digest(), gzipSize, tarDigest };
+      if (caller.expected && !isSame(found, caller.expected)) throw notAsNamed(name);
       const isNew = caller.payer !== undefined && (await content.size(file.digest())) === undefined;
       // Before the commit, so that the cache does not remove it immediately.
       await cachedBlobs.adopt(file.digest());
@@ -190,7 +229,7 @@ export function createLayerIntake({
         body.destroy();
         throw tooLarge(name, urlLimit);
       }
-      const flowing = requireFlow(body, url);
+      const flowing = requireFlow(body, url.host);
       const measured = await ingest(flowing, name, urlLimit, { ...caller, signal });
       fetched.put(url.href, JSON.stringify(measured), Date.now());
       return measured;
@@ -222,8 +261,8 @@ export function createLayerIntake({
     const before = text === undefined ? undefined : (JSON.parse(text) as Measured);
     // Content from an earlier fetch is used only for the digest that the client expects now: the address may have other
     // content by now.
-    const isSame = before !== undefined && before.gzipDigest === layer.gzipDigest;
-    if (isSame && (await claimed(before.gzipDigest))) return before;
+    const isExpected = before !== undefined && before.gzipDigest === layer.gzipDigest;
+    if (isExpected && (await claimed(before.gzipDigest))) return before;
     // The space, turns and other layers of one caller must neither fail nor delay the fetch of another one.
     const key = JSON.stringify([caller.user, caller.network, url.href]);
     return fetches(key, caller, signal => fetchLayer(url, name, caller, signal));
@@ -249,6 +288,55 @@ export function createLayerIntake({
     return { ...measured, ...(architecture === undefined ? {} : { architecture }) };
   };
 
+  /** Any registry may name any digest: only the bytes prove that it has the blob, and what is in it. */
+  const takeIncluded = async (included: IncludedLayer, caller: Intake): Promise<void> => {
+    const { name, layer, place, right, show, open } = included;
+    const { gzipDigest, gzipSize, tarDigest } = layer;
+    if (gzipSize > urlLimit.bytes) throw tooLarge(name, urlLimit);
+    const text = await fetched.find(place, Date.now());
+    const before = text === undefined ? undefined : (JSON.parse(text) as IncludedNote);
+    if (before) {
+      await show(caller.signal).catch(error => {
+        throw caller.signal?.aborted ? error : notSent(error, name);
+      });
+      if (!isSame(before, layer)) throw notAsNamed(name);
+      if (await claimed(gzipDigest)) return count(before, name, caller);
+    }
+    let isOwn = false;
+    // Another image may describe the same layer in another way, and is refused for it.
+    const key = JSON.stringify([caller.user, caller.network, right, gzipSize, tarDigest]);
+    const note = await fetches(key, caller, async signal => {
+      isOwn = true;
+      let tarSize = 0;
+      const refuseWhiteouts = createWhiteoutCheck(name);
+      const inspect = (bytes: Buffer) => {
+        tarSize += bytes.length;
+        refuseWhiteouts(bytes);
+      };
+      try {
+        const body = await open(signal);
+        signal.addEventListener('abort', () => body.destroy(signal.reason), { once: true });
+        const expected = { gzipDigest, gzipSize, tarDigest };
+        const intake = { ...caller, signal, inspect, expected };
+        const flowing = requireFlow(body, place.slice(0, place.indexOf('/')));
+        const measured = await ingest(flowing, name, urlLimit, intake);
+        const note: IncludedNote = { ...measured, tarSize };
+        fetched.put(place, JSON.stringify(note), Date.now());
+        return note;
+      } catch (error) {
+        throw notSent(signal.aborted ? signal.reason : error, name);
+      }
+    });
+    // The request that began the fetch has counted the bytes while they were unpacked.
+    if (!isOwn) count(note as IncludedNote, name, caller);
+  };
+
+  /** Counts a layer that this request did not unpack. */
+  const count = ({ tarSize }: IncludedNote, name: string, { unpacked }: Intake): void => {
+    unpacked.left -= tarSize;
+    if (unpacked.left < 0) throw tooLarge(name, tarLimit);
+  };
+
   const intakeOf = (caller: LayerCaller): Intake => ({
     ...caller,
     payer: caller.network,
@@ -270,12 +358,32 @@ export function createLayerIntake({
       );
     },
 
+    async takeIncluded(layers, caller) {
+      const keyOf = ({ place, layer }: IncludedLayer) =>
+        `${place} ${layer.gzipSize} ${layer.tarDigest}`;
+      const each = [...new Map(layers.map(one => [keyOf(one), one])).values()];
+      const bytes = each.reduce((sum, { layer }) => sum + layer.gzipSize, 0);
+      if (bytes > limits.maxTarBytes) throw tooLarge("'containerIncludes'", tarLimit);
+      const late = new AbortController();
+      const timer = setTimeout(() => late.abort(tooLate(limits.fetchTimeout)), limits.fetchTimeout);
+      const signal = AbortSignal.any([late.signal, ...(caller.signal ? [caller.signal] : [])]);
+      const intake = { ...intakeOf(caller), signal };
+      try {
+        await inTurns(includedAtOnce, each, one => takeIncluded(one, intake));
+      } finally {
+        clearTimeout(timer);
+        // Ends the others when one has failed.
+        late.abort();
+      }
+      return layers.map(({ layer }) => layer);
+    },
+
     takeContext: (context, caller) => takeOne(context, 'buildContext', intakeOf(caller)),
   };
 }
 
 /** Returns the source. It ends when it is too slow for too long; only the time spent waiting for it counts. */
-function requireFlow(source: ByteSource, { host }: URL): ByteSource {
+function requireFlow(source: ByteSource, host: string): ByteSource {
   let waitedMs = 0;
   let size = 0;
   return {
@@ -333,8 +441,40 @@ function failedFetch(error: unknown, url: URL, name: string): unknown {
   });
 }
 
+/** Reports a layer that a registry does not send as a mistake in the request: it names the image. */
+function notSent(error: unknown, name: string): unknown {
+  if (!(error instanceof Fault || error instanceof WireError)) return error;
+  const isFault = error instanceof Fault;
+  if (isFault && (error.phase === 'layer' || error.phase === 'limit')) return error;
+  const told = `${name} could not be fetched: ${error.message}`;
+  const isTold = isFault && ['denied', 'too-many-requests'].includes(error.kind);
+  return isTold
+    ? error.retold(told)
+    : new Fault('bad-request', told, { phase: 'layer', cause: error });
+}
+
+function tooLate(ms: number): Fault {
+  return malformed(
+    `'containerIncludes': the layers did not arrive within ${Math.round(ms / 1000)} s: send the request again, which fetches only those that are missing`,
+  );
+}
+
+function isSame(one: Measured, other: Measured): boolean {
+  return (
+    one.gzipDigest === other.gzipDigest &&
+    one.gzipSize === other.gzipSize &&
+    one.tarDigest === other.tarDigest
+  );
+}
+
 function malformed(message: string): Fault {
   return new Fault('bad-request', message, { phase: 'layer' });
+}
+
+function notAsNamed(name: string): Fault {
+  return malformed(
+    `${name} is not what its image says: its bytes have other digests. Push the image again`,
+  );
 }
 
 function removedMeanwhile(name: string): Fault {

@@ -33,6 +33,7 @@ import {
   createDryRun,
   createFindServed,
   createGrantContexts,
+  createIncludedImages,
   createInspect,
   createLayerSource,
   createOpenInspected,
@@ -225,7 +226,17 @@ export function createContainers(
     builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
   const findByServedName = createFindServedBase({ findServed, findImage, documents });
+  const includes = createIncludedImages({
+    bases,
+    documents,
+    registry,
+    layers,
+    credentialsOf,
+    findServed,
+    rights,
+  });
   const accept = createAccept({
+    includes,
     findServed,
     build,
     places,
@@ -241,6 +252,7 @@ export function createContainers(
     mountedLayers: config.layers.mounted,
   });
   const dryRun = createDryRun({
+    includes,
     solutionOf: service.solutionOf,
     requireBuilder: service.requireBuilder,
     findServed,

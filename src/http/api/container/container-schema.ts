@@ -44,6 +44,8 @@ const most = {
   words: 1000,
   /** Layers. The operator usually allows fewer, see `layers.maxCount`. */
   layers: 500,
+  /** Included images: the limit of the reference service. */
+  includes: 10,
   namedContexts: 100,
   buildArgs: 1000,
   labels: 500,
@@ -157,6 +159,9 @@ export const containerRequestSchema = z
       'Dockerfile, or with `sif` a Singularity definition file, base64',
     ),
     containerConfig: kept(configSchema).describe('Changes to the image'),
+    containerIncludes: optional(z.array(name).max(most.includes)).describe(
+      'Images whose files are put on top of the image, in this order and below the layers of `containerConfig`. Their configs are ignored, and their layers must not delete files',
+    ),
     condaFile: optional(recipe).describe(
       'Conda environment file, base64; with `containerFile` the file `conda.yml` of the build context',
     ),

@@ -149,18 +149,6 @@ export const clientFields: readonly ClientField[] = [
     objection: ignored(noScan),
   },
   {
-    path: 'containerIncludes',
-    handling: 'refused',
-    about: 'Refused with an image in it: use `COPY --from=IMAGE` in a `containerFile`, or a layer',
-    objection: value =>
-      isSomething(value)
-        ? {
-            refusal:
-              "is not provided by this server: use COPY --from=IMAGE in a 'containerFile', or add the files as a layer",
-          }
-        : undefined,
-  },
-  {
     path: 'buildTemplate',
     handling: 'warning',
     about:
