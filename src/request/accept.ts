@@ -37,10 +37,13 @@ import {
   type Caller,
   type ContainerRequest,
   inHome,
+  type RunOfName,
   type Submission,
 } from './container-request.ts';
+import { type OnlyFrozen, withLastingName } from './lasting-names.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
+import type { FindRun } from './run-of-name.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
@@ -56,6 +59,8 @@ export interface AcceptDeps {
   readonly build: BuildIntake;
   readonly places: BuildPlaces;
   readonly findServed: FindServed;
+  readonly findRun: FindRun;
+  readonly onlyFrozen: OnlyFrozen;
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   /** `host/prefix`: the beginning of every served name. */
@@ -110,7 +115,7 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an existing image. */
   const serve = async (
-    { submission, caller, change: wanted, isMounted }: Intake,
+    { submission, caller, change: wanted, isMounted, run }: Intake,
     image: Reference,
     { access, document: base, root }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
@@ -122,6 +127,7 @@ export function createAccept(deps: AcceptDeps): Accept {
     const request = await deps.tokens.issue(token => ({
       ...about,
       ...commonOf(submission, caller),
+      run,
       isMounted,
       image,
       fixed: {
@@ -139,13 +145,14 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an image that may not exist yet: the first pull applies the changes. */
   const serveLater = async (
-    { submission, caller, change: wanted, isMounted }: Intake,
+    { submission, caller, change: wanted, isMounted, run }: Intake,
     image: Reference,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedResponse> => {
     const request = await deps.tokens.issue(token => ({
       ...about,
       ...commonOf(submission, caller),
+      run,
       isMounted,
       image,
       fixed: undefined,
@@ -213,7 +220,8 @@ export function createAccept(deps: AcceptDeps): Accept {
   };
 
   return async (given, version, caller, onBuild, signal) => {
-    const submission = inHome(given, caller, deps.places);
+    const lasting = withLastingName(given, deps.onlyFrozen);
+    const submission = inHome(lasting, caller, deps.places);
     checkRules(submission, version, deps.places);
     const asked = askedImage(submission);
     // The name of another container request refers to its image with its changes, with the rights of this caller.
@@ -225,29 +233,30 @@ export function createAccept(deps: AcceptDeps): Accept {
     const own = changeOf(submission, layers);
     const change = source && !isUnchanged(source.change) ? onTopOf(source.change, own) : own;
     const isMounted = mountsFiles(submission, deps.mountedLayers) || source?.isMounted === true;
-    const intake = { submission, caller, change, isMounted, signal };
+    const isCopied = submission.freeze || submission.mirror;
+    // A frozen image has a name that stays.
+    const { run, warning } = isCopied ? {} : await deps.findRun(submission, caller);
+    const intake = { submission, caller, change, isMounted, run, signal };
+    const withWarning = (response: ServedResponse): ServedResponse =>
+      warning === undefined ? response : { ...response, warnings: [warning, ...response.warnings] };
     if (submission.mirror && !isUnchanged(change)) throw changedMirror();
     if (source?.isBuilt) {
-      if (submission.freeze || submission.mirror) throw cannotCopy();
+      if (isCopied) throw cannotCopy();
       const { image, buildId, isPublic } = source;
-      return serveLater(intake, image, {
-        isBuilt: true,
-        buildId,
-        isPublic: isPublic === true,
-      });
+      const about = { isBuilt: true, buildId, isPublic: isPublic === true };
+      return withWarning(await serveLater(intake, image, about));
     }
     const image = source?.image ?? asked;
     const pinned = source?.fixed ? { ...source.image, digest: source.fixed.base.digest } : image;
-    const isCopied = submission.freeze || submission.mirror;
     if (isCopied) return freeze(intake, pinned, image && askedTag(image), onBuild);
-    if (!image || !pinned) return build(intake, onBuild);
+    if (!image || !pinned) return withWarning(await build(intake, onBuild));
     const base = await baseFor(pinned, submission, caller);
     const about = { isPublic: base.access.credentials === undefined };
     const response = await serve(intake, image, base, about);
-    return {
+    return withWarning({
       ...response,
       warnings: [...compressionWarnings(submission, undefined), ...response.warnings],
-    };
+    });
   };
 }
 
@@ -278,13 +287,15 @@ interface Intake {
   readonly change: ImageChange;
   /** True if one of the layers is a mounted file system. */
   readonly isMounted: boolean;
+  /** The run that a served name ends with. */
+  readonly run: RunOfName | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
 function commonOf(submission: Submission, caller: Caller) {
   const { containerPlatform, fingerprint, timestamp } = submission;
   const { containerImage, buildRepository, cacheRepository, nameStrategy } = submission;
-  const { format, freeze, mirror, platformWorkspaceId } = submission;
+  const { format, freeze, mirror, platformWorkspaceId, workflowId } = submission;
   const asked: AskedFields = {
     containerImage,
     buildRepository,
@@ -294,6 +305,7 @@ function commonOf(submission: Submission, caller: Caller) {
     freeze,
     mirror,
     platformWorkspaceId,
+    workflowId,
     packages: submission.packages && shownPackages(submission.packages),
   };
   return { caller, asked, platform: containerPlatform, fingerprint, timestamp };

@@ -31,6 +31,7 @@ import {
   createBaseFinder,
   createBuildIntake,
   createDryRun,
+  createFindRun,
   createFindServed,
   createGrantContexts,
   createInspect,
@@ -200,7 +201,12 @@ export function createContainers(
   const baseOf = createBaseFinder(bases);
   const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
   const { isCurrent } = state.rows;
-  const tokens = createTokenRegistry(state.rows.requests, config.tokenLife, share, { isCurrent });
+  const { maxLife, runLease, onlyFrozen } = config.tokens;
+  const lives = { maxLifeMs: Math.max(config.tokenLife, maxLife), runLeaseMs: runLease };
+  const tokens = createTokenRegistry(state.rows.requests, config.tokenLife, share, {
+    ...lives,
+    isCurrent,
+  });
   const findServed = createFindServed({
     tokens,
     ownHost,
@@ -225,6 +231,8 @@ export function createContainers(
   const findByServedName = createFindServedBase({ findServed, findImage, documents });
   const accept = createAccept({
     findServed,
+    findRun: createFindRun(identities),
+    onlyFrozen,
     build,
     places,
     accessToBuilt,
@@ -246,6 +254,7 @@ export function createContainers(
     layers,
     build,
     places,
+    onlyFrozen,
     registry,
     pusher,
     identities,
@@ -265,6 +274,7 @@ export function createContainers(
     documents,
     building,
     tokens,
+    lives,
     findImage,
     openRequest,
     servedBases,

@@ -53,7 +53,14 @@ export type {
   PackageLayerStore,
   VerifiedLayerStore,
 } from './images/layer-rows.ts';
-export type { EndingRequest, RequestPlace, RequestStore } from './images/request-rows.ts';
+export type {
+  EndingRequest,
+  NewRunRow,
+  RequestPlace,
+  RequestRow,
+  RequestStore,
+} from './images/request-rows.ts';
+export type { RunRow, RunStore } from './images/run-rows.ts';
 export { type AuditEntry, type AuditKind, type AuditLog, auditKinds } from './people/audit-log.ts';
 export type {
   CredentialOwner,
