@@ -8,5 +8,5 @@ export {
   type NameId,
   tokenLabel,
 } from './container-token.ts';
-export { createRunWatch, type RunCheckResult, type RunWatch } from './run-watch.ts';
+export { createRunWatch } from './run-watch.ts';
 export { createTokenRegistry, readStoredRequest, type TokenRegistry } from './token-registry.ts';

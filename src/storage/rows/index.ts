@@ -55,7 +55,6 @@ export type {
 } from './images/layer-rows.ts';
 export type {
   EndingRequest,
-  NewRunRow,
   RequestPlace,
   RequestRow,
   RequestStore,
