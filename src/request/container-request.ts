@@ -102,7 +102,7 @@ export interface ContainerRequest {
   /** In ms since the epoch, like all times here. */
   readonly createdAt: number;
   readonly expiresAt: number;
-  /** The run that it ended with when it was made. */
+  /** The run that it ends with. */
   readonly run?: RunOfName | undefined;
   readonly caller: Caller;
   /** The image as requested, or as built. */

@@ -75,9 +75,16 @@ suite('names with runs', { concurrency: 1 }, () => {
     assert.equal(workflowId, 'one');
     assert.ok(Date.parse(expiration ?? '') - Date.now() < 10_000, 'its end if nobody confirms it');
 
+    const page = await sluice.fetch(`/view/containers/${made.requestId}`, {
+      headers: { accept: 'text/html' },
+    });
+    assert.match(await page.text(), /and longer while the run <code>one<\/code> is active/);
+
     const { port } = sluice;
     await sluice.kill();
     sluice = await startSluice(config(port));
+    // A server that was away for longer than the lease asks first.
+    await eventually('the name lives', async () => (await pull(made.targetImage)) === 200, 20_000);
     const end = Date.parse(expiration ?? '') + 500;
     while (Date.now() < end) {
       assert.equal(await pull(made.targetImage), 200);

@@ -113,8 +113,10 @@ export function createTokenRegistry(
     const body = readStoredRequest(row.body);
     const targetImage = body.targetImage.replace(tokenMark, token);
     const own = identity(token as ContainerToken);
-    const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };
     const isTied = leaseUntil !== null;
+    // A name that was extended no longer ends with its run.
+    const run = isTied ? body.run : undefined;
+    const request: ContainerRequest = { ...body, ...own, run, targetImage, createdAt, expiresAt };
     return { request, revokedAt, isTied, bytes: 1000 + row.body.length };
   };
 
@@ -180,7 +182,7 @@ export function createTokenRegistry(
       const { request } = kept;
       if (request.expiresAt <= now()) {
         live.delete(id);
-        throw expired(request, kept.goodUntil !== undefined);
+        throw expired(request);
       }
       return request;
     },
@@ -256,11 +258,11 @@ function unknown(): Fault {
   );
 }
 
-function expired({ expiresAt, image, run }: ContainerRequest, isTied: boolean): Fault {
+function expired({ expiresAt, image, run }: ContainerRequest): Fault {
   const at = isoSeconds(expiresAt);
   return new Fault(
     'not-found',
-    isTied && run
+    run
       ? `The container token for ${image.repository} ended at ${at} with the run ${run.id}, which ${run.platform} did not report as active since: make a new container request`
       : `The container token for ${image.repository} expired at ${at}: make a new container request`,
     { phase: 'request' },
