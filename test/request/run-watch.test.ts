@@ -96,6 +96,16 @@ test('a name lives as long as its run, beyond the usual life and never beyond th
   assert.deepEqual(await at.round(), {});
 });
 
+test('a name in memory that was extended meanwhile is live', async () => {
+  const at = start(async () => 'RUNNING');
+  const { token } = await at.issue('one');
+  assert.equal((await at.registry.get(token)).run?.id, 'one');
+  at.clock.now += leaseMs / 2;
+  await at.round();
+  at.clock.now += leaseMs * 0.75;
+  assert.equal((await at.registry.get(token)).token, token);
+});
+
 test('a name ends with its run', async () => {
   for (const status of ['SUCCEEDED', 'FAILED', 'CANCELLED']) {
     const at = start(async () => status);

@@ -176,7 +176,9 @@ export function createTokenRegistry(
     async get(token) {
       const id = idOf(token);
       let kept = live.get(id);
-      const isOld = kept?.goodUntil !== undefined && kept.goodUntil < performance.now();
+      const isOld =
+        kept?.goodUntil !== undefined &&
+        (kept.goodUntil < performance.now() || kept.request.expiresAt <= now());
       if (kept && (isOld || unclear.has(id) || !isCurrent())) kept = await lookedUp(token, kept);
       kept ??= await look(token);
       const { request } = kept;
