@@ -35,6 +35,15 @@ export function post(values: Values, path: string, body: object): Promise<unknow
   });
 }
 
+/** Sends POST without a body and returns the JSON response. Throws like {@link post}. */
+export function act(
+  values: Values,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<unknown> {
+  return askForJson(values, path, { method: 'POST', headers });
+}
+
 /** Returns the JSON response at a path. Throws like {@link post}. */
 export function get(
   values: Values,

@@ -29,6 +29,8 @@ interface Call {
   readonly token?: string | undefined;
   /** The token whose limits the call counts against. It is not sent. */
   readonly onBehalfOf: string;
+  /** True for a call that somebody repeats later in any case: it is not retried. */
+  readonly isTriedOnce?: boolean | undefined;
 }
 
 /** The platform's response: success (2xx), rejection (401, 403) or not found (404). */
@@ -86,7 +88,8 @@ export function createCalls({ carrier, line, retry, timeoutMs, health }: CallsDe
     const { host } = call.endpoint;
     const began = performance.now();
     let text: Buffer = Buffer.alloc(0);
-    const response = await withRetries(retry, undefined, async () => {
+    const policy = call.isTriedOnce ? { ...retry, attempts: 1 } : retry;
+    const response = await withRetries(policy, undefined, async () => {
       const whole = await attempt(call);
       text = whole.text;
       return whole;

@@ -17,7 +17,7 @@ import {
   outsideRights,
   type TokenRights,
 } from './token-rights.ts';
-import type { BuildMail, Grant, Platform } from './workflow-platform.ts';
+import { type BuildMail, type Grant, type Platform, unknownRun } from './workflow-platform.ts';
 
 /** How a request identifies its caller. Source: container service specification, section 2.1. */
 export interface Claim {
@@ -59,6 +59,13 @@ export interface Identities {
   ofAccount(name: string): Identity;
   /** Checks that a token is still valid. Throws a `Fault` (403). */
   require(grant: SealedGrant): Promise<void>;
+  /**
+   * Returns `host[:port]` of the workflow platform that knows the runs of a caller; undefined for an account, and for a user of the
+   * platform in this process, which keeps no runs.
+   */
+  runsAt(grant: SealedGrant): string | undefined;
+  /** Returns the status of a run at its platform, as the caller may see it. Throws a `Fault`, see {@link Platform}. */
+  runStatus(grant: SealedGrant, id: string): Promise<string>;
   /**
    * Returns the credentials that a caller may use for the images they name. Users of a platform have only their own
    * credentials, and with a token for certain repositories only those for them: asked for another repository, the source
@@ -298,6 +305,19 @@ export function createIdentities(deps: IdentitiesDeps): Identities {
           { phase: 'credentials' },
         );
       }
+    },
+
+    runsAt(sealed) {
+      const grant = open(sealed);
+      if ('account' in grant) return undefined;
+      const { isOwn: isHere, host } = endpoints.resolve(grant.endpoint);
+      return isHere ? undefined : host;
+    },
+
+    async runStatus(sealed, id) {
+      const grant = open(sealed);
+      if ('account' in grant) throw unknownRun(id);
+      return platform.run(grant, id, grant.workspaceId);
     },
 
     credentialsOf,

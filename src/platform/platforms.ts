@@ -104,6 +104,7 @@ export function createPlatformClient(deps: PlatformClientDeps): PlatformClient {
     user: async grant => at(grant).user(grant),
     credentials: async (grant, workspaceId) => at(grant).credentials(grant, workspaceId),
     keys: async (grant, id, workspaceId) => at(grant).keys(grant, id, workspaceId),
+    run: async (grant, id, workspaceId) => at(grant).run(grant, id, workspaceId),
   };
   const ecr = createEcrLogin({ transport, assumeRoles: settings.assumeRoles });
 

@@ -7,12 +7,13 @@ import type { GrantCache } from './grants/grant-cache.ts';
 import { grantKey } from './grants/grant-key.ts';
 import { refreshTokens, type TokenPairs } from './grants/token-pairs.ts';
 import { hasScope, tokenScopes } from './token-rights.ts';
-import type {
-  CredentialEntry,
-  CredentialKeys,
-  Grant,
-  Platform,
-  PlatformUser,
+import {
+  type CredentialEntry,
+  type CredentialKeys,
+  type Grant,
+  type Platform,
+  type PlatformUser,
+  unknownRun,
 } from './workflow-platform.ts';
 
 /** The key pair with which a platform encrypts secrets. */
@@ -35,6 +36,7 @@ interface RemotePlatformDeps {
 
 const userRequest = 'user';
 const maxPages = 50;
+const longestStatus = 100;
 const idPattern = /^[A-Za-z0-9_-]{1,128}$/;
 // The characters allowed in a header (RFC 9110, section 5.5), at a length that servers accept.
 const longestToken = 8192;
@@ -45,6 +47,7 @@ interface PlatformRequest {
   readonly query: Readonly<Record<string, string | undefined>>;
   /** Description for messages. */
   readonly what: string;
+  readonly isTriedOnce?: boolean;
 }
 
 /** A grant and its platform. */
@@ -75,9 +78,10 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
 
   const get = (
     endpoint: Endpoint,
-    { path, query }: PlatformRequest,
+    { path, query, isTriedOnce }: PlatformRequest,
     token: string,
-  ): Promise<Reply> => calls({ endpoint, method: 'GET', path, query, token, onBehalfOf: token });
+  ): Promise<Reply> =>
+    calls({ endpoint, method: 'GET', path, query, token, onBehalfOf: token, isTriedOnce });
 
   const askUser = async ({ endpoint, grant, key }: PlatformCaller): Promise<PlatformUser> => {
     const request = { path: '/user-info', query: {}, what: 'the user of the token' };
@@ -179,6 +183,19 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
     return readKeys(document) ?? malformedReply(endpoint, request);
   };
 
+  const loadRun = async (caller: PlatformCaller, id: string, workspaceId: string | undefined) => {
+    const request = {
+      path: `/workflow/${id}`,
+      query: { workspaceId },
+      what: `the run ${id}`,
+      isTriedOnce: true,
+    };
+    const reply = await ask(caller, request);
+    const { workflow } = readReply(runReply, reply, caller.endpoint, request);
+    if ((workflow.id ?? id) !== id) return malformedReply(caller.endpoint, request);
+    return workflow.status;
+  };
+
   return {
     user: async grant => user(callerOf(grant)),
 
@@ -199,6 +216,13 @@ export function createRemotePlatform(deps: RemotePlatformDeps): Platform {
       }
       const name = `keys ${workspaceId ?? ''} ${credentialsId}`;
       return remembered(caller, name, () => loadKeys(caller, credentialsId, workspaceId));
+    },
+
+    async run(grant, id, workspaceId) {
+      const caller = callerOf(grant);
+      if (!idPattern.test(id)) throw unknownRun(id);
+      const name = `run ${workspaceId ?? ''} ${id}`;
+      return remembered(caller, name, () => loadRun(caller, id, workspaceId));
     },
   };
 }
@@ -319,6 +343,11 @@ const entrySchema = z
 const credentialsReply = z.object({
   credentials: z.array(entrySchema),
   totalSize: z.number().nullish(),
+});
+
+/** Response to `GET /workflow/{id}`. */
+const runReply = z.object({
+  workflow: z.object({ id: textSchema, status: z.string().max(longestStatus) }),
 });
 
 /** Response to `GET /credentials/{id}/keys`: a packet, or the keys themselves. */

@@ -1,3 +1,4 @@
+import { Fault } from '../foundation/fault.ts';
 import type { TokenRights } from './token-rights.ts';
 
 /** The part of a request that identifies the caller and gives access to credentials. */
@@ -73,4 +74,13 @@ export interface Platform {
   /** Returns the credentials of the workspace; without a workspace, those of the user. */
   credentials(grant: Grant, workspaceId?: string): Promise<readonly CredentialEntry[]>;
   keys(grant: Grant, credentialsId: string, workspaceId?: string): Promise<CredentialKeys>;
+  /** Returns the status of a run, such as `SUBMITTED`, `RUNNING` or `SUCCEEDED`. */
+  run(grant: Grant, id: string, workspaceId?: string): Promise<string>;
+}
+
+/** The fault for a run that a platform does not know. */
+export function unknownRun(id: string): Fault {
+  return new Fault('not-found', `The platform does not know the run ${id.slice(0, 40)}`, {
+    phase: 'credentials',
+  });
 }

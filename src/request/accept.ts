@@ -37,11 +37,14 @@ import {
   type Caller,
   type ContainerRequest,
   inHome,
+  type RunOfName,
   type Submission,
 } from './container-request.ts';
+import { type OnlyFrozen, withLastingName } from './lasting-names.ts';
 import type { IncludedImage, IncludedImages } from './layers/included-images.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
+import type { FindRun } from './run-of-name.ts';
 import { type FindServed, onTopOf } from './served-name.ts';
 import type { ContainerToken } from './tokens/container-token.ts';
 import type { TokenRegistry } from './tokens/token-registry.ts';
@@ -58,6 +61,8 @@ export interface AcceptDeps {
   readonly build: BuildIntake;
   readonly places: BuildPlaces;
   readonly findServed: FindServed;
+  readonly findRun: FindRun;
+  readonly onlyFrozen: OnlyFrozen;
   readonly accessToBuilt: (image: Reference, grant: SealedGrant | undefined) => Promise<Access>;
   readonly credentialsOf: (grant: SealedGrant | undefined) => CredentialSource;
   /** `host/prefix`: the beginning of every served name. */
@@ -112,7 +117,7 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an existing image. */
   const serve = async (
-    { submission, caller, change: wanted, isMounted, included }: Intake,
+    { submission, caller, change: wanted, isMounted, included, run }: Intake,
     image: Reference,
     { access, document: base, root }: Base,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
@@ -125,6 +130,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       ...about,
       ...commonOf(submission, caller),
       ...includedIn(included, about.isPublic),
+      run,
       isMounted,
       image,
       fixed: {
@@ -142,7 +148,7 @@ export function createAccept(deps: AcceptDeps): Accept {
 
   /** Issues the container request of an image that may not exist yet: the first pull applies the changes. */
   const serveLater = async (
-    { submission, caller, change: wanted, isMounted, included }: Intake,
+    { submission, caller, change: wanted, isMounted, included, run }: Intake,
     image: Reference,
     about: Pick<ContainerRequest, 'buildId' | 'isBuilt' | 'isPublic'>,
   ): Promise<ServedResponse> => {
@@ -150,6 +156,7 @@ export function createAccept(deps: AcceptDeps): Accept {
       ...about,
       ...commonOf(submission, caller),
       ...includedIn(included, about.isPublic),
+      run,
       isMounted,
       image,
       fixed: undefined,
@@ -220,7 +227,8 @@ export function createAccept(deps: AcceptDeps): Accept {
   };
 
   return async (given, version, caller, onBuild, signal) => {
-    const submission = inHome(given, caller, deps.places);
+    const lasting = withLastingName(given, deps.onlyFrozen);
+    const submission = inHome(lasting, caller, deps.places);
     checkRules(submission, version, deps.places);
     const asked = askedImage(submission);
     // The name of another container request refers to its image with its changes, with the rights of this caller.
@@ -245,27 +253,28 @@ export function createAccept(deps: AcceptDeps): Accept {
     const own = changeOf(submission, [...more.layers, ...layers]);
     const change = source && !isUnchanged(source.change) ? onTopOf(source.change, own) : own;
     const isMounted = mountsFiles(submission, deps.mountedLayers) || source?.isMounted === true;
-    const intake = { submission, caller, change, isMounted, signal, included };
+    const isCopied = submission.freeze || submission.mirror;
+    // A frozen image has a name that stays.
+    const { run, warning } = isCopied ? {} : await deps.findRun(submission, caller);
+    const intake = { submission, caller, change, isMounted, run, signal, included };
+    const withWarning = (response: ServedResponse): ServedResponse =>
+      warning === undefined ? response : { ...response, warnings: [warning, ...response.warnings] };
     if (submission.mirror && !isUnchanged(change)) throw changedMirror();
     if (source?.isBuilt) {
-      if (submission.freeze || submission.mirror) throw cannotCopy();
+      if (isCopied) throw cannotCopy();
       const { image, buildId, isPublic } = source;
-      return serveLater(intake, image, {
-        isBuilt: true,
-        buildId,
-        isPublic: isPublic === true,
-      });
+      const about = { isBuilt: true, buildId, isPublic: isPublic === true };
+      return withWarning(await serveLater(intake, image, about));
     }
-    const isCopied = submission.freeze || submission.mirror;
     const found = await base();
     if (isCopied) return freeze(intake, found, image && askedTag(image), onBuild);
-    if (!image || !found) return build(intake, onBuild);
+    if (!image || !found) return withWarning(await build(intake, onBuild));
     const about = { isPublic: found.access.credentials === undefined };
     const response = await serve(intake, image, found, about);
-    return {
+    return withWarning({
       ...response,
       warnings: [...compressionWarnings(submission, undefined), ...response.warnings],
-    };
+    });
   };
 }
 
@@ -305,6 +314,8 @@ interface Intake {
   readonly change: ImageChange;
   /** True if one of the layers is a mounted file system. */
   readonly isMounted: boolean;
+  /** The run that a served name ends with. */
+  readonly run: RunOfName | undefined;
   readonly signal: AbortSignal | undefined;
   readonly included: readonly IncludedImage[];
 }
@@ -331,7 +342,7 @@ function commonOf(submission: Submission, caller: Caller) {
   const { containerPlatform, fingerprint, timestamp } = submission;
   const { containerImage, containerIncludes, buildRepository, cacheRepository, nameStrategy } =
     submission;
-  const { format, freeze, mirror, platformWorkspaceId } = submission;
+  const { format, freeze, mirror, platformWorkspaceId, workflowId } = submission;
   const asked: AskedFields = {
     containerImage,
     ...(containerIncludes?.length ? { containerIncludes } : {}),
@@ -342,6 +353,7 @@ function commonOf(submission: Submission, caller: Caller) {
     freeze,
     mirror,
     platformWorkspaceId,
+    workflowId,
     packages: submission.packages && shownPackages(submission.packages),
   };
   return { caller, asked, platform: containerPlatform, fingerprint, timestamp };

@@ -28,6 +28,8 @@ export interface Submission extends Claim, BuildFields {
   readonly containerIncludes?: readonly string[] | undefined;
   readonly timestamp?: string | undefined;
   readonly fingerprint?: string | undefined;
+  /** Id of the run at the platform that the request is made for. */
+  readonly workflowId?: string | undefined;
   readonly dryRun?: boolean | undefined;
   /** Files that the build may use. */
   readonly buildContext?:
@@ -79,13 +81,23 @@ export type AskedFields = Readonly<
     | 'freeze'
     | 'mirror'
     | 'platformWorkspaceId'
+    | 'workflowId'
   > & {
     /** Without the environment file, which is in the plan of the build. Credentials in addresses are masked. */
     readonly packages?: Omit<SubmittedPackages, 'environment'> | undefined;
   }
 >;
 
-/** All data that a pull through the token requires. It never changes. */
+/** A run at a workflow platform that a name ends with. */
+export interface RunOfName {
+  /** Hex. The same for all names of one caller and one run. */
+  readonly key: string;
+  /** `host[:port]` */
+  readonly platform: string;
+  readonly id: string;
+}
+
+/** All data that a pull through the token requires. It never changes, except its end. */
 export interface ContainerRequest {
   readonly token: ContainerToken;
   /** Identifies the request in logs without giving access. */
@@ -93,6 +105,8 @@ export interface ContainerRequest {
   /** In ms since the epoch, like all times here. */
   readonly createdAt: number;
   readonly expiresAt: number;
+  /** The run that it ends with. */
+  readonly run?: RunOfName | undefined;
   readonly caller: Caller;
   /** The image as requested, or as built. */
   readonly image: Reference;

@@ -30,6 +30,7 @@ import {
 } from './asked-image.ts';
 import type { AskedBase, BuildIntake } from './built-image.ts';
 import { type ApiVersion, type Caller, inHome, type Submission } from './container-request.ts';
+import { type OnlyFrozen, withLastingName } from './lasting-names.ts';
 import type { IncludedImages, IncludingBase } from './layers/included-images.ts';
 import type { LayerIntake } from './layers/layers.ts';
 import { checkRules } from './rules.ts';
@@ -86,6 +87,7 @@ export interface DryRunDeps {
   /** Throws a `Fault` when there is no builder for the user, or for callers without a login. */
   readonly requireBuilder: (user: string | undefined) => Promise<void>;
   readonly places: BuildPlaces;
+  readonly onlyFrozen: OnlyFrozen;
   readonly findServed: FindServed;
   readonly registry: RegistryClient;
   readonly pusher: PushClient;
@@ -198,7 +200,8 @@ export function createDryRun(deps: DryRunDeps): DryRun {
   };
 
   return async (given, version, caller, signal) => {
-    const submission = inHome(given, caller, deps.places);
+    const lasting = withLastingName(given, deps.onlyFrozen);
+    const submission = inHome(lasting, caller, deps.places);
     checkRules(submission, version, deps.places);
     const { grant } = caller;
     const asked = askedImage(submission);

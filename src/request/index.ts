@@ -60,6 +60,7 @@ export {
   createUploadedContexts,
   type GrantContexts,
 } from './layers/uploaded-contexts.ts';
+export { createFindRun } from './run-of-name.ts';
 export { createFindServed, type FindServed } from './served-name.ts';
 export {
   imageFilter,

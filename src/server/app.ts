@@ -98,7 +98,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const requireAdministrator = createAdministratorCheck(checkAccount);
   const identify = createIdentify({ identities, checkAccount, logins });
   const rules = accessRules(config, publicUrl);
-  const accessGate = createGate(rules);
+  const accessGate = createGate(rules, config.tokens.onlyFrozen === 'freeze');
   log.info({ access: rules }, 'access rules of this server');
   const recordAudit = createRecordAudit(state.audit, config.trustedProxies);
   const auditOf = (kind: 'pulls' | 'builds') =>

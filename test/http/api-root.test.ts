@@ -16,3 +16,17 @@ test('without accounts the API root does not request a login', async () => {
     }
   }
 });
+
+test('crawlers, browsers that want an icon, and readers of the API find an answer', async () => {
+  await using sluice = await startSluice();
+  const robots = await call(`${sluice.url}/robots.txt`);
+  assert.equal(robots.headers['content-type'], 'text/plain; charset=utf-8');
+  assert.equal(robots.body.toString(), 'User-agent: *\nDisallow: /\n');
+  const icon = await call(`${sluice.url}/favicon.ico`);
+  assert.deepEqual([icon.status, icon.body.length], [204, 0]);
+  assert.match(String(icon.headers['cache-control']), /max-age/);
+  for (const path of ['/openapi', '/openapi/']) {
+    const moved = await call(sluice.url + path);
+    assert.deepEqual([moved.status, moved.headers.location], [303, '/openapi.json'], path);
+  }
+});

@@ -41,6 +41,7 @@ export const unaskedPlatform: Platform = {
   user: async () => unasked(),
   credentials: async () => unasked(),
   keys: async () => unasked(),
+  run: async () => unasked(),
 };
 
 export async function makePlatformWorld(

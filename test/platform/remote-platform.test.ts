@@ -320,7 +320,8 @@ test('only allowed platforms receive a token', async () => {
 
 test('the built-in platform answers for its own address, and without one', async () => {
   const user = { id: '1', userName: 'own', email: undefined };
-  const own = { user: async () => user, credentials: async () => [], keys: () => assert.fail() };
+  const unasked = () => assert.fail();
+  const own = { user: async () => user, credentials: unasked, keys: unasked, run: unasked };
   await using world = await makePlatformWorld({}, own);
   for (const endpoint of [
     '',

@@ -38,6 +38,7 @@ function platformOf(lists: Record<string, Kept[] | Fault>, isTokenGood = true): 
       if (keys instanceof Fault) throw keys;
       return keys;
     },
+    run: async () => 'RUNNING',
   };
 }
 

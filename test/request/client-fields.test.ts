@@ -41,7 +41,6 @@ const warned: readonly (readonly [body: object, message: RegExp])[] = [
     { buildCompression: { mode: 'zstd', level: 3 } },
     /^'buildCompression' is ignored: the layers of an existing image stay as they are$/,
   ],
-  [{ workflowId: '5xK1' }, /^'workflowId' is ignored: the life time/],
   [{ spackTarget: 'x86_64' }, /^'spackTarget' is ignored: Spack is deprecated$/],
   [
     { frezee: true },

@@ -82,6 +82,61 @@ function testRequests(withRows: WithRows): void {
       assert.equal(await requests.purge(20), 1);
       assert.equal(await requests.find(hash('10')), undefined);
     }));
+
+  test('one row holds the end of all names of a run, until a name is extended', () =>
+    withRows(async ({ requests, runs }) => {
+      const run = { key: hash('run'), platform: 'a.example.com', leaseUntil: 20, dueAt: 15 };
+      await Promise.all(['one', 'two'].map(id => requests.insert(hash(id), { ...row(100), run })));
+      await requests.insert(hash('three'), row(100));
+      const ends = async () =>
+        (await requests.endingAfter({ expiresAt: 0, id: 0 }, 10)).map(({ leaseUntil, body }) => [
+          ...[leaseUntil, body !== null],
+        ]);
+      assert.deepEqual(await ends(), [
+        ...[
+          [20, true],
+          [20, true],
+        ],
+        [null, true],
+      ]);
+      assert.deepEqual(await runs.due('b.example.com', 15, 50, 10), []);
+      assert.deepEqual(await runs.due('a.example.com', 14, 50, 10), []);
+      const due = { leaseUntil: 20, endsAt: 100 };
+      const [found] = await runs.due('a.example.com', 15, 50, 10);
+      assert.deepEqual({ ...found, key: String(found?.key) }, { ...due, key: 'run' });
+      assert.equal((await runs.newestRequests(run.key, 5)).length, 2);
+      await requests.revoke(hash('two'), 5);
+      assert.equal((await runs.newestRequests(run.key, 5)).length, 1);
+
+      // A wrong clock dated it.
+      await runs.postpone(run.key, 1000);
+      assert.equal((await runs.due('a.example.com', 15, 50, 10)).length, 1);
+      await runs.renew(run.key, 40, 35);
+      assert.equal((await requests.find(hash('one')))?.leaseUntil, 40);
+      assert.ok(await requests.extend(hash('one'), 60, undefined));
+      assert.ok(await requests.extend(hash('three'), 60, undefined));
+      assert.equal(await requests.extend(hash('two'), 60, undefined), false, 'it was revoked');
+      const after = await Promise.all(['one', 'three'].map(id => requests.find(hash(id))));
+      assert.deepEqual(
+        after.map(found => [found?.expiresAt, found?.leaseUntil]),
+        [
+          [60, null],
+          [100, null],
+        ],
+      );
+
+      await requests.insert(hash('four'), { ...row(200), run: { ...run, leaseUntil: 45 } });
+      await runs.end(run.key, 30);
+      assert.equal((await requests.find(hash('four')))?.leaseUntil, 30);
+      assert.deepEqual((await ends()).at(-1), [30, false], 'its content is no longer needed');
+      await runs.renew(run.key, 90, 85);
+      assert.equal((await requests.find(hash('four')))?.leaseUntil, 30, 'it has ended');
+      assert.deepEqual(await runs.due('a.example.com', 5000, 6000, 10), []);
+      await requests.insert(hash('five'), { ...row(200), run: { ...run, leaseUntil: 50 } });
+      assert.equal((await runs.due('a.example.com', 15, 50, 10)).length, 1, 'confirmed again');
+      assert.equal(await runs.purge(200, 1000), 0);
+      assert.equal(await runs.purge(201, 1000), 1);
+    }));
 }
 
 function testBuilds(withRows: WithRows): void {

@@ -7,7 +7,11 @@ export type NoteWork = (work: string, result: 'done' | 'failed') => void;
 export type NoteSwept = (files: number, bytes: number) => void;
 
 /** Adds metrics of the regular work of the server. Work that a stop has cut short does not count. */
-export function createWorkMetrics(registry: Registry): { note: NoteWork; noteSwept: NoteSwept } {
+export function createWorkMetrics(registry: Registry): {
+  note: NoteWork;
+  noteSwept: NoteSwept;
+  noteRunCheck: (result: string) => void;
+} {
   const registers = [registry];
   const runs = new Counter({
     name: 'sluice_work_runs_total',
@@ -31,7 +35,14 @@ export function createWorkMetrics(registry: Registry): { note: NoteWork; noteSwe
     help: 'Bytes that sweeps have removed',
     registers,
   });
+  const runChecks = new Counter({
+    name: 'sluice_run_checks_total',
+    help: 'Questions to platforms about runs that served names end with, by result',
+    labelNames: ['result'] as const,
+    registers,
+  });
   return {
+    noteRunCheck: result => runChecks.inc({ result }),
     note(work, result) {
       runs.inc({ work, result });
       if (result === 'done') lastSuccess.set({ work }, Date.now() / 1000);

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
 import type { Readiness } from '../../server/upkeep/index.ts';
-import { ok } from '../route/declaration.ts';
+import { noContent, ok } from '../route/declaration.ts';
 import type { OpenApi } from '../route/describe-api.ts';
 import { apiLevel } from './aliases.ts';
 import { apiRoute } from './api-route.ts';
@@ -121,6 +121,26 @@ export const serviceRoutes = [
     responses: ok(documentSchema, 'The description'),
     run: (_, { openapi }: ServiceDeps) => openapi(),
   }),
+  apiRoute({
+    ...ofService,
+    id: 'getRobots',
+    path: '/robots.txt',
+    summary: 'Asks crawlers to stay away',
+    responses: { 200: { about: 'The rules for crawlers', types: ['text/plain; charset=utf-8'] } },
+    run: () => 'User-agent: *\nDisallow: /\n',
+  }),
+  apiRoute({
+    ...ofService,
+    id: 'getFavicon',
+    path: '/favicon.ico',
+    summary: 'Answers browsers that show JSON and ask for an icon: there is none',
+    responses: noContent,
+    run({ ctx }) {
+      ctx.set('cache-control', 'public, max-age=86400');
+      ctx.status = 204;
+      return undefined;
+    },
+  }),
 ];
 
 const viewResponses = {
@@ -140,6 +160,15 @@ const viewResponses = {
  * the same data as JSON. The number of a build may follow `-` instead of `_`, as in the reference service.
  */
 export const viewRoutes = [
+  apiRoute({
+    ...ofService,
+    id: 'viewOpenApi',
+    path: '/openapi/',
+    aliases: ['/openapi'],
+    summary: 'Redirects to the description of this API',
+    responses: { 303: viewResponses[303] },
+    run: ({ ctx }) => redirect(ctx, '/openapi.json'),
+  }),
   apiRoute({
     id: 'viewBuild',
     method: 'get',

@@ -32,8 +32,14 @@ export interface Gate {
   request(caller: GatedCaller): void;
   /** Called before an image is built, frozen or converted. */
   build(caller: GatedCaller): void;
-  /** Called for a container request. Refuses it if nobody could pull the name in its response. */
-  serve(request: { readonly freeze?: boolean | undefined }): void;
+  /**
+   * Called for a container request. Refuses it if nobody could pull the name in its response, and where its image is frozen
+   * instead and the caller may not have that.
+   */
+  serve(
+    request: { readonly freeze?: boolean | undefined; readonly mirror?: boolean | undefined },
+    caller: GatedCaller,
+  ): void;
   /** Returns true if callers with a login, or without one, may build images. */
   mayBuild(hasLogin: boolean): boolean;
 }
@@ -47,7 +53,8 @@ const kinds = {
   builds: { what: 'builds and frozen images', setting: 'access.builds', scope: 'build' },
 } as const;
 
-export function createGate(rules: AccessRules): Gate {
+/** @param isFrozenInstead true where requests for names that expire are frozen */
+export function createGate(rules: AccessRules, isFrozenInstead = false): Gate {
   const enter = (kind: keyof typeof kinds, { user, rights }: GatedCaller) => {
     refuseIfOff(kind, rules[kind]);
     requireScope(rights, kinds[kind].scope);
@@ -67,8 +74,10 @@ export function createGate(rules: AccessRules): Gate {
     beforeRequest: () => refuseIfOff('requests', rules.requests),
     request: caller => enter('requests', caller),
     build: caller => enter('builds', caller),
-    serve({ freeze }) {
-      if (rules.pulls !== 'off' || freeze) return;
+    serve({ freeze, mirror }, caller) {
+      if (freeze || mirror) return;
+      if (isFrozenInstead) return enter('builds', caller);
+      if (rules.pulls !== 'off') return;
       throw new Fault(
         'denied',
         `Nobody could pull the name that this request would get: ${pullsAreOff}. Set 'freeze: true' with a 'buildRepository', or use another server`,

@@ -125,7 +125,7 @@ function admit(submission: Submission, caller: Caller, { gate }: AskDeps): void 
   gate.beforeRequest();
   gate.request(caller);
   if (isToBeMade(submission)) gate.build(caller);
-  gate.serve(submission);
+  gate.serve(submission, caller);
 }
 
 function preview<T>(

@@ -156,18 +156,18 @@ ${note !== undefined && html`<p class="hint">${note}</p>`}</section>`,
 
 /** Returns whether the name of a container can be pulled, in words. */
 function statePart({ state, request }: ContainerData): Html {
-  const { expiresAt, buildId, isFrozen } = request;
+  const { expiresAt, buildId, isFrozen, run } = request;
   const build = buildId !== undefined && linkTo(buildId, 'the build');
   switch (state.kind) {
     case 'ready':
-      return html`<p><span class="badge good">Ready</span> Everybody who has the name can pull it, until ${timeElement(expiresAt)}.</p>`;
+      return html`<p><span class="badge good">Ready</span> Everybody who has the name can pull it, until ${timeElement(expiresAt)}${run && longerText(run)}.</p>`;
     case 'frozen':
       return html`<p><span class="badge good">Ready</span> The image is in its repository, and the name does not expire.</p>`;
     case 'building': {
       const isWaiting = state.build.state === 'queued';
       const use = isFrozen
         ? 'The name can be pulled when the build has finished. It does not expire.'
-        : html`You can use the name now: a pull waits for the build. The name expires at ${timeElement(expiresAt)}.`;
+        : html`You can use the name now: a pull waits for the build. The name expires at ${timeElement(expiresAt)}${run && longerText(run)}.`;
       return html`<p><span class="badge wait">${isWaiting ? 'Waiting' : 'Building'}</span> ${use}</p>`;
     }
     case 'failed':
@@ -179,6 +179,10 @@ ${failureBox(failureOf(state.reason))}`;
 }
 
 /** Returns a running build as its own page shows it. Scripts follow its events. */
+function longerText({ id }: NonNullable<ContainerRequest['run']>): Html {
+  return html`, and longer while the run <code>${id}</code> is active`;
+}
+
 function buildPart({ state }: ContainerData, now: number): Html | undefined {
   if (state.kind !== 'building') return undefined;
   const { id } = state.build;

@@ -1,6 +1,11 @@
 import { Fault } from '../../foundation/fault.ts';
 import type { CredentialOwner, Rows, SecretBox } from '../../storage/rows/index.ts';
-import type { CredentialEntry, CredentialKeys, Platform } from '../workflow-platform.ts';
+import {
+  type CredentialEntry,
+  type CredentialKeys,
+  type Platform,
+  unknownRun,
+} from '../workflow-platform.ts';
 import { type AccessToken, type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import {
   createUsers,
@@ -98,6 +103,11 @@ export function createBuiltInPlatform(deps: BuiltInPlatformDeps): BuiltInPlatfor
     async keys({ accessToken }, credentialsId, workspaceId) {
       const { user } = await holder(accessToken);
       return keysFor(user, credentialsId, workspaceNumber(workspaceId));
+    },
+
+    // Reports of runs are accepted, and not kept.
+    async run(_grant, id) {
+      throw unknownRun(id);
     },
   };
 }

@@ -8,4 +8,5 @@ export {
   type NameId,
   tokenLabel,
 } from './container-token.ts';
+export { createRunWatch } from './run-watch.ts';
 export { createTokenRegistry, readStoredRequest, type TokenRegistry } from './token-registry.ts';

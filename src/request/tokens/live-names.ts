@@ -3,7 +3,7 @@ import { formatReference, parseReference, type Reference } from '../../oci/namin
 import { eachRow, type RequestPlace, type RequestStore } from '../../storage/rows/index.ts';
 import type { ContainerRequest } from '../container-request.ts';
 import { type NameId, nameIdOf } from './container-token.ts';
-import { readStoredRequest } from './token-registry.ts';
+import { endOf, readStoredRequest } from './token-registry.ts';
 
 /** The names that a list is limited to. */
 export interface NameQuery {
@@ -21,6 +21,8 @@ export interface LiveName extends Pick<ContainerRequest, 'createdAt' | 'expiresA
   /** What is served; undefined until the image is built. */
   readonly digest: Digest | undefined;
   readonly user: string | undefined;
+  /** Id of the run that the name ends with. */
+  readonly workflowId: string | undefined;
 }
 
 export interface NameList {
@@ -50,9 +52,11 @@ export async function listLiveNames(
     from = page.at(-1) ?? from;
     return page;
   };
-  for await (const { tokenHash, createdAt, expiresAt, id, body } of eachRow(read)) {
+  for await (const row of eachRow(read)) {
+    const { tokenHash, createdAt, expiresAt, leaseUntil, id, body } = row;
     seen += 1;
-    const request = body === null ? undefined : readStoredRequest(body);
+    // The run of a name that its platform did not confirm may still be active: the name then lives again.
+    const request = body === null || endOf(row) <= now ? undefined : readStoredRequest(body);
     if (
       request &&
       !request.isFrozen &&
@@ -62,8 +66,9 @@ export async function listLiveNames(
       names.push({
         id: nameIdOf(tokenHash),
         createdAt,
-        expiresAt,
+        expiresAt: endOf(row),
         buildId: request.buildId,
+        workflowId: leaseUntil === null ? undefined : request.run?.id,
         image: formatReference(request.image),
         digest: request.fixed?.served.digest,
         user: request.caller.user,

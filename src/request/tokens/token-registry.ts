@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boundedCache, cacheOfBytes } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import type { AnonymousShare, RequestStore } from '../../storage/rows/index.ts';
+import type { AnonymousShare, RequestRow, RequestStore } from '../../storage/rows/index.ts';
 import type { ContainerRequest } from '../container-request.ts';
 import {
   type ContainerToken,
@@ -31,12 +31,26 @@ export interface TokenRegistry {
   revoke(token: string): Promise<void>;
   /** Does the same for a request that a list has shown. Returns false if it does not exist or has ended. */
   revokeById(id: NameId): Promise<boolean>;
+  /**
+   * Moves the end of a request that a list has shown, which no longer ends with its run. Never beyond the maximum life. Returns
+   * the new end, which is the old one where nothing could be added; undefined for a request that has ended.
+   *
+   * @param byMs ms from now
+   */
+  extendById(id: NameId, byMs?: number): Promise<Extension | undefined>;
   /** Deletes requests that ended long ago, and corrects dates from a wrong clock. */
   purge(signal?: AbortSignal): Promise<void>;
 }
 
+export interface Extension {
+  readonly expiresAt: number;
+  readonly isLonger: boolean;
+}
+
 interface Live {
   readonly request: ContainerRequest;
+  /** When it has to be read again because its run may have ended (performance.now()); undefined without a run. */
+  readonly goodUntil: number | undefined;
   /** Approximate size in memory. */
   readonly bytes: number;
 }
@@ -50,9 +64,12 @@ export function readStoredRequest(body: string): Omit<ContainerRequest, IssuedMe
 
 // How long a pull waits for the database when the image is known.
 const responseMs = 1000;
+// How long a pull may use the end of a run that was confirmed meanwhile, or that has ended.
+const runReadMs = 5000;
 // About 15,000 usual requests, or 30 of the largest.
 const cachedBytes = 32 * 1024 * 1024;
 const mostUnclear = 1000;
+const longestCheckMs = 180_000;
 // The token gives access, so the stored request has this placeholder.
 const tokenMark = '<token>';
 // An ended token is remembered for a while: "expired" helps its user more than "unknown".
@@ -61,6 +78,10 @@ const rememberMs = 3 * 24 * 3600 * 1000;
 const futureMs = 3_600_000;
 
 export interface TokenRegistryOptions {
+  /** The most that a name may live, however long its run is or often it is extended. Default: the usual life. */
+  readonly maxLifeMs?: number;
+  /** How long a name outlives the last confirmation of its run. Default: the usual life. */
+  readonly runLeaseMs?: number;
   /** Returns the time in ms since the epoch. */
   readonly now?: () => number;
   /** Returns false while another server may end requests. */
@@ -72,8 +93,10 @@ export function createTokenRegistry(
   store: RequestStore,
   lifeMs: number,
   share: Pick<AnonymousShare, 'admitRequest'>,
-  { now = Date.now, isCurrent = () => true }: TokenRegistryOptions = {},
+  options: TokenRegistryOptions = {},
 ): TokenRegistry {
+  const { maxLifeMs = lifeMs, runLeaseMs = lifeMs } = options;
+  const { now = Date.now, isCurrent = () => true } = options;
   const live = cacheOfBytes<NameId, Live>(cachedBytes, ({ bytes }) => bytes);
 
   // Ends of tokens whose answer is still missing, or was lost: only the database knows whether they happened.
@@ -85,23 +108,28 @@ export function createTokenRegistry(
   const find = async (token: string) => {
     const row = isToken(token) ? await store.find(hashToken(token)) : undefined;
     if (!row) throw unknown();
-    const { createdAt, expiresAt, revokedAt } = row;
+    const { createdAt, revokedAt, leaseUntil } = row;
+    const expiresAt = endOf(row);
     const body = readStoredRequest(row.body);
     const targetImage = body.targetImage.replace(tokenMark, token);
     const own = identity(token as ContainerToken);
-    const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };
-    return { request, revokedAt, bytes: 1000 + row.body.length };
+    const isTied = leaseUntil !== null;
+    // A name that was extended no longer ends with its run.
+    const run = isTied ? body.run : undefined;
+    const request: ContainerRequest = { ...body, ...own, run, targetImage, createdAt, expiresAt };
+    return { request, revokedAt, isTied, bytes: 1000 + row.body.length };
   };
 
   const look = async (token: string): Promise<Live> => {
     const id = idOf(token);
     const before = revocations;
-    const { request, revokedAt, bytes } = await find(token);
+    const { request, revokedAt, isTied, bytes } = await find(token);
     if (revokedAt !== null) {
       live.delete(id);
       throw revoked(revokedAt);
     }
-    const kept = { request, bytes };
+    const goodUntil = isTied ? performance.now() + runReadMs : undefined;
+    const kept = { request, bytes, goodUntil };
     if (before === revocations) live.set(id, kept);
     return kept;
   };
@@ -127,13 +155,19 @@ export function createTokenRegistry(
     async issue(make) {
       const token = createToken();
       const createdAt = now();
-      const expiresAt = createdAt + lifeMs;
       const body = make(token);
-      const { buildId, caller } = body;
+      const { buildId, caller, run: ofRun } = body;
+      const expiresAt = createdAt + (ofRun ? maxLifeMs : lifeMs);
+      const run = ofRun && {
+        key: Buffer.from(ofRun.key, 'hex'),
+        platform: ofRun.platform,
+        leaseUntil: createdAt + runLeaseMs,
+        dueAt: createdAt + checkEveryMs(runLeaseMs),
+      };
       const { network } = caller;
       await share.admitRequest(network);
       const stored = { ...body, targetImage: body.targetImage.replace(token, tokenMark) };
-      const row = { createdAt, expiresAt, body: JSON.stringify(stored), network, buildId };
+      const row = { createdAt, expiresAt, body: JSON.stringify(stored), network, buildId, run };
       await store.insert(hashToken(token), row);
       // Cached once it is pulled: many requests never are.
       return { ...body, ...identity(token), createdAt, expiresAt };
@@ -142,7 +176,10 @@ export function createTokenRegistry(
     async get(token) {
       const id = idOf(token);
       let kept = live.get(id);
-      if (kept && (unclear.has(id) || !isCurrent())) kept = await lookedUp(token, kept);
+      const isOld =
+        kept?.goodUntil !== undefined &&
+        (kept.goodUntil < performance.now() || kept.request.expiresAt <= now());
+      if (kept && (isOld || unclear.has(id) || !isCurrent())) kept = await lookedUp(token, kept);
       kept ??= await look(token);
       const { request } = kept;
       if (request.expiresAt <= now()) {
@@ -171,13 +208,40 @@ export function createTokenRegistry(
 
     revokeById,
 
+    async extendById(id, byMs = lifeMs) {
+      const hash = Buffer.from(id, 'hex');
+      const row = await store.find(hash);
+      const at = now();
+      if (!row || row.revokedAt !== null || endOf(row) <= at) return undefined;
+      const until = Math.min(at + byMs, row.createdAt + maxLifeMs);
+      if (until <= endOf(row)) return { expiresAt: endOf(row), isLonger: false };
+      const { buildId } = readStoredRequest(row.body);
+      if (!(await store.extend(hash, until, buildId))) return undefined;
+      revocations += 1;
+      live.delete(id);
+      return { expiresAt: until, isLonger: true };
+    },
+
     async purge(signal) {
       await store.purge(now() - rememberMs, signal);
       // A request dated in the future would live until then, and for the usual time after that.
-      const redated = await store.redate(now(), now() + lifeMs + futureMs, signal);
+      const redated = await store.redate(now(), now() + maxLifeMs + futureMs, signal);
       if (redated > 0) live.clear();
     },
   };
+}
+
+/** Returns how often the platform of a run is asked: several times within the life of a confirmation. */
+export function checkEveryMs(leaseMs: number): number {
+  return Math.min(longestCheckMs, leaseMs / 4);
+}
+
+/** Returns when a name ends: at the latest with the last confirmation of its run. */
+export function endOf({
+  expiresAt,
+  leaseUntil,
+}: Pick<RequestRow, 'expiresAt' | 'leaseUntil'>): number {
+  return Math.min(expiresAt, leaseUntil ?? Number.POSITIVE_INFINITY);
 }
 
 function idOf(token: string): NameId {
@@ -196,10 +260,13 @@ function unknown(): Fault {
   );
 }
 
-function expired({ expiresAt, image }: ContainerRequest): Fault {
+function expired({ expiresAt, image, run }: ContainerRequest): Fault {
+  const at = isoSeconds(expiresAt);
   return new Fault(
     'not-found',
-    `The container token for ${image.repository} expired at ${isoSeconds(expiresAt)}: make a new container request`,
+    run
+      ? `The container token for ${image.repository} ended at ${at} with the run ${run.id}, which ${run.platform} did not report as active since: make a new container request`
+      : `The container token for ${image.repository} expired at ${at}: make a new container request`,
     { phase: 'request' },
   );
 }

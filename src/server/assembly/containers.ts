@@ -31,6 +31,7 @@ import {
   createBaseFinder,
   createBuildIntake,
   createDryRun,
+  createFindRun,
   createFindServed,
   createGrantContexts,
   createIncludedImages,
@@ -203,7 +204,12 @@ export function createContainers(
   const baseOf = createBaseFinder(bases);
   const glancedBases = createBaseResolver(registry, glanced, keyOfAccess);
   const { isCurrent } = state.rows;
-  const tokens = createTokenRegistry(state.rows.requests, config.tokenLife, share, { isCurrent });
+  const { maxLife, runLease, onlyFrozen } = config.tokens;
+  const lives = { maxLifeMs: Math.max(config.tokenLife, maxLife), runLeaseMs: runLease };
+  const tokens = createTokenRegistry(state.rows.requests, config.tokenLife, share, {
+    ...lives,
+    isCurrent,
+  });
   const findServed = createFindServed({
     tokens,
     ownHost,
@@ -238,6 +244,8 @@ export function createContainers(
   const accept = createAccept({
     includes,
     findServed,
+    findRun: createFindRun(identities),
+    onlyFrozen,
     build,
     places,
     accessToBuilt,
@@ -260,6 +268,7 @@ export function createContainers(
     layers,
     build,
     places,
+    onlyFrozen,
     registry,
     pusher,
     identities,
@@ -279,6 +288,7 @@ export function createContainers(
     documents,
     building,
     tokens,
+    lives,
     findImage,
     openRequest,
     servedBases,

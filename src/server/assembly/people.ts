@@ -28,7 +28,7 @@ export function createPeople(
     idleMs: config.upstream.idleTimeout,
     proxies: registries.proxies,
     tokenPairs: rows.tokenPairs,
-    tokenPairsKeptMs: config.tokenLife + dayMs,
+    tokenPairsKeptMs: Math.max(config.tokenLife, config.tokens.maxLife) + dayMs,
     pairings: rows.pairings,
     box: secrets,
     log,

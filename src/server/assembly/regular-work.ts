@@ -3,6 +3,7 @@ import { type createMetricsRegistry, createWorkMetrics } from '../../foundation/
 import { atMost, type ClosingPart, closeInTurn } from '../../foundation/work.ts';
 import { purgeContexts } from '../../hosted/index.ts';
 import { sessionIdleMs } from '../../pages/index.ts';
+import { createRunWatch } from '../../request/tokens/index.ts';
 import { purgeFigures, startChores, startScrub, startSweeping } from '../upkeep/index.ts';
 import { createClockCheck, sweep } from '../upkeep/sweep/index.ts';
 import type { Containers } from './containers.ts';
@@ -19,6 +20,7 @@ const lookMs = 1000;
 const accountsMs = 1000;
 const purgeMs = 3_600_000;
 const longestExpireMs = 60_000;
+const longestRoundMs = 10_000;
 // A request to an object store may take 30 s. The next leader and the supervisor of the server wait for this stop.
 const stopMs = 5000;
 const layersKeptMs = 7 * dayMs;
@@ -32,11 +34,11 @@ const futureMs = 3_600_000;
  * ended, or after a few seconds: each piece of work is safe when its process dies.
  */
 export function startRegularWork(
-  { config, log }: AppDeps,
+  { config, log, publicUrl }: AppDeps,
   state: State,
   registries: RegistryAccess,
   people: People,
-  { tokens, building }: Containers,
+  { tokens, lives, building }: Containers,
   metrics: ReturnType<typeof createMetricsRegistry>,
 ): { stop(): Promise<void> } {
   const { content, space, rows } = state;
@@ -46,6 +48,14 @@ export function startRegularWork(
   const { uploadLife } = config.hosted;
   const workMetrics = createWorkMetrics(metrics);
   const isSteady = createClockCheck(state.clock, log);
+  const runWatch = createRunWatch({
+    runs: rows.runs,
+    statusOf: people.identities.runStatus,
+    ...lives,
+    note: workMetrics.noteRunCheck,
+    isSteady,
+  });
+  const ownHost = new URL(publicUrl).host;
   /** Deletes old entries, unless the clock is unreliable. */
   const purge = (name: string, run: (signal: AbortSignal) => Promise<unknown>) => ({
     name,
@@ -74,6 +84,15 @@ export function startRegularWork(
         atStart: true,
         run: state.diskUse.look,
       },
+      // Each platform has its own turn, so that one that is slow delays no other.
+      ...people.client.endpoints.hosts
+        .filter(host => host !== ownHost)
+        .map(host => ({
+          name: `ask ${host} about runs`,
+          everyMs: Math.min(longestRoundMs, lives.runLeaseMs / 8),
+          atStart: true,
+          run: (signal: AbortSignal) => runWatch.round(host, signal),
+        })),
       {
         name: 'remove abandoned uploads',
         everyMs: Math.min(longestExpireMs, uploadLife),
@@ -89,6 +108,7 @@ export function startRegularWork(
         rows.messages.purge(Date.now() - config.messages.keep, signal),
       ),
       purge('delete ended container requests', tokens.purge),
+      purge('delete ended runs', runWatch.purge),
       purge('delete old figures', signal => purgeFigures(rows, signal)),
       purge('delete old platform tokens', people.client.purges.pairs),
       purge('delete old pairing keys', people.client.purges.keys),

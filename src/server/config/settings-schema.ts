@@ -2,7 +2,14 @@ import { z } from 'zod';
 import { parseAddress } from '../../buildkit/index.ts';
 import { parseBuilderName } from '../../builds/builder/named-builders.ts';
 import { parseReference } from '../../oci/naming.ts';
-import { access, accountFiles, accounts, anonymous, audit } from './sections/access-schema.ts';
+import {
+  access,
+  accountFiles,
+  accounts,
+  anonymous,
+  audit,
+  tokens,
+} from './sections/access-schema.ts';
 import { builds, sif } from './sections/builds-schema.ts';
 import { channels, conda } from './sections/conda-schema.ts';
 import { messages } from './sections/messages-schema.ts';
@@ -295,6 +302,7 @@ export const configSchema = z.strictObject({
   tokenLife: duration
     .prefault('36h')
     .describe('Lifetime of a served image name (its container token)'),
+  tokens: tokens.prefault({}).describe('Names that live with their run, or that are not given'),
   rightLife: duration
     .prefault('30s')
     .refine(ms => ms >= 100 && ms <= 60_000, 'expected 100ms to 60s')

@@ -53,7 +53,13 @@ export type {
   PackageLayerStore,
   VerifiedLayerStore,
 } from './images/layer-rows.ts';
-export type { EndingRequest, RequestPlace, RequestStore } from './images/request-rows.ts';
+export type {
+  EndingRequest,
+  RequestPlace,
+  RequestRow,
+  RequestStore,
+} from './images/request-rows.ts';
+export type { RunRow, RunStore } from './images/run-rows.ts';
 export type {
   ListedMessage,
   MessageRow,

@@ -51,6 +51,7 @@ import {
   type VerifiedLayerStore,
 } from './images/layer-rows.ts';
 import { createRequestStore, type RequestStore } from './images/request-rows.ts';
+import { createRunStore, type RunStore } from './images/run-rows.ts';
 import { createMessageStore, type MessageStore } from './messages/message-rows.ts';
 import { type AuditKind, type AuditLog, createAuditLog } from './people/audit-log.ts';
 import { type CredentialStore, createCredentialStore } from './people/credential-rows.ts';
@@ -83,6 +84,7 @@ import { createSealedRowStore, type SealedRowStore } from './secret-box.ts';
  */
 export interface Rows {
   readonly requests: RequestStore;
+  readonly runs: RunStore;
   readonly builds: BuildStore;
   readonly buildList: BuildListStore;
   readonly hosted: HostedStore;
@@ -161,6 +163,7 @@ function storesOf(
 ): Omit<Rows, 'isCurrent'> {
   return {
     requests: createRequestStore(database),
+    runs: createRunStore(database),
     builds: createBuildStore(database),
     buildList: createBuildListStore(database),
     hosted: createHostedStore(database),

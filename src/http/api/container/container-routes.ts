@@ -208,7 +208,7 @@ function ifUnknown(error: unknown): undefined {
 
 async function createRequest(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
   const { body: submission, caller, warnings } = call;
-  deps.gate.serve(submission);
+  deps.gate.serve(submission, caller);
   if (submission.dryRun) {
     const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));
     return forecastResponse(forecast, submission, warnings);

@@ -190,6 +190,9 @@ export const containerRequestSchema = z
     platformAccessToken: optional(token).describe('Access token of the platform'),
     platformRefreshToken: optional(token).describe('Refresh token of the platform'),
     platformWorkspaceId: optional(numeric).describe('Workspace of the credentials'),
+    workflowId: optional(short).describe(
+      'Run at the platform of the access token: the name is extended while the run is active, and ends after it. Where the platform does not show the run as active, the name has the usual life, and a warning says why',
+    ),
     format: optional(z.enum(['docker', 'sif'])).describe(
       '`sif`, with `freeze`, for a Singularity image',
     ),

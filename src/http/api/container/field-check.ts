@@ -171,12 +171,6 @@ export const clientFields: readonly ClientField[] = [
     },
   },
   {
-    path: 'workflowId',
-    handling: 'warning',
-    about: 'The life time of a container token does not depend on a workflow run',
-    objection: ignored('the life time of a container token does not depend on a workflow run'),
-  },
-  {
     path: 'spackTarget',
     handling: 'warning',
     about: 'Spack is deprecated',

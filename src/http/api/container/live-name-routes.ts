@@ -39,13 +39,25 @@ const nameSchema = z.object({
   digest: z.string().optional().describe('Digest that is served; absent until the image is built'),
   buildId: z.string().optional(),
   user: z.string().optional().describe('Who requested the name; for administrators'),
+  workflowId: z.string().optional().describe('The run that the name ends with'),
   creationTime: z.iso.datetime(),
-  expiration: z.iso.datetime(),
+  expiration: z.iso.datetime().describe('Later while the run of the name is active'),
 });
+const seconds = z
+  .string()
+  .regex(/^\d{1,9}$/, 'is not a whole number of seconds')
+  .optional()
+  .describe('How long from now the names live. Default: as long as new ones');
+const nameId = z.string().regex(/^[0-9a-f]{64}$/, 'is not the id of a name: it has 64 hex digits');
 const next = z
   .string()
   .optional()
   .describe('`last` of the next call. An answer with few entries, or none, can have it, too');
+
+const extendedSchema = z.object({
+  extended: z.number().int().describe('Names that live longer now'),
+  next,
+});
 
 /** Routes that list the served names of an image and end them: users their own ones, administrators all. */
 export const liveNameRoutes = [
@@ -89,17 +101,53 @@ export const liveNameRoutes = [
     tag,
     summary: 'End one served name of the list',
     access: 'caller',
-    params: {
-      id: z.string().regex(/^[0-9a-f]{64}$/, 'is not the id of a name: it has 64 hex digits'),
-    },
+    params: { id: nameId },
     responses: ok(z.object({ ended: z.number().int() }), 'The name can no longer be pulled'),
     faults: ['not-found'],
-    async run({ ctx, caller, params: { id } }, deps: LiveNameDeps) {
-      const user = await userOfCaller(ctx.req, caller, deps.requireAdministrator);
-      const isOwn = user === undefined || (await ownerOfName(deps.requests, id as NameId)) === user;
-      if (!isOwn || !isNameId(id) || !(await deps.tokens.revokeById(id))) throw unknownName();
+    async run({ ctx, caller, params }, deps: LiveNameDeps) {
+      const id = await ownName(ctx.req, caller, params.id, deps);
+      if (!(await deps.tokens.revokeById(id))) throw unknownName();
       deps.recordAudit(ctx.req, 'request.end', id.slice(0, 12));
       return { ended: 1 };
+    },
+  }),
+  apiRoute({
+    id: 'extendContainers',
+    method: 'post',
+    path: '/v1alpha1/containers/extend',
+    tag,
+    summary: 'Extend the served names of an image: those of the caller, for administrators all',
+    description:
+      "Never beyond the server's `tokens.maxLife`. An extended name no longer ends with its run. Call it again with `last` until the answer has no `next`.",
+    access: 'caller',
+    query: z.object({ image: image.min(1, 'is empty'), seconds, last }),
+    responses: ok(extendedSchema, 'The names live longer'),
+    async run({ ctx, caller, query }, deps: LiveNameDeps) {
+      const { names, next } = await liveNames(ctx.req, caller, query, deps);
+      return { extended: await extendNames(ctx.req, names, query.seconds, deps), ...nextOf(next) };
+    },
+  }),
+  apiRoute({
+    id: 'extendContainerById',
+    method: 'post',
+    path: '/v1alpha1/containers/{id}/extend',
+    tag,
+    summary: 'Extend one served name of the list',
+    access: 'caller',
+    params: { id: nameId },
+    query: z.object({ seconds }),
+    responses: ok(
+      z.object({ extended: z.number().int(), expiration: z.iso.datetime() }),
+      'The end of the name; `extended` is 0 where nothing could be added',
+    ),
+    faults: ['not-found'],
+    async run({ ctx, caller, params, query }, deps: LiveNameDeps) {
+      const id = await ownName(ctx.req, caller, params.id, deps);
+      const extension = await deps.tokens.extendById(id, millisOf(query.seconds));
+      if (!extension) throw unknownName();
+      const { expiresAt, isLonger } = extension;
+      if (isLonger) deps.recordAudit(ctx.req, 'request.extend', id.slice(0, 12));
+      return { extended: Number(isLonger), expiration: isoTime(expiresAt) };
     },
   }),
 ];
@@ -144,6 +192,41 @@ export async function endNames(
   return ended.filter(Boolean).length;
 }
 
+/** Extends names, and records that. Returns how many live longer now. */
+async function extendNames(
+  request: IncomingMessage,
+  names: readonly LiveName[],
+  seconds: string | undefined,
+  { tokens, recordAudit }: Pick<LiveNameDeps, 'tokens' | 'recordAudit'>,
+): Promise<number> {
+  const extended = await Promise.all(
+    names.map(async ({ id, image }) => {
+      if (!(await tokens.extendById(id, millisOf(seconds)))?.isLonger) return false;
+      recordAudit(request, 'request.extend', `${id.slice(0, 12)} of ${image}`);
+      return true;
+    }),
+  );
+  return extended.filter(Boolean).length;
+}
+
+function millisOf(seconds: string | undefined): number | undefined {
+  return seconds === undefined ? undefined : Number(seconds) * 1000;
+}
+
+/** Returns the id of a name that the caller may change. Throws a {@link Fault} (404) for all others. */
+async function ownName(
+  request: IncomingMessage,
+  caller: Caller,
+  id: string,
+  { requests, requireAdministrator }: Pick<LiveNameDeps, 'requests' | 'requireAdministrator'>,
+): Promise<NameId> {
+  const user = await userOfCaller(request, caller, requireAdministrator);
+  if (!isNameId(id)) throw unknownName();
+  const isOwn = user === undefined || (await ownerOfName(requests, id)) === user;
+  if (!isOwn) throw unknownName();
+  return id;
+}
+
 /** Returns the place of a page as text, for the call that continues there. */
 export function placeText({ expiresAt, id }: RequestPlace): string {
   return `${expiresAt}-${id}`;
@@ -176,13 +259,14 @@ async function userOfCaller(
 }
 
 function shownName(name: LiveName, isForAll: boolean) {
-  const { id, image, digest, buildId, user, createdAt, expiresAt } = name;
+  const { id, image, digest, buildId, user, workflowId, createdAt, expiresAt } = name;
   return {
     id,
     image,
     ...(digest === undefined ? {} : { digest }),
     ...(buildId === undefined ? {} : { buildId }),
     ...(isForAll && user !== undefined ? { user } : {}),
+    ...(workflowId === undefined ? {} : { workflowId }),
     creationTime: isoTime(createdAt),
     expiration: isoTime(expiresAt),
   };

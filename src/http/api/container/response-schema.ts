@@ -164,6 +164,7 @@ export const containerDetailsSchema = z
     condaFile: z.string().optional(),
     platform: z.string().optional(),
     workspaceId: z.number().optional(),
+    workflowId: z.string().optional().describe('Run at the platform, as sent'),
     packages: z
       .looseObject({})
       .optional()

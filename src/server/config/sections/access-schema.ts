@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { administratorRoles } from '../../../hosted/accounts/index.ts';
 import { passwordForm } from '../../../hosted/accounts/password-hash.ts';
-import { count, countLimit, duration, limit, splitList, withWords } from '../units.ts';
+import { count, countLimit, duration, limit, splitList, timer, withWords } from '../units.ts';
 
 const openness = withWords(
   z.enum(['open', 'login', 'off'], 'expected open, login or off'),
@@ -150,3 +150,22 @@ export const accountFiles = z.array(
       ),
   }),
 );
+
+/** Settings of served names. */
+export const tokens = z.strictObject({
+  maxLife: duration
+    .prefault('7d')
+    .describe(
+      'Maximum lifetime of a served image name, however often it is extended, and however long the run is that it ends with. At least `tokenLife`',
+    ),
+  runLease: timer
+    .prefault('1h')
+    .describe(
+      'How long a name with `workflowId` outlives the last time that its platform reported the run as active. Sluice asks every three minutes, or four times in this time',
+    ),
+  onlyFrozen: withWords(z.enum(['off', 'refuse', 'freeze']))
+    .default('off')
+    .describe(
+      'Requests for names that expire: `off` serves them, `refuse` refuses requests without `freeze`, `freeze` freezes their images, by default in the repository that `defaultRepository: true` means',
+    ),
+});

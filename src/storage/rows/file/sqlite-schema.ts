@@ -30,9 +30,22 @@ const firstSchema = `
     expires_at INTEGER NOT NULL,
     revoked_at INTEGER,
     body TEXT NOT NULL,
-    network TEXT
+    network TEXT,
+    run BLOB
   );
   CREATE INDEX requests_by_expiry ON requests (expires_at);
+  CREATE INDEX requests_by_run ON requests (run, id) WHERE run IS NOT NULL;
+
+  -- Runs at workflow platforms that the names of requests end with; due_at is when the platform is asked, NULL when the run ended.
+  CREATE TABLE runs (
+    run BLOB PRIMARY KEY,
+    platform TEXT NOT NULL,
+    lease_until INTEGER NOT NULL,
+    due_at INTEGER,
+    ends_at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  CREATE INDEX runs_due ON runs (platform, due_at) WHERE due_at IS NOT NULL;
+  CREATE INDEX runs_by_end ON runs (ends_at);
 
   CREATE TABLE usage (
     metric TEXT NOT NULL,

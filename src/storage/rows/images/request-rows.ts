@@ -7,14 +7,26 @@ export interface RequestRow {
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly revokedAt: number | null;
+  /** When the name ends unless its run is confirmed before; null for a name that ends with no run. */
+  readonly leaseUntil: number | null;
   readonly body: string;
 }
 
-export interface NewRequestRow extends Omit<RequestRow, 'revokedAt'> {
+export interface NewRequestRow extends Omit<RequestRow, 'revokedAt' | 'leaseUntil'> {
   /** The network of a caller without a login. */
   readonly network?: string | undefined;
   /** The build that it waits for. The build is kept for as long as the request. */
   readonly buildId?: string | undefined;
+  /** The run that it ends with, which its platform has just confirmed. */
+  readonly run?: NewRunRow | undefined;
+}
+
+export interface NewRunRow {
+  readonly key: Buffer;
+  /** `host[:port]` */
+  readonly platform: string;
+  readonly leaseUntil: number;
+  readonly dueAt: number;
 }
 
 /** Container requests by the hash of their token; the token itself is not in the database. */
@@ -24,7 +36,12 @@ export interface RequestStore {
   find(tokenHash: Buffer): Promise<RequestRow | undefined>;
   /** True when the request existed and was not revoked before; resolves when the revocation is durable. */
   revoke(tokenHash: Buffer, at: number): Promise<boolean>;
-  /** Returns up to so many requests after a place in the order of their ends; revoked ones have no body. */
+  /**
+   * Moves the end of a request, which no longer ends with a run; never to an earlier time, unless it ended with one. False for a
+   * revoked request. The build is kept for as long.
+   */
+  extend(tokenHash: Buffer, expiresAt: number, buildId: string | undefined): Promise<boolean>;
+  /** Returns up to so many requests after a place in the order of their ends; those that were revoked or whose run ended have no body. */
   endingAfter(place: RequestPlace, limit: number): Promise<EndingRequest[]>;
   /** Removes the requests that ended before the moment; returns how many. */
   purge(endedBefore: number, signal?: AbortSignal): Promise<number>;
@@ -46,6 +63,7 @@ export interface RequestPlace {
 export interface EndingRequest extends RequestPlace {
   readonly tokenHash: Buffer;
   readonly createdAt: number;
+  readonly leaseUntil: number | null;
   readonly body: string | null;
 }
 
@@ -72,20 +90,33 @@ const first: RequestPlace = { expiresAt: Number.MIN_SAFE_INTEGER, id: 0 };
 export function createRequestStore(database: RowDatabase): RequestStore {
   const addUse = useOfRequests(database);
   const insert = database.sql(
-    'INSERT INTO requests (token_hash, created_at, expires_at, body, network) VALUES (?, ?, ?, ?, ?)',
+    'INSERT INTO requests (token_hash, created_at, expires_at, body, network, run) VALUES (?, ?, ?, ?, ?, ?)',
+  );
+  const addRun = database.sql(
+    `INSERT INTO runs (run, platform, lease_until, due_at, ends_at) VALUES (@run, @platform, @leaseUntil, @dueAt, @endsAt)
+     ON CONFLICT (run) DO UPDATE SET lease_until = excluded.lease_until,
+       due_at = COALESCE(runs.due_at, excluded.due_at),
+       ends_at = CASE WHEN runs.ends_at > excluded.ends_at THEN runs.ends_at ELSE excluded.ends_at END`,
   );
   const keepBuild = database.sql(
     'UPDATE builds SET kept_until = @until WHERE id = @id AND COALESCE(kept_until, 0) < @until',
   );
   const find = database.sql<RequestRow>(
-    'SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, body FROM requests WHERE token_hash = ?',
+    `SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, lease_until AS leaseUntil, body
+     FROM requests LEFT JOIN runs ON runs.run = requests.run WHERE token_hash = ?`,
   );
   const revoke = database.sql(
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
   );
+  const extend = database.sql(
+    `UPDATE requests SET expires_at = CASE WHEN run IS NULL AND expires_at > @expiresAt THEN expires_at ELSE @expiresAt END, run = NULL
+     WHERE token_hash = @tokenHash AND revoked_at IS NULL`,
+  );
   const endingAfter = database.sql<EndingRequest>(
-    `SELECT id, token_hash AS tokenHash, created_at AS createdAt, expires_at AS expiresAt, CASE WHEN revoked_at IS NULL THEN body END AS body
-     FROM requests WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
+    `SELECT id, token_hash AS tokenHash, created_at AS createdAt, expires_at AS expiresAt, lease_until AS leaseUntil,
+       CASE WHEN revoked_at IS NULL AND (requests.run IS NULL OR due_at IS NOT NULL) THEN body END AS body
+     FROM requests LEFT JOIN runs ON runs.run = requests.run
+     WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
   );
   const purge = database.sql<RequestPlace>(
     `DELETE FROM requests WHERE id IN
@@ -103,9 +134,16 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   // Requests that arrive while the previous group is being flushed are written together: a separate change for each
   // costs more than the rows.
   let group: Group | undefined;
-  const callsFor = ({ tokenHash, createdAt, expiresAt, body, network, buildId }: InsertedRow) => {
-    const row = insert.run(tokenHash, createdAt, expiresAt, body, network ?? null);
-    return buildId === undefined ? [row] : [row, keepBuild.run({ until: expiresAt, id: buildId })];
+  const kept = (until: number, id: string | undefined) =>
+    id === undefined ? [] : [keepBuild.run({ until, id })];
+  const callsFor = (inserted: InsertedRow) => {
+    const { tokenHash, createdAt, expiresAt, body, network, buildId, run } = inserted;
+    const key = run?.key ?? null;
+    return [
+      insert.run(tokenHash, createdAt, expiresAt, body, network ?? null, key),
+      ...kept(expiresAt, buildId),
+      ...(run ? [addRun.run(runValues(run, expiresAt))] : []),
+    ];
   };
   const openGroup = (): Group => {
     const opened: Group = {
@@ -139,6 +177,12 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     insert: (tokenHash, row) => add({ tokenHash, ...row }),
     find: tokenHash => database.read(find.get(tokenHash)),
     revoke: (tokenHash, at) => database.write(() => revoke.hasChanged(at, tokenHash)),
+    extend: (tokenHash, expiresAt, buildId) =>
+      database.write(function* () {
+        if (!(yield* extend.hasChanged({ tokenHash, expiresAt }))) return false;
+        for (const call of kept(expiresAt, buildId)) yield* call;
+        return true;
+      }),
     endingAfter: ({ expiresAt, id }, limit) => database.read(endingAfter.all(expiresAt, id, limit)),
     purge: (endedBefore, signal) =>
       removeInOrder(
@@ -149,6 +193,10 @@ export function createRequestStore(database: RowDatabase): RequestStore {
     redate: (at, endsAfter, signal) =>
       inSmallSteps(database, limit => redate.changes({ at, endsAfter, limit }), signal),
   };
+}
+
+function runValues({ key, platform, leaseUntil, dueAt }: NewRunRow, endsAt: number) {
+  return { run: key, platform, leaseUntil, dueAt, endsAt };
 }
 
 function byEnd(one: RequestPlace, other: RequestPlace): number {

@@ -12,9 +12,20 @@ const tables = `
     expires_at BIGINT NOT NULL,
     revoked_at BIGINT,
     body TEXT COLLATE "C" NOT NULL,
-    network TEXT COLLATE "C"
+    network TEXT COLLATE "C",
+    run BYTEA
   );
   CREATE INDEX requests_by_expiry ON requests (expires_at, id);
+  CREATE INDEX requests_by_run ON requests (run, id) WHERE run IS NOT NULL;
+  CREATE TABLE runs (
+    run BYTEA PRIMARY KEY,
+    platform TEXT COLLATE "C" NOT NULL,
+    lease_until BIGINT NOT NULL,
+    due_at BIGINT,
+    ends_at BIGINT NOT NULL
+  );
+  CREATE INDEX runs_due ON runs (platform, due_at) WHERE due_at IS NOT NULL;
+  CREATE INDEX runs_by_end ON runs (ends_at);
   CREATE TABLE usage (
     metric TEXT COLLATE "C" NOT NULL,
     day TEXT COLLATE "C" NOT NULL,
