@@ -4,6 +4,7 @@ import { type Documents, deepestIndex, mostManifests } from '../../src/images/do
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/manifest.ts';
 import { createImageFinder } from '../../src/pull/image-finder.ts';
+import { createPulledImage } from '../../src/pull/pulled-image.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
@@ -132,6 +133,33 @@ test('a search ends at the limits of a collected image', async () => {
     const expected = children === leaves ? mostManifests + 1 : deepestIndex;
     assert.equal(reads.length - before, expected);
   }
+});
+
+test('an image grows with the content that it learns, which counts once', () => {
+  let grown = 0;
+  const image = createPulledImage({
+    root: document(manifestType, { config: part('config'), layers: [] }),
+    access: { registry: 'r.example.com', repository: 'team/app', credentials: undefined },
+    owned: new Set(),
+    documents: { local: async () => undefined },
+    onGrow: () => {
+      grown += 1;
+    },
+  });
+  const sizeAfter = (...layers: string[]) => {
+    const before = image.bytes();
+    image.learn(document(manifestType, { config: part('config'), layers: layers.map(part) }));
+    return image.bytes() - before;
+  };
+  const [none, one, two] = [sizeAfter('one'), sizeAfter('two'), sizeAfter('one', 'three', 'four')];
+  assert.equal(grown, 3);
+  const known = sizeAfter('one', 'two', 'three', 'four');
+  assert.ok(known > 0, 'the manifest');
+  const ofLayer = one - known;
+  assert.ok(ofLayer > 100, `${ofLayer} for a layer`);
+  assert.deepEqual([none - known, two - known], [ofLayer, 2 * ofLayer]);
+  assert.equal(sizeAfter('one'), 0, 'the same manifest');
+  assert.equal(grown, 4);
 });
 
 test('a search of indexes in memory yields to the event loop', async () => {
