@@ -106,7 +106,7 @@ export const heldModules: readonly HeldModule[] = [
   { file: 'src/pull/blobs/pulled-blob.ts', tests: ['test/pull/pulled-blob.test.ts'] },
   {
     file: 'src/pull/pulled-image.ts',
-    tests: ['test/pull/members.test.ts', 'test/pull/pulled-blob.test.ts'],
+    tests: ['test/pull/pulled-image.test.ts', 'test/pull/members.test.ts'],
     equal: [
       ['bytesOfMember', 'an estimate'],
       ['bytesOfDigest', 'an estimate'],

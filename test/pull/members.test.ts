@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Documents, deepestIndex, mostManifests } from '../../src/images/documents.ts';
+import {
+  type Documents,
+  deepestIndex,
+  mostBytes,
+  mostManifests,
+} from '../../src/images/documents.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/manifest.ts';
 import { createImageFinder } from '../../src/pull/image-finder.ts';
@@ -133,6 +138,26 @@ test('a search ends at the limits of a collected image', async () => {
     const expected = children === leaves ? mostManifests + 1 : deepestIndex;
     assert.equal(reads.length - before, expected);
   }
+});
+
+test('a search ends where the manifests have more bytes than those of a collected image', async () => {
+  const sized = (name: string) => {
+    const made = (pad: number) =>
+      document(manifestType, {
+        config: part(name),
+        layers: [],
+        annotations: { pad: ' '.repeat(pad) },
+      });
+    return made(mostBytes / 4 - made(0).bytes.length);
+  };
+  const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const leaves = names.map(sized);
+  const root = document(indexType, { manifests: leaves.map(entry) });
+  const all = new Map([root, ...leaves].map(one => [one.digest, one]));
+  const { find, request } = imageOf(root, async digest => all.get(digest));
+  const image = await find(request);
+  const found = await Promise.all(names.map(name => image.member(digestOf(name))));
+  assert.deepEqual(found.map(Boolean), [true, true, true, true, false, false]);
 });
 
 test('an image grows with the content that it learns, which counts once', () => {
