@@ -36,12 +36,12 @@ USER node
 # A start fills Node's compile cache, which belongs to this user: containers cannot where their root is read-only, and
 # would take twice the time and processor to become ready. The pages are loaded while it stops.
 RUN SLUICE_DATA=/tmp/data SLUICE_LISTEN=127.0.0.1:0 SLUICE_BUILDKIT=off \
-    node --max-semi-space-size=4 bin/sluice.js serve > /tmp/log & server=$! \
+    node --min-semi-space-size=4 --max-semi-space-size=4 bin/sluice.js serve > /tmp/log & server=$! \
   && until grep '"msg":"ready"' /tmp/log; do kill -0 $server || exit 1; sleep 0.1; done \
   && kill $server && wait $server && rm -r /tmp/data /tmp/log
 VOLUME /data
 EXPOSE 9090
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:9090/readyz').then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "--max-semi-space-size=4", "bin/sluice.js"]
+ENTRYPOINT ["node", "--min-semi-space-size=4", "--max-semi-space-size=4", "bin/sluice.js"]
 CMD ["serve"]

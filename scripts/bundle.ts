@@ -1,5 +1,6 @@
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { isBuiltin } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Metafile, type Plugin } from 'esbuild';
@@ -41,7 +42,7 @@ export async function makeBundle(folder = project): Promise<void> {
     platform: 'node',
     target: 'node24',
     external: [...unbundled, 'pg-native', 'xmlbuilder2', 'libxmljs2'],
-    plugins: [ownPlaces],
+    plugins: [ownPlaces, modulesOfNode],
     // Packages in CommonJS require modules of Node. Own modules have the usual name already.
     banner: {
       js: "import { createRequire as requireOf } from 'node:module';const require = requireOf(import.meta.url);",
@@ -92,9 +93,35 @@ const ownPlaces: Plugin = {
   },
 };
 
+/**
+ * Modules read what they use of a module of Node where the bundle begins. An `import` would read all of its exports, for
+ * each file of the bundle, and some load much: `WebSocket` of `node:http` the client for HTTP, `stdin` of `node:process` streams.
+ */
+const modulesOfNode: Plugin = {
+  name: 'modules-of-node',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^[^.]/ }, ({ path, kind }) =>
+      kind === 'import-statement' && isBuiltin(path) ? { path, namespace: 'node' } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: 'node' }, ({ path }) => {
+      const names = Object.keys(process.getBuiltinModule(path) ?? {});
+      const own = names.filter(name => /^(?!default$)[\w$]+$/.test(name));
+      return {
+        contents: [
+          `const all = process.getBuiltinModule('${path}');`,
+          'export default all;',
+          ...own.map(name => `export const ${name} = /* @__PURE__ */ (() => all.${name})();`),
+        ].join('\n'),
+      };
+    });
+  },
+};
+
 /** Returns the state of each source file, by which `currentBundle` of `bin/bundle.js` notices changes. */
 function statesOf({ inputs }: Metafile): readonly (readonly [string, number, number])[] {
-  const own = Object.keys(inputs).filter(path => !path.startsWith('node_modules/'));
+  const own = Object.keys(inputs).filter(
+    path => !path.startsWith('node_modules/') && !isBuiltin(path.slice('node:'.length)),
+  );
   return [...own, 'package-lock.json'].map(path => {
     const { mtimeMs, size } = statSync(join(project, path));
     return [path, mtimeMs, size];

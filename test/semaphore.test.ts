@@ -464,6 +464,21 @@ suite('work on each item', () => {
     assert.deepEqual(begun, ['bad']);
   });
 
+  test('takes no further item after a failure of the work that it waited for', async () => {
+    let taken = 0;
+    const items = function* () {
+      for (;;) {
+        taken += 1;
+        yield taken;
+      }
+    };
+    const working = workOnEach(items(), 1, async () => {
+      throw new Error('it fails');
+    });
+    await assert.rejects(working, /it fails/);
+    assert.equal(taken, 1);
+  });
+
   test('ends only after the begun work, also when there are no more items', async () => {
     const slow = Promise.withResolvers<void>();
     let isDone = false;

@@ -41,6 +41,11 @@ export const heldModules: readonly HeldModule[] = [
     equal: [["digest.indexOf(':'): indexOf -> lastIndexOf", 'a digest has one colon']],
   },
   {
+    file: 'src/oci/media-type.ts',
+    tests: ['test/oci/media-type.test.ts'],
+    equal: [["contentType?.split(';', 1): 1 -> 2", 'only the first part is used']],
+  },
+  {
     file: 'src/upstream/transport/address-guard.ts',
     tests: ['test/upstream/address-guard.test.ts'],
     equal: [
@@ -62,6 +67,7 @@ export const heldModules: readonly HeldModule[] = [
       ['mostUnclear', 'the size of a cache'],
       ['1000 + row.body.length: 1000 -> 1001', 'an estimate'],
       ['1000 + row.body.length: 1000 -> 999', 'an estimate'],
+      ['1000 + row.body.length -> 1000 - row.body.length', 'an estimate'],
       ['revocations = 0: 0 -> 1', 'where the count of revocations begins, which is only compared'],
       ['revocations += 1: 1 -> 2', 'the same count'],
       ['revocations += 1 -> revocations -= 1', 'the same count'],
@@ -98,6 +104,19 @@ export const heldModules: readonly HeldModule[] = [
     ],
   },
   { file: 'src/pull/blobs/pulled-blob.ts', tests: ['test/pull/pulled-blob.test.ts'] },
+  {
+    file: 'src/pull/pulled-image.ts',
+    tests: ['test/pull/pulled-image.test.ts', 'test/pull/members.test.ts'],
+    equal: [
+      ['bytesOfMember', 'an estimate'],
+      ['bytesOfDigest', 'an estimate'],
+      ['memberBytes = 0: 0 -> 1', 'an estimate'],
+      ['bytesOfMember + mediaType.length -> bytesOfMember - mediaType.length', 'an estimate'],
+      ['foundBytes = 0: 0 -> 1', 'an estimate'],
+      ['isNew -> true', 'saves work'],
+      ['entries.length > 0 -> entries.length >= 0', 'looks at no entries once more'],
+    ],
+  },
   { file: 'src/pull/blobs/relayed-blobs.ts', tests: ['test/pull/relayed-blobs.test.ts'] },
   { file: 'src/http/registry/blobs/range.ts', tests: ['test/http/range.test.ts'] },
   { file: 'src/http/registry/login/token-scope.ts', tests: ['test/http/token-scope.test.ts'] },
@@ -166,6 +185,10 @@ export const heldModules: readonly HeldModule[] = [
       ['knownOwnTokens', 'the size of a cache'],
     ],
   },
+  {
+    file: 'src/platform/built-in/access-tokens.ts',
+    tests: ['test/platform/built-in/built-in-platform.test.ts'],
+  },
   { file: 'src/platform/token-rights.ts', tests: ['test/platform/token-rights.test.ts'] },
   {
     file: 'src/platform/credentials/registry-match.ts',
@@ -181,6 +204,7 @@ export const heldModules: readonly HeldModule[] = [
       ['at = 0: 0 -> 1', 'the first character of a shebang ends no line'],
       ['at < source.size -> at <= source.size', 'reads nothing once more'],
       ['end + 1: 1 -> 0', 'the end of the line stays, and is not replaced by the same'],
+      ['offset % unit === 0 ? 1 : 2: 2 -> 3', 'the same order'],
       ["options = '' -> options", 'the pattern always finds options, maybe empty ones'],
     ],
   },
@@ -203,6 +227,7 @@ export const heldModules: readonly HeldModule[] = [
         'both overlap where the starts are equal',
       ],
       ['offsets[0] ?? 0: 0 -> 1', 'a string has an offset'],
+      ['index + unit -> index - unit', 'behind the end is no zero'],
       ['isAligned ? 1 : 3: 3 -> 4', 'the same order'],
       ['gap === 0 -> false', 'an empty patch'],
     ],
@@ -210,6 +235,28 @@ export const heldModules: readonly HeldModule[] = [
   {
     file: 'src/conda/installing/prefix/patched-bytes.ts',
     tests: ['test/conda/installing/prefix.test.ts'],
+    equal: [
+      ['chunkBytes', 'how much is read at once'],
+      ["'utf-16-be' -> ''", 'a name in a message'],
+      ["['utf-32-le', 4, utf32]: 'utf-32-le' -> ''", 'a name in a message'],
+      ["['utf-32-be', 4, text => utf32(text).swap32()]: 'utf-32-be' -> ''", 'a name in a message'],
+      ['character.codePointAt(0) ?? 0: 0 -> 1', 'a character has a code'],
+      ['0 -> 1', 'a placeholder has at least one byte'],
+      ['at < 0: 0 -> 1', 'the zeros before it have an offset, too'],
+      ['-1: 1 -> 2', 'any number below 0'],
+      ['at < source.size -> at <= source.size', 'reads nothing once more'],
+      ['chunkBytes + longest - 1 -> chunkBytes + longest + 1', 'reads more than it looks at'],
+      ['chunkBytes + longest - 1: 1 -> 0', 'reads more than it looks at'],
+      ['hit >= chunkBytes -> hit > chunkBytes', 'the next chunk would begin with it'],
+      ['byte !== 0: 0 -> 1', 'a faster way for zeros'],
+      ...['-> true', '-> false', '-> lead < 0', '-> lead > 0', ': 0 -> 1'].map(
+        change =>
+          [
+            `lead <= 0${change.startsWith(':') ? '' : ' '}${change}`,
+            'a faster way for zeros',
+          ] as const,
+      ),
+    ],
   },
   { file: 'src/images/sif/runtime/labels.ts', tests: ['test/sif/labels.test.ts'] },
 ];

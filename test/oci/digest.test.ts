@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { digestOf, isDigest, parseDigest, splitDigest } from '../../src/oci/digest.ts';
+import {
+  digestOf,
+  isDigest,
+  parseDigest,
+  referrersTag,
+  splitDigest,
+} from '../../src/oci/digest.ts';
 import { documentOf } from '../../src/oci/manifest.ts';
 import { OciSyntaxError } from '../../src/oci/syntax-error.ts';
 import { digests } from './arbitraries.ts';
@@ -14,6 +20,11 @@ test('digests: the parts joined together are the digest', () => {
       assert.equal(parseDigest(digest), digest);
     }),
   );
+});
+
+test('digests: the tag of referrers has a hyphen where the digest has a colon', () => {
+  const hex = 'ab'.repeat(32);
+  assert.equal(referrersTag(parseDigest(`sha256:${hex}`)), `sha256-${hex}`);
 });
 
 test('digests: computed values are digests, and differ for different content', () => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   hasScope,
+  limitsIn,
   mayPullServed,
   mayUse,
   mayUseAll,
@@ -130,6 +131,12 @@ test('a login pulls a served name if its token may pull, and may use the image',
   const ofBob = { isBuilt: true, by: 'bob' };
   assert.ok(!may(limitedTo('quay.io/lab/*'), ofBob), 'where a built image is says nothing');
   assert.ok(!may({ ...limitedTo('quay.io/lab/*'), scopes: ['build'] }));
+});
+
+test('the limits of two tokens are the same text only for the same repositories', () => {
+  assert.equal(limitsIn(undefined), '');
+  assert.equal(limitsIn({}), '');
+  assert.equal(limitsIn({ repositories: ['a/*', 'b'] }), ' ["a/*","b"]');
 });
 
 test('a refusal names the repository as image names do', () => {

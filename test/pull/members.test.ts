@@ -1,9 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Documents, deepestIndex, mostManifests } from '../../src/images/documents.ts';
+import {
+  type Documents,
+  deepestIndex,
+  mostBytes,
+  mostManifests,
+} from '../../src/images/documents.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/manifest.ts';
 import { createImageFinder } from '../../src/pull/image-finder.ts';
+import { createPulledImage } from '../../src/pull/pulled-image.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
@@ -132,6 +138,53 @@ test('a search ends at the limits of a collected image', async () => {
     const expected = children === leaves ? mostManifests + 1 : deepestIndex;
     assert.equal(reads.length - before, expected);
   }
+});
+
+test('a search ends where the manifests have more bytes than those of a collected image', async () => {
+  const sized = (name: string) => {
+    const made = (pad: number) =>
+      document(manifestType, {
+        config: part(name),
+        layers: [],
+        annotations: { pad: ' '.repeat(pad) },
+      });
+    return made(mostBytes / 4 - made(0).bytes.length);
+  };
+  const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const leaves = names.map(sized);
+  const root = document(indexType, { manifests: leaves.map(entry) });
+  const all = new Map([root, ...leaves].map(one => [one.digest, one]));
+  const { find, request } = imageOf(root, async digest => all.get(digest));
+  const image = await find(request);
+  const found = await Promise.all(names.map(name => image.member(digestOf(name))));
+  assert.deepEqual(found.map(Boolean), [true, true, true, true, false, false]);
+});
+
+test('an image grows with the content that it learns, which counts once', () => {
+  let grown = 0;
+  const image = createPulledImage({
+    root: document(manifestType, { config: part('config'), layers: [] }),
+    access: { registry: 'r.example.com', repository: 'team/app', credentials: undefined },
+    owned: new Set(),
+    documents: { local: async () => undefined },
+    onGrow: () => {
+      grown += 1;
+    },
+  });
+  const sizeAfter = (...layers: string[]) => {
+    const before = image.bytes();
+    image.learn(document(manifestType, { config: part('config'), layers: layers.map(part) }));
+    return image.bytes() - before;
+  };
+  const [none, one, two] = [sizeAfter('one'), sizeAfter('two'), sizeAfter('one', 'three', 'four')];
+  assert.equal(grown, 3);
+  const known = sizeAfter('one', 'two', 'three', 'four');
+  assert.ok(known > 0, 'the manifest');
+  const ofLayer = one - known;
+  assert.ok(ofLayer > 100, `${ofLayer} for a layer`);
+  assert.deepEqual([none - known, two - known], [ofLayer, 2 * ofLayer]);
+  assert.equal(sizeAfter('one'), 0, 'the same manifest');
+  assert.equal(grown, 4);
 });
 
 test('a search of indexes in memory yields to the event loop', async () => {

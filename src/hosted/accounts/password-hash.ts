@@ -1,6 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { hash, verify as verifyArgon2 } from '@node-rs/argon2';
-import { verify as verifyBcrypt } from '@node-rs/bcrypt';
+
+// Native packages, which most starts do without.
+const loadArgon2 = () => import('@node-rs/argon2');
+const loadBcrypt = () => import('@node-rs/bcrypt');
 
 /** The stored form of a password: the password itself, or one of its hashes. */
 export type PasswordForm = 'plain' | 'bcrypt' | 'argon2id';
@@ -54,7 +56,8 @@ export async function matchesHash(
   form: Exclude<PasswordForm, 'plain'>,
   password: string,
 ): Promise<boolean> {
-  return form === 'bcrypt' ? verifyBcrypt(password, stored) : verifyArgon2(stored, password);
+  if (form === 'bcrypt') return (await loadBcrypt()).verify(password, stored);
+  return (await loadArgon2()).verify(stored, password);
 }
 
 /** Returns true when two texts are equal; the time does not depend on where they differ. */
@@ -64,6 +67,7 @@ export function isSameText(one: string, other: string): boolean {
 }
 
 /** Resolves with an argon2id hash of a password, with a new salt. Source: OWASP, 19 MiB and two passes. */
-export function hashPassword(password: string): Promise<string> {
+export async function hashPassword(password: string): Promise<string> {
+  const { hash } = await loadArgon2();
   return hash(password, { memoryCost: 19_456, timeCost: 2, parallelism: 1 });
 }

@@ -51,7 +51,7 @@ export function loadConfig(environment: Environment): LoadedConfig {
     if (value !== undefined && value !== '') placeValue(written, at, value);
   }
   const sources = { environment, file };
-  const result = configSchema.safeParse(written);
+  const result = configSchema.safeParse(written, { jitless: true });
   if (!result.success) {
     const faults = faultsIn(result.error, sources).map(sentenceOf);
     throw new ConfigError(`The configuration is wrong. ${faults.join('; ')}`);

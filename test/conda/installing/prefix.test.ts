@@ -121,6 +121,10 @@ test('a placeholder is found wherever it is, also across what is read at once', 
       at + 6,
     ]);
   }
+  // The longest form begins with the last byte that is searched, and ends with the last one that is read.
+  const last = Buffer.concat([Buffer.alloc(chunkBytes - 1, 'x'), le32('/place')]);
+  const [, , , offsets] = offsetsOf(sourceOf(last), encodedPrefixes('/place', '/opt'), many);
+  assert.deepEqual(offsets, [chunkBytes - 1]);
 });
 
 test('zeros before a placeholder are no part of it, however many there are', () => {
@@ -133,6 +137,9 @@ test('zeros before a placeholder are no part of it, however many there are', () 
   const cut = Buffer.concat([utf8('x'), be16('/place').subarray(1), be16('-/place')]);
   const [, , offsets] = offsetsOf(sourceOf(cut), encodedPrefixes('/place', '/opt'), many);
   assert.deepEqual(offsets, [14]);
+  const half = Buffer.concat([utf8('x'), be32('/place').subarray(1)]);
+  const [, , , , none] = offsetsOf(sourceOf(half), encodedPrefixes('/place', '/opt'), many);
+  assert.deepEqual(none, []);
 });
 
 test('a file with more placeholders than the limit is refused', () => {
@@ -295,6 +302,10 @@ test('strings that only touch are both replaced', () => {
   const wide = Buffer.concat([le16('/place\0'), utf8('/place\0')]);
   const expected = Buffer.concat([le16('/plac\0\0'), utf8('/plac\0\0')]);
   assert.deepEqual(binary(wide, '/place', '/plac'), expected);
+  // In the other order of bytes, a character beyond Latin-1 is another one.
+  const touching = Buffer.concat([utf8('/ppp'), be16('/ppp\0')]);
+  const replaced = Buffer.concat([utf8('/\u4e2d'), be16('/\u4e2d\0\0\0')]);
+  assert.deepEqual(binary(touching, '/ppp', '/\u4e2d'), replaced);
 });
 
 test('strings in several encodings, one after another, are all replaced', () => {

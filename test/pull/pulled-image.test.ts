@@ -1,0 +1,133 @@
+/** Which manifests a served image has, and who is asked for them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Documents } from '../../src/images/documents.ts';
+import { type Digest, digestOf } from '../../src/oci/digest.ts';
+import type { Document } from '../../src/oci/manifest.ts';
+import { createManifestFinder, createPulledImage } from '../../src/pull/pulled-image.ts';
+import type { ContainerRequest } from '../../src/request/container-request.ts';
+import type { RegistryClient } from '../../src/upstream/registry-client.ts';
+
+const manifestType = 'application/vnd.oci.image.manifest.v1+json';
+const indexType = 'application/vnd.oci.image.index.v1+json';
+
+function document(mediaType: string, body: object): Document {
+  const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, ...body }));
+  return { bytes, mediaType, digest: digestOf(bytes) };
+}
+const part = (text: string) => ({ mediaType: 'x/y', digest: digestOf(text), size: text.length });
+const entry = ({ mediaType, digest, bytes }: Document) => ({
+  mediaType,
+  digest,
+  size: bytes.length,
+});
+const manifest = (name: string, subject?: Document) =>
+  document(manifestType, {
+    config: part(name),
+    layers: [],
+    ...(subject ? { subject: entry(subject) } : {}),
+  });
+
+const child = manifest('child');
+const root = document(indexType, { manifests: [entry(child)] });
+const signature = manifest('signature', root);
+const stranger = manifest('stranger', manifest('another image'));
+const plain = manifest('plain');
+const unknown = { kind: 'manifest-unknown' };
+
+/** Finds manifests of the image. `asked` has what was read from its registry or from the store. */
+function makeFinder({ isService = false, isForBuilder = false, owned = [] as Digest[] } = {}) {
+  const asked: string[] = [];
+  const all = [root, child, signature, stranger, plain];
+  const read = (where: string, reference: string) => {
+    asked.push(`${where} ${reference}`);
+    const tagged = reference.startsWith('sha256-') ? signature : undefined;
+    return tagged ?? all.find(({ digest }) => digest === reference) ?? assert.fail(reference);
+  };
+  const find = createManifestFinder(
+    {
+      local: async (digest: Digest) => read('store', digest),
+      manifest: async (_: unknown, digest: Digest) => read('image', digest),
+    } as unknown as Documents,
+    {
+      getManifest: async (_: unknown, reference: string) => read('registry', reference),
+    } as unknown as RegistryClient,
+  );
+  const image = createPulledImage({
+    root,
+    access: {
+      registry: 'r.example.com',
+      repository: 'team/app',
+      credentials: undefined,
+      isService,
+    },
+    owned: new Set(owned),
+    documents: { local: async () => undefined },
+    isForBuilder,
+    onGrow: () => {},
+  });
+  const request = (token: string) =>
+    ({ token, image: { tag: '1' }, targetImage: 'here/wt/x/team/app:1' }) as ContainerRequest;
+  return {
+    asked,
+    image,
+    find: (reference: string, token = 'a') => find(request(token), image, reference),
+  };
+}
+
+test('the root of an image is known by its tag and its digest', async () => {
+  const { find, asked } = makeFinder();
+  for (const reference of ['1', root.digest]) assert.equal(await find(reference), root);
+  assert.deepEqual(asked, []);
+});
+
+test('a manifest that the image names is read as part of it, and from the store if it is owned', async () => {
+  const named = makeFinder();
+  assert.equal(await named.find(child.digest), child);
+  assert.deepEqual(named.asked, [`image ${child.digest}`]);
+  assert.ok(await named.image.member(digestOf('child')), 'its content belongs to the image');
+  const owned = makeFinder({ owned: [child.digest] });
+  assert.equal(await owned.find(child.digest), child);
+  assert.deepEqual(owned.asked, [`store ${child.digest}`]);
+});
+
+test('the registry shows a manifest that the image does not name, to each token once', async () => {
+  const { find, asked, image } = makeFinder();
+  assert.equal(await find(plain.digest), plain);
+  assert.equal(await find(plain.digest), plain);
+  assert.equal(await find(stranger.digest), stranger);
+  assert.equal(await find(plain.digest, 'b'), plain);
+  assert.deepEqual(
+    asked,
+    [plain, stranger, plain].map(({ digest }) => `registry ${digest}`),
+  );
+  assert.equal(await image.member(digestOf('plain')), undefined);
+});
+
+test('where the service asks in its own right, only manifests about the image are shown', async () => {
+  const { find, image } = makeFinder({ isService: true });
+  for (const other of [plain, stranger]) await assert.rejects(find(other.digest), unknown);
+  assert.equal(await image.member(digestOf('stranger')), undefined);
+  assert.equal(await find(signature.digest), signature);
+  assert.ok(await image.member(digestOf('signature')), 'its content belongs to the image');
+});
+
+test('a builder gets the manifests of its image only', async () => {
+  const { find, asked } = makeFinder({ isForBuilder: true });
+  await assert.rejects(find(plain.digest), unknown);
+  assert.equal(await find(child.digest), child);
+  assert.deepEqual(asked, [`image ${child.digest}`]);
+});
+
+test('tags of signatures and referrers are served, for images that the caller may see', async () => {
+  const ofRoot = root.digest.replace(':', '-');
+  const ofOther = plain.digest.replace(':', '-');
+  const { find } = makeFinder();
+  for (const tag of [ofRoot, `${ofRoot}.sig`, ofOther]) assert.equal(await find(tag), signature);
+  for (const tag of ['latest', `x${ofRoot}`, `${ofRoot}.sig.x`, ofRoot.slice(0, -1)]) {
+    await assert.rejects(find(tag), { ...unknown, message: /serves app:1 only/ }, tag);
+  }
+  const service = makeFinder({ isService: true });
+  assert.equal(await service.find(`${ofRoot}.att`), signature);
+  await assert.rejects(service.find(ofOther), unknown);
+});
