@@ -26,7 +26,7 @@ export async function fillServer(folder: string): Promise<void> {
   // The package has no sources that could change.
   await rm(join(folder, bundleName, sourcesName));
   await copy(
-    '{bin/*.js,src/**/*.{sh,md,wasm},src/pages/**/*.{css,js,gz},src/pages/docs/swagger/{LICENSE,NOTICE},docs/**/*.{md,png},LICENSE,README.md}',
+    '{bin/*.js,src/**/*.{sh,md,wasm},src/pages/**/*.{css,js,svg,gz},src/pages/docs/swagger/{LICENSE,NOTICE},docs/**/*.{md,png},LICENSE,README.md}',
     folder,
   );
   const doors = Object.entries(exports).map(([name, path]) => [

@@ -12,6 +12,7 @@ export const commands: Commands = {
   inspect: clientCommands.inspect,
   files: clientCommands.files,
   logs: clientCommands.logs,
+  open: clientCommands.open,
   cancel: clientCommands.cancel,
   containers: clientCommands.containers,
   repositories: clientCommands.repositories,

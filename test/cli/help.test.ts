@@ -35,6 +35,9 @@ test('every help fits 80 columns and says what each option does', () => {
     }
   }
   const overview = overviewOf(commands);
+  for (const name of Object.keys(commands)) {
+    assert.equal(overview.match(new RegExp(`^ {2}${name} `, 'gm'))?.length, 1, name);
+  }
   assert.deepEqual(
     overview.split('\n').filter(line => line.length > columns),
     [],

@@ -146,14 +146,15 @@ suite('command line', { concurrency: 2 }, () => {
 
     test('reports errors of a layer, an image and an answer', async () => {
       const image = ['--image', reference('cfg:full')];
-      const nothing = await run('request', ...image, '--layer', '/nonexistent');
+      const missing = directory.join('missing');
+      const nothing = await run('request', ...image, '--layer', missing);
       assert.deepEqual([nothing.code, nothing.stdout], [1, '']);
-      assert.match(nothing.stderr, /\/nonexistent: the directory or file does not exist/);
+      assert.match(nothing.stderr, /\/missing: the directory or file does not exist/);
       const file = directory.join('not-a-layer');
       await writeFile(file, gzipSync('no tar'));
       const broken = await run('request', ...image, '--layer', file);
       assert.equal(broken.code, 1);
-      assert.match(broken.stderr, /^containerConfig\.layers\[0\]/);
+      assert.match(broken.stderr, /^--layer number 1 /);
       const unknown = await run('request', '--image', `${registry.host}/no/such:image`);
       assert.equal(unknown.code, 1);
       assert.match(unknown.stderr, /no\/such:image does not exist/);
@@ -203,6 +204,8 @@ suite('command line', { concurrency: 2 }, () => {
       [['inspect', 'a', 'b'], /one image, got a and b/],
       [['request', 'a', 'b'], /one image, got a and b/],
       [['request', 'a', '--push-to', 'x.example/y'], /--push-to requires --freeze/],
+      [['request', 'a', '--env', 'A=1', '--env', '=b'], /^--env number 2: expected NAME=VALUE$/m],
+      [['request', 'a', '--format', 'zip'], /--format zip: expected docker or sif/],
       [['request', 'a', '--workspace', '1'], /set SLUICE_TOKEN/],
       [['build', '-f', 'package.json', '--channel', 'x'], /--channel requires --conda/],
       [['logs', 'a', 'b'], /Usage: sluice logs/],

@@ -38,8 +38,10 @@ suite('the page of a build', () => {
     const { page } = tab;
     await page.goto(`${world.sluice.url}/view/builds/${id}`);
     await page.locator('.steps tr.running').first().waitFor();
+    assert.match(await page.title(), /^Running: build of builds:\w+ · Sluice$/);
     await page.locator('.line', { hasText: 'line 1' }).waitFor();
     await page.locator('#state .badge.good', { hasText: 'succeeded' }).waitFor();
+    assert.match(await page.title(), /^Succeeded: build of builds:\w+ · Sluice$/);
     await page.locator('.line', { hasText: 'The build succeeded' }).waitFor();
     assert.equal(await page.locator('#cancel').count(), 0);
     assert.match((await page.locator('#state dl').textContent()) ?? '', /sha256:[0-9a-f]{64}/);
@@ -299,7 +301,7 @@ suite('the page of a build', () => {
     const { page } = tab;
     await page.goto(`${world.sluice.url}/view/builds/${id}`);
     await page.locator('.line', { hasText: 'The build succeeded' }).waitFor();
-    assert.match(await page.title(), /^Build of builds:/);
+    assert.match(await page.title(), /^Succeeded: build of builds:/);
     assert.equal(await page.locator('#content img, #content script').count(), 0);
     const line = await page.locator('.line', { hasText: ' end' }).last().textContent();
     assert.ok(line?.includes(`${script}\ufffd \ufffd end`), JSON.stringify(line));

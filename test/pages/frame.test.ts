@@ -44,9 +44,39 @@ test('a failure is a page for a browser, and JSON for a program', async () => {
   const page = await sluice.fetch('/view/nothing/%3Cscript%3E', asBrowser);
   assert.equal(page.status, 404);
   assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
-  assert.match(await page.text(), /<p class="failure">No such route/);
+  assert.match(await page.text(), /<p class="failure">This server has no page at this address/);
   const json = await sluice.fetch('/view/nothing');
   assert.match(json.headers.get('content-type') ?? '', /^application\/json/);
+});
+
+test('a page that does not exist has links to where its content may be', async () => {
+  for (const [path, expected] of [
+    ['/view/nothing', ['/']],
+    ['/view/builds/nothing', ['/view/builds', '/']],
+    ['/view/containers/nothing?a=b', ['/view/containers', '/']],
+  ] as const) {
+    const page = await sluice.fetch(path, asBrowser);
+    assert.equal(page.status, 404);
+    const [, content = ''] = (await page.text()).split('<main');
+    const links = [...content.matchAll(/<a class="button quiet" href="([^"]*)"/g)];
+    assert.deepEqual(
+      links.map(([, to]) => to),
+      expected,
+    );
+  }
+});
+
+test('every page has the logo, which is also the icon of its tab', async () => {
+  await using tab = await browser.open();
+  await tab.page.goto(`${sluice.url}/view/login`);
+  const logo = tab.page.locator('.brand img');
+  assert.ok(
+    await logo.evaluate(one => (one as unknown as { naturalWidth: number }).naturalWidth > 0),
+  );
+  const icon = await tab.page.locator('link[rel="icon"]').getAttribute('href');
+  assert.equal(icon, await logo.getAttribute('src'));
+  const response = await sluice.fetch(icon ?? '');
+  assert.equal(response.headers.get('content-type'), 'image/svg+xml');
 });
 
 test('a server without pages answers browsers as it answers programs', async () => {

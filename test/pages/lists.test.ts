@@ -1,6 +1,7 @@
 /** Lists of builds and of hosted repositories, as callers with different rights see them. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import type { Page } from 'playwright-core';
 import { digestOf } from '../../src/oci/digest.ts';
 import { basic, expect, manifestType, Repository } from '../hosted/push-client.ts';
 import { accounts } from '../integration/hosted.ts';
@@ -186,6 +187,31 @@ suite('lists', { concurrency: 1 }, () => {
     ] as const) {
       await checkLooks(asAdmin, sluice.url + path, name);
     }
+  });
+
+  test('a browser lists the builds that it has opened without a login, and no others', async () => {
+    const own = await freeze('public/app:1', 'a browser', {});
+    const others = await freeze('public/app:1', 'another browser', {});
+    const list = async (page: Page) => {
+      await page.goto(`${sluice.url}/view/builds`);
+      return page.locator('#own-builds');
+    };
+    await using tab = await browser.open({ mayFail: true });
+    const { page } = tab;
+    await (await list(page)).getByText('has not opened a build yet').waitFor();
+    await page.goto(`${sluice.url}/view/builds/${own}`);
+    // What another script has written is left out, and a build that the server has removed.
+    await page.evaluate(`localStorage.setItem('sluice-builds', JSON.stringify([
+      null, 7, { id: 'removed_1', name: '<img src=x>' }, ...JSON.parse(localStorage.getItem('sluice-builds'))]))`);
+    const entry = (await list(page)).locator('li', { hasText: 'succeeded' });
+    assert.equal(await entry.locator('a').getAttribute('href'), `/view/builds/${own}`);
+    assert.deepEqual(await page.locator('#own-builds li').count(), 1);
+    assert.ok(!(await page.content()).includes(others));
+
+    await using person = await browser.open({ headers: ci });
+    await person.page.goto(`${sluice.url}/view/builds/${own}`);
+    await person.page.locator('.line').first().waitFor();
+    assert.equal(await person.page.evaluate(`localStorage.getItem('sluice-builds')`), null);
   });
 });
 

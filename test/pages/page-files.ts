@@ -32,7 +32,11 @@ export async function loadFirstView(
   for (const file of files) {
     const reply = await call(server + file, { headers });
     assert.equal(reply.status, 200, file);
-    assert.match(String(reply.headers['content-type']), /^text\/(?:css|javascript)/, file);
+    assert.match(
+      String(reply.headers['content-type']),
+      /^(?:text\/(?:css|javascript)|image\/svg)/,
+      file,
+    );
     const text = gunzipSync(reply.body).toString();
     assert.ok(text.length > 0, file);
     for (const [, name = ''] of text.matchAll(/^import [^;]*?'\.\/([\w-]+\.js)';$/gm)) {

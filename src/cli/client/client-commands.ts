@@ -9,6 +9,7 @@ export const clientCommands = {
   inspect: async () => (await import('../containers/inspect-command.ts')).inspectCommand,
   files: async () => (await import('../containers/inspect-command.ts')).filesCommand,
   logs: async () => (await import('../containers/logs-command.ts')).logsCommand,
+  open: async () => (await import('../open-command.ts')).openCommand,
   cancel: async () => (await import('../containers/logs-command.ts')).cancelCommand,
   containers: async () => (await import('../containers/containers-command.ts')).containersCommand,
   repositories: async () => (await import('../repositories-command.ts')).repositoriesCommand,

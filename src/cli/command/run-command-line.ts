@@ -115,21 +115,55 @@ export const helpOption: Option = {
 
 const helpColumns = 80;
 const widestTerm = 24;
+// The summaries of all sections of the overview begin in the same column.
+const widestName = 12;
 
 /** Returns the help of a command; `name` is its full name without `sluice`. */
 export function helpOf(name: string, node: CommandNode): string {
   return isGroup(node) ? groupHelp(name, node.summary, node.actions) : commandHelp(name, node);
 }
 
-/** Returns the help of `sluice` itself. */
+/** The commands by what people want to do, in the order of the help. */
+const sections: Readonly<Record<string, readonly string[]>> = {
+  'Get images': ['request', 'build', 'mirror', 'name'],
+  'Look into them': ['inspect', 'files', 'logs', 'open', 'cancel', 'containers', 'repositories'],
+  'Manage people': ['user', 'token', 'workspace', 'credentials', 'account', 'audit'],
+  'Run a server': ['serve', 'config', 'gc', 'verify', 'backup', 'restore', 'migrate', 'rotate-key'],
+  Other: ['completion'],
+};
+
+const examples = `
+Examples:
+  sluice build --conda samtools=1.20 --await    Packages as an image
+  sluice build . --await                        The Dockerfile of this directory
+  sluice request alpine:3.20 --env NAME=value   An image with a change`;
+
+/** Returns the help of `sluice` itself. A package with fewer commands has those only. */
 export function overviewOf(commands: Readonly<Record<string, CommandNode>>): string {
   return [
     'Usage: sluice COMMAND [options]',
     '       sluice help COMMAND',
     '       sluice --version',
-    helpSection('Commands', summariesOf(commands)),
+    ...Object.entries(sections)
+      .map(([title, names]) => commandSection(title, names, commands))
+      .filter(section => section !== ''),
+    examples,
     "\nRun 'sluice COMMAND --help' for the options of a command.",
   ].join('\n');
+}
+
+function commandSection(
+  title: string,
+  names: readonly string[],
+  commands: Readonly<Record<string, CommandNode>>,
+): string {
+  return helpSection(
+    title,
+    names.flatMap((name): [string, string][] => {
+      const node = commands[name];
+      return node ? [[name.padEnd(widestName), node.summary]] : [];
+    }),
+  );
 }
 
 /** Returns the usage lines of a command. */

@@ -20,7 +20,7 @@ import {
 import { claimOf, claimOptions } from '../server-client.ts';
 import { imageOptions, printImage, requestContainer } from './request-container.ts';
 import { layerOf, packDirectory } from './source/packed-context.ts';
-import { freezeOf } from './source/source-options.ts';
+import { choiceOf, formats, freezeOf } from './source/source-options.ts';
 
 /** `sluice request`: requests a container and prints the name to pull. */
 export const requestCommand: Command = {
@@ -101,20 +101,30 @@ export const requestCommand: Command = {
     if (text(values, 'push-to') !== undefined && !frozen.freeze) {
       throw new CommandError('--push-to requires --freeze: only frozen images are pushed', 2);
     }
-    const response = await requestContainer(values, {
+    const body = {
       containerImage: image,
       containerConfig: await configOf(values),
       ...(values.include === undefined ? {} : { containerIncludes: texts(values, 'include') }),
       containerPlatform: text(values, 'platform'),
       buildRepository: text(values, 'push-to'),
       ...frozen,
-      format: text(values, 'format'),
+      format: choiceOf(values, 'format', formats),
       dryRun: values['dry-run'],
       ...(await claimOf(values)),
       timestamp: new Date().toISOString(),
-    });
-    return printImage(values, response);
+    };
+    return printImage(values, await requestContainer(values, body, ownOptions));
   },
+};
+
+/** The options that messages name in place of fields; `sluice build` reads these fields from a file. */
+const ownOptions = {
+  containerImage: 'IMAGE',
+  'containerConfig.env': '--env',
+  'containerConfig.entrypoint': '--entrypoint',
+  'containerConfig.cmd': '--cmd',
+  'containerConfig.workingDir': '--workdir',
+  'containerConfig.layers': '--layer',
 };
 
 /** The option of each field. */
@@ -124,8 +134,17 @@ const configOptions: {
   entrypoint: values => words(values, 'entrypoint'),
   cmd: values => words(values, 'cmd'),
   workingDir: values => text(values, 'workdir'),
-  env: values => texts(values, 'env'),
+  env: variablesOf,
 };
+
+function variablesOf(values: Values): string[] {
+  const given = texts(values, 'env');
+  const at = given.findIndex(variable => variable.indexOf('=') < 1);
+  if (at < 0) return given;
+  // Not the value itself: somebody may have written a secret without its name.
+  const place = given.length === 1 ? '--env' : `--env number ${at + 1}`;
+  throw new CommandError(`${place}: expected NAME=VALUE`, 2);
+}
 
 async function configOf(values: Values): Promise<object> {
   const layers = await Promise.all(texts(values, 'layer').map(readLayer));

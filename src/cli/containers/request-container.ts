@@ -7,15 +7,22 @@ import { exitCodeOf, followBuild, plainOption } from './logs-command.ts';
 /**
  * Sends a container request. Its failures and warnings name the options of the command line in place of the fields. Throws
  * like {@link post}.
+ *
+ * @param ownOptions fields that only this command sets by options
  */
-export async function requestContainer(values: Values, body: object): Promise<ImageResponse> {
+export async function requestContainer(
+  values: Values,
+  body: object,
+  ownOptions: Readonly<Record<string, string>> = {},
+): Promise<ImageResponse> {
+  const inWords = (message: string) => inOptionWords(message, ownOptions);
   try {
     const response = (await post(values, '/v1alpha2/container', body)) as ImageResponse;
     const { warnings } = response;
-    return warnings ? { ...response, warnings: warnings.map(inOptionWords) } : response;
+    return warnings ? { ...response, warnings: warnings.map(inWords) } : response;
   } catch (error) {
     if (!(error instanceof RefusedError)) throw error;
-    throw new RefusedError(inOptionWords(error.message), error.status);
+    throw new RefusedError(inWords(error.message), error.status);
   }
 }
 
@@ -40,13 +47,32 @@ const optionOfField: Readonly<Partial<Record<keyof Submission, string>>> & Recor
     created: '--created',
     secrets: '--secret',
     ssh: '--ssh',
+    namedContexts: '--build-context',
+    containerFile: '--file',
+    'packages.entries': '--conda',
+    'packages.environment': '--environment',
+    'packages.channels': '--channel',
+    'packages.condaOpts': '--mamba-image and --base-image',
+    'packages.condaOpts.mambaImage': '--mamba-image',
+    'packages.condaOpts.baseImage': '--base-image',
+    'packages.condaOpts.basePackages': '--base-packages',
+    'packages.condaOpts.commands': '--command',
   };
 
-/** Returns a message of the server with options in place of the fields that they set. */
-export function inOptionWords(message: string): string {
-  return message.replaceAll(/'(\w+(?:: \w+)?)(?:\[\d+\])?'/g, (all, field: string) =>
-    Object.hasOwn(optionOfField, field) ? (optionOfField[field] ?? all) : all,
-  );
+/** Returns a message of the server with options in place of the fields that they set: `--env number 2` for `env[1]`. */
+export function inOptionWords(
+  message: string,
+  ownOptions: Readonly<Record<string, string>> = {},
+): string {
+  const options: Readonly<Record<string, string>> = { ...optionOfField, ...ownOptions };
+  const named = (all: string, field: string, at?: string) => {
+    const option = Object.hasOwn(options, field) ? options[field] : undefined;
+    if (option === undefined) return all;
+    return at === undefined ? option : `${option} number ${Number(at) + 1}`;
+  };
+  return message
+    .replaceAll(/'([\w.]+(?:: \w+)?)(?:\[(\d+)\])?'/g, named)
+    .replaceAll(/\b(containerConfig\.\w+)\[(\d+)\]/g, named);
 }
 
 /** The parts of a server's response to a container request that commands use. */

@@ -3,6 +3,7 @@ import { improve } from './common.js';
 import { follow } from './follow.js';
 import { openFolds } from './log-folds.js';
 import { openLog } from './log-lines.js';
+import { rememberBuild } from './own-builds.js';
 
 const box = document.getElementById('lines');
 const place = /** @type {HTMLElement} */ (box ?? document.getElementById('folds'));
@@ -33,6 +34,7 @@ function replace(id, html) {
   }
 }
 
+rememberBuild(place.dataset.build ?? '');
 if (place.dataset.live !== undefined) {
   /** @param {string} id */
   const show = id => (/** @type {string} */ html) => {
@@ -40,7 +42,11 @@ if (place.dataset.live !== undefined) {
     folds?.update();
   };
   follow(place.dataset.build ?? '', {
-    state: show('state'),
+    state(/** @type {string} */ html) {
+      show('state')(html);
+      const title = document.querySelector('#state [data-title]')?.getAttribute('data-title');
+      if (title) document.title = `${title} · Sluice`;
+    },
     recipe: show('recipe'),
     lines: log.add,
     end() {

@@ -1,6 +1,7 @@
 /** The page of a container: follows its build, and shows what is in the image when it is there. */
 import { improve } from './common.js';
 import { follow } from './follow.js';
+import { rememberBuild } from './own-builds.js';
 
 const againMs = 3000;
 const parts = ['state', 'use', 'build', 'facts', 'contents'];
@@ -38,7 +39,9 @@ function followState() {
 
 /** @param {Element} build */
 function watch(build) {
-  follow(build.getAttribute('data-build') ?? '', {
+  const id = build.getAttribute('data-build') ?? '';
+  rememberBuild(id);
+  follow(id, {
     state(html) {
       // Written by this server, which escapes every text in it.
       build.innerHTML = html;

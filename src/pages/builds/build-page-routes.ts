@@ -15,7 +15,7 @@ import { optional } from '../frame/form-body.ts';
 import { html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute, type Viewer } from '../frame/page-route.ts';
-import { type ComparedBuild, comparePart, statePart } from './build-state.ts';
+import { buildTitle, type ComparedBuild, comparePart, statePart } from './build-state.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
 import type { BuildWatches } from './build-watches.ts';
 import { foldsOf, type LogPage, linesAtOnce, linesPart, logPart, mostFound } from './log-part.ts';
@@ -276,7 +276,7 @@ function buildPage(view: BuildView, log: LogPage, own: ViewerPart, now: number):
   const { id, image, state } = view;
   const isOver = state === 'succeeded' || state === 'failed';
   return {
-    title: `Build of ${shortName(image.name)}`,
+    title: buildTitle(view),
     scripts: ['build'],
     ...(isOver ? {} : { refreshSeconds }),
     content: html`<h1>Build of <code>${shortName(image.name)}</code></h1>

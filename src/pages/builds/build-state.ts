@@ -1,5 +1,5 @@
 import { scaleLinear } from 'd3-scale';
-import { useCommands } from '../ask/use-commands.ts';
+import { shortName, useCommands } from '../ask/use-commands.ts';
 import {
   byteText,
   countText,
@@ -19,10 +19,16 @@ const stateWords: Readonly<Record<BuildView['state'], readonly [string, string]>
   failed: ['failed', 'bad'],
 };
 
+/** Returns the title of the tab: the state comes first, because a tab shows a few letters. */
+export function buildTitle({ state, image }: Pick<BuildView, 'state' | 'image'>): string {
+  const [word] = stateWords[state];
+  return `${word.charAt(0).toUpperCase()}${word.slice(1)}: build of ${shortName(image.name)}`;
+}
+
 /** Returns the part of the page that changes while a build runs: the same for everyone who looks. */
 export function statePart(view: BuildView, now: number): Html {
   const [word, kind] = stateWords[view.state];
-  return html`<p><span class="badge ${kind}" role="status">${word}</span> ${timesPart(view)}</p>
+  return html`<p data-title="${buildTitle(view)}"><span class="badge ${kind}" role="status">${word}</span> ${timesPart(view)}</p>
 ${queuePart(view)}${failurePart(view)}${view.state === 'succeeded' && resultPart(view.image, view.id)}
 <h2 id="steps">Steps</h2>
 ${stepsTable(view, now)}`;

@@ -10,7 +10,7 @@ export interface Asset {
   plain(): Buffer;
 }
 
-/** The scripts and the style sheet of the pages. */
+/** The scripts, the style sheet and the logo of the pages. */
 export interface Assets {
   /** Path of the folder with all of them. It contains their digest, so that browsers keep them for good. */
   readonly base: string;
@@ -30,6 +30,9 @@ export function readAssets(): Assets {
   const style = Buffer.concat(read('styles', '.css').map(([, bytes]) => bytes));
   const files = new Map<string, Asset>([
     ['style.css', asset('text/css; charset=utf-8', style)],
+    ...read('styles', '.svg').map(
+      ([name, bytes]) => [name, asset('image/svg+xml', bytes)] as const,
+    ),
     ...read('browser', '.js').map(
       ([name, bytes]) => [name, asset('text/javascript; charset=utf-8', bytes)] as const,
     ),

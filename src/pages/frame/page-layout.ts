@@ -60,14 +60,14 @@ export function layout(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title} · Sluice</title>
-<link rel="icon" href="data:,">
+<link rel="icon" type="image/svg+xml" href="${assetsBase}/logo.svg">
 <link rel="stylesheet" href="${assetsBase}/style.css" nonce="${nonce}">
 ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" content="${refreshSeconds}"></noscript>`}
 </head>
-<body>
+<body${viewer.name === undefined && html` data-stranger`}>
 <a class="skip" href="#content">Skip to the content</a>
 <header class="site">
-<a class="brand" href="/">Sluice</a>
+<a class="brand" href="/"><img src="${assetsBase}/logo.svg" alt="" width="20" height="20">Sluice</a>
 <nav aria-label="Pages">${shown.map(
     ({ to, text }) => html`<a href="${to}"${currentMark(to, path)}>${text}</a>`,
   )}</nav>
@@ -112,6 +112,13 @@ const withoutLogin = 'This requires a login with the right to see or do it.';
 const forPrograms =
   /(?:: )?(?:send .*|This requires the name and password of an account of the server .*)$/s;
 
+/** Returns the parts of the site where a person looks for what an address does not have. */
+function nextSteps(address: string): readonly Link[] {
+  const shown = headerLinks.filter(({ isForAdministrators }) => !isForAdministrators);
+  const near = shown.filter(({ to }) => to !== '/' && address.startsWith(`${to}/`));
+  return [...near, ...shown.slice(0, 1)];
+}
+
 /**
  * Returns the page for a failure: what happened, what to do, and the id under which the log has the details.
  *
@@ -119,13 +126,16 @@ const forPrograms =
  */
 export function errorPage(fault: Fault, requestId: string, address: string): Page {
   const status = fault.apiStatus;
+  const isNoRoute = status === 404 && fault.message.startsWith('No such route');
+  const message = isNoRoute ? 'This server has no page at this address.' : fault.message;
   const heading = errorHeadings[status] ?? errorHeadings[status < 500 ? 400 : 500] ?? '';
   return {
     title: heading,
     status,
     content: html`<h1>${heading}</h1>
-<p class="failure">${status === 401 ? fault.message.replace(forPrograms, '') || withoutLogin : fault.message}</p>
+<p class="failure">${status === 401 ? fault.message.replace(forPrograms, '') || withoutLogin : message}</p>
 ${status === 401 && html`<p><a class="button" href="/view/login?to=${encodeURIComponent(address)}">Log in</a></p>`}
+${status === 404 && html`<p class="actions">${nextSteps(address).map(({ to, text }) => html`<a class="button quiet" href="${to}">${text}</a>`)}</p>`}
 <p class="minor">Error ID: <code>${requestId}</code></p>`,
   };
 }

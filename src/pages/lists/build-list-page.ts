@@ -153,12 +153,17 @@ ${filterForm(view)}
   };
 }
 
-/** Returns the page for a viewer without a login: the id of a build gives access to it, so nobody sees those of others. */
+/**
+ * Returns the page for a viewer without a login: the id of a build gives access to it, so nobody sees those of others. A
+ * script lists those that the browser remembers.
+ */
 function noBuildsPage(): Page {
   return {
     title: 'Builds',
+    scripts: ['own-builds'],
     content: html`<h1>Builds</h1>
-<p class="notice">Log in to see your builds. Without a login, open a build by the address in the answer to its request.</p>
+<p class="notice">Without a login, this page lists the builds that this browser has opened. Open another build by the address in the answer to its request. With a login, it lists all your builds.</p>
+<div id="own-builds"><p class="empty">This browser has not opened a build yet.</p></div>
 <p><a class="button" href="/">Ask for a container</a></p>`,
   };
 }

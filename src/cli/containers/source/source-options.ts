@@ -281,10 +281,11 @@ async function configOf(path: string | undefined): Promise<Submission['container
   );
 }
 
-const formats = ['docker', 'sif'] as const;
+export const formats = ['docker', 'sif'] as const;
 const nameStrategies = ['none', 'tagPrefix', 'imageSuffix'] as const;
 
-function choiceOf<T extends string>(
+/** Returns the value of an option that takes one of the choices. Throws {@link CommandError} for another one. */
+export function choiceOf<T extends string>(
   values: Values,
   option: string,
   choices: readonly T[],
