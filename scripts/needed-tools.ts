@@ -14,6 +14,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireNode: ['node'],
   requireObjectStore: ['object-store'],
   requireHelm: ['helm'],
+  requireUv: ['uv'],
   requireChecker: ['checker'],
   requireCluster: ['cluster'],
 };

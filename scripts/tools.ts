@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store`, `helm`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
+ * `object-store`, `helm`, `uv`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
  * which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and root, and starts no
  * service.
  */
@@ -30,6 +30,7 @@ import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildNode, hasNode } from './tools/node.ts';
 import { buildObjectStore, hasObjectStore } from './tools/object-store.ts';
 import { buildRoot } from './tools/root.ts';
+import { fetchUv, hasUv } from './tools/uv.ts';
 
 const names = [
   'host',
@@ -41,6 +42,7 @@ const names = [
   'node',
   'object-store',
   'helm',
+  'uv',
   'checker',
   'cluster',
   ...suites,
@@ -63,6 +65,7 @@ const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
 const needsNode = isWanted('node') && !hasNode();
 const needsStore = isWanted('object-store') && !hasObjectStore();
 const needsHelm = isWanted('helm') && !hasHelm();
+const needsUv = isWanted('uv') && !hasUv();
 const needsChecker = isWanted('checker') && !hasChecker();
 const needsCluster = wanted.includes('cluster') && !hasCluster();
 const needsHost =
@@ -70,7 +73,7 @@ const needsHost =
   (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders);
 const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
 const needsCompilers = needsBuildkit || needsStore || needsHelm || needsChecker || needsCluster;
-if (!needsHost && !needsCompilers && !needsNode && !needsReaders && !needsFiles) {
+if (!needsHost && !needsCompilers && !needsNode && !needsUv && !needsReaders && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
 }
@@ -90,6 +93,7 @@ Object.assign(process.env, goCaches());
 if (needsNode) await buildNode();
 if (needsStore) await buildObjectStore();
 if (needsHelm) await buildHelm();
+if (needsUv) await fetchUv();
 if (needsChecker) await buildChecker();
 if (needsCluster) await buildCluster();
 if (needsReaders) await buildCondaReaders();

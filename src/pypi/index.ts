@@ -1,0 +1,20 @@
+/** Python packages as layers: requirements, indexes, solving. */
+
+export {
+  createIndexAccess,
+  hostsOfIndexes,
+  type IndexAccess,
+  type IndexSettings,
+} from './indexes/index-access.ts';
+export { createLoopbackIndex } from './indexes/loopback-index.ts';
+export { createPageStore } from './indexes/page-store.ts';
+export { createPageThread } from './indexes/page-thread.ts';
+export { type PipLine, readPipLine } from './requirements/requirement.ts';
+export {
+  createPythonSolver,
+  type PythonSolver,
+  WheelsMissing,
+} from './solving/python-solver.ts';
+export { isPythonVersion, type PythonTarget } from './solving/python-target.ts';
+export { createUvProgram, type UvProgram } from './solving/uv-program.ts';
+export { projectName, type WheelFile } from './wheel-file.ts';
