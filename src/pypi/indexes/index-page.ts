@@ -56,9 +56,7 @@ export function rewrittenPage(sent: SentPage): Uint8Array {
     yanked: file.yanked,
     'core-metadata': file.hasMetadata,
   }));
-  return Buffer.from(
-    JSON.stringify({ meta: { 'api-version': '1.1' }, name: sent.project, files }),
-  );
+  return Buffer.from(JSON.stringify({ meta: { 'api-version': '1.1' }, name: sent.project, files }));
 }
 
 function isForLinux(wheel: string): boolean {

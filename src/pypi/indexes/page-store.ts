@@ -59,7 +59,10 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
     try {
       deps.space.take(page.length);
       await mkdir(directory, { recursive: true });
-      await writeFile(`${path}.new`, Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), page]));
+      await writeFile(
+        `${path}.new`,
+        Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), page]),
+      );
       await rename(`${path}.new`, path);
       if (written % 100 === 0) await removeOldest(directory, deps.maxBytes);
       written += 1;
@@ -113,7 +116,10 @@ function asFault(error: unknown, url: string): IndexFault | Error {
   const start = `The index of Python packages at ${host}`;
   if (error instanceof PageProblem) return new IndexFault(`${start} ${error.message}`, undefined);
   if ((error as Error).name === 'TimeoutError') {
-    return new IndexFault(`${start} did not answer within ${timeoutMs / 1000} s: try later`, undefined);
+    return new IndexFault(
+      `${start} did not answer within ${timeoutMs / 1000} s: try later`,
+      undefined,
+    );
   }
   return error as Error;
 }

@@ -63,7 +63,10 @@ export function readPipLine(text: string): PipLine {
 }
 
 function versionsIn(text: string): string | undefined {
-  const plain = text.trim().replace(/^\((.*)\)$/s, '$1').trim();
+  const plain = text
+    .trim()
+    .replace(/^\((.*)\)$/s, '$1')
+    .trim();
   if (plain === '') return '';
   const parts = plain.split(',').map(part => part.trim().replace(/\s+/g, ' '));
   // A comma may stand at the end.
@@ -72,7 +75,8 @@ function versionsIn(text: string): string | undefined {
   return parts.map(part => part.replace(' ', '')).join(',');
 }
 
-const wheelName = /^([A-Za-z0-9._]+)-([A-Za-z0-9._+!]+)(?:-\d[A-Za-z0-9_.]*)?-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+\.whl$/;
+const wheelName =
+  /^([A-Za-z0-9._]+)-([A-Za-z0-9._+!]+)(?:-\d[A-Za-z0-9_.]*)?-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+\.whl$/;
 
 function wheelLine(name: string, address: string): PipLine {
   const reason = `the address of ${name} for pip`;

@@ -6,10 +6,10 @@ const otherNames: Readonly<Record<string, readonly string[]>> = {
   'dask-core': ['dask'],
   'matplotlib-base': ['matplotlib'],
   'msgpack-python': ['msgpack'],
-  'opencv': ['opencv-python', 'opencv-python-headless'],
+  opencv: ['opencv-python', 'opencv-python-headless'],
   'py-opencv': ['opencv-python', 'opencv-python-headless'],
   'pyarrow-core': ['pyarrow'],
-  'pyqt': ['pyqt5'],
+  pyqt: ['pyqt5'],
   'python-duckdb': ['duckdb'],
   'python-graphviz': ['graphviz'],
   'python-igraph': ['igraph'],
@@ -17,8 +17,8 @@ const otherNames: Readonly<Record<string, readonly string[]>> = {
   'py-xgboost': ['xgboost'],
   'py-xgboost-cpu': ['xgboost'],
   'py-xgboost-gpu': ['xgboost'],
-  'pytables': ['tables'],
-  'pytorch': ['torch'],
+  pytables: ['tables'],
+  pytorch: ['torch'],
   'pytorch-cpu': ['torch'],
   'pytorch-gpu': ['torch'],
   'seaborn-base': ['seaborn'],
@@ -40,7 +40,8 @@ export function installedProjects(packages: readonly CondaPackage[]): ReadonlyMa
   const found = new Map<string, string>();
   for (const { name, version, depends, record } of packages) {
     const isPython =
-      record?.noarch === 'python' || depends.some(spec => /^(?:python|python_abi)(?: |$)/.test(spec));
+      record?.noarch === 'python' ||
+      depends.some(spec => /^(?:python|python_abi)(?: |$)/.test(spec));
     const isListed = Object.hasOwn(otherNames, name);
     if ((!isPython && !isListed) || name === 'python_abi' || !plainVersion.test(version)) continue;
     for (const project of isListed ? (otherNames[name] ?? []) : [name]) {

@@ -129,9 +129,7 @@ function wheelOf({ name, version, wheels }: LockedProject, target: PythonTarget)
     return [{ ...published, fit, size, sha256 }];
   });
   // Two that fit the same way differ by their build numbers.
-  const [best] = fitting.toSorted(
-    (a, b) => a.fit - b.fit || (a.fileName < b.fileName ? 1 : -1),
-  );
+  const [best] = fitting.toSorted((a, b) => a.fit - b.fit || (a.fileName < b.fileName ? 1 : -1));
   if (best === undefined) throw new WheelsMissing([name]);
   const { fileName, url, size, sha256 } = best;
   return [{ name: projectName(name), version, fileName, url, size, sha256 }];

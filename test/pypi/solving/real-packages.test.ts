@@ -16,9 +16,10 @@ test('real packages are solved over the loopback index, with those of Conda as i
   assert.equal(six?.sha256, '4721f391ed90541fddacab5acf947aa0d3dc7d27b2e1e8eda2be8970586c3274');
   assert.equal(new URL(six?.url ?? '').origin, files);
 
-  const wheels = await solve(['pandas==2.2.3', 'requests[socks]==2.32.3'], [
-    condaProject('numpy', '1.26.4'),
-  ]);
+  const wheels = await solve(
+    ['pandas==2.2.3', 'requests[socks]==2.32.3'],
+    [condaProject('numpy', '1.26.4')],
+  );
   const names = wheels.map(({ name }) => name);
   assert.ok(names.includes('pysocks') && !names.includes('numpy'), names.join(' '));
   const pandas = wheels.find(({ name }) => name === 'pandas');
@@ -33,7 +34,6 @@ test('real packages are solved over the loopback index, with those of Conda as i
   );
   await assert.rejects(
     solve(['loompy==3.0.7']),
-    (error: unknown) =>
-      error instanceof WheelsMissing && error.projects.join(' ') === 'loompy',
+    (error: unknown) => error instanceof WheelsMissing && error.projects.join(' ') === 'loompy',
   );
 });

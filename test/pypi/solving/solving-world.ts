@@ -20,7 +20,11 @@ import { requireUv } from '../../world/tools.ts';
 export const target: PythonTarget = { version: '3.12.4', machine: 'x86_64', glibc: '2.36' };
 
 /** Returns the settings of an index at another address than the one that requests mean. */
-export function indexAt(url: string, key: string, more: Partial<IndexSettings> = {}): IndexSettings {
+export function indexAt(
+  url: string,
+  key: string,
+  more: Partial<IndexSettings> = {},
+): IndexSettings {
   return { keys: [key], url, mirrors: [], allowPrivateAddress: true, ...more };
 }
 
