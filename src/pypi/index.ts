@@ -1,4 +1,4 @@
-/** Python packages as layers: requirements, indexes, solving. */
+/** Python packages as layers, beside the packages of Conda: indexes, solver, layers. */
 
 export {
   createIndexAccess,
@@ -9,12 +9,15 @@ export {
 export { createLoopbackIndex } from './indexes/loopback-index.ts';
 export { createPageStore } from './indexes/page-store.ts';
 export { createPageThread } from './indexes/page-thread.ts';
-export { type PipLine, readPipLine } from './requirements/requirement.ts';
 export {
-  createPythonSolver,
-  type PythonSolver,
-  WheelsMissing,
-} from './solving/python-solver.ts';
+  createMixedLayers,
+  type LayeredEnvironment,
+  type LayeredWheel,
+  type MixedEnvironment,
+  type MixedLayers,
+} from './layers/environment-layers.ts';
+export { createWheelThreads } from './layers/wheel-threads.ts';
+export { createPythonSolver, type PythonSolver, WheelsMissing } from './solving/python-solver.ts';
 export { isPythonVersion, type PythonTarget } from './solving/python-target.ts';
 export { createUvProgram, type UvProgram } from './solving/uv-program.ts';
 export { projectName, type WheelFile } from './wheel-file.ts';

@@ -138,10 +138,7 @@ function readEntry(fd: number, entry: Buffer, limit: number): ZipMember {
   const local = readAt(fd, offset, localBytes + nameLength);
   if (local.readUInt32LE(0) !== localSignature) throw damaged();
   // Programs that read from the start would see another file.
-  if (
-    local.readUInt16LE(26) !== nameLength ||
-    local.toString('latin1', localBytes) !== nameBytes
-  ) {
+  if (local.readUInt16LE(26) !== nameLength || local.toString('latin1', localBytes) !== nameBytes) {
     throw new ArchiveProblem(`has a zip member with two names, ${showPath(name)}`);
   }
   const start = offset + localBytes + nameLength + local.readUInt16LE(28);

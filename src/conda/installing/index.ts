@@ -11,7 +11,10 @@ export {
   usualEntries,
 } from '../archives/archive-checks.ts';
 export { readZipMembers, type ZipMember } from '../archives/zip-members.ts';
+export { LayerOutput } from '../layers/making/layer-output.ts';
+export { PathPacker } from '../layers/making/package-facts.ts';
+export { serveLayers } from '../layers/making/serve-layers.ts';
 export type { PythonPlace } from './installed-package.ts';
 export { checkPaths, compareNames } from './plan-paths.ts';
 export { pythonShebang } from './prefix/text-patches.ts';
-export { directoryMode, fileMode, type TarOutput, TreeWriter } from './tree-writer.ts';
+export { directoryMode, fileMode, PrefixWriter, type TarOutput } from './prefix-writer.ts';

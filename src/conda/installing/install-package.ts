@@ -28,7 +28,7 @@ import { documentsOf, isObject, type PackageDocuments } from './metadata/package
 import { checkIndex, packageRecord, RecordedPaths, recordPath } from './metadata/package-record.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
 import { planPaths } from './plan-paths.ts';
-import type { TarOutput } from './tree-writer.ts';
+import type { TarOutput } from './prefix-writer.ts';
 
 const sumBytes = 128 * 1024;
 const archiveFormats = ['.conda', '.tar.bz2'] as const satisfies readonly ArchiveFormat[];

@@ -11,7 +11,7 @@ import type { PlannedFile, PlannedPath } from './plan-paths.ts';
 import { binaryPatches } from './prefix/binary-patches.ts';
 import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';
 import { textPatches } from './prefix/text-patches.ts';
-import { directoryMode, fileMode, type TarOutput, TreeWriter } from './tree-writer.ts';
+import { directoryMode, fileMode, PrefixWriter, type TarOutput } from './prefix-writer.ts';
 
 export interface LayerWriterInput {
   readonly archive: UnpackedArchive;
@@ -38,7 +38,7 @@ export class LayerWriter {
   /** What the package sets when the environment is activated. */
   readonly variables: Record<string, string> = {};
   readonly #input: LayerWriterInput;
-  readonly #tree: TreeWriter;
+  readonly #tree: PrefixWriter;
   #variableBytes = 0;
   /** Where content with several names was written first. */
   readonly #written = new Map<UnpackedContent, string>();
@@ -46,7 +46,7 @@ export class LayerWriter {
 
   constructor(input: LayerWriterInput) {
     this.#input = input;
-    this.#tree = new TreeWriter({
+    this.#tree = new PrefixWriter({
       prefix: input.place.prefix,
       lastDirectory: 'conda-meta',
       maxDirectories: input.limits.entries,

@@ -1,4 +1,9 @@
-import { ArchiveProblem, checkedPath, pythonShebang, showPath } from '../../conda/installing/index.ts';
+import {
+  ArchiveProblem,
+  checkedPath,
+  pythonShebang,
+  showPath,
+} from '../../conda/installing/index.ts';
 
 /** A program that an installer writes for a function of a wheel. */
 export interface WheelCommand {

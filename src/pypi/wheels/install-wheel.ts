@@ -6,13 +6,13 @@ import {
   ArchiveProblem,
   checkedPath,
   LargeArchive,
+  PrefixWriter,
   type PythonPlace,
   problemOf,
   pythonShebang,
   readZipMembers,
   showPath,
   type TarOutput,
-  TreeWriter,
   usualEntries,
   type ZipMember,
 } from '../../conda/installing/index.ts';
@@ -156,14 +156,14 @@ class WheelInstallation {
     });
     onSize?.(paths.reduce((sum, one) => sum + sizeOf(one), 0));
     const record = `${python.sitePackages}/${stem}.dist-info/RECORD`;
-    const tree = new TreeWriter({
+    const tree = new PrefixWriter({
       prefix,
       lastDirectory: posix.dirname(record),
       maxDirectories: limits.entries,
       sink: this.#sink,
     });
     const lost = new Set(lostPaths);
-    const unused = new TreeWriter({
+    const unused = new PrefixWriter({
       ...{ prefix, lastDirectory: '', maxDirectories: limits.entries },
       sink: { write: () => {} },
     });
@@ -229,7 +229,11 @@ class WheelInstallation {
     return (await memberText(this.#fd, member, { maxBytes, signal })).toString('utf8');
   }
 
-  async #write({ path, source }: WheelPath, tree: TreeWriter, interpreter: string): Promise<void> {
+  async #write(
+    { path, source }: WheelPath,
+    tree: PrefixWriter,
+    interpreter: string,
+  ): Promise<void> {
     switch (source.kind) {
       case 'directory':
         await tree.entry({ path, kind: 'directory', mode: programMode });
@@ -252,7 +256,7 @@ class WheelInstallation {
   async #member(
     path: string,
     { member, isScript }: Extract<WheelPath['source'], { kind: 'member' }>,
-    tree: TreeWriter,
+    tree: PrefixWriter,
     interpreter: string,
   ): Promise<void> {
     const { name } = member;
@@ -379,7 +383,11 @@ async function shebangOf(
   // Options stay, a version does not.
   const [named = placeholder] = /^#!pythonw?[\d.]*/.exec(line) ?? [];
   const options = line.slice(named.length).replace(/\r$/, '');
-  return { read, replaced: line.length, shebang: Buffer.from(pythonShebang(interpreter) + options, 'latin1') };
+  return {
+    read,
+    replaced: line.length,
+    shebang: Buffer.from(pythonShebang(interpreter) + options, 'latin1'),
+  };
 }
 
 function faultOf(error: unknown, { fileName, url }: WheelFile): unknown {

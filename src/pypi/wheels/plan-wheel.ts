@@ -97,7 +97,8 @@ function placeOf(
   { stem, name, python, commands }: WheelPlanInput,
 ): [path: string, source: WheelSource] | undefined {
   const { sitePackages, minorVersion } = python;
-  const [, kind = '', rest] = /^([^/]*)(?:\/(.*))?$/s.exec(path.slice(`${stem}.data/`.length)) ?? [];
+  const [, kind = '', rest] =
+    /^([^/]*)(?:\/(.*))?$/s.exec(path.slice(`${stem}.data/`.length)) ?? [];
   const isDirectory = source.kind === 'directory';
   const roots: Readonly<Record<string, string>> = {
     purelib: `${sitePackages}/`,

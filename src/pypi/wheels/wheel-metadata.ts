@@ -65,7 +65,9 @@ export function readMetadata(text: string): WheelMetadata {
     summary: short('summary'),
     license: short('license'),
     licenseExpression: short('license-expression'),
-    licenseClassifiers: (fields.get('classifier') ?? []).filter(one => one.startsWith('License ::')),
+    licenseClassifiers: (fields.get('classifier') ?? []).filter(one =>
+      one.startsWith('License ::'),
+    ),
     homePage: short('home-page') ?? page,
     requiresPython: short('requires-python'),
     requiresDist: (fields.get('requires-dist') ?? []).map(one => one.replaceAll('\n', ' ')),

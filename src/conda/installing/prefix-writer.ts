@@ -7,7 +7,7 @@ export interface TarOutput {
   write(bytes: Uint8Array): Promise<void> | void;
 }
 
-export interface TreeInput {
+export interface PrefixWriterInput {
   /** Absolute path of the environment. */
   readonly prefix: string;
   /** Directory relative to the prefix to which a file may come after all others. */
@@ -20,8 +20,8 @@ export const directoryMode = 0o755;
 export const fileMode = 0o644;
 
 /** Writes tar entries below a prefix, each directory before what is in it. Paths are relative to the prefix, and sorted. */
-export class TreeWriter {
-  readonly #input: TreeInput;
+export class PrefixWriter {
+  readonly #input: PrefixWriterInput;
   readonly #root: string;
   readonly #lastDirectory: string;
   /** The directory that was written last, or that has the last entry: those above it were written as well. */
@@ -29,7 +29,7 @@ export class TreeWriter {
   #directories = 0;
   #hasLastDirectory = false;
 
-  constructor(input: TreeInput) {
+  constructor(input: PrefixWriterInput) {
     this.#input = input;
     this.#root = input.prefix.replace(/^\/+/, '');
     this.#lastDirectory = this.full(input.lastDirectory);
