@@ -1,7 +1,12 @@
 /** Conda environments as layers: channels, search, solver, packages, layers, documents. */
 
 export { type BaseLibc, createBaseLibc } from './base-libc.ts';
-export { type DocumentedSolution, linkOrder, type PlatformSolution } from './bills/bill.ts';
+export {
+  type BilledWheel,
+  type DocumentedSolution,
+  linkOrder,
+  type PlatformSolution,
+} from './bills/bill.ts';
 export { type DocumentName, documentForms } from './bills/document-form.ts';
 export { documentsOf, writeDocument } from './bills/write-documents.ts';
 export { type ChannelAccess, createChannelAccess } from './channels/channel-access.ts';

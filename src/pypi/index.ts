@@ -3,7 +3,6 @@
 export {
   createIndexAccess,
   hostsOfIndexes,
-  type IndexAccess,
   type IndexSettings,
 } from './indexes/index-access.ts';
 export { createLoopbackIndex } from './indexes/loopback-index.ts';
@@ -11,13 +10,11 @@ export { createPageStore } from './indexes/page-store.ts';
 export { createPageThread } from './indexes/page-thread.ts';
 export {
   createMixedLayers,
-  type LayeredEnvironment,
   type LayeredWheel,
-  type MixedEnvironment,
   type MixedLayers,
 } from './layers/environment-layers.ts';
 export { createWheelThreads } from './layers/wheel-threads.ts';
 export { createPythonSolver, type PythonSolver, WheelsMissing } from './solving/python-solver.ts';
 export { isPythonVersion, type PythonTarget } from './solving/python-target.ts';
 export { createUvProgram, type UvProgram } from './solving/uv-program.ts';
-export { projectName, type WheelFile } from './wheel-file.ts';
+export type { WheelFile } from './wheel-file.ts';

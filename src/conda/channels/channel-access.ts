@@ -228,6 +228,8 @@ function schemesOf({ credentials }: ChannelSettings): readonly CredentialScheme[
       const login = Buffer.from(`${credentials.username}:${credentials.password}`);
       return [{ ...openScheme, headers: { authorization: `Basic ${login.toString('base64')}` } }];
     }
+    case 'bearer':
+      return [{ ...openScheme, headers: { authorization: `Bearer ${credentials.token}` } }];
     case 'path-token':
       return [tokenInPath(credentials)];
     case 'token':

@@ -29,6 +29,8 @@ export interface PythonRequest {
   /** Packages of Conda: they count as installed. */
   readonly packages: readonly CondaPackage[];
   readonly target: PythonTarget;
+  /** True where the requirements are all packages: what they require is not added. Default: false. */
+  readonly isLocked?: boolean | undefined;
 }
 
 export interface PythonSolveOptions {
@@ -77,7 +79,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   });
 
   const solveNow = async (
-    { requirements, packages, target }: PythonRequest,
+    { requirements, packages, target, isLocked }: PythonRequest,
     { log, signal }: PythonSolveOptions,
   ): Promise<readonly WheelFile[]> => {
     const installed = installedProjects(packages);
@@ -93,6 +95,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       index: opened.url,
       requirements: requirements.map(requirementLine),
       python: answeringPython(target),
+      isLocked,
       timeoutMs: limits.timeout,
       memoryBytes: limits.memory,
       signal: AbortSignal.any([signal, stop.signal]),

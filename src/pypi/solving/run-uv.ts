@@ -14,6 +14,8 @@ export interface UvOrder {
   readonly index: string;
   /** Lines that Sluice printed from what it had read. */
   readonly requirements: readonly string[];
+  /** True to add no package that another one requires. */
+  readonly isLocked?: boolean | undefined;
   /** Text of the program that answers for Python. */
   readonly python: string;
   readonly timeoutMs: number;
@@ -58,6 +60,7 @@ export async function runUv(order: UvOrder): Promise<UvResult> {
       ...[program, 'pip', 'compile', 'requirements.in'],
       ...['--no-config', '--no-cache', '--python', python, '--no-python-downloads'],
       ...['--only-binary', ':all:', '--default-index', index, '--keyring-provider', 'disabled'],
+      ...(order.isLocked ? ['--no-deps'] : []),
       ...['--format', 'pylock.toml', '--output-file', 'pylock.toml', '--no-header'],
       ...['--no-progress', '--quiet', '--color', 'never'],
     ],

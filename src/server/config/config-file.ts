@@ -112,7 +112,7 @@ function resolvePaths(values: Record<string, unknown>, folder: string): void {
   if (Array.isArray(values.accountFiles)) {
     for (const entry of values.accountFiles) inFolder(entry ?? {}, ['file']);
   }
-  for (const places of [values.registries, values.channels]) {
+  for (const places of [values.registries, values.channels, values.pypi]) {
     for (const place of Object.values((places as object | null) ?? {})) {
       if (typeof place?.ca === 'string' && !place.ca.includes('-----BEGIN')) {
         place.ca = resolve(folder, place.ca);

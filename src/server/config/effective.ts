@@ -2,6 +2,7 @@ import { maskAddresses } from '../../buildkit/index.ts';
 import {
   builderTlsSettings,
   channelSettings,
+  indexSettings,
   type LoadedConfig,
   type Origin,
   registrySettings,
@@ -22,7 +23,7 @@ export interface EffectiveSetting {
 
 const mask = '***';
 const secretNames = new Set(
-  [...settings, ...registrySettings, ...channelSettings, ...builderTlsSettings]
+  [...settings, ...registrySettings, ...channelSettings, ...indexSettings, ...builderTlsSettings]
     .filter(({ isSecret }) => isSecret)
     .map(({ path }) => path.at(-1)),
 );

@@ -169,7 +169,14 @@ export interface Setting {
 }
 
 // Maps whose names are hosts and addresses, and lists of objects.
-const fileOnly = ['registries', 'channels', 'buildkitTls', 'buildkitShares', 'accountFiles'];
+const fileOnly = [
+  'registries',
+  'channels',
+  'pypi',
+  'buildkitTls',
+  'buildkitShares',
+  'accountFiles',
+];
 
 /** All settings in the order of the schema, nested ones by their full path. */
 export const settings: readonly Setting[] = settingsIn(configSchema, []);
@@ -179,6 +186,9 @@ export const registrySettings = settingsOfEntry(configSchema.shape.registries, '
 
 /** The settings of one entry below `channels`. */
 export const channelSettings = settingsOfEntry(configSchema.shape.channels, 'channels');
+
+/** The settings of one entry below `pypi`. */
+export const indexSettings = settingsOfEntry(configSchema.shape.pypi, 'pypi');
 
 /** The settings of one entry below `buildkitTls`. */
 export const builderTlsSettings = settingsOfEntry(configSchema.shape.buildkitTls, 'buildkitTls');

@@ -9,10 +9,9 @@ import {
   createUvProgram,
   hostsOfIndexes,
   type IndexSettings,
-  type PipLine,
   type PythonTarget,
-  readPipLine,
 } from '../../../src/pypi/index.ts';
+import { type PipLine, readPipLine } from '../../../src/pypi/requirements/index.ts';
 import { createTransport, withoutReach } from '../../../src/upstream/index.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { requireUv } from '../../world/tools.ts';

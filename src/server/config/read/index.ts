@@ -12,6 +12,7 @@ export {
   anonymousCredentials,
   configuredChannels,
   configuredCredentials,
+  configuredIndexes,
   configuredRegistries,
   uselessMirrorCredentials,
 } from './registries.ts';
