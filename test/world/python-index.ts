@@ -8,6 +8,8 @@ export interface PythonIndex {
   readonly url: string;
   /** Base URL of the host that has the files of the index. */
   readonly files: string;
+  /** What a server needs to trust both, beside their addresses: the machine may have its own authority. */
+  readonly settings: { readonly allowPrivateAddress: true; readonly ca?: string };
 }
 
 /** Returns the index of the environment or of pip's configuration, and otherwise the public one. */
@@ -45,5 +47,7 @@ export async function realIndex(): Promise<PythonIndex> {
   const page = (await response.json()) as { files: { url: string }[] };
   const [first] = page.files;
   if (first === undefined) throw new Error(`${url} lists no file of six`);
-  return { url, files: new URL(first.url, `${url}/six/`).origin };
+  const { NODE_EXTRA_CA_CERTS: ca } = process.env;
+  const settings = { allowPrivateAddress: true, ...(ca ? { ca } : {}) } as const;
+  return { url, files: new URL(first.url, `${url}/six/`).origin, settings };
 }
