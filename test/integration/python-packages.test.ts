@@ -61,7 +61,12 @@ suite('images with packages of pip', () => {
     },
   });
   const environment = (pip: readonly string[], packages: readonly string[] = []) => {
-    const lines = ['channels: [conda-forge]', 'dependencies:', ...packages.map(it => `  - ${it}`), '  - pip:'];
+    const lines = [
+      'channels: [conda-forge]',
+      'dependencies:',
+      ...packages.map(it => `  - ${it}`),
+      '  - pip:',
+    ];
     const text = [...lines, ...pip.map(it => `      - '${it}'`), ''].join('\n');
     return { environment: Buffer.from(text).toString('base64') };
   };
@@ -99,6 +104,9 @@ suite('images with packages of pip', () => {
       assert.equal(await digestOf(again), digest, more);
     }
     const bill = await text(`/v1alpha1/builds/${built.buildId}/sbom?format=cyclonedx`);
-    assert.match(bill, /"purl": ?"pkg:pypi\/six@1\.17\.0\?file_name=six-1\.17\.0-py2\.py3-none-any\.whl"/);
+    assert.match(
+      bill,
+      /"purl": ?"pkg:pypi\/six@1\.17\.0\?file_name=six-1\.17\.0-py2\.py3-none-any\.whl"/,
+    );
   });
 });

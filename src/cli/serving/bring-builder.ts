@@ -4,16 +4,34 @@ import { fileURLToPath } from 'node:url';
 import type { BringBuilder } from '../../builds/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 
-const install = fileURLToPath(new URL('../../../scripts/buildkit.ts', import.meta.url));
 // Time to remove an unfinished installation.
 const endMs = 15_000;
 const keptCharacters = 2000;
 
+/** Runs `npm run buildkit`, as {@link runInstallation} does. */
+export const bringBuilder: BringBuilder = (signal, onStep) =>
+  runInstallation(
+    fileURLToPath(new URL('../../../scripts/buildkit.ts', import.meta.url)),
+    ...(['BuildKit', signal, onStep] as const),
+  );
+
+/** Runs `npm run uv`, as {@link runInstallation} does. */
+export const bringUv: BringBuilder = (signal, onStep) =>
+  runInstallation(
+    fileURLToPath(new URL('../../../scripts/uv.ts', import.meta.url)),
+    ...(['uv', signal, onStep] as const),
+  );
+
 /**
- * Runs `npm run buildkit` in its own process, which ends when this process ends for any reason. Throws a {@link Fault}
- * with the last output of the installation, or the reason of the signal after the installation has ended.
+ * Runs a script in its own process, which ends when this process ends for any reason. Throws a {@link Fault} with the last
+ * output of the installation, or the reason of the signal after the installation has ended.
  */
-export const bringBuilder: BringBuilder = async (signal, onStep) => {
+async function runInstallation(
+  install: string,
+  name: string,
+  signal: AbortSignal,
+  onStep: (line: string) => void,
+): Promise<void> {
   signal.throwIfAborted();
   // Its standard input closes when this process ends.
   const child = spawn(process.execPath, [install, '--leashed'], {
@@ -39,14 +57,14 @@ export const bringBuilder: BringBuilder = async (signal, onStep) => {
     signal.throwIfAborted();
     if (failure !== undefined) {
       const words = last.trim() === '' ? failure : last.trim();
-      throw new Fault('unavailable', `Cannot install BuildKit: ${words}`, {
+      throw new Fault('unavailable', `Cannot install ${name}: ${words}`, {
         phase: 'build',
       });
     }
   } finally {
     signal.removeEventListener('abort', stop);
   }
-};
+}
 
 /** Returns how the process failed; undefined for a success. */
 function endOf(child: ChildProcess): Promise<string | undefined> {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { CondaPackage } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
@@ -78,10 +78,14 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       }),
   });
 
+  // The work of a server that was killed.
+  const ready = rm(deps.directory, { recursive: true, force: true }).catch(() => {});
+
   const solveNow = async (
     { requirements, packages, target, isLocked }: PythonRequest,
     { log, signal }: PythonSolveOptions,
   ): Promise<readonly WheelFile[]> => {
+    await ready;
     const installed = installedProjects(packages);
     using opened = await deps.index.open({ index: defaultIndex, installed, log, signal });
     const directory = join(resolve(deps.directory), randomUUID());

@@ -35,10 +35,11 @@ import type { AppDeps, State } from './server-state.ts';
 export type Conda = ReturnType<typeof createConda>;
 
 export function createConda(
-  { config, log }: AppDeps,
+  deps: AppDeps,
   { content, rows, space, pathOf, tally }: State,
   { connecting }: Pick<RegistryAccess, 'connecting'>,
 ) {
+  const { config, log } = deps;
   const { timeouts, bounds, retry } = connecting;
   const channels = configuredChannels(config);
   const hosts = hostsOfChannels(channels);
@@ -73,7 +74,7 @@ export function createConda(
     threads,
   });
   const fetchArchive = createArchiveFetch({ channels: access, content, limits });
-  const python = createPython({ config, log }, { space, pathOf }, { connecting });
+  const python = createPython(deps, { space, pathOf }, { connecting });
   const wheelThreads = createWheelThreads(limits.threads);
   const layers = createMixedLayers({
     packageLayers: createPackageLayers({ content, kept, fetchArchive, limits, tally }),
@@ -114,7 +115,7 @@ const pageBytes = 512 * 1024 * 1024;
 
 /** The indexes of Python packages, and what chooses packages of them. */
 function createPython(
-  { config }: Pick<AppDeps, 'config' | 'log'>,
+  { config, log, bringUv }: Pick<AppDeps, 'config' | 'log' | 'bringUv'>,
   { space, pathOf }: Pick<State, 'space' | 'pathOf'>,
   { connecting }: Pick<RegistryAccess, 'connecting'>,
 ) {
@@ -137,6 +138,16 @@ function createPython(
   const folders = [fileURLToPath(new URL('../../../.uv', import.meta.url))];
   const uv = createUvProgram({ configured: config.builds.uv, folders });
   const directory = pathOf('pypi/solving');
+  const closing = new AbortController();
+  if (bringUv && config.builds.uv === undefined && !uv.isThere()) {
+    bringUv(closing.signal, line => log.debug({ line }, 'installing uv')).then(
+      () => log.info('uv is installed: images with packages of pip require no builder'),
+      err => {
+        if (closing.signal.aborted) return;
+        log.warn({ err }, 'cannot install uv: images with packages of pip require a builder');
+      },
+    );
+  }
   const solver = createPythonSolver({
     ...{ index, directory },
     findUv: uv.path,
@@ -147,6 +158,7 @@ function createPython(
     solver,
     uv,
     async close() {
+      closing.abort();
       await index.close();
       await Promise.all([thread.close(), transport.close(), guarded.close()]);
     },

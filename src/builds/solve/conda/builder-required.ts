@@ -30,12 +30,17 @@ export interface SolvedPlatform {
   readonly wheels?: readonly WheelFile[] | undefined;
 }
 
+const uvRemedy =
+  "Packages of pip that have wheels require no builder on a server with uv: run 'npm run uv' there, or install the PyPI package uv";
+
 /** Returns the failure to get a builder with what requires one; every other failure as it is. */
 export function withReasons(error: unknown, reasons: readonly string[] = []): unknown {
   const isAbout =
     error instanceof Fault && (error.kind === 'not-provided' || error.kind === 'unauthorized');
   if (!isAbout || reasons.length === 0) return error;
-  return error.retold(`${sentence(reasons)} a builder. ${error.message}`);
+  const isForUv = reasons.some(reason => reason.startsWith("the 'pip' packages"));
+  const remedy = isForUv ? `. ${uvRemedy}` : '';
+  return error.retold(`${sentence(reasons)} a builder. ${error.message}${remedy}`);
 }
 
 /** The configuration of images of Conda packages. */

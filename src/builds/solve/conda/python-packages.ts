@@ -40,7 +40,9 @@ export async function findWheels(
   const given = lines.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : []));
   const requirements = lines.filter(isProject);
   if (requirements.length === 0) return given;
-  if (!uv.isThere()) throw new BuilderRequired(["the 'pip' packages"]);
+  if (!uv.isThere()) {
+    throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
+  }
   const target = targetOf(packages, system);
   if (target === undefined) throw new BuilderRequired(["the 'pip' packages for this Python"]);
   try {
