@@ -48,7 +48,8 @@ interface IndexAccessDeps {
 }
 
 export function createIndexAccess({ indexes, ...deps }: IndexAccessDeps): IndexAccess {
-  const access = createChannelAccess({ channels: indexes, ...deps });
+  const channels = [...indexes, ...originsOf(indexes)];
+  const access = createChannelAccess({ channels, ...deps });
   return {
     async open(url, options) {
       try {
@@ -58,6 +59,21 @@ export function createIndexAccess({ indexes, ...deps }: IndexAccessDeps): IndexA
       }
     },
   };
+}
+
+/**
+ * Returns settings for the files of an index that are beside its pages, such as `/packages` beside `/simple`. Where several indexes
+ * share an origin, its files belong to none of them.
+ */
+function originsOf(indexes: readonly IndexSettings[]): IndexSettings[] {
+  const origins = indexes.map(({ url }) => new URL(url).origin);
+  return indexes.flatMap((settings, at) => {
+    const origin = origins[at] as string;
+    const isShared = origins.filter(other => other === origin).length > 1;
+    return isShared || settings.url === origin
+      ? []
+      : [{ ...settings, keys: [], url: origin, mirrors: [] }];
+  });
 }
 
 /** Returns the failure in words about an index instead of a channel. */

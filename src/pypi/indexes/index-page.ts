@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { projectName } from '../wheel-file.ts';
 
 /** A file that an index lists for a project. */
@@ -180,7 +181,7 @@ export function installedPage(project: string, version: string): Uint8Array {
       filename: file,
       url: `../../installed/${encodeURIComponent(version)}/${encodeURIComponent(file)}`,
       // Without one, the solver fetches the file to compute it.
-      hashes: { sha256: '0'.repeat(64) },
+      hashes: { sha256: createHash('sha256').update(file).digest('hex') },
       'core-metadata': true,
       yanked: false,
     },

@@ -82,7 +82,12 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
     try {
       const etag = kept?.head.etag;
       const headers = { accept: accepted, ...(etag ? { 'if-none-match': etag } : {}) };
-      const response = await access.open(url, { headers, signal: stop });
+      // Links are relative to it.
+      let place = url;
+      const onPlace = (answered: string) => {
+        place = answered;
+      };
+      const response = await access.open(url, { headers, signal: stop, onPlace });
       const newTag = response.headers.get('etag');
       if (response.status === 304 && kept) {
         response.body.destroy();
@@ -91,7 +96,7 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
       }
       const body = await readAll(response.body, maxPageBytes, `The page of ${project}`);
       const contentType = response.headers.get('content-type') ?? '';
-      const page = await thread.rewrite({ body, contentType, url, project });
+      const page = await thread.rewrite({ body, contentType, url: place, project });
       await keep({ url, etag: newTag, checkedAt: now }, page);
       return { page, note: undefined };
     } catch (cause) {

@@ -51,7 +51,8 @@ export function readPipLine(text: string): PipLine {
     semicolon < 0 ? [after, ''] : [after.slice(0, semicolon), after.slice(semicolon + 1).trim()];
   const versions = versionsIn(before);
   const isPlain = extras.every(extra => /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(extra));
-  const isWhole = versions !== undefined && (semicolon < 0 || markerGrammar.test(marker));
+  const isMarker = markerGrammar.test(marker) && !marker.includes('--');
+  const isWhole = versions !== undefined && (semicolon < 0 || isMarker);
   if (!isPlain || !isWhole) return builder(`the requirement of pip for ${name}`);
   return {
     kind: 'project',
