@@ -109,4 +109,49 @@ suite('images with packages of pip', () => {
       /"purl": ?"pkg:pypi\/six@1\.17\.0\?file_name=six-1\.17\.0-py2\.py3-none-any\.whl"/,
     );
   });
+
+  test('a dry run lists the packages of both kinds, and which of them are here', async () => {
+    const { packages } = bodyOf(environment(['six==1.17.0', 'idna==3.10'], ['hello']));
+    const answer = (await sluice.request({ packages, dryRun: true })) as unknown as {
+      solution: { platforms: { packages: { name: string; build: string; cached: boolean }[] }[] };
+    };
+    const listed = answer.solution.platforms[0]?.packages ?? [];
+    assert.deepEqual(
+      listed.filter(({ build }) => build === 'pypi_0').map(({ name }) => name),
+      ['idna', 'six'],
+    );
+    assert.equal(listed.find(({ name }) => name === 'six')?.cached, true);
+    assert.equal(listed.find(({ name }) => name === 'idna')?.cached, false);
+  });
+
+  test('a request that cannot be solved, or requires a builder, says why', async () => {
+    const refused = async (pip: readonly string[]) => {
+      const response = await sluice.fetch('/v1alpha2/container', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ ...bodyOf(environment(pip)), dryRun: false }),
+      });
+      const { message, buildId } = (await response.json()) as Record<string, string>;
+      return message ?? (await text(`/v1alpha1/builds/${buildId}/logs?follow=true`));
+    };
+    assert.match(
+      await refused(['six>=99']),
+      /Because only six<=\S+ is available and you require six>=99/,
+    );
+    assert.match(
+      await refused(['absent-project-of-sluice']),
+      /was not found in the package registry/,
+    );
+    const { packages } = bodyOf(environment(['six', '--find-links /etc']));
+    const dry = await sluice.request({ packages, dryRun: true });
+    const { reason = '' } = dry as unknown as { reason?: string };
+    assert.match(
+      reason,
+      /^The pip option --find-links requires a builder\. This server has no builder/,
+    );
+    assert.match(
+      await refused(['loompy==3.0.7']),
+      /The source distribution of loompy requires a builder/,
+    );
+  });
 });

@@ -71,7 +71,11 @@ test('answers that are not those of an index are refused with the reason', async
   const index = await startIndex(t, () => {});
   const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);
   const cases: readonly (readonly [string, string, RegExp])[] = [
-    ['text/html', '<html><h1>Log in</h1><a href="/login">here</a></html>', /not a page of an index/],
+    [
+      'text/html',
+      '<html><h1>Log in</h1><a href="/login">here</a></html>',
+      /not a page of an index/,
+    ],
     ['application/json', '{"files": 3}', /JSON without a list of files/],
     ['application/json', '{"files": [', /JSON that cannot be read/],
     [

@@ -55,7 +55,10 @@ export function listing(projects: Readonly<Record<string, ListedProject>>): Answ
         'core-metadata': true,
       }));
       const body = JSON.stringify({ meta: { 'api-version': '1.1' }, name, files });
-      response.writeHead(200, { 'content-type': 'application/vnd.pypi.simple.v1+json', etag: '"1"' });
+      response.writeHead(200, {
+        'content-type': 'application/vnd.pypi.simple.v1+json',
+        etag: '"1"',
+      });
       response.end(body);
       return;
     }
