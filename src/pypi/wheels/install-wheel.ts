@@ -5,6 +5,7 @@ import {
   type ArchiveLimits,
   ArchiveProblem,
   checkedPath,
+  fileMode,
   LargeArchive,
   PrefixWriter,
   type PythonPlace,
@@ -20,7 +21,7 @@ import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import type { WheelFile } from '../wheel-file.ts';
 import { readCommands } from './entry-points.ts';
 import { memberBytes, memberText } from './member-bytes.ts';
-import { planWheel, type WheelPath } from './plan-wheel.ts';
+import { planWheel, programMode, type WheelPath } from './plan-wheel.ts';
 import {
   checkMetadata,
   checkWheelVersion,
@@ -64,8 +65,6 @@ export interface WheelOptions {
   readonly isShared?: boolean;
 }
 
-const programMode = 0o755;
-const plainMode = 0o644;
 const executableBits = 0o111;
 const kindBits = 0o170000;
 const fileKind = 0o100000;
@@ -174,10 +173,12 @@ class WheelInstallation {
       await this.#write(one, isLost ? unused : tree, interpreter);
     }
     for (const [path, { digest }] of this.#record) {
-      if (digest !== undefined) this.#warn(`RECORD lists ${showPath(path)}, which is not there`);
+      // A program may have replaced a script.
+      const isThere = digest === undefined || members.has(path);
+      if (!isThere) this.#warn(`RECORD lists ${showPath(path)}, which is not there`);
     }
     this.#lines.set(this.#fromSitePackages(record), '');
-    await tree.file(record, this.#recordText(), plainMode);
+    await tree.file(record, this.#recordText(), fileMode);
     const more = this.#warningCount - this.#warnings.length;
     const sums = { sha256: this.#wheel.sha256, size };
     return {
@@ -267,7 +268,7 @@ class WheelInstallation {
     const start = isScript ? await shebangOf(pieces, interpreter) : undefined;
     const size = member.size + (start ? start.shebang.length - start.replaced : 0);
     const isProgram = isScript || (member.mode & executableBits) !== 0;
-    await tree.entry({ path, kind: 'file', mode: isProgram ? programMode : plainMode, size });
+    await tree.entry({ path, kind: 'file', mode: isProgram ? programMode : fileMode, size });
     const asWritten = createHash('sha256');
     if (start) {
       asPacked.update(start.read);

@@ -3,6 +3,7 @@ import {
   checkedPath,
   checkPaths,
   compareNames,
+  fileMode,
   type PythonPlace,
   showPath,
   type ZipMember,
@@ -38,8 +39,8 @@ export interface WheelPlanInput {
   readonly directUrl: string | undefined;
 }
 
-const programMode = 0o755;
-const fileMode = 0o644;
+/** Of programs and directories. */
+export const programMode = 0o755;
 /** What `INSTALLER` says. */
 export const installerName = 'sluice';
 /** Names by which `scripts` may have a program that an entry point brings also. */

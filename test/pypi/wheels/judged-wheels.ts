@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   cpSync,
-  existsSync,
   globSync,
   lstatSync,
   mkdirSync,
@@ -115,7 +114,11 @@ export function wheelTree(prefix: string): Record<string, string> {
       else if (stat.isDirectory()) {
         tree[path] = `directory ${mode}`;
         walk(path);
-      } else if (name !== judgeNote) tree[path] = `file ${mode} ${contentOf(join(prefix, path))}`;
+      } else if (name !== judgeNote) {
+        // Pip writes RECORD with the mode of other files; uv keeps that of the wheel's own.
+        const kept = /\.dist-info\/RECORD$/.test(path) ? '' : `${mode} `;
+        tree[path] = `file ${kept}${contentOf(join(prefix, path))}`;
+      }
     }
   };
   walk('');
@@ -136,8 +139,4 @@ function contentOf(path: string): string {
 /** Returns what is in a tree and not in the other one. */
 export function withoutTree(tree: Record<string, string>, other: Record<string, string>) {
   return Object.fromEntries(Object.entries(tree).filter(([path]) => !(path in other)));
-}
-
-export function hasProgram(path: string): boolean {
-  return existsSync(path);
 }
