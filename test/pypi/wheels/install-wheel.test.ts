@@ -137,11 +137,11 @@ test('what differs from RECORD is installed, reported, and recorded as it is', a
         .replace(/^weak\.py.*$/m, 'weak.py,md5=AAAA,4'),
   });
   assert.deepEqual(warnings, [
+    'RECORD lists "gone.py", which is not there',
     'RECORD has another digest or size of "short.py" than the file',
     'RECORD has no digest of "unknown.py"',
     'RECORD has another digest or size of "weak.py" than the file',
     'RECORD has another digest or size of "wrong.py" than the file',
-    'RECORD lists "gone.py", which is not there',
   ]);
   const record = text(`${site}/made-1.0.dist-info/RECORD`);
   const digest = createHash('sha256').update('wrong').digest('base64url');

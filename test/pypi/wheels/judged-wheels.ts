@@ -14,11 +14,8 @@ import { basename, join } from 'node:path';
 import { tarEnd } from '../../../src/archives/tar-writer.ts';
 import { archiveLimits } from '../../../src/conda/archives/archive-checks.ts';
 import type { WheelFile } from '../../../src/pypi/wheel-file.ts';
-import {
-  type InstalledWheel,
-  installWheel,
-  type WheelPlace,
-} from '../../../src/pypi/wheels/install-wheel.ts';
+import { type InstalledWheel, installWheel } from '../../../src/pypi/wheels/install-wheel.ts';
+import type { WheelPlace } from '../../../src/pypi/wheels/open-wheel.ts';
 
 /** A Python whose wheels are judged. */
 export interface JudgePython {

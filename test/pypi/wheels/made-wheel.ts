@@ -54,13 +54,29 @@ export function rawZip(members: readonly MadeMember[]): Buffer {
     offset += local.length;
   }
   const list = Buffer.concat(directory);
+  return Buffer.concat([...parts, list, ...endOf(members.length, list.length, offset)]);
+}
+
+/** Returns what ends a zip file, with numbers of ZIP64 where there are many members. */
+function endOf(count: number, bytes: number, start: number): Buffer[] {
+  const isLarge = count > 0xfffe;
   const end = Buffer.alloc(22);
   end.write('PK\x05\x06', 'latin1');
-  end.writeUInt16LE(members.length & 0xffff, 8);
-  end.writeUInt16LE(members.length & 0xffff, 10);
-  end.writeUInt32LE(list.length, 12);
-  end.writeUInt32LE(offset, 16);
-  return Buffer.concat([...parts, list, end]);
+  for (const at of [8, 10]) end.writeUInt16LE(isLarge ? 0xffff : count, at);
+  end.writeUInt32LE(bytes, 12);
+  end.writeUInt32LE(isLarge ? 0xffffffff : start, 16);
+  if (!isLarge) return [end];
+  const large = Buffer.alloc(56);
+  large.write('PK\x06\x06', 'latin1');
+  large.writeBigUInt64LE(44n, 4);
+  for (const at of [24, 32]) large.writeBigUInt64LE(BigInt(count), at);
+  large.writeBigUInt64LE(BigInt(bytes), 40);
+  large.writeBigUInt64LE(BigInt(start), 48);
+  const locator = Buffer.alloc(20);
+  locator.write('PK\x06\x07', 'latin1');
+  locator.writeBigUInt64LE(BigInt(start + bytes), 8);
+  locator.writeUInt32LE(1, 16);
+  return [large, locator, end];
 }
 
 export interface MadeWheel {
