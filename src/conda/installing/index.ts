@@ -17,4 +17,4 @@ export { serveLayers } from '../layers/making/serve-layers.ts';
 export type { PythonPlace } from './installed-package.ts';
 export { checkPaths, compareNames } from './plan-paths.ts';
 export { pythonShebang } from './prefix/text-patches.ts';
-export { directoryMode, fileMode, PrefixWriter, type TarOutput } from './prefix-writer.ts';
+export { fileMode, PrefixWriter, type TarOutput } from './prefix-writer.ts';

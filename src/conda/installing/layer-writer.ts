@@ -11,7 +11,7 @@ import type { PlannedFile, PlannedPath } from './plan-paths.ts';
 import { binaryPatches } from './prefix/binary-patches.ts';
 import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';
 import { textPatches } from './prefix/text-patches.ts';
-import { directoryMode, fileMode, PrefixWriter, type TarOutput } from './prefix-writer.ts';
+import { directoryMode, PrefixWriter, type TarOutput } from './prefix-writer.ts';
 
 export interface LayerWriterInput {
   readonly archive: UnpackedArchive;
@@ -26,8 +26,6 @@ export interface LayerWriterInput {
 
 /** The last second that all programs know. */
 const lastTime = 2 ** 32 - 1;
-/** A text up to this size is made once. */
-const wholeTextBytes = 2 * 1024 * 1024;
 /** Bytes of all files with variables: these become part of the config of the image. */
 const maxVariableBytes = 64 * 1024;
 /** As rattler sets it. */
@@ -79,19 +77,8 @@ export class LayerWriter {
   }
 
   /** Writes a file of the installer whose text comes in pieces, the same each time that it is asked for. */
-  async textFile(path: string, pieces: () => Iterable<string>): Promise<void> {
-    let size = 0;
-    let first: Buffer[] = [];
-    for (const piece of pieces()) {
-      const bytes = Buffer.from(piece);
-      size += bytes.length;
-      if (size <= wholeTextBytes) first.push(bytes);
-      else first = [];
-    }
-    await this.#tree.entry({ path, kind: 'file', mode: fileMode, size });
-    if (size <= wholeTextBytes) for (const bytes of first) await this.#tree.write(bytes);
-    else for (const piece of pieces()) await this.#tree.write(Buffer.from(piece));
-    await this.#tree.padding(size);
+  textFile(path: string, pieces: () => Iterable<string>): Promise<void> {
+    return this.#tree.textFile(path, pieces);
   }
 
   async #script(planned: PlannedPath, entryPoint: Parameters<typeof entryPointScript>[0]) {

@@ -18,6 +18,8 @@ export interface PrefixWriterInput {
 
 export const directoryMode = 0o755;
 export const fileMode = 0o644;
+/** A text up to this size is made once. */
+const wholeTextBytes = 2 * 1024 * 1024;
 
 /** Writes tar entries below a prefix, each directory before what is in it. Paths are relative to the prefix, and sorted. */
 export class PrefixWriter {
@@ -54,6 +56,22 @@ export class PrefixWriter {
     await this.entry({ path, kind: 'file', mode, size: bytes.length });
     await this.write(bytes);
     await this.padding(bytes.length);
+  }
+
+  /** Writes a file whose text comes in pieces, the same each time that it is asked for. */
+  async textFile(path: string, pieces: () => Iterable<string>): Promise<void> {
+    let size = 0;
+    let first: Buffer[] = [];
+    for (const piece of pieces()) {
+      const bytes = Buffer.from(piece);
+      size += bytes.length;
+      if (size <= wholeTextBytes) first.push(bytes);
+      else first = [];
+    }
+    await this.entry({ path, kind: 'file', mode: fileMode, size });
+    if (size <= wholeTextBytes) for (const bytes of first) await this.write(bytes);
+    else for (const piece of pieces()) await this.write(Buffer.from(piece));
+    await this.padding(size);
   }
 
   async write(bytes: Uint8Array): Promise<void> {

@@ -11,7 +11,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { compareTexts } from '../../foundation/text.ts';
 import { projectName, type WheelFile } from '../wheel-file.ts';
-import type { WheelPlace } from '../wheels/install-wheel.ts';
+import type { WheelPlace } from '../wheels/open-wheel.ts';
 import { type WheelFacts, wheelLayerKey } from './wheel-layer.ts';
 import {
   addedName,

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { AnyOrder, InstallOrder, UnpackLimits } from '../../conda/index.ts';
 import type { WheelFile } from '../wheel-file.ts';
-import type { InstalledWheel, WheelPlace } from '../wheels/install-wheel.ts';
+import type { InstalledWheel } from '../wheels/install-wheel.ts';
+import type { WheelPlace } from '../wheels/open-wheel.ts';
 
 /**
  * Version of everything that the bytes of a layer depend on, beside the wheel and its place: how a wheel is installed, the

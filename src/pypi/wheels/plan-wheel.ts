@@ -3,18 +3,22 @@ import {
   checkedPath,
   checkPaths,
   compareNames,
+  fileMode,
   type PythonPlace,
   showPath,
   type ZipMember,
 } from '../../conda/installing/index.ts';
 import { projectName } from '../wheel-file.ts';
 import { commandProgram, type WheelCommand } from './entry-points.ts';
+import type { RecordedFile } from './wheel-record.ts';
 
 /** A path of a wheel in the environment, and what is installed there. */
 export interface WheelPath {
   /** Relative to the prefix. */
   readonly path: string;
   readonly source: WheelSource;
+  /** What the `RECORD` that is written says about it, once that is known; for most files, what the wheel's own says. */
+  recorded?: RecordedFile;
 }
 
 export type WheelSource =
@@ -38,8 +42,8 @@ export interface WheelPlanInput {
   readonly directUrl: string | undefined;
 }
 
-const programMode = 0o755;
-const fileMode = 0o644;
+/** Of programs and directories. */
+export const programMode = 0o755;
 /** What `INSTALLER` says. */
 export const installerName = 'sluice';
 /** Names by which `scripts` may have a program that an entry point brings also. */
@@ -84,7 +88,7 @@ export function planWheel(input: WheelPlanInput): WheelPath[] {
   else own('direct_url.json', directUrl);
   planned.set(`${sitePackages}/${stem}.dist-info/RECORD`, { kind: 'record' });
   const paths = [...planned]
-    .map(([path, source]) => ({ path, source }))
+    .map(([path, source]): WheelPath => ({ path, source }))
     .sort((one, other) => compareNames(one.path, other.path));
   checkPaths(paths);
   return paths;

@@ -85,8 +85,30 @@ export function recordDigest(bytes: Uint8Array): string {
   return `sha256=${hash('sha256', bytes, 'base64url')}`;
 }
 
-/** Returns a line of a `RECORD`. */
-export function recordLine(path: string, digest: string, size: number | ''): string {
+/**
+ * Returns a line of a `RECORD`.
+ *
+ * @param file undefined for `RECORD` itself
+ */
+export function recordLine(path: string, file: RecordedFile | undefined): string {
   const text = /[",\r\n]/.test(path) ? `"${path.replaceAll('"', '""')}"` : path;
-  return `${text},${digest},${size}\n`;
+  return `${text},${file?.digest ?? ''},${file?.size ?? ''}\n`;
+}
+
+const mostWarnings = 5;
+
+/** Sentences about a wheel for the log: the first ones, and how many there are. */
+export class WheelWarnings {
+  readonly #first: string[] = [];
+  #count = 0;
+
+  add(sentence: string): void {
+    this.#count += 1;
+    if (this.#first.length < mostWarnings) this.#first.push(sentence);
+  }
+
+  sentences(): readonly string[] {
+    const more = this.#count - this.#first.length;
+    return more > 0 ? [...this.#first, `${more} more sentences like these`] : this.#first;
+  }
 }

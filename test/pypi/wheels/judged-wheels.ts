@@ -2,7 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   cpSync,
-  existsSync,
   globSync,
   lstatSync,
   mkdirSync,
@@ -15,11 +14,8 @@ import { basename, join } from 'node:path';
 import { tarEnd } from '../../../src/archives/tar-writer.ts';
 import { archiveLimits } from '../../../src/conda/archives/archive-checks.ts';
 import type { WheelFile } from '../../../src/pypi/wheel-file.ts';
-import {
-  type InstalledWheel,
-  installWheel,
-  type WheelPlace,
-} from '../../../src/pypi/wheels/install-wheel.ts';
+import { type InstalledWheel, installWheel } from '../../../src/pypi/wheels/install-wheel.ts';
+import type { WheelPlace } from '../../../src/pypi/wheels/open-wheel.ts';
 
 /** A Python whose wheels are judged. */
 export interface JudgePython {
@@ -115,7 +111,11 @@ export function wheelTree(prefix: string): Record<string, string> {
       else if (stat.isDirectory()) {
         tree[path] = `directory ${mode}`;
         walk(path);
-      } else if (name !== judgeNote) tree[path] = `file ${mode} ${contentOf(join(prefix, path))}`;
+      } else if (name !== judgeNote) {
+        // Pip writes RECORD with the mode of other files; uv keeps that of the wheel's own.
+        const kept = /\.dist-info\/RECORD$/.test(path) ? '' : `${mode} `;
+        tree[path] = `file ${kept}${contentOf(join(prefix, path))}`;
+      }
     }
   };
   walk('');
@@ -136,8 +136,4 @@ function contentOf(path: string): string {
 /** Returns what is in a tree and not in the other one. */
 export function withoutTree(tree: Record<string, string>, other: Record<string, string>) {
   return Object.fromEntries(Object.entries(tree).filter(([path]) => !(path in other)));
-}
-
-export function hasProgram(path: string): boolean {
-  return existsSync(path);
 }
