@@ -9,6 +9,7 @@ import { domains } from './domains.ts';
 import { hosted } from './hosted.ts';
 import { manifests } from './manifests.ts';
 import { manyRows } from './many-rows.ts';
+import { mirrors } from './mirrors.ts';
 import { pages } from './pages.ts';
 import { replicaClients } from './replica-clients.ts';
 import { report } from './report.ts';
@@ -30,6 +31,7 @@ const parts = {
   m: replicaClients,
   n: manyRows,
   o: domains,
+  p: mirrors,
 };
 
 const wanted = process.argv.slice(2);

@@ -1,18 +1,25 @@
 /**
- * Installs a builder: `npm run buildkit` puts buildkitd into .buildkit, and installs runc and the programs that give
- * the builder its own network and disk.
+ * Installs a builder: `npm run buildkit` puts buildkitd into .buildkit. With `--yes` it also installs the Debian packages
+ * of runc, and of the programs that give the builder its own network and disk; otherwise it says how to install them.
  */
 import { fileURLToPath } from 'node:url';
-import { buildkitVersion, findCommand, hostPackages } from '../test/world/tools.ts';
+import { parseArgs } from 'node:util';
+import { buildkitVersion, findCommand } from '../test/world/tools.ts';
 import { buildBuildkit, hasBuildkit } from './tools/buildkit.ts';
 import { ending, handleEnding } from './tools/ending.ts';
-import { installOnHost } from './tools/host.ts';
+import { installOnHost, installOnlyWith } from './tools/host.ts';
 
 const directory = fileURLToPath(new URL('../.buildkit', import.meta.url));
 const containment = ['slirp4netns', 'nft', 'ip', 'mkfs.ext4'];
 
-// Set by a server: the installation ends with it.
-handleEnding(process.argv.includes('--leashed'));
+const options = {
+  yes: { type: 'boolean', default: false },
+  // Set by a server: the installation ends with it.
+  leashed: { type: 'boolean', default: false },
+} as const;
+const { yes, leashed } = parseArgs({ options }).values;
+handleEnding(leashed);
+if (!yes) installOnlyWith(`${leashed ? 'npm start' : 'npm run buildkit'} -- --yes`);
 
 try {
   if (!findCommand('runc')) await installOnHost(['runc']);
@@ -39,9 +46,8 @@ async function installContainment(): Promise<void> {
     await installOnHost(missing);
   } catch (error) {
     ending.throwIfAborted();
-    const packages = missing.map(name => hostPackages[name]).join(', ');
     console.error(
-      `${packages} cannot be installed, without which nobody builds without an access token: ${(error as Error).message}`,
+      `Nobody builds without an access token, because the builder gets no network and disk of its own. ${(error as Error).message}`,
     );
   }
 }

@@ -5,10 +5,26 @@ import { run } from './run.ts';
 
 const policyPath = '/usr/sbin/policy-rc.d';
 
+let consent: string | undefined;
+
+/**
+ * From now on {@link installOnHost} installs nothing, and throws what to run.
+ *
+ * @param command the command that installs packages after all
+ */
+export function installOnlyWith(command: string): void {
+  consent = command;
+}
+
 /** Installs the Debian packages with these commands. Starts and enables no service. */
 export async function installOnHost(commands: readonly string[]): Promise<void> {
   const packages = commands.map(name => hostPackages[name]).filter(name => name !== undefined);
   if (packages.length === 0) return;
+  if (consent !== undefined) {
+    throw new Error(
+      `This machine lacks ${commands.join(', ')}: run 'apt-get install -y --no-install-recommends ${packages.join(' ')}' as root, or let '${consent}' do it`,
+    );
+  }
   console.log(`Installing ${packages.join(', ')}`);
   // An existing policy of the machine is kept: services are disabled below in any case.
   const isOwnPolicy = !existsSync(policyPath);

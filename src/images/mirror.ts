@@ -1,9 +1,21 @@
 import { Fault, unlessMissing } from '../foundation/fault.ts';
 import { type Digest, referrersTag } from '../oci/digest.ts';
-import { type Descriptor, type Document, parseManifest, partsOf } from '../oci/index.ts';
+import {
+  type Descriptor,
+  type Document,
+  documentOf,
+  parseManifest,
+  partsOf,
+} from '../oci/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import { OciSyntaxError } from '../oci/naming.ts';
-import { type Access, type PushClient, pushingTo, type RegistryClient } from '../upstream/index.ts';
+import {
+  type Access,
+  nextPage,
+  type PushClient,
+  pushingTo,
+  type RegistryClient,
+} from '../upstream/index.ts';
 import type { NoteByTag } from './attach.ts';
 import type { Documents } from './documents.ts';
 import type { Publish } from './publish.ts';
@@ -36,6 +48,7 @@ export interface MirrorDeps {
 
 // Referrers of one image with all its platforms, such as a signature and a bill of materials for each.
 const mostReferrers = 500;
+const mostPages = 100;
 const mostSubjects = 200;
 // Tags under which cosign keeps what it says about a digest at registries without the referrers API.
 const cosignSuffixes = ['sig', 'att', 'sbom'] as const;
@@ -44,18 +57,25 @@ const cosignSuffixes = ['sig', 'att', 'sbom'] as const;
 export function createMirror(deps: MirrorDeps): Mirror {
   const { documents, registry, pusher, publish, noteByTag } = deps;
 
-  /** Returns the first page of the referrers of a digest: by the API, or by the tag that stands in for it. */
+  /** Returns the referrers of a digest: by the API, page by page, or by the tag that stands in for it. */
   const referrersOf = async (source: Access, subject: Digest, signal: AbortSignal) => {
-    const response = await unlessMissing(
-      registry.getJson(source, `referrers/${subject}`, '', signal),
-    );
-    const entries =
-      response?.status === 200
-        ? entriesIn({ bytes: response.body, digest: subject, mediaType: mediaTypes.ociIndex })
-        : undefined;
-    if (entries) return { entries, hasMore: response?.headers.has('link') === true };
+    const found = new Map<Digest, Descriptor>();
+    let query = '';
+    for (let page = 0; ; page += 1) {
+      if (page === mostPages || found.size > mostReferrers) throw tooManyReferrers(source);
+      const response = await unlessMissing(
+        registry.getJson(source, `referrers/${subject}`, query, signal),
+      );
+      const entries = response?.status === 200 ? entriesIn(response.body) : undefined;
+      if (!entries) break;
+      for (const entry of entries) found.set(entry.digest, entry);
+      const next = nextPage(response?.headers.get('link'));
+      if (next === undefined) return found.values();
+      query = `?${next}`;
+    }
     const index = await unlessMissing(registry.getManifest(source, referrersTag(subject), signal));
-    return { entries: (index && entriesIn(index)) ?? [], hasMore: false };
+    for (const entry of (index && entriesIn(index.bytes)) ?? []) found.set(entry.digest, entry);
+    return found.values();
   };
 
   return async ({ source, root, target, tag }, log, signal) => {
@@ -82,10 +102,7 @@ export function createMirror(deps: MirrorDeps): Mirror {
     for (let at = 0; at < Math.min(subjects.length, mostSubjects); at += 1) {
       const subject = subjects[at];
       if (!subject) break;
-      const { entries, hasMore } = await referrersOf(source, subject.digest, signal);
-      if (hasMore)
-        log(`${subject.digest} has more than ${entries.length} referrers: others stay\n`);
-      for (const entry of entries) {
+      for (const entry of await referrersOf(source, subject.digest, signal)) {
         if (seen.has(entry.digest)) continue;
         seen.add(entry.digest);
         count += 1;
@@ -110,9 +127,9 @@ export function createMirror(deps: MirrorDeps): Mirror {
 }
 
 /** Returns the entries of an index; undefined for anything else, such as the page of a proxy. */
-function entriesIn(document: Document): readonly Descriptor[] | undefined {
+function entriesIn(bytes: Buffer): readonly Descriptor[] | undefined {
   try {
-    const listed = parseManifest(document);
+    const listed = parseManifest(documentOf(bytes, mediaTypes.ociIndex));
     return listed.kind === 'index' ? listed.manifests : undefined;
   } catch (error) {
     if (error instanceof OciSyntaxError) return undefined;

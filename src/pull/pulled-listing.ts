@@ -1,11 +1,10 @@
 import { Fault, unlessMissing } from '../foundation/fault.ts';
-import { takePatterns } from '../foundation/text.ts';
 import { pageSize } from '../hosted/index.ts';
 import { type Digest, isDigest, referrersTag } from '../oci/digest.ts';
 import { type Descriptor, documentOf, parseManifest } from '../oci/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import type { ContainerRequest } from '../request/index.ts';
-import type { RegistryClient } from '../upstream/index.ts';
+import { nextPage, type RegistryClient } from '../upstream/index.ts';
 import type { PulledImage } from './pulled-image.ts';
 
 /** A page of a listing: the response of the registry, rewritten. */
@@ -107,42 +106,4 @@ function readAs({ access }: PulledImage, path: string, read: () => Page): Page {
       { phase: 'upstream', cause },
     );
   }
-}
-
-const longestQuery = 2000;
-
-/**
- * Returns the query in the `Link` header of a registry, which has another path. The query is rewritten: it goes into a
- * header.
- */
-function nextPage(header: string | undefined): string | undefined {
-  const [address = ''] = nextLink(header)?.split('#', 1) ?? [];
-  const start = address.indexOf('?') + 1;
-  if (start === 0 || address.length - start > longestQuery) return undefined;
-  return new URLSearchParams(address.slice(start)).toString();
-}
-
-/** Characters: room for the longest address of a next page, and a few other links. */
-const longestHeader = 4096;
-
-const target = /[\s,]*<([^>]*)>/y;
-const parameter = /\s*;\s*([^\s"',;=]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y;
-
-/**
- * Returns the address of the next page in a `Link` header, relative or absolute as the server wrote it; undefined
- * without one, and for a header of more than 4096 characters. Source: RFC 8288, section 3.
- */
-export function nextLink(header: string | undefined): string | undefined {
-  if (header === undefined || header.length > longestHeader) return undefined;
-  const take = takePatterns(header);
-  for (let link = take(target); link; link = take(target)) {
-    let relations: string | undefined;
-    for (let found = take(parameter); found; found = take(parameter)) {
-      const [, name = '', quoted, bare = ''] = found;
-      // The first of several counts.
-      if (name.toLowerCase() === 'rel') relations ??= quoted ?? bare;
-    }
-    if (relations?.toLowerCase().split(/\s+/).includes('next')) return link[1];
-  }
-  return undefined;
 }

@@ -8,6 +8,7 @@ export { createExchange } from './exchange/exchange.ts';
 export { faultOfError } from './exchange/failure.ts';
 export { readAll, readPart, type UpstreamResponse } from './exchange/upstream-response.ts';
 export { fetchUrl } from './fetch-url.ts';
+export { nextPage } from './next-page.ts';
 export {
   createPushClient,
   type ManifestPush,

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import { Fault, type FaultKind } from '../foundation/fault.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { Document } from '../oci/index.ts';
@@ -160,8 +159,8 @@ export function createPushClient(
       method: 'PUT',
       missing: 'upload-unknown',
       path: url,
-      headers: { 'content-type': 'application/octet-stream', 'content-length': String(size) },
-      body: async () => streamOf(await open()),
+      headers: { 'content-type': 'application/octet-stream' },
+      upload: async () => ({ source: await open(), size }),
       headersMs: commitMs,
       isOnce: true,
       signal,
@@ -255,7 +254,7 @@ export function createPushClient(
         missing: 'manifest-blob-unknown',
         path: `manifests/${reference}`,
         headers: { 'content-type': mediaType, 'content-length': String(bytes.length) },
-        body: async () => bytes,
+        body: bytes,
         headersMs: commitMs,
         signal,
       });
@@ -307,31 +306,5 @@ function inPush({ registry, repository }: Access, error: unknown): unknown {
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
     headers,
     cause: error.cause,
-  });
-}
-
-/**
- * Returns the bytes as a stream. The stream frees the source however it ends, even if it was never read. It copies the
- * bytes: a chunk of a source is valid only until the next read.
- */
-function streamOf(source: ByteSource): Readable {
-  const next = async () => {
-    const chunk = await source.read();
-    if (chunk === null) return null;
-    const bytes = Buffer.from(chunk.bytes);
-    chunk.release();
-    return bytes;
-  };
-  return new Readable({
-    read() {
-      next().then(
-        bytes => this.push(bytes),
-        error => this.destroy(error),
-      );
-    },
-    destroy(error, done) {
-      source.destroy(error ?? undefined);
-      done(error);
-    },
   });
 }

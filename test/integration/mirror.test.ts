@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { manifestAccept } from '../../src/oci/media-type.ts';
+import { contentOf, describe, jsonContent, mediaTypes } from '../corpus/content.ts';
 import { makeImage, type Pushed, pushCorpus } from '../corpus/corpus.ts';
 import { Pusher } from '../corpus/push.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
@@ -74,8 +75,7 @@ suite('mirror', () => {
   };
   const basic = `Basic ${Buffer.from('tester:sesame').toString('base64')}`;
   const digestAt = async (registry: Registry, name: string): Promise<string | undefined> => {
-    const [, repository = '', reference = ''] =
-      /^[^/]+\/(.*)[:@]([^:]+(?::[0-9a-f]{64})?)$/.exec(name) ?? [];
+    const [, repository = '', reference = ''] = /^[^/]+\/([^:@]+)[:@](.+)$/.exec(name) ?? [];
     const response = await fetch(`${registry.url}/v2/${repository}/manifests/${reference}`, {
       method: 'HEAD',
       headers: { authorization: basic, accept: manifestAccept },
@@ -184,6 +184,40 @@ suite('mirror', () => {
       const account = ['-u', 'tester', '-p', 'sesame'];
       const found = assertSuccess(await root.exec([...discover, ...account, targetImage]));
       assert.match(found, /application\/vnd\.example\.bill/, place);
+    }
+  });
+
+  test('referrers on several pages are all copied', async () => {
+    const pusher = await Pusher.open(
+      { url: hosting.url, username: 'tester', password: 'sesame' },
+      'team/paged',
+    );
+    const image = await makeImage('cfg:full');
+    await pusher.push(image, '1');
+    // Hosted repositories list at most 1 MiB of annotations on a page.
+    const config = contentOf(mediaTypes.ociEmpty, '{}');
+    const referrers = Array.from({ length: 12 }, (_, at) =>
+      jsonContent(mediaTypes.ociManifest, {
+        ...{ schemaVersion: 2, mediaType: mediaTypes.ociManifest, config: describe(config) },
+        ...{ artifactType: 'application/vnd.example', layers: [], subject: describe(image.root) },
+        annotations: { [`at-${at}`]: 'a'.repeat(120 * 1024) },
+      }),
+    );
+    for (const root of referrers) {
+      await pusher.push({ root, children: [], blobs: [config] }, root.digest);
+    }
+    await pusher.close();
+    const listed = await hosting.fetch(`/v2/team/paged/referrers/${image.root.digest}`, {
+      headers: { authorization: basic },
+    });
+    assert.ok(listed.headers.get('link'), 'all referrers fit on one page');
+
+    const { targetImage } = await mirror({
+      containerImage: `${hosting.host}/team/paged:1`,
+      buildRepository: `${target.host}/copies`,
+    });
+    for (const { digest } of referrers) {
+      assert.equal(await digestAt(target, targetImage.replace(/:1$/, `@${digest}`)), digest);
     }
   });
 

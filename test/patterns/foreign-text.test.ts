@@ -18,9 +18,9 @@ import { isCatalogScope, parseScope } from '../../src/http/registry/login/token-
 import { localBase } from '../../src/images/sif/definition/sections/bootstrap.ts';
 import { applyEntry, ImageTree } from '../../src/images/sif/layers/tree.ts';
 import { placeKey } from '../../src/pages/builds/recipe/shown-recipe.ts';
-import { nextLink } from '../../src/pull/pulled-listing.ts';
 import { layerName } from '../../src/request/inspect/layer-files.ts';
 import { parseChallenges } from '../../src/upstream/auth/bearer.ts';
+import { nextLink } from '../../src/upstream/next-page.ts';
 import { framingOf, HeadReader, keepsAlive, WireError } from '../../src/upstream/wire/http1.ts';
 import { boundMs } from '../world/longest-block.ts';
 

@@ -47,7 +47,7 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
   'images/sif/definition/sections/files.ts': [
     [/\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))(?=\s|$)/y, ownLexer],
   ],
-  'pull/pulled-listing.ts': [
+  'upstream/next-page.ts': [
     [/[\s,]*<([^>]*)>/y, ownLexer],
     [/\s*;\s*([^\s"',;=]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;]*)))?/y, ownLexer],
   ],

@@ -4,39 +4,35 @@ import { fileURLToPath } from 'node:url';
 import type { BringBuilder } from '../../builds/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 
+const install = fileURLToPath(new URL('../../../scripts/buildkit.ts', import.meta.url));
+const installUv = fileURLToPath(new URL('../../../scripts/uv.ts', import.meta.url));
 // Time to remove an unfinished installation.
 const endMs = 15_000;
 const keptCharacters = 2000;
 
-/** Runs `npm run buildkit`, as {@link runInstallation} does. */
-export const bringBuilder: BringBuilder = (signal, onStep) =>
-  runInstallation(
-    fileURLToPath(new URL('../../../scripts/buildkit.ts', import.meta.url)),
-    ...(['BuildKit', signal, onStep] as const),
-  );
-
-/** Runs `npm run uv`, as {@link runInstallation} does. */
-export const bringUv: BringBuilder = (signal, onStep) =>
-  runInstallation(
-    fileURLToPath(new URL('../../../scripts/uv.ts', import.meta.url)),
-    ...(['uv', signal, onStep] as const),
-  );
-
 /**
- * Runs a script in its own process, which ends when this process ends for any reason. Throws a {@link Fault} with the last
- * output of the installation, or the reason of the signal after the installation has ended.
+ * Returns what runs `npm run buildkit` in its own process, which ends when this process ends for any reason. It throws a
+ * {@link Fault} with the last output of the installation, or the reason of the signal after the installation has ended.
+ *
+ * @param isAllowed whether packages of the machine's distribution may be installed
  */
-async function runInstallation(
-  install: string,
+export function bringBuilder(isAllowed: boolean): BringBuilder {
+  const command = [install, '--leashed', ...(isAllowed ? ['--yes'] : [])];
+  return (signal, onStep) => bring('BuildKit', command, signal, onStep);
+}
+
+/** Runs `npm run uv`, as {@link bringBuilder} does. */
+export const bringUv: BringBuilder = (signal, onStep) =>
+  bring('uv', [installUv, '--leashed'], signal, onStep);
+
+async function bring(
   name: string,
-  signal: AbortSignal,
-  onStep: (line: string) => void,
+  command: readonly string[],
+  ...[signal, onStep]: Parameters<BringBuilder>
 ): Promise<void> {
   signal.throwIfAborted();
   // Its standard input closes when this process ends.
-  const child = spawn(process.execPath, [install, '--leashed'], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
+  const child = spawn(process.execPath, command, { stdio: ['pipe', 'pipe', 'pipe'] });
   const ended = endOf(child);
   let last = '';
   for (const stream of [child.stdout, child.stderr]) {

@@ -29,6 +29,11 @@ export const serveCommand: Command = {
       description:
         'Install BuildKit into the project if there is no builder, and uv if it is missing, as npm start does',
     },
+    yes: {
+      type: 'boolean',
+      description:
+        'With --bring-builder: also install the packages of this machine that a builder requires (apt-get, as root)',
+    },
   },
   variables: {
     ...dataVariables,
@@ -41,6 +46,12 @@ export const serveCommand: Command = {
     none(args);
     const { serve } = await import('../../server/life/serve.ts');
     const bring = values['bring-builder'] === true ? await import('./bring-builder.ts') : undefined;
-    return serve(environmentWith(values, serverSettings), bring);
+    return serve(
+      environmentWith(values, serverSettings),
+      bring && {
+        bringBuilder: bring.bringBuilder(values.yes === true),
+        bringUv: bring.bringUv,
+      },
+    );
   },
 };

@@ -179,7 +179,8 @@ export function graphOf({ platforms }: Bill): ReadonlyMap<string, GraphNode> {
       found.set(it.url, node);
       for (const requirement of ['python', ...it.requires]) {
         // A package for an extra may be here for another reason.
-        if (/;.*\bextra\b/s.test(requirement)) continue;
+        const semicolon = requirement.indexOf(';');
+        if (semicolon >= 0 && /\bextra\b/.test(requirement.slice(semicolon))) continue;
         const url = projects.get(projectKey(/^[A-Za-z0-9._-]*/.exec(requirement)?.[0] ?? ''));
         if (url !== undefined && url !== it.url) node.dependsOn.add(url);
       }

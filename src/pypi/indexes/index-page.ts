@@ -110,7 +110,7 @@ function filesInHtml({ body, url, project }: SentPage): ListedFile[] {
     const yanked = given.get('data-yanked');
     found.push(
       ...fileOf(decoded(path.slice(path.lastIndexOf('/') + 1)), address, {
-        sha256: /#(?:.*&)?sha256=([0-9a-f]{64})/.exec(href)?.[1],
+        sha256: new URLSearchParams(new URL(href, url).hash.slice(1)).get('sha256') ?? undefined,
         size: undefined,
         requiresPython: given.get('data-requires-python'),
         uploadTime: undefined,

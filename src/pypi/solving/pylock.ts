@@ -11,15 +11,14 @@ export interface LockedWheel {
   readonly sha256: string | undefined;
 }
 
-const string = String.raw`"((?:[^"\\]|\\.)*)"`;
-const field = new RegExp(`^(name|version) = ${string}$`);
-const wheelUrl = new RegExp(`\\burl = ${string}`);
+const field = /^(name|version) = "([^"\\]*)"$/;
+const wheelUrl = /^"([^"\\]*)"/;
 const wheelSize = /\bsize = (\d{1,15})\b/;
 const wheelSha256 = /\bsha256 = "([0-9a-f]{64})"/;
 
 /**
- * Reads the packages and wheels of a `pylock.toml` that uv wrote: it has one field on each line, and one wheel in each pair of
- * braces. Source: PyPA specifications, `pylock.toml`.
+ * Reads the packages and wheels of a `pylock.toml` that uv wrote: it has one field on each line, one wheel in each pair of braces,
+ * and no escapes, since the addresses in it are those of the index on the loopback. Source: PyPA specifications, `pylock.toml`.
  */
 export function readPylock(text: string): readonly LockedProject[] {
   return text
@@ -30,7 +29,7 @@ export function readPylock(text: string): readonly LockedProject[] {
       const fields = new Map<string, string>();
       for (const line of lines) {
         const [, name, value] = field.exec(line) ?? [];
-        if (name !== undefined && value !== undefined) fields.set(name, unescaped(value));
+        if (name !== undefined && value !== undefined) fields.set(name, value);
       }
       const wheels = lines.slice(lines.findIndex(line => line.startsWith('wheels = [')));
       return {
@@ -40,19 +39,14 @@ export function readPylock(text: string): readonly LockedProject[] {
           .join('\n')
           .split('{ url = ')
           .slice(1)
-          .map(part => {
-            const entry = `{ url = ${part}`;
+          .map(entry => {
             const size = wheelSize.exec(entry)?.[1];
             return {
-              url: unescaped(wheelUrl.exec(entry)?.[1] ?? ''),
+              url: wheelUrl.exec(entry)?.[1] ?? '',
               size: size === undefined ? undefined : Number(size),
               sha256: wheelSha256.exec(entry)?.[1],
             };
           }),
       };
     });
-}
-
-function unescaped(text: string): string {
-  return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;
 }

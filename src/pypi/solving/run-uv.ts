@@ -191,9 +191,8 @@ function withoutPlaces(output: string, { index, directory }: UvOrder): string {
     .replaceAll(index.replace(/simple\/$/, ''), '')
     .replaceAll(directory, '')
     .replace(/^error: /, '')
-    .replace(/^\s*cause: /gm, '')
     .split('\n')
-    .map(line => line.trim())
+    .map(line => line.trim().replace(/^cause: /, ''))
     .filter(line => line !== '')
     .join(' ')
     .slice(0, 4000);

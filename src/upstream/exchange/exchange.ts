@@ -42,7 +42,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
     httpRequest: HttpRequest,
     request: UpstreamRequest,
   ): Promise<UpstreamResponse> =>
-    request.isBlob && httpRequest.method === 'GET'
+    httpRequest.upload || (request.isBlob && httpRequest.method === 'GET')
       ? transport.sendBlob(httpRequest)
       : transport.send(httpRequest);
 
@@ -58,7 +58,7 @@ export function createExchange(deps: ExchangeDeps): Exchange {
           : redirected(error, first.url, httpRequest.url, bothHosts);
       });
       // The request body is used up, so its sender handles the response.
-      const next = request.body ? undefined : redirectedRequest(httpRequest, response);
+      const next = isSent(request) ? undefined : redirectedRequest(httpRequest, response);
       if (!next) return response;
       response.body.destroy();
       const leaves = next.url.origin !== first.url.origin;
@@ -95,7 +95,8 @@ export function createExchange(deps: ExchangeDeps): Exchange {
           from: isOwn ? undefined : endpoint,
           method,
           headers: authorization && isOwn ? { ...headers, authorization } : headers,
-          body: await request.body?.(),
+          body: request.body,
+          upload: await request.upload?.(),
           headersMs,
           signal,
         },
@@ -193,16 +194,18 @@ export function createExchange(deps: ExchangeDeps): Exchange {
   };
 }
 
+/** Returns true for a request whose bytes cannot be sent to another address. */
+function isSent({ body, upload }: UpstreamRequest): boolean {
+  return body !== undefined || upload !== undefined;
+}
+
 function challengesOf({ headers }: UpstreamResponse): readonly Challenge[] {
   return parseChallenges(headers.get('www-authenticate') ?? '');
 }
 
 /** Returns true for content, an expected status, or a redirect that its receiver may use. */
-function isWanted(
-  { status, redirect }: UpstreamResponse,
-  { acceptedStatuses, body }: UpstreamRequest,
-): boolean {
-  if (acceptedStatuses?.includes(status)) return true;
+function isWanted({ status, redirect }: UpstreamResponse, request: UpstreamRequest): boolean {
+  if (request.acceptedStatuses?.includes(status)) return true;
   // Any other redirect has not passed the checks of its address. The sender of a body handles the response itself.
-  return status < 300 || (status < 400 && (redirect !== undefined || body !== undefined));
+  return status < 300 || (status < 400 && (redirect !== undefined || isSent(request)));
 }

@@ -16,8 +16,10 @@ export interface UpstreamRequest {
   readonly acceptedStatuses?: readonly number[];
   readonly isBlob?: boolean;
   readonly redirects?: 'follow' | 'handOn';
-  /** The request body, opened for each try; its size is in the headers. */
-  readonly body?: () => Promise<HttpRequest['body']>;
+  /** Its size is in the headers. */
+  readonly body?: Buffer;
+  /** The blob that a PUT sends, opened for each try. */
+  readonly upload?: () => Promise<HttpRequest['upload']>;
   readonly headersMs?: number;
   /** True to disable retries: the upload at the registry must start again. */
   readonly isOnce?: boolean;

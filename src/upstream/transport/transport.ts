@@ -1,5 +1,4 @@
 import type { LookupFunction } from 'node:net';
-import type { Readable } from 'node:stream';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
@@ -9,7 +8,7 @@ import { traced, traceHeaders } from '../../tracing/traces.ts';
 import { sourceOfStream, type UpstreamResponse } from '../exchange/upstream-response.ts';
 import { privateHostsOf, type Registries, settingsOf } from '../registry-settings.ts';
 import { WirePool } from '../wire/pool.ts';
-import { openWire } from '../wire/wire.ts';
+import { openWire, type WireUpload } from '../wire/wire.ts';
 import { checkAddress, checkName, guardedLookup, type PrivateHosts } from './address-guard.ts';
 import type { ProxyFor } from './proxy.ts';
 import { createRouteTo, type ProxyRoute, type ProxyRouteTo } from './proxy-route.ts';
@@ -50,8 +49,9 @@ export interface HttpRequest {
   readonly from?: URL | undefined;
   readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
-  /** A stream needs a `content-length` among the headers. */
-  readonly body?: string | Buffer | Readable | undefined;
+  readonly body?: string | Buffer | undefined;
+  /** The bytes of a PUT for {@link Transport.sendBlob}, which frees them however it ends. */
+  readonly upload?: WireUpload | undefined;
   /** Timeout for the first response byte, where that takes longer than usual (ms). */
   readonly headersMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -62,7 +62,7 @@ export interface Transport {
   checkReach(httpRequest: Pick<HttpRequest, 'url' | 'from'>): Promise<void>;
   /** For documents: small bodies, pooled connections. */
   send(httpRequest: HttpRequest): Promise<UpstreamResponse>;
-  /** For blobs: GET only, the fastest path for bytes. */
+  /** For blobs: GET, and PUT of an upload. The fastest path for bytes. */
   sendBlob(httpRequest: HttpRequest): Promise<UpstreamResponse>;
   close(): Promise<void>;
 }
@@ -132,10 +132,14 @@ export function createTransport(
     return trust;
   };
 
-  const connections = new WirePool({
+  const poolOptions = {
     ...(slabs ? { slabs } : {}),
     ...(maxConnections ? { active: maxConnections } : {}),
-  });
+  };
+  const connections = new WirePool(poolOptions);
+  // What is sent to a registry may come from the same one: a transfer that waits for the turn of its upload must not hold
+  // the turn of another's.
+  const uploads = new WirePool(poolOptions);
   const agent = (key: string, connect: () => buildConnector.connector): Agent => {
     let agent = agents.get(key);
     if (!agent) {
@@ -207,21 +211,22 @@ export function createTransport(
   };
 
   const sendBlobNow: Transport['sendBlob'] = async httpRequest => {
-    const { url, headers, signal } = httpRequest;
+    const { url, headers, upload, headersMs, signal } = httpRequest;
     const { isAllowed, routeTo } = reachOf(httpRequest);
     checkAddress(url, isAllowed);
     const route = await routeTo(url);
     const response = await openWire(
       {
         url,
+        upload,
         headers: { ...commonHeaders, ...headers },
-        timeouts,
+        timeouts: headersMs === undefined ? timeouts : { ...timeouts, headersMs },
         trust: url.protocol === 'https:' ? trustIn(url.host) : undefined,
         route,
         ...(isAllowed(url.host) || route ? {} : { lookup: lookupFor(url.host) }),
         ...(signal ? { signal } : {}),
       },
-      connections,
+      upload ? uploads : connections,
     );
     if (response.status !== 407 || route?.kind !== 'forward') return response;
     response.body.destroy();
@@ -243,10 +248,12 @@ export function createTransport(
     },
 
     send: httpRequest => asSpan(httpRequest, sendNow),
-    sendBlob: httpRequest => asSpan(httpRequest, sendBlobNow),
+    sendBlob: httpRequest =>
+      asSpan(httpRequest, sendBlobNow).finally(() => httpRequest.upload?.source.destroy()),
 
     async close() {
       connections.close();
+      uploads.close();
       await Promise.all([...agents.values()].map(agent => agent.destroy()));
     },
   };

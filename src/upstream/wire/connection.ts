@@ -6,6 +6,7 @@ import {
   type TcpNetConnectOpts,
 } from 'node:net';
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls';
+import type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
 import type { SlabPool } from '../../storage/content/index.ts';
 import type { ProxyRoute } from '../transport/proxy-route.ts';
 import {
@@ -29,6 +30,13 @@ export interface DialOptions {
   readonly route?: ProxyRoute | undefined;
 }
 
+/** The bytes of a request. */
+export interface WireUpload {
+  readonly source: ByteSource;
+  /** The source has exactly this many bytes. */
+  readonly size: number;
+}
+
 /** Bytes of the buffer that a connection owns for heads. */
 export const headBytes = 16 * 1024;
 
@@ -42,7 +50,7 @@ interface Exchange {
   /** Number of interim responses so far. */
   interim: number;
   resolve(response: { head: ResponseHead; body: WireBody }): void;
-  reject(reason: WireError): void;
+  reject(reason: unknown): void;
 }
 
 /** A connection to an upstream that carries one exchange at a time. */
@@ -51,6 +59,7 @@ export class WireConnection {
   readonly #headBuffer: Buffer;
   #exchange: Exchange | null = null;
   #body: WireBody | null = null;
+  #upload: ByteSource | null = null;
   #reusable = false;
   #hasResponse = false;
   #dead = false;
@@ -105,6 +114,56 @@ export class WireConnection {
     return promise;
   }
 
+  /**
+   * Sends the bytes of a request after its head. Resolves when the socket has taken them all, or when the exchange has
+   * ended before: a response that comes early ends the upload, and the connection is closed after it. A failure rejects
+   * what {@link send} returned.
+   *
+   * @param takenMs longest wait until the socket has taken a chunk (ms)
+   */
+  async upload({ source, size }: WireUpload, takenMs: number): Promise<void> {
+    if (this.#exchange === null) return;
+    this.#upload = source;
+    let left = size;
+    let written: Promise<void> = Promise.resolve();
+    try {
+      for (let chunk = await source.read(); chunk !== null; chunk = await source.read()) {
+        left -= chunk.bytes.length;
+        const before = written;
+        written = this.#write(chunk, before, takenMs);
+        // It is awaited below, unless the source fails first.
+        written.catch(() => {});
+        if (left < 0) break;
+        // One chunk is on its way while the next one is read.
+        await before;
+      }
+      await written;
+      if (left !== 0) throw new WireError('short', `a blob has more or fewer than ${size} bytes`);
+      if (this.#upload === source) this.#upload = null;
+    } catch (error) {
+      // Otherwise a response or the end of the connection has stopped the upload.
+      if (this.#upload === source) this.#fail(error);
+    }
+  }
+
+  /** Writes a chunk after another one. Resolves when its memory is free again. */
+  async #write({ bytes, release }: Chunk, before: Promise<void>, takenMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      await before;
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      timer = setTimeout(() => {
+        const reason = `the upstream took nothing of an upload for ${takenMs} ms`;
+        this.kill(new WireError('timeout-idle', reason));
+      }, takenMs);
+      this.#socket.write(bytes, error => (error ? reject(error) : resolve()));
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      release();
+    }
+  }
+
   /** Takes `count` bytes that arrived in the buffer; returns whether to continue reading. */
   take(count: number): boolean {
     if (this.#dead) return false;
@@ -144,7 +203,8 @@ export class WireConnection {
 
   #begin(exchange: Exchange, head: ResponseHead, rest: Buffer): boolean {
     const decoder = bodyDecoder(framingOf(head));
-    this.#reusable = keepsAlive(head) && !decoder.endsAtClose;
+    this.#reusable = keepsAlive(head) && !decoder.endsAtClose && this.#upload === null;
+    this.#stopUpload();
     const carrier = {
       resume: () => void this.#socket.resume(),
       drop: () => this.#end(),
@@ -185,11 +245,21 @@ export class WireConnection {
 
   /** Ends the connection and its exchange. */
   kill(reason: WireError): void {
+    this.#fail(reason);
+  }
+
+  #fail(reason: unknown): void {
     const exchange = this.#exchange;
     const body = this.#body;
     this.#end();
     exchange?.reject(reason);
-    body?.fail(reason);
+    body?.fail(reason instanceof Error ? reason : new Error(String(reason)));
+  }
+
+  #stopUpload(): void {
+    const upload = this.#upload;
+    this.#upload = null;
+    upload?.destroy();
   }
 
   #end(): void {
@@ -202,6 +272,7 @@ export class WireConnection {
 
   #close(): void {
     this.#dead = true;
+    this.#stopUpload();
     this.#socket.destroy();
   }
 }

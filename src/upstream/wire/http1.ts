@@ -19,7 +19,7 @@ const statusLine = /^HTTP\/1\.([01]) ([1-5][0-9]{2})(?: .*)?$/;
 const written = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'expect']);
 
 /**
- * Returns the head of a GET (RFC 9112, 3). Requests the bytes unencoded (`identity`) unless the caller specifies
+ * Returns the head of a GET, or of a PUT of a number of bytes (RFC 9112, 3). Requests the bytes unencoded (`identity`) unless the caller specifies
  * otherwise. Throws {@link WireError} `protocol` for a name or value that could begin another line, and for fields
  * that belong to the connection.
  */
@@ -27,10 +27,13 @@ export function requestHead(
   url: URL,
   headers: Readonly<Record<string, string>>,
   route?: ProxyRoute,
+  uploadBytes?: number,
 ): string {
   // A forwarding proxy receives the whole address (RFC 9112, 3.2.2), without user information.
   const origin = route?.kind === 'forward' ? url.origin : '';
-  const lines = [`GET ${origin}${url.pathname}${url.search} HTTP/1.1`, `host: ${url.host}`];
+  const method = uploadBytes === undefined ? 'GET' : 'PUT';
+  const lines = [`${method} ${origin}${url.pathname}${url.search} HTTP/1.1`, `host: ${url.host}`];
+  if (uploadBytes !== undefined) lines.push(`content-length: ${uploadBytes}`);
   if (route?.kind === 'forward' && route.proxy.authorization !== undefined) {
     lines.push(`proxy-authorization: ${route.proxy.authorization}`);
   }

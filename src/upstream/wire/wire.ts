@@ -2,24 +2,27 @@ import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { ProxyRoute } from '../transport/proxy-route.ts';
-import type { WireConnection } from './connection.ts';
+import type { WireConnection, WireUpload } from './connection.ts';
 import { type ResponseHead, requestHead, WireError } from './http1.ts';
 import type { WirePool } from './pool.ts';
 import type { WireBody } from './wire-source.ts';
 
 export type { ByteSource, Chunk } from '../../storage/content/byte-source.ts';
+export type { WireUpload } from './connection.ts';
 export { WireError } from './http1.ts';
 
 export interface WireRequest {
   /** `http:` or `https:`; its user information is not sent. */
   url: URL;
+  /** Makes the request a PUT of these bytes, which are sent without a copy. The caller destroys the source in the end. */
+  upload?: WireUpload | undefined;
   /** Must not contain `host`, `connection` and the framing fields, which are written here. */
   headers: Readonly<Record<string, string>>;
   /** Ends the exchange, even while the body is being read. */
   signal?: AbortSignal | undefined;
   /**
-   * Timeouts (ms): until connected (DNS and TLS included); from the request to the head of the response; between bytes
-   * of the body while a reader waits.
+   * Timeouts (ms): until connected (DNS and TLS included); until the upstream has taken a chunk of an upload, and from the
+   * last byte of the request to the head of the response; between bytes of the body while a reader waits.
    */
   timeouts: { connectMs: number; headersMs: number; idleMs: number };
   /**
@@ -47,22 +50,23 @@ export interface WireResponse {
 }
 
 /**
- * Sends a GET and returns the response once its head has arrived, whatever its status. The body uses at most 2 MiB of
+ * Sends a GET or a PUT and returns the response once its head has arrived, whatever its status. The body uses at most 2 MiB of
  * buffers (wire-source.ts). Rejects with a {@link WireError}. If a kept connection dies before the first byte of a
- * response, the request is sent once more on a new one, as RFC 9112, 9.3.1 allows for a GET.
+ * response, a GET is sent once more on a new one, as RFC 9112, 9.3.1 allows. The bytes of a PUT are gone by then: it rejects.
  */
 export async function openWire(request: WireRequest, pool: WirePool): Promise<WireResponse> {
   if (request.url.protocol !== 'http:' && request.url.protocol !== 'https:') {
     throw new WireError('protocol', `cannot fetch from a ${request.url.protocol} URL`);
   }
-  const head = requestHead(request.url, request.headers, request.route);
+  const { url, headers, route, upload } = request;
+  const head = requestHead(url, headers, route, upload?.size);
   for (let fresh = false; ; fresh = true) {
     const { connection, reused } = await connect(request, pool, fresh);
     try {
       return await exchange(connection, head, request, pool);
     } catch (error) {
       const stale = error instanceof WireError && error.code === 'reset' && !connection.hasResponse;
-      if (!reused || !stale) throw error;
+      if (!reused || !stale || upload) throw error;
     }
   }
 }
@@ -97,23 +101,19 @@ async function connect(
 async function exchange(
   connection: WireConnection,
   head: string,
-  { url, timeouts, signal }: WireRequest,
+  { url, timeouts, signal, upload }: WireRequest,
   pool: WirePool,
 ): Promise<WireResponse> {
   if (signal?.aborted) {
     connection.kill(aborted(signal));
     throw aborted(signal);
   }
-  const timer = setTimeout(
-    () =>
-      connection.kill(
-        new WireError(
-          'timeout-headers',
-          `${url.host}: no response within ${timeouts.headersMs} ms`,
-        ),
-      ),
-    timeouts.headersMs,
-  );
+  const { headersMs, idleMs } = timeouts;
+  const late = () =>
+    connection.kill(
+      new WireError('timeout-headers', `${url.host}: no response within ${headersMs} ms`),
+    );
+  let timer: NodeJS.Timeout | undefined;
   const abort = (): void => connection.kill(aborted(signal));
   const release = connection.onFree;
   // The connection may serve another request as soon as it is free, so the signal must release it first.
@@ -123,7 +123,10 @@ async function exchange(
   };
   signal?.addEventListener('abort', abort, { once: true });
   try {
-    return response(await connection.send(head, pool.slabs, timeouts.idleMs));
+    const answered = connection.send(head, pool.slabs, idleMs);
+    if (upload) await Promise.race([answered, connection.upload(upload, headersMs)]);
+    timer = setTimeout(late, headersMs);
+    return response(await answered);
   } finally {
     clearTimeout(timer);
   }
