@@ -39,6 +39,12 @@ export interface OpenedIndex extends Disposable {
 const maxRequests = 20_000;
 const maxBytes = 1024 * 1024 * 1024;
 
+interface Asked {
+  readonly path: string;
+  /** Aborted when the solver has left. */
+  readonly signal: AbortSignal;
+}
+
 interface OpenSession extends IndexSession {
   requests: number;
   bytes: number;
@@ -70,7 +76,11 @@ export function createLoopbackIndex(deps: {
     try {
       session.requests += 1;
       if (session.requests > maxRequests) throw tooMuch(`${maxRequests} pages and files`);
-      await serve(session, rest, request, response);
+      // The solver gives up requests whose answer it no longer needs.
+      const left = new AbortController();
+      response.once('close', () => left.abort());
+      const signal = AbortSignal.any([session.signal, left.signal]);
+      await serve(session, { path: rest, signal }, request, response);
     } catch (error) {
       if (!response.headersSent) response.writeHead(404);
       response.end();
@@ -80,11 +90,11 @@ export function createLoopbackIndex(deps: {
 
   const serve = async (
     session: OpenSession,
-    path: string,
+    { path, signal }: Asked,
     request: IncomingMessage,
     response: ServerResponse,
   ) => {
-    const { installed, index, signal } = session;
+    const { installed, index } = session;
     const [, project] = /^\/simple\/([^/]+)\/$/.exec(path) ?? [];
     if (project !== undefined) {
       const name = projectName(project);
@@ -111,19 +121,18 @@ export function createLoopbackIndex(deps: {
     if (published === undefined) return void response.writeHead(404).end();
     const url = new URL(published.url);
     if (isMetadata) url.pathname += '.metadata';
-    await relay(session, url, request, response);
+    await relay(session, { url, signal }, request, response);
   };
 
   /** Passes on metadata, or the parts of a wheel that contain them. */
   const relay = async (
     session: OpenSession,
-    url: URL,
+    { url, signal }: { readonly url: URL; readonly signal: AbortSignal },
     request: IncomingMessage,
     response: ServerResponse,
   ) => {
     const { range } = request.headers;
     const headers = range === undefined ? {} : { range };
-    const { signal } = session;
     const upstream = await deps.access.open(url.href, { headers, signal }).catch(error => {
       // An index may promise metadata that it does not have.
       if (error instanceof IndexFault && error.responseStatus === 404) return undefined;

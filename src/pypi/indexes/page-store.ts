@@ -41,7 +41,7 @@ interface PageHead {
 
 /** The form of the rewritten pages: those of another form are fetched again. */
 const formVersion = 1;
-const maxPageBytes = 64 * 1024 * 1024;
+const maxPageBytes = 32 * 1024 * 1024;
 const timeoutMs = 60_000;
 const accepted =
   'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';

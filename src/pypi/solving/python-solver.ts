@@ -142,11 +142,19 @@ function wheelOf({ name, version, wheels }: LockedProject, target: PythonTarget)
   return [{ name: projectName(name), version, fileName, url, size, sha256 }];
 }
 
+const noSolution = /^No solution found when resolving dependencies:? /;
 const wheelsRequired = /Wheels are required for `([A-Za-z0-9._-]{1,200})`/g;
 
 function unsolved(problem: string, installed: ReadonlyMap<string, string>): Error {
   const missing = [...problem.matchAll(wheelsRequired)].map(([, name = '']) => projectName(name));
   if (missing.length > 0) return new WheelsMissing([...new Set(missing)].sort());
+  if (!problem.startsWith('No solution found')) {
+    return new Fault(
+      'unavailable',
+      `uv could not solve the Python packages: ${problem}. Run 'npm run uv' for a version that this server knows`,
+      { phase: 'build' },
+    );
+  }
   const words = new Set(problem.toLowerCase().split(/[^a-z0-9._-]+/));
   const named = [...installed].filter(
     ([name, version]) => words.has(name) || problem.includes(`${name}==${version}`),
@@ -155,7 +163,7 @@ function unsolved(problem: string, installed: ReadonlyMap<string, string>): Erro
   const note = ofConda === '' ? '' : ` These packages are from Conda: ${ofConda}.`;
   return new Fault(
     'bad-request',
-    `The Python packages have no solution. ${problem}${note}`.trim(),
+    `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}`.trim(),
     { phase: 'build' },
   );
 }

@@ -74,6 +74,8 @@ export async function runUv(order: UvOrder): Promise<UvResult> {
         PATH: '/nonexistent',
         LC_ALL: 'C',
         UV_HTTP_RETRIES: '0',
+        // The limits of the index count, which say what is slow.
+        UV_HTTP_TIMEOUT: String(seconds),
         UV_CONCURRENT_DOWNLOADS: '16',
         TOKIO_WORKER_THREADS: '2',
         RAYON_NUM_THREADS: '2',

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { makeTempDir } from '../../world/temp-dir.ts';
 import { listing, startIndex } from './scripted-index.ts';
 import { condaProject, indexAt, solverFor } from './solving-world.ts';
 
@@ -114,4 +116,52 @@ test('a solve ends with its time or memory, and leaves nothing behind', async t 
   assert.deepEqual(await readdir(`${slow.directory}/solving`), []);
   const small = await solverFor(t, indexes, { memory: 1024 });
   await assert.rejects(small.solve(['lib']), /requires more than 0 MiB of memory/);
+});
+
+test('an older uv is told apart from requirements without a solution', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const old = join((await makeTempDir('uv')).path, 'uv');
+  await writeFile(old, '#!/bin/sh\necho "error: unexpected argument --format" >&2; exit 2\n', {
+    mode: 0o755,
+  });
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)], { uv: old });
+  await assert.rejects(solve(['lib']), {
+    kind: 'unavailable',
+    message:
+      /^uv could not solve the Python packages: unexpected argument --format\. Run 'npm run uv'/,
+  });
+});
+
+test('nothing of the machine and of the operator reaches the solver', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const folder = await makeTempDir('uv');
+  const spy = folder.join('uv');
+  await writeFile(spy, `#!/bin/sh\n/usr/bin/env > ${folder.join('seen')}; exit 2\n`, {
+    mode: 0o755,
+  });
+  process.env.UV_INDEX_URL = 'https://operator.example/simple';
+  process.env.PIP_INDEX_URL = 'https://me:secret@operator.example/simple';
+  t.after(() => {
+    delete process.env.UV_INDEX_URL;
+    delete process.env.PIP_INDEX_URL;
+  });
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)], { uv: spy });
+  await assert.rejects(solve(['lib']));
+  const seen = await readFile(folder.join('seen'), 'utf8');
+  assert.match(seen, /^HOME=.*\/solving\/[^/]+\/home$/m);
+  assert.doesNotMatch(seen, /operator|secret|PIP_|UV_INDEX/);
+});
+
+test('the index on the loopback answers only the solver that it was opened for', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
+  const opened = await loopback.open(session);
+  const page = `${opened.url}lib/`;
+  assert.equal((await fetch(page)).status, 200);
+  assert.equal((await fetch(page, { method: 'POST' })).status, 404);
+  assert.equal((await fetch(page.replace(/[0-9a-f]{64}/, '0'.repeat(64)))).status, 404);
+  assert.equal((await fetch(new URL('/simple/lib/', page))).status, 404);
+  opened[Symbol.dispose]();
+  assert.equal((await fetch(page)).status, 404);
 });

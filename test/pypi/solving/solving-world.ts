@@ -45,13 +45,20 @@ interface SolverOptions {
   readonly freshMs?: number;
   readonly timeout?: number;
   readonly memory?: number;
+  /** Another program in place of uv. */
+  readonly uv?: string;
 }
 
 /** Starts a solver whose only network is the given indexes. */
 export async function solverFor(
   t: TestContext,
   indexes: readonly IndexSettings[],
-  { freshMs = 60_000, timeout = 60_000, memory = 512 * 1024 * 1024 }: SolverOptions = {},
+  {
+    freshMs = 60_000,
+    timeout = 60_000,
+    memory = 512 * 1024 * 1024,
+    uv: program = requireUv(),
+  }: SolverOptions = {},
 ) {
   const hosts = hostsOfIndexes(indexes);
   const timeouts = { connectMs: 5000, headersMs: 10_000, idleMs: 10_000 };
@@ -70,7 +77,7 @@ export async function solverFor(
     maxBytes: 64 * 1024 * 1024,
   });
   const index = createLoopbackIndex({ access, pages });
-  const uv = createUvProgram({ configured: requireUv(), folders: [] });
+  const uv = createUvProgram({ configured: program, folders: [] });
   const solver = createPythonSolver({
     index,
     findUv: uv.path,
@@ -89,7 +96,7 @@ export async function solverFor(
       { requirements: pip.map(project), packages, target: goal },
       { log: line => void lines.push(line), signal: t.signal },
     );
-  return { solve, lines, directory };
+  return { solve, lines, directory, loopback: index };
 }
 
 function project(line: string): Extract<PipLine, { kind: 'project' }> {
