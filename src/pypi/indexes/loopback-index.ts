@@ -131,7 +131,9 @@ export function createLoopbackIndex(deps: {
     request: IncomingMessage,
     response: ServerResponse,
   ) => {
-    const { range } = request.headers;
+    const isHead = request.method === 'HEAD';
+    // The answer to a range of one byte has the size of the file, and shows whether the index has ranges.
+    const range = isHead ? 'bytes=0-0' : request.headers.range;
     const headers = range === undefined ? {} : { range };
     const upstream = await deps.access.open(url.href, { headers, signal }).catch(error => {
       // An index may promise metadata that it does not have.
@@ -140,6 +142,17 @@ export function createLoopbackIndex(deps: {
     });
     if (upstream === undefined) return void response.writeHead(404).end();
     const { body, contentLength } = upstream;
+    if (isHead) {
+      body.destroy();
+      const [, size] = /^bytes 0-0\/(\d+)$/.exec(upstream.headers.get('content-range') ?? '') ?? [];
+      const length = size ?? contentLength;
+      response.writeHead(200, {
+        ...(size === undefined ? {} : { 'accept-ranges': 'bytes' }),
+        ...(length === undefined ? {} : { 'content-length': length }),
+      });
+      response.end();
+      return;
+    }
     const passedOn = ['content-range', 'accept-ranges'].flatMap(name => {
       const value = upstream.headers.get(name);
       return value === undefined ? [] : [[name, value] as const];
@@ -149,11 +162,6 @@ export function createLoopbackIndex(deps: {
       ...(contentLength === undefined ? {} : { 'content-length': contentLength }),
       'content-type': 'application/octet-stream',
     });
-    if (request.method === 'HEAD') {
-      body.destroy();
-      response.end();
-      return;
-    }
     try {
       for (;;) {
         const chunk = await body.read();

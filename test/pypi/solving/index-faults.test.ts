@@ -165,3 +165,27 @@ test('the index on the loopback answers only the solver that it was opened for',
   opened[Symbol.dispose]();
   assert.equal((await fetch(page)).status, 404);
 });
+
+test('the metadata of a wheel are read in parts where an index does not list them', async t => {
+  const file = Buffer.alloc(5000, 'x');
+  const ranges: string[] = [];
+  const index = await startIndex(t, (request, response) => {
+    const [, first = '0', last = ''] =
+      /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
+    ranges.push(request.headers.range ?? 'all');
+    const part = file.subarray(Number(first), Number(last) + 1);
+    response.writeHead(206, { 'content-range': `bytes ${first}-${last}/${file.length}` }).end(part);
+  });
+  const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
+  using opened = await loopback.open(session);
+  const address = Buffer.from(`${index.origin}/files/a-1-py3-none-any.whl`).toString('base64url');
+  const url = new URL(`../files/${address}/a-1-py3-none-any.whl`, opened.url);
+  const head = await fetch(url, { method: 'HEAD' });
+  assert.equal(head.headers.get('accept-ranges'), 'bytes');
+  assert.equal(head.headers.get('content-length'), '5000');
+  const part = await fetch(url, { headers: { range: 'bytes=4000-4009' } });
+  assert.equal(part.status, 206);
+  assert.equal((await part.arrayBuffer()).byteLength, 10);
+  assert.deepEqual(ranges, ['bytes=0-0', 'bytes=4000-4009']);
+});
