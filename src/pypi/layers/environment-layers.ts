@@ -150,7 +150,7 @@ function addedWheels(
 function requiredBy(layer: WheelLayer): string[] {
   const { requiresDist } = wheelFactsOf(layer).metadata;
   return requiresDist
-    .filter(one => !/;.*\bextra\b/.test(one))
+    .filter(one => !/\bextra\b/.test(one.split(';', 2)[1] ?? ''))
     .map(one => addedName(/^[\w.-]+/.exec(one)?.[0] ?? ''));
 }
 

@@ -88,7 +88,7 @@ export function checkMetadata(
   }
   // A repaired wheel may have a local version that only its name has.
   const [own, other] = [plainVersion(metadata.version), plainVersion(wanted.version)];
-  if (own === other || own === other.replace(/\+.*$/, '')) return;
+  if (own === other || own === other.split('+', 1)[0]) return;
   throw new ArchiveProblem(
     `contains version ${showPath(metadata.version)}, not ${showPath(wanted.version)}`,
   );
