@@ -15,6 +15,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireObjectStore: ['object-store'],
   requireHelm: ['helm'],
   requireUv: ['uv'],
+  requireWheels: ['wheels'],
   requireChecker: ['checker'],
   requireCluster: ['cluster'],
 };

@@ -182,6 +182,17 @@ export function requireUv(): string {
   return path;
 }
 
+/** Where small wheels of many shapes are. */
+export function wheelsDirectory(): string {
+  return join(toolsDirectory(), `wheels-${recipeVersion}`);
+}
+
+/** Returns the directory of the wheels. Throws an `Error` when they are not there. */
+export function requireWheels(): string {
+  if (!existsSync(wheelsDirectory())) throw missing('The Python wheels are missing');
+  return wheelsDirectory();
+}
+
 /** Where Helm and kubeconform are, and the schema of Kubernetes. */
 export function helmDirectory(): string {
   return join(toolsDirectory(), `helm-${Object.values(helmVersions).join('-')}`);

@@ -30,10 +30,14 @@ export interface MixedEnvironment extends Omit<CondaEnvironmentFiles, 'added'> {
 
 /** Makes the layers of an environment with packages of both kinds, each package once for all images. */
 export interface MixedLayers {
-  /** Throws a `Fault` (400) for more packages than an environment may have, and for two of one kind with the same name. */
+  /**
+   * Throws a `Fault` (400) for more packages than an environment may have, for two of one kind with the same name, and for a wheel whose
+   * names are not those of a wheel.
+   */
   check(environment: Pick<MixedEnvironment, 'packages' | 'wheels'>): void;
   /**
-   * Returns the layers of an environment, as `PackageLayers.make` does; without wheels, the same ones. Throws a `Fault` for an
+   * Returns the layers of an environment, as `PackageLayers.make` does; without wheels, the same ones. A wheel whose layer is here is not
+   * fetched: the caller checks that its address may be used. Throws a `Fault` for an
    * environment with wheels and without a Conda package `python`.
    */
   make(environment: MixedEnvironment, options: LayerOptions): Promise<LayeredEnvironment>;
@@ -146,13 +150,28 @@ function addedWheels(
 function requiredBy(layer: WheelLayer): string[] {
   const { requiresDist } = wheelFactsOf(layer).metadata;
   return requiresDist
-    .filter(one => !/;.*\bextra\b/.test(one))
+    .filter(one => !/\bextra\b/.test(one.split(';', 2)[1] ?? ''))
     .map(one => addedName(/^[\w.-]+/.exec(one)?.[0] ?? ''));
 }
 
+const plainName = /^[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?$/;
+const plainVersion = /^[\w.+!-]+$/;
+const plainFileName = /^[\w.+!-]+\.whl$/;
+const longestName = 200;
+
 function checkNames(wheels: readonly WheelFile[]): void {
   const names = new Set<string>();
-  for (const { name } of wheels) {
+  for (const { name, version, fileName, sha256 } of wheels) {
+    const isPlain =
+      plainName.test(name) && plainVersion.test(version) && plainFileName.test(fileName);
+    const isShort = [name, version, fileName].every(text => text.length <= longestName);
+    if (!isPlain || !isShort || !/^[0-9a-f]{64}$/.test(sha256)) {
+      throw new Fault(
+        'bad-request',
+        `${JSON.stringify(fileName.slice(0, longestName))} is not a wheel with a name, a version and a SHA-256: report it to its index`,
+        { phase: 'layer' },
+      );
+    }
     const plain = projectName(name);
     if (names.has(plain)) {
       throw new Fault('bad-request', `The environment has two wheels of ${plain}: remove one`, {

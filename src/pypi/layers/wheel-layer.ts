@@ -29,11 +29,14 @@ export type WheelOrders = Exclude<AnyOrder, InstallOrder> | WheelOrder;
 /** What is kept about a wheel beside its layer. */
 export type WheelFacts = InstalledWheel;
 
-/** Returns the key of a wheel's layer, known before the layer is made. Where the wheel comes from is not part of it. */
+/**
+ * Returns the key of a wheel's layer, known before the layer is made. The address of the wheel is part of it, but not of the bytes: who
+ * knows the digest of a wheel on a private index must not get it by naming another address.
+ */
 export function wheelLayerKey({ package: it, place }: WheelSubject): string {
   const { prefix, python, lostPaths = [] } = place;
   const subject = [
-    ...['wheel', layerVersion, it.sha256, prefix, python.minorVersion, python.sitePackages],
+    ...['wheel', layerVersion, it.sha256, it.url, prefix, python.minorVersion, python.sitePackages],
     ...[it.directUrl ?? null, lostPaths],
   ];
   return createHash('sha256').update(JSON.stringify(subject)).digest('hex');

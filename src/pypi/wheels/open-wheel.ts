@@ -55,7 +55,11 @@ export interface OpenedWheel {
 const kindBits = 0o170000;
 const fileKind = 0o100000;
 const directoryKind = 0o040000;
-const maxTextBytes = 16 * 1024 * 1024;
+const maxTextBytes = 1024 * 1024;
+/** With the description of the package. */
+const maxMetadataBytes = 16 * 1024 * 1024;
+/** Of the list of members: that of 100,000 has half. */
+const maxDirectoryBytes = 32 * 1024 * 1024;
 
 /** Reads the list of a wheel's members and its documents, and plans where it goes. Throws `ArchiveProblem`. */
 export async function openWheel(
@@ -80,7 +84,7 @@ export async function openWheel(
     return (await memberText(fd, member, { maxBytes, signal })).toString('utf8');
   };
   checkWheelVersion(await text('WHEEL'));
-  const metadata = readMetadata(await text('METADATA'));
+  const metadata = readMetadata(await text('METADATA', maxMetadataBytes));
   checkMetadata(metadata, wheel);
   const record = readRecord(await text('RECORD', limits.documentBytes), 2 * limits.entries);
   for (const [path, { digest }] of record) {
@@ -108,7 +112,7 @@ function membersOf(
 ): Map<string, ZipMember> {
   const list = readZipMembers(fd, {
     members: limits.entries,
-    directoryBytes: limits.documentBytes,
+    directoryBytes: Math.min(limits.documentBytes, maxDirectoryBytes),
   });
   const mostBytes = Math.min(
     limits.unpackedBytes,

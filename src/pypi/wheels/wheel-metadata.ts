@@ -18,6 +18,8 @@ export interface WheelMetadata {
 }
 
 const longestText = 1000;
+// The most that a package of PyPI has is a tenth.
+const mostTexts = 2000;
 const mostLines = 5000;
 
 /** Returns the fields before the first empty line, by their names in lower case. */
@@ -54,6 +56,8 @@ export function readMetadata(text: string): WheelMetadata {
     const isShort = value && value.length <= longestText && !value.includes('\n');
     return isShort && value !== 'UNKNOWN' ? value : undefined;
   };
+  const texts = (name: string): string[] =>
+    (fields.get(name) ?? []).filter(one => one.length <= longestText).slice(0, mostTexts);
   const [name, version] = [short('name'), short('version')];
   if (name === undefined || version === undefined) {
     throw new ArchiveProblem('has a METADATA without a name or a version');
@@ -65,12 +69,10 @@ export function readMetadata(text: string): WheelMetadata {
     summary: short('summary'),
     license: short('license'),
     licenseExpression: short('license-expression'),
-    licenseClassifiers: (fields.get('classifier') ?? []).filter(one =>
-      one.startsWith('License ::'),
-    ),
+    licenseClassifiers: texts('classifier').filter(one => one.startsWith('License ::')),
     homePage: short('home-page') ?? page,
     requiresPython: short('requires-python'),
-    requiresDist: (fields.get('requires-dist') ?? []).map(one => one.replaceAll('\n', ' ')),
+    requiresDist: texts('requires-dist').map(one => one.replaceAll('\n', ' ')),
   };
 }
 
@@ -86,7 +88,7 @@ export function checkMetadata(
   }
   // A repaired wheel may have a local version that only its name has.
   const [own, other] = [plainVersion(metadata.version), plainVersion(wanted.version)];
-  if (own === other || own === other.replace(/\+.*$/, '')) return;
+  if (own === other || own === other.split('+', 1)[0]) return;
   throw new ArchiveProblem(
     `contains version ${showPath(metadata.version)}, not ${showPath(wanted.version)}`,
   );

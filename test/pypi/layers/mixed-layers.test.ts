@@ -116,13 +116,17 @@ suite('wheels as layers', () => {
     const fetched = channels.requests.length;
     const again = await world.make({ packages, wheels: wheels.toReversed() });
     assert.deepEqual(digestsOf(again), digestsOf(first));
-    // Where a wheel comes from does not matter.
-    const [one, ...rest] = wheels;
-    const moved = { ...(one as WheelFile), name: 'ONE', url: `${channelUrl}/gone.whl` };
-    const elsewhere = await world.make({ packages, wheels: [moved, ...rest] });
-    assert.deepEqual(digestsOf(elsewhere), digestsOf(first));
     assert.deepEqual(await world.mixed.missing({ packages, wheels }), { packages: [], wheels: [] });
     assert.equal(channels.requests.length, fetched);
+    // A wheel that is known by its digest must be at the address all the same.
+    const [one, ...rest] = wheels as [WheelFile, WheelFile];
+    const gone = { ...one, url: `${channelUrl}/wheels/gone.whl` };
+    await assert.rejects(world.make({ packages, wheels: [gone, ...rest] }), /could not be fetched/);
+    const copy = { ...one, url: `${channelUrl}/wheels/copy.whl` };
+    const bytes = channels.files.get(`/test/wheels/${one.fileName}`) as Uint8Array;
+    channels.files.set('/test/wheels/copy.whl', bytes);
+    const elsewhere = await world.make({ packages, wheels: [copy, ...rest] });
+    assert.deepEqual(digestsOf(elsewhere), digestsOf(first));
     const other = await mixedOf(t, `${channels.url}/test`);
     assert.deepEqual(digestsOf(await other.make({ packages, wheels })), digestsOf(first));
   });
@@ -200,12 +204,27 @@ suite('wheels as layers', () => {
     await assert.rejects(world.make({ packages: packages.slice(1), wheels: [one] }), {
       ...{ kind: 'bad-request', message: /no Conda package python/ },
     });
+    for (const change of [{ fileName: 'x\n.whl' }, { name: '../x' }, { sha256: 'abc' }]) {
+      await assert.rejects(world.make({ packages, wheels: [{ ...one, ...change }] }), {
+        ...{ kind: 'bad-request', message: /is not a wheel with a name/ },
+      });
+    }
     const twice = { packages, wheels: [one, { ...one, name: 'One' }] };
     await assert.rejects(world.make(twice), { message: /two wheels of one: remove one/ });
     assert.throws(() => world.mixed.check(twice), /two wheels of one/);
     // What failed is not kept, and does not stop what follows.
     const { layers } = await world.make({ packages, wheels: [one] });
     assert.equal(layers.length, 4);
+  });
+
+  test('a wheel may have a third more files than a Conda package', async t => {
+    const files = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`data/${at}`, '']));
+    const world = await worldOf(t, [simple('fits', '', files(36)), simple('large', '', files(37))]);
+    const { conda: packages, wheels } = world;
+    const { make } = await mixedOf(t, `${world.channels.url}/test`, { maxFiles: 30 });
+    await make({ packages, wheels: wheels.slice(0, 1) });
+    await assert.rejects(make({ packages, wheels }), { message: /has more than 40 zip members/ });
   });
 
   test('the address of a wheel that was requested by it is in direct_url.json, and no other layer has it', async t => {

@@ -206,8 +206,8 @@ test('what a wheel may have is bounded', async () => {
   const unpacked = { freeBytes: 50_000, ratio: 1 };
   await assert.rejects(install(bytes, unpacked), /has more than 50000 bytes when it is unpacked/);
   await assert.rejects(install(bytes, { unpackedBytes: 1000 }), /has more than 1000 bytes/);
-  const text = wheelOf({ entryPoints: `[x]\n${'# comment\n'.repeat(2_000_000)}` });
-  await assert.rejects(install(text.bytes), /entry_points\.txt" of more than 16777216 bytes/);
+  const text = wheelOf({ entryPoints: `[x]\n${'# comment\n'.repeat(200_000)}` });
+  await assert.rejects(install(text.bytes), /entry_points\.txt" of more than 1048576 bytes/);
   const deep = { name: `${'a/'.repeat(1000)}x` };
   await assert.rejects(
     install(wheelOf(withMember(deep)).bytes, { entries: 500 }),

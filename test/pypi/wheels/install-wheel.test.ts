@@ -101,9 +101,13 @@ test('files, data, scripts and programs are in their places, with modes and RECO
   assert.ok(lines.includes(`../../../bin/tool,sha256=${digest},${text('bin/tool').length}`));
   assert.ok(lines.some(line => line.startsWith('"made/naïve, ""file"".txt",sha256=')));
   assert.ok(lines.includes('Made.Thing-1.0.dist-info/RECORD,,'));
-  const files = Object.entries(wheelTree(prefix)).filter(([, what]) => what.startsWith('file'));
-  assert.equal(lines.length, files.length);
-  assert.deepEqual([...paths].sort(), files.map(([path]) => path).sort());
+  const files = Object.entries(wheelTree(prefix, 'uv')).filter(([, what]) =>
+    what.startsWith('file'),
+  );
+  const names = files.map(([path]) => path);
+  for (const name of ['INSTALLER', 'RECORD', 'REQUESTED']) names.push(`${info}/${name}`);
+  assert.equal(lines.length, names.length);
+  assert.deepEqual([...paths].sort(), names.sort());
   assert.deepEqual(
     {
       ...{ name: 'Made.Thing', version: '1.0', summary: 'Things', licenseExpression: 'MIT' },
@@ -176,7 +180,7 @@ test('a wheel leaves out what wheels that are installed later have also', async 
   const lostPaths = [`${site}/tests/__init__.py`];
   const { prefix, paths, text } = await install({ members }, { lostPaths });
   assert.deepEqual(
-    Object.keys(wheelTree(prefix)).filter(path => path.includes('tests')),
+    Object.keys(wheelTree(prefix, 'uv')).filter(path => path.includes('tests')),
     [],
   );
   assert.ok(!paths.includes(`${site}/tests/__init__.py`));

@@ -1,31 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import {
-  cpSync,
-  globSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  symlinkSync,
-} from 'node:fs';
+import { globSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { tarEnd } from '../../../src/archives/tar-writer.ts';
 import { archiveLimits } from '../../../src/conda/archives/archive-checks.ts';
 import type { WheelFile } from '../../../src/pypi/wheel-file.ts';
 import { type InstalledWheel, installWheel } from '../../../src/pypi/wheels/install-wheel.ts';
 import type { WheelPlace } from '../../../src/pypi/wheels/open-wheel.ts';
-
-/** A Python whose wheels are judged. */
-export interface JudgePython {
-  /** `3.12` */
-  readonly minorVersion: string;
-  /** Its interpreter. */
-  readonly program: string;
-  /** Its standard library. */
-  readonly library: string;
-}
 
 /** Returns the wheel of a file on disk. */
 export function wheelAt(path: string): WheelFile {
@@ -36,39 +17,58 @@ export function wheelAt(path: string): WheelFile {
   return { name, version, fileName, url: `https://pypi.example.org/${fileName}`, sha256 };
 }
 
-/** Makes an environment without packages: an interpreter, and links to its standard library. */
-export function makeEnvironment(prefix: string, { minorVersion, program, library }: JudgePython) {
-  const site = join(prefix, `lib/python${minorVersion}/site-packages`);
-  mkdirSync(site, { recursive: true });
-  mkdirSync(join(prefix, 'bin'));
-  cpSync(program, join(prefix, `bin/python${minorVersion}`));
-  for (const name of readdirSync(library)) {
-    if (/^(?:site|dist)-packages$/.test(name)) continue;
-    symlinkSync(join(library, name), join(prefix, `lib/python${minorVersion}`, name));
-  }
-  for (const path of globSync(join(library, '../libpython*'))) {
-    symlinkSync(path, join(prefix, 'lib', basename(path)));
-  }
+/** An environment of a judge. */
+export interface JudgedPlace extends WheelPlace {
+  /** Its interpreter. */
+  readonly interpreter: string;
 }
 
+/** Makes an environment without packages, by uv. */
+export function makeEnvironment(uv: string, prefix: string, python = 'python3'): JudgedPlace {
+  run(uv, ['venv', '--quiet', '--python', python, prefix]);
+  const [interpreter = ''] = globSync(join(prefix, 'bin/python3.*'));
+  const minorVersion = basename(interpreter).slice('python'.length);
+  const sitePackages = `lib/python${minorVersion}/site-packages`;
+  return { prefix, python: { minorVersion, sitePackages }, interpreter };
+}
+
+const judgeArguments = ['--no-deps', '--no-index', '--find-links'];
+
 /** Installs wheels from a folder by uv. */
-export function installByUv(uv: string, prefix: string, folder: string, names: readonly string[]) {
-  const [python = ''] = globSync(join(prefix, 'bin/python3.*'));
-  execFileSync(
-    uv,
-    [
-      ...['pip', 'install', '--quiet', '--python', python, '--break-system-packages'],
-      ...['--no-deps', '--no-index', '--find-links', folder, ...names],
-    ],
-    {
-      stdio: ['ignore', 'ignore', 'pipe'],
-      env: {
-        ...{ HOME: '/nonexistent', PATH: process.env.PATH, UV_CACHE_DIR: join(folder, '.cache') },
-        // Otherwise what it unpacks keeps its links to the cache.
-        UV_LINK_MODE: 'copy',
-      },
-    },
-  );
+export function installByUv(
+  uv: string,
+  place: JudgedPlace,
+  folder: string,
+  names: readonly string[],
+) {
+  run(uv, [
+    ...['pip', 'install', '--quiet', '--python', place.interpreter, '--link-mode', 'copy'],
+    ...['--cache-dir', join(place.prefix, '../cache'), ...judgeArguments, folder, ...names],
+  ]);
+}
+
+/**
+ * Installs wheels from a folder by pip.
+ *
+ * @param pip the wheel of pip
+ */
+export function installByPip(
+  pip: string,
+  place: JudgedPlace,
+  folder: string,
+  names: readonly string[],
+) {
+  run(place.interpreter, [
+    ...[join(pip, 'pip'), 'install', '--quiet', '--no-compile', '--no-cache-dir'],
+    ...['--disable-pip-version-check', '--root-user-action', 'ignore'],
+    ...[...judgeArguments, folder, ...names],
+  ]);
+}
+
+function run(program: string, arguments_: readonly string[]): void {
+  // Settings of the machine must not matter.
+  const env = { HOME: '/nonexistent', PATH: process.env.PATH, PIP_CONFIG_FILE: '/dev/null' };
+  execFileSync(program, arguments_, { stdio: ['ignore', 'ignore', 'pipe'], env });
 }
 
 /** Installs a wheel as a layer, and unpacks it in a directory. */
@@ -96,25 +96,33 @@ export async function installByUs(
   return { ...installed, tar, paths };
 }
 
-/** What uv writes about a wheel that is a file on this machine. */
-const judgeNote = 'uv_cache.json';
+/** Which program the judge is. */
+export type Judge = 'uv' | 'pip';
 
-/** Describes what is in an environment: modes, and digests of files, without what the judge may do differently. */
-export function wheelTree(prefix: string): Record<string, string> {
+/**
+ * Describes what is in an environment: modes, and digests of files, without what the judge may do differently.
+ *
+ * - `INSTALLER` names the installer. Pip writes `REQUESTED` for packages that were asked for, uv for all.
+ * - uv keeps the mode of the wheel's own `RECORD`, notes wheels that are files of this machine, and leaves a lock.
+ * - Programs of pip have other text; its `RECORD` has another order.
+ * - A virtual environment has another place for headers.
+ */
+export function wheelTree(prefix: string, judge: Judge): Record<string, string> {
   const tree: Record<string, string> = {};
   const walk = (below: string): void => {
     for (const name of readdirSync(join(prefix, below)).sort()) {
       const path = join(below, name);
       const stat = lstatSync(join(prefix, path));
       const mode = (stat.mode & 0o7777).toString(8);
-      if (stat.isSymbolicLink()) tree[path] = `link ${readlinkSync(join(prefix, path))}`;
+      if (path === '.lock') continue;
+      const shown = path.replace(/^include\/site(?=\/|$)/, 'include');
+      if (stat.isSymbolicLink()) tree[shown] = `link ${readlinkSync(join(prefix, path))}`;
       else if (stat.isDirectory()) {
-        tree[path] = `directory ${mode}`;
+        tree[shown] = `directory ${mode}`;
         walk(path);
-      } else if (name !== judgeNote) {
-        // Pip writes RECORD with the mode of other files; uv keeps that of the wheel's own.
-        const kept = /\.dist-info\/RECORD$/.test(path) ? '' : `${mode} `;
-        tree[path] = `file ${kept}${contentOf(join(prefix, path))}`;
+      } else if (/\.dist-info\/RECORD$/.test(path)) tree[shown] = recordOf(prefix, path, judge);
+      else if (!/\.dist-info\/(?:INSTALLER|REQUESTED|uv_cache\.json)$/.test(path)) {
+        tree[shown] = `file ${mode} ${contentOf(prefix, path, judge)}`;
       }
     }
   };
@@ -122,15 +130,41 @@ export function wheelTree(prefix: string): Record<string, string> {
   return tree;
 }
 
-function contentOf(path: string): string {
-  if (/\.dist-info\/INSTALLER$/.test(path)) return 'the name of the installer';
-  if (!/\.dist-info\/RECORD$/.test(path)) {
-    return createHash('sha256').update(readFileSync(path)).digest('hex');
-  }
-  // The two name themselves in INSTALLER.
-  return readFileSync(path, 'utf8')
-    .replace(/(?<=\/INSTALLER,).*/, '')
-    .replace(/^.*\/uv_cache\.json,.*\n/m, '');
+function recordOf(prefix: string, path: string, judge: Judge): string {
+  const lines = readFileSync(join(prefix, path), 'utf8')
+    .replaceAll('/include/site/', '/include/')
+    .split(/\r?\n/)
+    .filter(line => !/\/(?:INSTALLER|REQUESTED|uv_cache\.json),/.test(line));
+  if (judge === 'uv') return lines.join('\n');
+  return lines
+    .map(line => (line.startsWith('../../../bin/') ? line.replace(/,.*/, '') : line))
+    .sort()
+    .join('\n');
+}
+
+function contentOf(prefix: string, path: string, judge: Judge): string {
+  const bytes = readFileSync(join(prefix, path));
+  const text = bytes.toString('latin1');
+  const isProgram = judge === 'pip' && /^bin\//.test(path) && text.includes('sys.exit(');
+  if (!isProgram) return createHash('sha256').update(bytes).digest('hex');
+  return text
+    .split('\n')
+    .filter(line => /^(?:#!|from )|sys\.exit/.test(line))
+    .map(line => line.trim())
+    .join(' ');
+}
+
+/** Returns the paths that two trees have in different ways, and how. */
+export function differences(
+  theirs: Record<string, string>,
+  ours: Record<string, string>,
+): Record<string, readonly [theirs: string | undefined, ours: string | undefined]> {
+  const paths = [...new Set([...Object.keys(theirs), ...Object.keys(ours)])];
+  return Object.fromEntries(
+    paths
+      .filter(path => theirs[path] !== ours[path])
+      .map(path => [path, [theirs[path], ours[path]] as const]),
+  );
 }
 
 /** Returns what is in a tree and not in the other one. */
