@@ -8,9 +8,11 @@ RUN npm ci --omit=dev --ignore-scripts
 COPY bin bin
 COPY scripts scripts
 COPY src src
-# scripts/buildkit.ts, which the bundle has, imports it.
-COPY test/world/tools.ts test/world/tools.ts
+# scripts/buildkit.ts and scripts/uv.ts, which the bundle has, import them.
+COPY test/world/tools.ts test/world/python-index.ts test/world/
 COPY README.md LICENSE ./
+# Without an index of Python packages in reach, the image has no uv, and Python packages require a builder.
+RUN node scripts/uv.ts || echo 'uv was not installed' >&2
 # The image has the bundle in place of the sources, and Node 24 in place of the copy that npm brings along. Other optional
 # packages are needed, such as the native parts of those that compute password hashes.
 RUN node scripts/prepare.js \

@@ -3,6 +3,7 @@ import {
   builderShareSettings,
   builderTlsSettings,
   channelSettings,
+  indexSettings,
   registrySettings,
   type Setting,
   settings,
@@ -134,6 +135,27 @@ messages:
       address: https://ci.example.com/hooks/sluice
       secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw
       events: [build.ended, image.pushed]
+\`\`\`
+
+## Indexes of Python packages
+
+In the configuration file only: \`pypi:\` maps the base URL of an index of Python packages, or of a host that has the files of an
+index, to its settings. Packages of pip come from \`https://pypi.org/simple\`: list that with a \`url\` to have them come from another
+index. A name that this index does not have is not looked up anywhere else.
+
+An index, or a host of files, at a loopback, private or link-local address is refused unless it is listed with
+\`allowPrivateAddress: true\`.
+
+| setting | default | meaning |
+|---|---|---|
+${indexSettings.map(registryRow).join('\n')}
+
+\`\`\`yaml
+pypi:
+  https://pypi.org/simple:
+    url: https://pypi.example.com/simple
+    username: reader
+    password: secret
 \`\`\`
 
 ## Builders with TLS

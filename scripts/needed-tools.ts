@@ -14,6 +14,8 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireNode: ['node'],
   requireObjectStore: ['object-store'],
   requireHelm: ['helm'],
+  requireUv: ['uv'],
+  requireWheels: ['wheels'],
   requireChecker: ['checker'],
   requireCluster: ['cluster'],
 };

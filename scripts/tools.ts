@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store`, `helm`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
+ * `object-store`, `helm`, `uv`, `wheels`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
  * which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and root, and starts no
  * service.
  */
@@ -30,6 +30,8 @@ import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildNode, hasNode } from './tools/node.ts';
 import { buildObjectStore, hasObjectStore } from './tools/object-store.ts';
 import { buildRoot } from './tools/root.ts';
+import { fetchUv, hasUv } from './tools/uv.ts';
+import { fetchWheels, hasWheels } from './tools/wheels.ts';
 
 const names = [
   'host',
@@ -41,6 +43,8 @@ const names = [
   'node',
   'object-store',
   'helm',
+  'uv',
+  'wheels',
   'checker',
   'cluster',
   ...suites,
@@ -63,14 +67,17 @@ const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
 const needsNode = isWanted('node') && !hasNode();
 const needsStore = isWanted('object-store') && !hasObjectStore();
 const needsHelm = isWanted('helm') && !hasHelm();
+const needsUv = isWanted('uv') && !hasUv();
+const needsWheels = isWanted('wheels') && !hasWheels();
 const needsChecker = isWanted('checker') && !hasChecker();
 const needsCluster = wanted.includes('cluster') && !hasCluster();
 const needsHost =
   missingCommands.length > 0 &&
-  (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders);
+  (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders || needsWheels);
+const needsPrograms = needsNode || needsUv || needsWheels || needsReaders;
 const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
 const needsCompilers = needsBuildkit || needsStore || needsHelm || needsChecker || needsCluster;
-if (!needsHost && !needsCompilers && !needsNode && !needsReaders && !needsFiles) {
+if (!needsHost && !needsCompilers && !needsPrograms && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
 }
@@ -90,6 +97,8 @@ Object.assign(process.env, goCaches());
 if (needsNode) await buildNode();
 if (needsStore) await buildObjectStore();
 if (needsHelm) await buildHelm();
+if (needsUv) await fetchUv();
+if (needsWheels) await fetchWheels();
 if (needsChecker) await buildChecker();
 if (needsCluster) await buildCluster();
 if (needsReaders) await buildCondaReaders();

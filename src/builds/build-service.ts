@@ -1,5 +1,5 @@
 import type { SourceRule, TlsFiles } from '../buildkit/index.ts';
-import type { ChannelAccess, PackageLayers } from '../conda/index.ts';
+import type { ChannelAccess } from '../conda/index.ts';
 import type { Tally } from '../foundation/telemetry/counted.ts';
 import type { Logger, RemoteHealth } from '../foundation/telemetry/index.ts';
 import { closeInTurn } from '../foundation/work.ts';
@@ -17,6 +17,7 @@ import {
 import type { Announce } from '../messages/index.ts';
 import { supportedPlatforms } from '../oci/naming.ts';
 import type { SealedGrant } from '../platform/index.ts';
+import type { MixedLayers } from '../pypi/index.ts';
 import type { ContentStore } from '../storage/content/index.ts';
 import type { DiskSpace } from '../storage/directory/index.ts';
 import type { BuildStore, HostedStore, HostedSums } from '../storage/rows/index.ts';
@@ -66,10 +67,11 @@ export interface BuildService {
   close(): Promise<void>;
 }
 
-/** The parts of the server for Conda packages. */
-export interface CondaParts extends Pick<FindSolutionDeps, 'solver' | 'readLock' | 'baseLibc'> {
+/** The parts of the server for packages of Conda and of PyPI. */
+export interface CondaParts
+  extends Pick<FindSolutionDeps, 'solver' | 'readLock' | 'baseLibc' | 'pythonSolver' | 'uv'> {
   readonly channels: ChannelAccess;
-  readonly layers: PackageLayers;
+  readonly layers: MixedLayers;
 }
 
 export interface BuildServiceDeps {

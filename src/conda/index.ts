@@ -1,7 +1,12 @@
 /** Conda environments as layers: channels, search, solver, packages, layers, documents. */
 
 export { type BaseLibc, createBaseLibc } from './base-libc.ts';
-export { type DocumentedSolution, linkOrder, type PlatformSolution } from './bills/bill.ts';
+export {
+  type BilledWheel,
+  type DocumentedSolution,
+  linkOrder,
+  type PlatformSolution,
+} from './bills/bill.ts';
 export { type DocumentName, documentForms } from './bills/document-form.ts';
 export { documentsOf, writeDocument } from './bills/write-documents.ts';
 export { type ChannelAccess, createChannelAccess } from './channels/channel-access.ts';
@@ -14,13 +19,23 @@ export {
   hostsOfChannels,
 } from './channels/channel-settings.ts';
 export type { CondaPackage } from './conda-package.ts';
-export { createArchiveFetch } from './layers/archive-fetch.ts';
+export { createArchiveFetch, type FetchArchive } from './layers/archive-fetch.ts';
 export { createPackageLayers } from './layers/create-package-layers.ts';
-export { createKeptLayers } from './layers/kept-layers.ts';
-export { createLayerThreads } from './layers/making/layer-threads.ts';
+export { createKeptLayers, type KeptLayers } from './layers/kept-layers.ts';
 export {
+  type AnyOrder,
+  createLayerThreads,
+  type InstallOrder,
+  type UnpackLimits,
+} from './layers/making/layer-threads.ts';
+export { PackageProgress } from './layers/making/package-maker.ts';
+export {
+  type AddedPackages,
+  type CondaEnvironmentFiles,
+  type EnvironmentLayers,
   environmentPrefix,
   type LayeredPackage,
+  type LayerOptions,
   type LayerProgress,
   type PackageLayers,
   type PartProgress,

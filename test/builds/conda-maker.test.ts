@@ -62,6 +62,19 @@ test('what only a builder can do is named, and has the key of the recipe for Bui
   }
 });
 
+test('packages of pip need no builder where uv is, unless only pip itself can handle them', () => {
+  const withUv = (pip: string) =>
+    planBuild(
+      packages({ entries: undefined, environment: base64(`dependencies: [pip: [${pip}]]\n`) }),
+      { repository, cache: undefined, frozen: {}, solvesPython: () => true },
+    );
+  const made = withUv('rich==13.9.4, six>=1');
+  assert.ok(isNative(made));
+  assert.notEqual(made.key, withUv('rich==13.9.3').key);
+  const other = withUv('rich, --extra-index-url=https://example.org/simple');
+  assert.deepEqual(recipeIn(other)?.builderReasons, ['the pip option --extra-index-url']);
+});
+
 test('the operator can have BuildKit make every image, which then has another key', () => {
   const own = plan(packages());
   const byBuilder = plan(packages(), 'buildkit');

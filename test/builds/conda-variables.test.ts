@@ -48,13 +48,14 @@ async function environments(wanted: readonly string[], of: readonly Platform[]) 
       source: {} as never,
       base: { root, images },
       platforms: platforms.map(({ platform }) => ({
-        ...{ platform, subdir: `linux-${platform.architecture}`, packages: [], isReplaced: false },
+        ...{ platform, subdir: `linux-${platform.architecture}`, packages: [] },
+        ...{ wheels: [], isReplaced: false },
       })),
     }),
     layers: {
       async make() {
         at += 1;
-        return { layers: [], packages: [], variables: of[at - 1]?.variables ?? {} };
+        return { layers: [], packages: [], wheels: [], variables: of[at - 1]?.variables ?? {} };
       },
     } as never,
     documents: {

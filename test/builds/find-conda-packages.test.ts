@@ -32,12 +32,13 @@ async function start(t: TestContext) {
       },
     }) as CondaSource;
     const refuse = async () => assert.fail('it was called');
-    return findCondaPackages(
+    const found = await findCondaPackages(
       source,
       { subdir: nativeSubdir, virtualPackages },
       { solver, readLock, channels: { open: refuse }, readOwnLock: refuse },
       { signal: AbortSignal.timeout(300_000), log: line => lines.push(line) },
     );
+    return found.packages;
   };
   return { url: `${channels.url}/here/${nativeSubdir}`, find, lines };
 }

@@ -34,7 +34,7 @@ async function npmStart(env: Record<string, string>): Promise<Started> {
     cwd: project,
     startsOthers: true,
     // Nothing is installed here: another test covers that.
-    env: { PATH: machinePath, SLUICE_BUILDKIT: 'off', ...env },
+    env: { PATH: machinePath, SLUICE_BUILDKIT: 'off', SLUICE_BUILDS_UV: 'off', ...env },
   });
   try {
     const [, url = ''] = await waitForLine(daemon, /"url":"([^"]+)"/);

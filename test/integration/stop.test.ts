@@ -161,6 +161,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
         HOME: homedir(),
         SLUICE_TOOLS: tools,
         SLUICE_BUILDKIT: '',
+        SLUICE_BUILDS_UV: 'off',
         SLUICE_DATA: directory.join('data'),
         SLUICE_LISTEN: '127.0.0.1:0',
         SLUICE_STOP_DELAY: '0s',

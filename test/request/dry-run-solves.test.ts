@@ -15,7 +15,7 @@ test('the dry runs of one caller are solved one after the other, beside those of
   const seen = Promise.withResolvers<void>();
   const deps = {
     ...{ places, findServed: async () => undefined, layers: { take: async () => [] } },
-    includes: { named: async () => [] },
+    ...{ includes: { named: async () => [] }, onlyFrozen: 'off' },
     build: { plan: async () => planBuild({ packages }, places) },
     identities: { find: async () => undefined },
     accessToBuilt: async () => ({ registry: 'registry.test', repository: 'builds' }),

@@ -21,7 +21,11 @@ test('requests: inserted, found, revoked once, purged by their end', async () =>
     store.insert(hash('two'), row(20)),
     store.insert(hash('three'), row(30)),
   ]);
-  assert.deepEqual(await store.find(hash('two')), { ...row(20), revokedAt: null });
+  assert.deepEqual(await store.find(hash('two')), {
+    ...row(20),
+    revokedAt: null,
+    leaseUntil: null,
+  });
   assert.equal(await store.find(hash('four')), undefined);
   assert.equal(await store.revoke(hash('two'), 15), true);
   assert.equal(await store.revoke(hash('two'), 16), false);

@@ -108,6 +108,7 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
       SLUICE_STOP_DELAY: '0s',
       // Independent of the machine: a test names its builder.
       ...(options.config && 'buildkit' in options.config ? {} : { SLUICE_BUILDKIT: 'off' }),
+      ...(namesUv(options.config) ? {} : { SLUICE_BUILDS_UV: 'off' }),
       ...(namesRates(options.config) ? {} : { SLUICE_LIMITS_REQUESTS_ANONYMOUS: 'off' }),
       // The builders of tests use the network of the machine.
       SLUICE_BUILDS_OPEN_BUILDERS: '*',
@@ -171,6 +172,11 @@ export async function startSluice(options: SluiceOptions = {}): Promise<Sluice> 
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+function namesUv(config: object | undefined): boolean {
+  const { builds } = (config ?? {}) as { builds?: object };
+  return builds !== undefined && 'uv' in builds;
 }
 
 // A test sends more in a minute than a caller without a login may in an hour.

@@ -169,6 +169,30 @@ export function requireChecker(): string {
   return path;
 }
 
+/** The version of uv, which chooses Python packages: what `npm run uv` installs. */
+export const uvVersion = '0.13.9';
+
+/** Where uv is. */
+export const uvFolder = join(toolsDirectory(), `uv-${uvVersion}`);
+
+/** Returns the path of uv. Throws an `Error` when it is not installed. */
+export function requireUv(): string {
+  const path = join(uvFolder, 'uv');
+  if (!existsSync(path)) throw missing('uv is missing');
+  return path;
+}
+
+/** Where small wheels of many shapes are. */
+export function wheelsDirectory(): string {
+  return join(toolsDirectory(), `wheels-${recipeVersion}`);
+}
+
+/** Returns the directory of the wheels. Throws an `Error` when they are not there. */
+export function requireWheels(): string {
+  if (!existsSync(wheelsDirectory())) throw missing('The Python wheels are missing');
+  return wheelsDirectory();
+}
+
 /** Where Helm and kubeconform are, and the schema of Kubernetes. */
 export function helmDirectory(): string {
   return join(toolsDirectory(), `helm-${Object.values(helmVersions).join('-')}`);

@@ -88,6 +88,8 @@ export interface BuildPlaces {
   readonly conda?: CondaMaker;
   /** The Conda channels of the configuration. Default: none. */
   readonly condaChannels?: BuilderChannels;
+  /** Whether packages of pip can be installed without a builder: uv may come while the server runs. Default: no. */
+  readonly solvesPython?: () => boolean;
   /** True if the builds of one known owner share the content of cache mounts. Default: false. */
   readonly sharesMounts?: boolean;
   /** Default repositories of frozen images, by format; absent where the operator has set none. */
@@ -135,7 +137,8 @@ export function planBuild(
   const ownHost = parseReference(places.repository).registry;
   const { conda: condaMaker, condaChannels } = places;
   const hasContext = context !== undefined;
-  const settings = { ownHost, condaMaker, condaChannels, hasContext };
+  const solvesPython = places.solvesPython?.();
+  const settings = { ownHost, condaMaker, condaChannels, solvesPython, hasContext };
   const recipe = kind.recipe(source, { ...request, ...settings });
   const { dockerfile, files, lockStage, definition, sifBases: sifImages = {} } = recipe;
   if (format === 'sif') checkOnePlatform(parsed);

@@ -71,6 +71,8 @@ export interface RecipeSettings {
   readonly condaMaker?: CondaMaker | undefined;
   /** The Conda channels of the configuration. Default: none. */
   readonly condaChannels?: BuilderChannels | undefined;
+  /** True if Sluice can install packages of pip itself. Default: false. */
+  readonly solvesPython?: boolean | undefined;
   /** True if the request has a build context. */
   readonly hasContext?: boolean | undefined;
 }

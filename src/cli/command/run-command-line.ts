@@ -127,7 +127,7 @@ export function helpOf(name: string, node: CommandNode): string {
 const sections: Readonly<Record<string, readonly string[]>> = {
   'Get images': ['request', 'build', 'mirror', 'name'],
   'Look into them': ['inspect', 'files', 'logs', 'open', 'cancel', 'containers', 'repositories'],
-  'Manage people': ['user', 'token', 'workspace', 'credentials', 'account', 'audit'],
+  'Manage people': ['user', 'token', 'workspace', 'credentials', 'account', 'audit', 'messages'],
   'Run a server': ['serve', 'config', 'gc', 'verify', 'backup', 'restore', 'migrate', 'rotate-key'],
   Other: ['completion'],
 };

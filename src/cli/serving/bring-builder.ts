@@ -5,6 +5,7 @@ import type { BringBuilder } from '../../builds/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 
 const install = fileURLToPath(new URL('../../../scripts/buildkit.ts', import.meta.url));
+const installUv = fileURLToPath(new URL('../../../scripts/uv.ts', import.meta.url));
 // Time to remove an unfinished installation.
 const endMs = 15_000;
 const keptCharacters = 2000;
@@ -17,10 +18,15 @@ const keptCharacters = 2000;
  */
 export function bringBuilder(isAllowed: boolean): BringBuilder {
   const command = [install, '--leashed', ...(isAllowed ? ['--yes'] : [])];
-  return (signal, onStep) => bring(command, signal, onStep);
+  return (signal, onStep) => bring('BuildKit', command, signal, onStep);
 }
 
+/** Runs `npm run uv`, as {@link bringBuilder} does. */
+export const bringUv: BringBuilder = (signal, onStep) =>
+  bring('uv', [installUv, '--leashed'], signal, onStep);
+
 async function bring(
+  name: string,
   command: readonly string[],
   ...[signal, onStep]: Parameters<BringBuilder>
 ): Promise<void> {
@@ -47,7 +53,7 @@ async function bring(
     signal.throwIfAborted();
     if (failure !== undefined) {
       const words = last.trim() === '' ? failure : last.trim();
-      throw new Fault('unavailable', `Cannot install BuildKit: ${words}`, {
+      throw new Fault('unavailable', `Cannot install ${name}: ${words}`, {
         phase: 'build',
       });
     }

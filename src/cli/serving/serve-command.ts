@@ -26,7 +26,8 @@ export const serveCommand: Command = {
     listen: listenOption,
     'bring-builder': {
       type: 'boolean',
-      description: 'Install BuildKit into the project if there is no builder, as npm start does',
+      description:
+        'Install BuildKit into the project if there is no builder, and uv if it is missing, as npm start does',
     },
     yes: {
       type: 'boolean',
@@ -44,10 +45,13 @@ export const serveCommand: Command = {
   async run(values, args) {
     none(args);
     const { serve } = await import('../../server/life/serve.ts');
-    const bring =
-      values['bring-builder'] === true
-        ? (await import('./bring-builder.ts')).bringBuilder(values.yes === true)
-        : undefined;
-    return serve(environmentWith(values, serverSettings), bring);
+    const bring = values['bring-builder'] === true ? await import('./bring-builder.ts') : undefined;
+    return serve(
+      environmentWith(values, serverSettings),
+      bring && {
+        bringBuilder: bring.bringBuilder(values.yes === true),
+        bringUv: bring.bringUv,
+      },
+    );
   },
 };

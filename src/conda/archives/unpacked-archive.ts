@@ -204,6 +204,8 @@ interface ReadOptions {
   readonly scratch: string;
 }
 
+// A package has three members; their names are short.
+const zipLimits = { members: 64, directoryBytes: 1024 * 1024 };
 const maxMetadataBytes = 64 * 1024;
 const formatVersion = 2;
 
@@ -212,7 +214,14 @@ const formatVersion = 2;
  * archive. Source: conda, Package specification, version 2.
  */
 function readCondaParts(fd: number, sink: TarSink, { signal, scratch }: ReadOptions): void {
-  const members = readZipMembers(fd);
+  const members = readZipMembers(fd, zipLimits);
+  for (const { name, isDeflated } of members) {
+    if (isDeflated) {
+      throw new ArchiveProblem(
+        `has a compressed zip member, ${showPath(name)}, which must be stored`,
+      );
+    }
+  }
   checkFormat(fd, members);
   for (const kind of ['info', 'pkg']) {
     const found = members.filter(({ name }) => name.startsWith(`${kind}-`));

@@ -1,14 +1,26 @@
 import { fstatSync, readSync } from 'node:fs';
-import { ArchiveProblem, showPath } from './archive-checks.ts';
+import { ArchiveProblem, showPath, textOf } from './archive-checks.ts';
 
-/** A stored member of a zip file. */
+/** A member of a zip file. */
 export interface ZipMember {
   readonly name: string;
   /** Offset of its first byte in the file. */
   readonly start: number;
-  /** Bytes. */
+  /** Bytes when it is unpacked. */
   readonly size: number;
+  /** Bytes in the file. */
+  readonly packedSize: number;
+  readonly isDeflated: boolean;
   readonly crc32: number;
+  /** Kind and permissions as on Unix; 0 for an archive that was made elsewhere. */
+  readonly mode: number;
+}
+
+/** How large a zip file may be. */
+export interface ZipLimits {
+  readonly members: number;
+  /** Bytes of the list of members. */
+  readonly directoryBytes: number;
 }
 
 const endSignature = 0x06054b50;
@@ -22,22 +34,24 @@ const end64Bytes = 56;
 const entryBytes = 46;
 const localBytes = 30;
 const maxComment = 65_535;
-// A package has three members; their names are short.
-const maxMembers = 64;
-const maxDirectoryBytes = 1024 * 1024;
-const encryptedFlag = 1;
+const encryptedFlags = 1 | (1 << 6) | (1 << 13);
+const methods = { stored: 0, deflated: 8 } as const;
+const unixSystem = 3;
 const escape16 = 0xffff;
 const escape32 = 0xffffffff;
 
 /**
- * Returns the members of a zip file, whose members must be stored as they are, without encryption, and may not overlap.
- * Throws {@link ArchiveProblem} for any other file. Source: PKWARE APPNOTE 6.3.9, 4.3 and 4.5.3.
+ * Returns the members of a zip file, which must be stored or deflated, without encryption, and may not overlap. Throws
+ * {@link ArchiveProblem} for any other file. Source: PKWARE APPNOTE 6.3.9, 4.3 and 4.5.3.
  */
-export function readZipMembers(fd: number): ZipMember[] {
+export function readZipMembers(fd: number, limits: ZipLimits): ZipMember[] {
   const size = fstatSync(fd).size;
   const directory = findDirectory(fd, size);
-  if (directory.count > maxMembers || directory.size > maxDirectoryBytes) {
-    throw new ArchiveProblem(`has more than ${maxMembers} zip members`);
+  if (directory.count > limits.members) {
+    throw new ArchiveProblem(`has more than ${limits.members} zip members`);
+  }
+  if (directory.size > limits.directoryBytes) {
+    throw new ArchiveProblem(`has a list of members above ${limits.directoryBytes} bytes`);
   }
   if (directory.start + directory.size > directory.end) throw damaged();
   const bytes = readAt(fd, directory.start, directory.size);
@@ -104,25 +118,34 @@ function entryLength(bytes: Buffer, at: number): number {
 
 function readEntry(fd: number, entry: Buffer, limit: number): ZipMember {
   const nameLength = entry.readUInt16LE(28);
-  const name = entry.toString('utf8', entryBytes, entryBytes + nameLength);
-  if ((entry.readUInt16LE(8) & encryptedFlag) !== 0) {
+  const nameBytes = entry.toString('latin1', entryBytes, entryBytes + nameLength);
+  const name = textOf(nameBytes);
+  if ((entry.readUInt16LE(8) & encryptedFlags) !== 0) {
     throw new ArchiveProblem(`has an encrypted zip member, ${showPath(name)}`);
   }
-  if (entry.readUInt16LE(10) !== 0) {
+  const method = entry.readUInt16LE(10);
+  const isDeflated = method === methods.deflated;
+  if (!isDeflated && method !== methods.stored) {
     throw new ArchiveProblem(
-      `has a compressed zip member, ${showPath(name)}, which must be stored`,
+      `has a zip member of an unknown compression (${method}), ${showPath(name)}`,
     );
   }
   const extra = entry.subarray(entryBytes + nameLength);
   const large = largeNumbers(entry, extra.subarray(0, entry.readUInt16LE(30)));
-  const { size, compressedSize, offset } = large;
-  if (size !== compressedSize) throw damaged();
-  if (offset + localBytes > limit) throw damaged();
-  const local = readAt(fd, offset, localBytes);
+  const { size, packedSize, offset } = large;
+  if (!isDeflated && size !== packedSize) throw damaged();
+  if (offset + localBytes + nameLength > limit) throw damaged();
+  const local = readAt(fd, offset, localBytes + nameLength);
   if (local.readUInt32LE(0) !== localSignature) throw damaged();
-  const start = offset + localBytes + local.readUInt16LE(26) + local.readUInt16LE(28);
-  if (start + size > limit) throw damaged();
-  return { name, start, size, crc32: entry.readUInt32LE(16) };
+  // Programs that read from the start would see another file.
+  if (local.readUInt16LE(26) !== nameLength || local.toString('latin1', localBytes) !== nameBytes) {
+    throw new ArchiveProblem(`has a zip member with two names, ${showPath(name)}`);
+  }
+  const start = offset + localBytes + nameLength + local.readUInt16LE(28);
+  if (start + packedSize > limit) throw damaged();
+  const isUnix = entry.readUInt16LE(4) >> 8 === unixSystem;
+  const mode = isUnix ? entry.readUInt32LE(38) >>> 16 : 0;
+  return { name, start, size, packedSize, isDeflated, crc32: entry.readUInt32LE(16), mode };
 }
 
 /** Reads the numbers that ZIP64 stores in an extra field when they do not fit. */
@@ -138,8 +161,8 @@ function largeNumbers(entry: Buffer, extra: Buffer) {
       at += 8;
     }
   }
-  const [size = 0, compressedSize = 0, offset = 0] = fields;
-  return { size, compressedSize, offset };
+  const [size = 0, packedSize = 0, offset = 0] = fields;
+  return { size, packedSize, offset };
 }
 
 function extraField(extra: Buffer, id: number): Buffer {
@@ -161,10 +184,10 @@ function checkMembers(members: readonly ZipMember[]): void {
   const names = new Set(members.map(({ name }) => name));
   if (names.size < members.length) throw new ArchiveProblem('has two zip members of one name');
   const sorted = members.toSorted((a, b) => a.start - b.start);
-  for (const [index, { start, size, name }] of sorted.entries()) {
+  for (const [index, { start, packedSize, name }] of sorted.entries()) {
     const next = sorted[index + 1];
     // Between two members there is the header of the second.
-    if (next !== undefined && start + size + localBytes > next.start) {
+    if (next !== undefined && start + packedSize + localBytes > next.start) {
       throw new ArchiveProblem(`has overlapping zip members, ${showPath(name)}`);
     }
   }

@@ -21,12 +21,32 @@ export interface BilledPackage extends Omit<CondaPackage, 'record'> {
   readonly home?: string | undefined;
 }
 
+/** A wheel, with everything that lock files and bills of materials say about it. */
+export interface BilledWheel {
+  readonly name: string;
+  readonly version: string;
+  readonly fileName: string;
+  /** The address where it is published, without credentials. */
+  readonly url: string;
+  readonly sha256: string;
+  readonly size: number;
+  /** The license as the package states it; often an SPDX expression. */
+  readonly license?: string | undefined;
+  readonly summary?: string | undefined;
+  readonly home?: string | undefined;
+  readonly requiresPython?: string | undefined;
+  /** Requirements, with their markers. */
+  readonly requires: readonly string[];
+}
+
 /** The packages of an image for one platform. */
 interface PlatformBill {
   /** `linux-64` or `linux-aarch64`. */
   readonly subdir: string;
   /** Sorted by name. */
   readonly packages: readonly BilledPackage[];
+  /** Sorted by name; absent for none. */
+  readonly wheels?: readonly BilledWheel[] | undefined;
 }
 
 /** The content of all documents about a solution. Plain JSON: it is kept with the build. */
@@ -45,11 +65,18 @@ export function billOf({ platforms, ...solution }: DocumentedSolution): Bill {
   return {
     ...solution,
     platforms: platforms
-      .map(({ subdir, packages }) => ({
+      .map(({ subdir, packages, wheels = [] }) => ({
         subdir,
         packages: packages
           .map(billedPackage)
           .sort((one, other) => compareTexts(one.name, other.name)),
+        ...(wheels.length === 0
+          ? {}
+          : {
+              wheels: wheels
+                .map(shortenedWheel)
+                .sort((one, other) => compareTexts(one.name, other.name)),
+            }),
       }))
       .sort((one, other) => compareTexts(one.subdir, other.subdir)),
   };
@@ -77,6 +104,17 @@ function billedPackage({ package: it, sums, index, about }: LayeredPackage): Bil
   };
 }
 
+function shortenedWheel(it: BilledWheel): BilledWheel {
+  return {
+    ...it,
+    license: textOf(it.license, 1000),
+    summary: textOf(it.summary, 500),
+    home: textOf(it.home, 1000),
+    requiresPython: textOf(it.requiresPython, 200),
+    requires: textsOf(it.requires),
+  };
+}
+
 function trackedOf(features: unknown): string | undefined {
   return textOf(Array.isArray(features) ? textsOf(features).join(' ') : features, 1000);
 }
@@ -101,6 +139,8 @@ export interface PlatformSolution {
   readonly subdir: string;
   /** Sorted by name. */
   readonly packages: readonly LayeredPackage[];
+  /** Packages of PyPI. Default: none. */
+  readonly wheels?: readonly BilledWheel[] | undefined;
 }
 
 /** A solution with what a document says about it. */
@@ -115,15 +155,15 @@ export interface DocumentedSolution {
 
 /** A package of a bill, once for all platforms, and the packages that it depends on. */
 export interface GraphNode {
-  readonly package: BilledPackage;
+  readonly package: BilledPackage | BilledWheel;
   /** URLs, sorted. */
   readonly dependsOn: readonly string[];
 }
 
 /** Returns the packages of all platforms by URL, sorted: those for no architecture are shared by the platforms. */
 export function graphOf({ platforms }: Bill): ReadonlyMap<string, GraphNode> {
-  const found = new Map<string, { package: BilledPackage; dependsOn: Set<string> }>();
-  for (const { packages } of platforms) {
+  const found = new Map<string, { package: GraphNode['package']; dependsOn: Set<string> }>();
+  for (const { packages, wheels = [] } of platforms) {
     const urls = new Map(packages.map(({ name, url }) => [name, url]));
     for (const it of packages) {
       const node = found.get(it.url) ?? { package: it, dependsOn: new Set() };
@@ -133,12 +173,29 @@ export function graphOf({ platforms }: Bill): ReadonlyMap<string, GraphNode> {
         if (url !== undefined) node.dependsOn.add(url);
       }
     }
+    const projects = new Map([...packages, ...wheels].map(it => [projectKey(it.name), it.url]));
+    for (const it of wheels) {
+      const node = found.get(it.url) ?? { package: it, dependsOn: new Set() };
+      found.set(it.url, node);
+      for (const requirement of ['python', ...it.requires]) {
+        // A package for an extra may be here for another reason.
+        const semicolon = requirement.indexOf(';');
+        if (semicolon >= 0 && /\bextra\b/.test(requirement.slice(semicolon))) continue;
+        const url = projects.get(projectKey(/^[A-Za-z0-9._-]*/.exec(requirement)?.[0] ?? ''));
+        if (url !== undefined && url !== it.url) node.dependsOn.add(url);
+      }
+    }
   }
   return new Map(
     [...found]
       .sort(([one], [other]) => compareTexts(one, other))
       .map(([url, node]) => [url, { ...node, dependsOn: [...node.dependsOn].sort(compareTexts) }]),
   );
+}
+
+/** Source: PyPA specifications, Names and normalization. */
+function projectKey(name: string): string {
+  return name.replace(/[-_.]+/g, '-').toLowerCase();
 }
 
 type Linked = Pick<CondaPackage, 'name' | 'depends'>;

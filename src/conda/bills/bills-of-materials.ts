@@ -20,7 +20,7 @@ import { Spec1dot6 } from '@cyclonedx/cyclonedx-library/Spec';
 import { PackageURL } from 'packageurl-js';
 import parse from 'spdx-expression-parse';
 import { nameOfBase } from '../channels/channel-address.ts';
-import { type Bill, type BilledPackage, type GraphNode, graphOf } from './bill.ts';
+import { type Bill, type GraphNode, graphOf } from './bill.ts';
 
 /** The date of everything that a build makes: the form requires one, and the same bill has the same bytes at any time. */
 const created = '2025-01-01T00:00:00Z';
@@ -78,8 +78,8 @@ function shortHash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 12);
 }
 
-function packageOf(it: BilledPackage, texts: Map<string, string>) {
-  const sums = { SHA256: it.sha256, MD5: it.md5 };
+function packageOf(it: GraphNode['package'], texts: Map<string, string>) {
+  const sums = { SHA256: it.sha256, MD5: md5Of(it) };
   return {
     SPDXID: idOf(it.url),
     name: it.name,
@@ -151,7 +151,7 @@ export function writeCyclonedx(bill: Bill): string {
   return `${serializer.serialize(bom, { sortLists: true, space: 2 })}\n`;
 }
 
-function componentOf(it: BilledPackage): Component {
+function componentOf(it: GraphNode['package']): Component {
   const purl = purlOf(it);
   const component = new Component(ComponentType.Library, it.name, {
     version: it.version,
@@ -159,7 +159,8 @@ function componentOf(it: BilledPackage): Component {
     bomRef: purl,
     ...(it.summary === undefined ? {} : { description: it.summary }),
   });
-  if (it.md5 !== undefined) component.hashes.set(HashAlgorithm.MD5, it.md5);
+  const md5 = md5Of(it);
+  if (md5 !== undefined) component.hashes.set(HashAlgorithm.MD5, md5);
   if (it.sha256 !== undefined) component.hashes.set(HashAlgorithm['SHA-256'], it.sha256);
   if (it.license !== undefined) component.licenses.add(licenseIn(it.license));
   const { Distribution, Website } = ExternalReferenceType;
@@ -188,12 +189,14 @@ function licenseIn(text: string) {
  * Source: RFC 9562, section 5.8.
  */
 function documentUuid(form: string, { image, platforms }: Bill): string {
-  const packages = platforms.map(({ subdir, packages }) => [
+  const packages = platforms.map(({ subdir, packages, wheels }) => [
     subdir,
     packages.map(({ url, md5, sha256, depends, license, summary, home }) => [
       ...[url, md5, sha256, depends],
       ...[license, summary, home],
     ]),
+    // A solution without them keeps its identifier.
+    ...(wheels === undefined ? [] : [wheels]),
   ]);
   const stated = JSON.stringify([form, image, packages]);
   const hash = createHash('sha256').update(stated).digest();
@@ -239,8 +242,18 @@ function isExpression(text: string): boolean {
   }
 }
 
-/** Returns the package URL of a package. Source: purl specification, type `conda`. */
-function purlOf({ name, version, build, url, subdir, fileName }: BilledPackage): string {
+function md5Of(it: GraphNode['package']): string | undefined {
+  return 'md5' in it ? it.md5 : undefined;
+}
+
+/** Returns the package URL of a package. Source: purl specification, types `conda` and `pypi`. */
+function purlOf(it: GraphNode['package']): string {
+  if (!('build' in it)) {
+    const name = it.name.replaceAll('_', '-').toLowerCase();
+    const qualifiers = { file_name: it.fileName };
+    return new PackageURL('pypi', undefined, name, it.version, qualifiers, undefined).toString();
+  }
+  const { name, version, build, url, subdir, fileName } = it;
   const base = url.slice(0, url.lastIndexOf(`/${subdir}/`));
   const type = fileName.endsWith('.conda') ? 'conda' : 'tar.bz2';
   const qualifiers = { build, channel: nameOfBase(base), subdir, type };

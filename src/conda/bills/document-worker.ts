@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto';
 import { Fault } from '../../foundation/fault.ts';
 import { serveTask } from '../threads/one-task.ts';
-import { type Bill, type BilledPackage, linkOrder, partsOfSpec, unpackBill } from './bill.ts';
+import {
+  type Bill,
+  type BilledPackage,
+  type BilledWheel,
+  linkOrder,
+  partsOfSpec,
+  unpackBill,
+} from './bill.ts';
 import { writeCyclonedx, writeSpdx } from './bills-of-materials.ts';
 import type { DocumentName } from './document-form.ts';
 import { writeExplicitLock, writePixiLock, yamlLine, yamlText } from './write-locks.ts';
@@ -42,9 +49,10 @@ function writeCondaLock(bill: Bill): string {
     ...bill.platforms.map(({ subdir }) => `  - ${subdir}`),
     '  sources: []',
     'package:',
-    ...bill.platforms.flatMap(({ subdir, packages }) =>
-      linkOrder(packages).flatMap(it => entryOf(it, subdir)),
-    ),
+    ...bill.platforms.flatMap(({ subdir, packages, wheels = [] }) => [
+      ...linkOrder(packages).flatMap(it => entryOf(it, subdir)),
+      ...wheels.flatMap(it => wheelEntry(it, subdir)),
+    ]),
     '',
   ].join('\n');
 }
@@ -56,6 +64,21 @@ function writeCondaLock(bill: Bill): string {
 function contentHash({ channels, requested }: Bill, subdir: string): string {
   const wanted = JSON.stringify({ channels, specs: requested, platform: subdir });
   return createHash('sha256').update(wanted).digest('hex');
+}
+
+function wheelEntry(it: BilledWheel, subdir: string): readonly string[] {
+  return [
+    `- name: ${yamlText(it.name)}`,
+    ...yamlLine('  ', 'version', it.version),
+    '  manager: pip',
+    `  platform: ${subdir}`,
+    '  dependencies: {}',
+    ...yamlLine('  ', 'url', it.url),
+    '  hash:',
+    ...yamlLine('    ', 'sha256', it.sha256),
+    '  category: main',
+    '  optional: false',
+  ];
 }
 
 function entryOf(it: BilledPackage, subdir: string): readonly string[] {

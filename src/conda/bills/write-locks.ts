@@ -1,5 +1,5 @@
 import { compareTexts, withoutSlashes } from '../../foundation/text.ts';
-import { type Bill, type BilledPackage, linkOrder } from './bill.ts';
+import { type Bill, type BilledPackage, type BilledWheel, linkOrder } from './bill.ts';
 
 /**
  * Returns the explicit lock file: the URL of each package with its digest, the MD5 where the channel states it, since every
@@ -7,12 +7,13 @@ import { type Bill, type BilledPackage, linkOrder } from './bill.ts';
  */
 export function writeExplicitLock({ platforms }: Bill): string {
   return platforms
-    .map(({ subdir, packages }) => {
+    .map(({ subdir, packages, wheels = [] }) => {
       const urls = linkOrder(packages).map(({ url, md5, sha256 }) => {
         if (md5 !== undefined) return `${url}#${md5}`;
         return sha256 === undefined ? url : `${url}#sha256:${sha256}`;
       });
-      return [`# platform: ${subdir}`, '@EXPLICIT', ...urls, ''].join('\n');
+      const pip = wheels.map(({ name, url, sha256 }) => `# pip ${name} @ ${url}#sha256=${sha256}`);
+      return [`# platform: ${subdir}`, '@EXPLICIT', ...urls, ...pip, ''].join('\n');
     })
     .join('');
 }
@@ -21,25 +22,41 @@ export function writeExplicitLock({ platforms }: Bill): string {
 export function writePixiLock({ channels, platforms }: Bill): string {
   const listed = new Map<string, BilledPackage>();
   for (const it of platforms.flatMap(({ packages }) => packages)) listed.set(it.url, it);
+  const wheels = new Map<string, BilledWheel>();
+  for (const it of platforms.flatMap(platform => platform.wheels ?? [])) wheels.set(it.url, it);
   return [
     'version: 6',
     'environments:',
     '  default:',
     '    channels:',
     ...channels.map(url => `    - url: ${yamlText(`${withoutSlashes(url)}/`)}`),
+    ...(wheels.size === 0 ? [] : ['    indexes:', '    - https://pypi.org/simple']),
     '    packages:',
-    ...platforms.flatMap(({ subdir, packages }) => [
+    ...platforms.flatMap(({ subdir, packages, wheels = [] }) => [
       `      ${subdir}:${packages.length === 0 ? ' []' : ''}`,
       ...sortedUrls(packages).map(url => `      - conda: ${yamlText(url)}`),
+      ...sortedUrls(wheels).map(url => `      - pypi: ${yamlText(url)}`),
     ]),
     `packages:${listed.size === 0 ? ' []' : ''}`,
     ...sortedUrls([...listed.values()]).flatMap(url => entryOf(listed.get(url) as BilledPackage)),
+    ...sortedUrls([...wheels.values()]).flatMap(url => wheelEntry(wheels.get(url) as BilledWheel)),
     '',
   ].join('\n');
 }
 
-function sortedUrls(packages: readonly BilledPackage[]): readonly string[] {
+function sortedUrls(packages: readonly { readonly url: string }[]): readonly string[] {
   return packages.map(({ url }) => url).sort(compareTexts);
+}
+
+function wheelEntry(it: BilledWheel): readonly string[] {
+  return [
+    `- pypi: ${yamlText(it.url)}`,
+    ...yamlLine('  ', 'name', it.name),
+    ...yamlLine('  ', 'version', it.version),
+    ...yamlLine('  ', 'sha256', it.sha256),
+    ...yamlList('  ', 'requires_dist', it.requires),
+    ...yamlLine('  ', 'requires_python', it.requiresPython),
+  ];
 }
 
 function entryOf(it: BilledPackage): readonly string[] {

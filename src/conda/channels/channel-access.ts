@@ -39,6 +39,8 @@ export interface ChannelAccess {
 interface OpenOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
+  /** Receives the address that has answered, which may be that of a mirror, without credentials. */
+  readonly onPlace?: ((url: string) => void) | undefined;
 }
 
 interface ChannelAccessDeps {
@@ -103,7 +105,9 @@ export function createChannelAccess(deps: ChannelAccessDeps): ChannelAccess {
       let failure: unknown;
       for (const place of places) {
         try {
-          return await openPlace(deps, place, channel, file, options);
+          const response = await openPlace(deps, place, channel, file, options);
+          options.onPlace?.(place.url);
+          return response;
         } catch (error) {
           if (options.signal.aborted) throw error;
           failure = error;
@@ -228,6 +232,8 @@ function schemesOf({ credentials }: ChannelSettings): readonly CredentialScheme[
       const login = Buffer.from(`${credentials.username}:${credentials.password}`);
       return [{ ...openScheme, headers: { authorization: `Basic ${login.toString('base64')}` } }];
     }
+    case 'bearer':
+      return [{ ...openScheme, headers: { authorization: `Bearer ${credentials.token}` } }];
     case 'path-token':
       return [tokenInPath(credentials)];
     case 'token':

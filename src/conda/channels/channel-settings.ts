@@ -19,10 +19,13 @@ export interface ChannelSettings {
   readonly allowPrivateAddress: boolean;
 }
 
-/** How a channel knows its readers. A `token` is sent as a bearer token, or in the path where the channel wants that. */
+/**
+ * How a channel knows its readers. A `token` is sent as a bearer token, or in the path where the channel wants that; `bearer`, as
+ * indexes of Python packages have it, never in the path.
+ */
 export type ChannelCredentials =
   | { readonly kind: 'password'; readonly username: string; readonly password: string }
-  | ({ readonly kind: 'token' | 'path-token' } & ChannelToken);
+  | ({ readonly kind: 'token' | 'path-token' | 'bearer' } & ChannelToken);
 
 export interface ChannelToken {
   readonly token: string;

@@ -99,6 +99,8 @@ export interface OrderedPackage {
   readonly depends: readonly string[];
   /** True for a package that fits every platform. */
   readonly isNoarch: boolean;
+  /** Packages with a higher number are installed after all those with a lower one. Default: 0. */
+  readonly tier?: number | undefined;
 }
 
 /**
@@ -120,7 +122,8 @@ export function installOrder<T extends OrderedPackage>(packages: readonly T[]): 
   const order = visitInOrder(roots, kept, byName, done);
   // Circles that nothing outside of them requires.
   const rest = names.filter(name => !done.has(name));
-  return [...order, ...visitInOrder(rest, kept, byName, done)];
+  const all = [...order, ...visitInOrder(rest, kept, byName, done)];
+  return all.sort((one, other) => (one.tier ?? 0) - (other.tier ?? 0));
 }
 
 function visitInOrder<T>(

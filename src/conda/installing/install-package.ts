@@ -17,7 +17,7 @@ import {
 import type { UnpackedEntry } from '../archives/unpacked-entries.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { ArchiveSums, InstalledPackage, InstallPlace } from './installed-package.ts';
-import { LayerWriter, type TarOutput } from './layer-writer.ts';
+import { LayerWriter } from './layer-writer.ts';
 import {
   type ListedEntry,
   type ListedPath,
@@ -28,6 +28,7 @@ import { documentsOf, isObject, type PackageDocuments } from './metadata/package
 import { checkIndex, packageRecord, RecordedPaths, recordPath } from './metadata/package-record.ts';
 import { entryPointsOf } from './metadata/python-command.ts';
 import { planPaths } from './plan-paths.ts';
+import type { TarOutput } from './prefix-writer.ts';
 
 const sumBytes = 128 * 1024;
 const archiveFormats = ['.conda', '.tar.bz2'] as const satisfies readonly ArchiveFormat[];

@@ -1,11 +1,6 @@
 import { createHash, hash } from 'node:crypto';
-import {
-  firstTime,
-  tarPadding,
-  ustarHeader,
-  type WrittenEntry,
-} from '../../archives/tar-writer.ts';
-import { type ArchiveLimits, ArchiveProblem, checkLength } from '../archives/archive-checks.ts';
+import { firstTime } from '../../archives/tar-writer.ts';
+import { type ArchiveLimits, ArchiveProblem } from '../archives/archive-checks.ts';
 import type { UnpackedArchive } from '../archives/unpacked-archive.ts';
 import type { UnpackedContent } from '../archives/unpacked-entries.ts';
 import type { InstallPlace, PythonPlace } from './installed-package.ts';
@@ -16,12 +11,7 @@ import type { PlannedFile, PlannedPath } from './plan-paths.ts';
 import { binaryPatches } from './prefix/binary-patches.ts';
 import { type ByteSource, patchedChunks, patchedSize, readOnce } from './prefix/patched-bytes.ts';
 import { textPatches } from './prefix/text-patches.ts';
-
-/** Receives the bytes of a layer. */
-export interface TarOutput {
-  /** Takes the next bytes, which are valid until it returns or its promise resolves. */
-  write(bytes: Uint8Array): Promise<void> | void;
-}
+import { directoryMode, PrefixWriter, type TarOutput } from './prefix-writer.ts';
 
 export interface LayerWriterInput {
   readonly archive: UnpackedArchive;
@@ -36,10 +26,6 @@ export interface LayerWriterInput {
 
 /** The last second that all programs know. */
 const lastTime = 2 ** 32 - 1;
-const directoryMode = 0o755;
-const fileMode = 0o644;
-/** A text up to this size is made once. */
-const wholeTextBytes = 2 * 1024 * 1024;
 /** Bytes of all files with variables: these become part of the config of the image. */
 const maxVariableBytes = 64 * 1024;
 /** As rattler sets it. */
@@ -50,21 +36,20 @@ export class LayerWriter {
   /** What the package sets when the environment is activated. */
   readonly variables: Record<string, string> = {};
   readonly #input: LayerWriterInput;
-  readonly #root: string;
-  readonly #metadata: string;
-  /** The directory that was written last, or that has the last entry: those above it were written as well. */
-  #last = '';
-  #directories = 0;
+  readonly #tree: PrefixWriter;
   #variableBytes = 0;
-  #hasMetadata = false;
   /** Where content with several names was written first. */
   readonly #written = new Map<UnpackedContent, string>();
   readonly #patchedTime: number;
 
   constructor(input: LayerWriterInput) {
     this.#input = input;
-    this.#root = input.place.prefix.replace(/^\/+/, '');
-    this.#metadata = this.#full('conda-meta');
+    this.#tree = new PrefixWriter({
+      prefix: input.place.prefix,
+      lastDirectory: 'conda-meta',
+      maxDirectories: input.limits.entries,
+      sink: input.sink,
+    });
     const aboutTime = input.archive.entries.get('info/about.json')?.mtime;
     // Python would take the byte code that was compiled before the prefix was replaced.
     this.#patchedTime = aboutTime === undefined ? firstTime : timeOf(aboutTime) + 1;
@@ -74,16 +59,13 @@ export class LayerWriter {
   async path(planned: PlannedPath): Promise<void> {
     this.#input.signal.throwIfAborted();
     const { path, source } = planned;
-    checkLength(path, this.#full(path));
-    await this.#parents(path);
     switch (source.kind) {
       case 'directory':
-        this.#enter(this.#full(path));
-        await this.#entry({ path, kind: 'directory', mode: directoryMode });
+        await this.#tree.entry({ path, kind: 'directory', mode: directoryMode });
         return;
       case 'symlink': {
         const { link, mtime } = source;
-        await this.#entry({ path, kind: 'symlink', mode: 0o777, mtime: timeOf(mtime), link });
+        await this.#tree.entry({ path, kind: 'symlink', mode: 0o777, mtime: timeOf(mtime), link });
         return;
       }
       case 'script':
@@ -94,36 +76,16 @@ export class LayerWriter {
     }
   }
 
-  /** Writes a file of the installer itself. */
-  async file(path: string, bytes: Buffer, mode: number = fileMode): Promise<void> {
-    await this.#parents(path);
-    await this.#entry({ path, kind: 'file', mode, size: bytes.length });
-    await this.#write(bytes);
-    await this.#write(tarPadding(bytes.length));
-  }
-
   /** Writes a file of the installer whose text comes in pieces, the same each time that it is asked for. */
-  async textFile(path: string, pieces: () => Iterable<string>): Promise<void> {
-    let size = 0;
-    let first: Buffer[] = [];
-    for (const piece of pieces()) {
-      const bytes = Buffer.from(piece);
-      size += bytes.length;
-      if (size <= wholeTextBytes) first.push(bytes);
-      else first = [];
-    }
-    await this.#parents(path);
-    await this.#entry({ path, kind: 'file', mode: fileMode, size });
-    if (size <= wholeTextBytes) for (const bytes of first) await this.#write(bytes);
-    else for (const piece of pieces()) await this.#write(Buffer.from(piece));
-    await this.#write(tarPadding(size));
+  textFile(path: string, pieces: () => Iterable<string>): Promise<void> {
+    return this.#tree.textFile(path, pieces);
   }
 
   async #script(planned: PlannedPath, entryPoint: Parameters<typeof entryPointScript>[0]) {
     const { place, python, recorded } = this.#input;
     if (python === undefined) return;
     const bytes = entryPointScript(entryPoint, place.prefix, python);
-    await this.file(planned.path, bytes, scriptMode);
+    await this.#tree.file(planned.path, bytes, scriptMode);
     recorded.note(planned, { sha256: hash('sha256', bytes, 'hex'), size: bytes.length });
   }
 
@@ -134,8 +96,8 @@ export class LayerWriter {
     const isShared = placeholder === undefined && !noLink && content.isShared;
     const first = isShared ? this.#written.get(content) : undefined;
     if (first !== undefined) {
-      const link = this.#full(first);
-      await this.#entry({ path, kind: 'link', mode, mtime: timeOf(mtime), link });
+      const link = this.#tree.full(first);
+      await this.#tree.entry({ path, kind: 'link', mode, mtime: timeOf(mtime), link });
       return;
     }
     if (isShared) this.#written.set(content, path);
@@ -164,13 +126,13 @@ export class LayerWriter {
       ? find(source, placeholder.text, place.prefix, limits.occurrences)
       : [];
     const size = patchedSize(content.size, patches);
-    await this.#entry({ path, kind: 'file', mode, mtime, size });
+    await this.#tree.entry({ path, kind: 'file', mode, mtime, size });
     const sum = patches.length > 0 ? createHash('sha256') : undefined;
     for (const chunk of patchedChunks(source, patches)) {
       sum?.update(chunk);
-      await this.#write(chunk);
+      await this.#tree.write(chunk);
     }
-    await this.#write(tarPadding(size));
+    await this.#tree.padding(size);
     if (isVariableFile(originalPath)) this.#variables(source, patches, size);
     return sum && { sha256: sum.digest('hex'), size };
   }
@@ -182,48 +144,6 @@ export class LayerWriter {
     }
     const bytes = Buffer.concat([...patchedChunks(source, patches)]);
     Object.assign(this.variables, readVariables(bytes));
-  }
-
-  async #parents(path: string): Promise<void> {
-    const full = this.#full(path);
-    const missing: string[] = [];
-    for (let at = full.lastIndexOf('/'); at > 0; at = full.lastIndexOf('/', at - 1)) {
-      const directory = full.slice(0, at);
-      if (this.#isWritten(directory)) break;
-      missing.push(directory);
-    }
-    for (const directory of missing.reverse()) {
-      this.#enter(directory);
-      await this.#write(ustarHeader({ path: directory, kind: 'directory', mode: directoryMode }));
-    }
-    const end = full.lastIndexOf('/');
-    if (end > 0) this.#last = full.slice(0, end);
-  }
-
-  /** Paths come sorted, but for the record of the package at the end. */
-  #isWritten(directory: string): boolean {
-    if (directory === this.#last || this.#last.startsWith(`${directory}/`)) return true;
-    return directory === this.#metadata && this.#hasMetadata;
-  }
-
-  #enter(directory: string): void {
-    this.#last = directory;
-    if (directory === this.#metadata) this.#hasMetadata = true;
-    this.#directories += 1;
-    const most = this.#input.limits.entries;
-    if (this.#directories > most) throw new ArchiveProblem(`has more than ${most} directories`);
-  }
-
-  #full(path: string): string {
-    return `${this.#root}/${path}`;
-  }
-
-  async #entry(entry: WrittenEntry): Promise<void> {
-    await this.#write(ustarHeader({ ...entry, path: this.#full(entry.path) }));
-  }
-
-  async #write(bytes: Buffer): Promise<void> {
-    if (bytes.length > 0) await this.#input.sink.write(bytes);
   }
 }
 

@@ -88,7 +88,7 @@ export function planPaths({ name, listed, entryPoints, ...input }: PlanInput): P
 }
 
 /** Compares paths name by name, in the order of their bytes. */
-function compareNames(one: string, other: string): number {
+export function compareNames(one: string, other: string): number {
   const length = Math.min(one.length, other.length);
   for (let at = 0; at < length; at += 1) {
     const [first, second] = [one.charCodeAt(at), other.charCodeAt(at)];
@@ -103,8 +103,15 @@ function rankOf(code: number): number {
   return code >= 0xd800 && code <= 0xdfff ? code + 0x10000 : code;
 }
 
-/** @param planned sorted */
-function checkPaths(planned: readonly PlannedPath[]): void {
+/**
+ * Throws `ArchiveProblem` for two paths of one name, for one below a file or link, and for a name that means something else in a
+ * layer or in an environment.
+ *
+ * @param planned sorted
+ */
+export function checkPaths(
+  planned: Iterable<{ readonly path: string; readonly source: { readonly kind: string } }>,
+): void {
   let above: string | undefined;
   let before: string | undefined;
   for (const { path, source } of planned) {

@@ -16,9 +16,12 @@ export interface FetchedArchive extends AsyncDisposable {
   readonly sha256: string;
 }
 
+/** What is fetched: a package of any kind, and where it is published. */
+export type WantedArchive = Pick<CondaPackage, 'fileName' | 'url' | 'size' | 'sha256' | 'md5'>;
+
 /** Fetches the archive of a package. Throws a {@link Fault} that names the package and its channel. */
 export type FetchArchive = (
-  wanted: CondaPackage,
+  wanted: WantedArchive,
   signal: AbortSignal,
   onReceived?: OnReceived,
 ) => Promise<FetchedArchive>;
@@ -45,7 +48,7 @@ const usualStallMs = 60_000;
 
 export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDeps): FetchArchive {
   const fetchInTime = async (
-    wanted: CondaPackage,
+    wanted: WantedArchive,
     signal: AbortSignal,
     onReceived: OnReceived,
   ): Promise<FetchedArchive> => {
@@ -115,7 +118,7 @@ export function createArchiveFetch({ channels, content, limits }: ArchiveFetchDe
 /** Returns the whole archive: the rest is requested when the channel breaks off. */
 function whole(
   channels: Pick<ChannelAccess, 'open'>,
-  { url }: CondaPackage,
+  { url }: WantedArchive,
   first: UpstreamResponse,
   size: number,
   { stallMs = usualStallMs }: FetchLimits,
@@ -140,13 +143,13 @@ function whole(
   });
 }
 
-function checkLength(wanted: CondaPackage, length: number | undefined, most: number): void {
+function checkLength(wanted: WantedArchive, length: number | undefined, most: number): void {
   if (Math.max(length ?? 0, wanted.size ?? 0) > most) throw tooLarge(wanted, most);
   if (length === undefined || wanted.size === undefined || length === wanted.size) return;
   throw wrongArchive(wanted, `${length} bytes instead of ${wanted.size}`);
 }
 
-function checkDigest(wanted: CondaPackage, size: number, sha256: string, md5: string): void {
+function checkDigest(wanted: WantedArchive, size: number, sha256: string, md5: string): void {
   if (wanted.size !== undefined && size !== wanted.size) {
     throw wrongArchive(wanted, `${size} bytes instead of ${wanted.size}`);
   }
@@ -158,15 +161,15 @@ function checkDigest(wanted: CondaPackage, size: number, sha256: string, md5: st
   }
 }
 
-function wrongArchive(wanted: CondaPackage, what: string): Fault {
+function wrongArchive(wanted: WantedArchive, what: string): Fault {
   return new Fault(
     'bad-request',
-    `${placeOf(wanted)} sent a wrong archive for ${wanted.fileName}: ${what}. Try again later, or report it to the channel`,
+    `${placeOf(wanted)} sent a wrong archive for ${wanted.fileName}: ${what}. Try again later, or report it to its owners`,
     { phase: 'layer' },
   );
 }
 
-function tooLarge(wanted: CondaPackage, most: number): Fault {
+function tooLarge(wanted: WantedArchive, most: number): Fault {
   return new Fault(
     'too-large',
     `${wanted.fileName} is larger than the ${most} bytes that are allowed for a package: ask the operator to raise conda.packages.maxArchiveBytes`,
@@ -174,7 +177,7 @@ function tooLarge(wanted: CondaPackage, most: number): Fault {
   );
 }
 
-function tooSlow(wanted: CondaPackage, timeoutMs: number): Fault {
+function tooSlow(wanted: WantedArchive, timeoutMs: number): Fault {
   return new Fault(
     'bad-request',
     `${placeOf(wanted)} takes longer than ${Math.round(timeoutMs / 1000)} s to send ${wanted.fileName}: try again later, or ask the operator to raise conda.packages.fetchTimeout`,
@@ -182,7 +185,7 @@ function tooSlow(wanted: CondaPackage, timeoutMs: number): Fault {
   );
 }
 
-function failedFetch(wanted: CondaPackage, error: unknown): unknown {
+function failedFetch(wanted: WantedArchive, error: unknown): unknown {
   if (isDiskFull(error)) return error;
   if (error instanceof Fault && (error.phase === 'layer' || error.phase === 'store')) return error;
   const why = reasonOf(error);
@@ -200,6 +203,6 @@ function reasonOf(error: unknown): string {
   return isTold ? `: ${error.message}` : ': the download broke off';
 }
 
-function placeOf({ url }: CondaPackage): string {
-  return URL.canParse(url) ? new URL(url).host : 'the channel';
+function placeOf({ url }: WantedArchive): string {
+  return URL.canParse(url) ? new URL(url).host : 'the server';
 }

@@ -12,8 +12,8 @@ import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import { type CondaPackage, mayDependOnPython } from '../conda-package.ts';
 import type { PythonPlace } from '../installing/installed-package.ts';
 import type { FetchArchive } from './archive-fetch.ts';
-import { settleDisputes } from './environment/settle-disputes.ts';
-import { groupPackages } from './group-packages.ts';
+import { packageParty, settleDisputes } from './environment/settle-disputes.ts';
+import { groupPackages, layersOfAdded, mostPackageLayers } from './group-packages.ts';
 import type { KeptLayers } from './kept-layers.ts';
 import {
   type LayerSubject,
@@ -31,9 +31,11 @@ import {
   type PackageLayer,
 } from './making/package-maker.ts';
 import {
+  type AddedLayer,
   type CondaEnvironmentFiles,
   type EnvironmentLayers,
   environmentPrefix,
+  type MakeInTurn,
   type PackageLayers,
 } from './package-layers.ts';
 
@@ -50,6 +52,9 @@ interface PackageLayersDeps {
  * has. As many as are fetched from one channel at once, and those that are installed meanwhile.
  */
 const packagesAtOnce = 10;
+
+/** Sentences of the log about packages whose files others replace. */
+const mostReplaced = 20;
 
 /** Characters of what is kept about the packages of an environment: usual ones have 2000 each. */
 const mostFactsLength = 16 * 2 ** 20;
@@ -69,19 +74,24 @@ export function createPackageLayers({
   const maker = createPackageMaker({ kept, fetchArchive, limits, tally });
   const join = createJoiner(kept, content);
 
-  /** Makes the layers of packages, and of the Python first when the place of others depends on what is in it. */
-  const makeAll = async (
+  /** Returns where the Python of an environment looks for packages: what its archive says, if nothing else does. */
+  const placeFor = async (
     packages: readonly CondaPackage[],
     make: MakePackage,
     signal: AbortSignal,
-  ): Promise<PackageLayer[]> => {
+  ): Promise<PythonPlace | undefined> => {
     const python = pythonOf(packages);
-    let place: PythonPlace | undefined;
-    if (python && packages.some(mayDependOnPython)) {
-      const index =
-        python.record ?? factsOf(await make(subjectOf(python, undefined), signal)).index;
-      place = pythonPlaceOf(python, index);
-    }
+    if (!python) return undefined;
+    const index = python.record ?? factsOf(await make(subjectOf(python, undefined), signal)).index;
+    return pythonPlaceOf(python, index);
+  };
+
+  const makeAll = async (
+    packages: readonly CondaPackage[],
+    place: PythonPlace | undefined,
+    make: MakePackage,
+    signal: AbortSignal,
+  ): Promise<PackageLayer[]> => {
     const all: Promise<PackageLayer>[] = [];
     for (const one of packages) {
       await pauseTurn();
@@ -93,8 +103,9 @@ export function createPackageLayers({
     return Promise.all(all);
   };
 
-  /** Returns where a Python looks for packages; undefined if only its archive says that, and it is not here. */
-  const keptPlace = async (python: CondaPackage): Promise<PythonPlace | undefined> => {
+  const keptPlace = async (packages: readonly CondaPackage[]): Promise<PythonPlace | undefined> => {
+    const python = pythonOf(packages);
+    if (!python) return undefined;
     if (python.record) return pythonPlaceOf(python, python.record);
     const layer = await kept.use(packageLayerKey(subjectOf(python, undefined)));
     return layer && pythonPlaceOf(python, factsOf(layer).index);
@@ -111,24 +122,40 @@ export function createPackageLayers({
     progress: LayerLog,
   ): Promise<EnvironmentLayers> => {
     const packages = environment.packages.toSorted(byName);
+    const { added } = environment;
     const turns = new Semaphore({ limit: packagesAtOnce });
     let factsLength = 0;
-    const make: MakePackage = async (subject, stop) => {
-      progress.begin(packageLayerKey(subject));
-      const layer = await turns.run(() => maker.make(subject, stop));
-      factsLength += layer.facts.length;
-      if (factsLength > mostFactsLength) throw tooWordy(subject.package);
-      progress.made(layer);
+    const inTurn: MakeInTurn = async (key, name, work) => {
+      progress.begin(key);
+      const layer = await turns.run(work);
+      factsLength += layer.facts?.length ?? 0;
+      if (factsLength > mostFactsLength) throw tooWordy(name);
+      progress.made(layer, name);
       return layer;
     };
-    const made = await settleDisputes(await makeAll(packages, make, signal), {
+    const make: MakePackage = (subject, stop) =>
+      inTurn(packageLayerKey(subject), subject.package.name, () => maker.make(subject, stop));
+    const isPlaced = added !== undefined || packages.some(mayDependOnPython);
+    const place = isPlaced ? await placeFor(packages, make, signal) : undefined;
+    const [ofPackages, ofAdded = []] = await Promise.all([
+      makeAll(packages, place, make, signal),
+      added?.make(place, { inTurn, signal }),
+    ]);
+    const settled = await settleDisputes<PackageLayer | AddedLayer>(
+      [...ofPackages.map(layer => packageParty(layer, make, signal)), ...ofAdded],
       kept,
-      make,
-      signal,
-    });
-    const groups = groupPackages(
-      made.map(layer => ({ ...layer, name: layer.subject.package.name })),
     );
+    const made = settled.layers.slice(0, ofPackages.length) as PackageLayer[];
+    const above = settled.layers.slice(ofPackages.length) as AddedLayer[];
+    for (const sentence of settled.replaced.slice(0, mostReplaced)) progress.say(sentence);
+    const mostAbove = layersOfAdded(made.length, above.length);
+    const groups = [
+      ...groupPackages(
+        made.map(layer => ({ ...layer, name: layer.subject.package.name })),
+        mostPackageLayers - mostAbove,
+      ),
+      ...groupPackages(above, mostAbove),
+    ];
     const tars = environment.isReplaced ? [replacingTar(environmentPrefix)] : [];
     const layers = await Promise.all([
       ...tars.map(tar => tarLayer(tar, signal)),
@@ -148,16 +175,23 @@ export function createPackageLayers({
   };
 
   return {
-    check: packages => checkPackages(packages, limits.maxCount),
+    placeOf: keptPlace,
+
+    check: (packages, added = 0) => checkPackages(packages, limits.maxCount, added),
 
     async make(environment, { signal, ...output }) {
-      checkPackages(environment.packages, limits.maxCount);
+      const { packages, added } = environment;
+      checkPackages(packages, limits.maxCount, added?.count);
       // Ends the work for the other packages when one of them fails.
       const stop = new AbortController();
       setMaxListeners(0, stop.signal);
       const leave = () => stop.abort(signal.reason);
       signal.addEventListener('abort', leave, { once: true });
-      const progress = createLayerLog(environment.packages, maker.progressOf, output);
+      const progress = createLayerLog(
+        packages.length + (added?.count ?? 0),
+        key => maker.progressOf(key) ?? added?.progressOf(key),
+        output,
+      );
       try {
         signal.throwIfAborted();
         return await makeLayers(environment, stop.signal, progress);
@@ -170,8 +204,7 @@ export function createPackageLayers({
 
     async missing({ packages }) {
       checkPackages(packages, limits.maxCount);
-      const python = pythonOf(packages);
-      const place = python && (await keptPlace(python));
+      const place = await keptPlace(packages);
       const found: CondaPackage[] = [];
       for (const one of packages) {
         await pauseTurn();
@@ -193,11 +226,12 @@ function pythonOf(packages: readonly CondaPackage[]): CondaPackage | undefined {
   return packages.find(({ name }) => name === 'python');
 }
 
-function checkPackages(packages: readonly CondaPackage[], most: number): void {
-  if (packages.length > most) {
+function checkPackages(packages: readonly CondaPackage[], most: number, added = 0): void {
+  const count = packages.length + added;
+  if (count > most) {
     throw new Fault(
       'bad-request',
-      `The environment has ${packages.length} packages, at most ${most} are allowed: request fewer, or ask the operator to raise conda.packages.maxCount`,
+      `The environment has ${count} packages, at most ${most} are allowed: request fewer, or ask the operator to raise conda.packages.maxCount`,
       { phase: 'layer' },
     );
   }
@@ -212,10 +246,10 @@ function checkPackages(packages: readonly CondaPackage[], most: number): void {
   }
 }
 
-function tooWordy({ name }: CondaPackage): Fault {
+function tooWordy(name: string): Fault {
   return new Fault(
     'bad-request',
-    `The packages of the environment have more than ${mostFactsLength / 2 ** 20} million characters of dependencies and variables, ${name} among them: choose other builds of its packages, or report it to the channel`,
+    `The packages of the environment have more than ${mostFactsLength / 2 ** 20} million characters of dependencies and variables, ${name} among them: choose other builds of its packages, or report it to their authors`,
     { phase: 'layer' },
   );
 }

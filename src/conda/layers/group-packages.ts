@@ -39,7 +39,7 @@ export interface GroupedPackage {
  * for injected layers.
  */
 export const mostPackageLayers = 90;
-/** Layers that packages share, when there are more packages than layers. */
+/** Of {@link mostPackageLayers}, those that packages share when there are more packages than layers. */
 const sharedLayers = 24;
 
 // A package keeps its class in most new versions.
@@ -55,22 +55,36 @@ const ranks = new Map(popularNames.map((name, rank) => [name, rank]));
  * Each package has its own layer if there are enough. Otherwise large and popular packages do, and the name of each
  * other package selects the layer that it shares. So the choice depends on the packages of the image only, and a new version of
  * one package changes one layer.
+ *
+ * @param most number of layers. Default: {@link mostPackageLayers}
  */
-export function groupPackages<P extends GroupedPackage>(packages: readonly P[]): P[][] {
+export function groupPackages<P extends GroupedPackage>(
+  packages: readonly P[],
+  most: number = mostPackageLayers,
+): P[][] {
   const sorted = [...packages].sort(byPopularity);
-  if (sorted.length <= mostPackageLayers) return sorted.map(one => [one]);
+  if (sorted.length <= most) return sorted.map(one => [one]);
   const worthiest = [...sorted].sort((one, other) => worthOf(other) - worthOf(one));
-  const alone = new Set(worthiest.slice(0, mostPackageLayers - sharedLayers));
+  const common = Math.ceil((most * sharedLayers) / mostPackageLayers);
+  const alone = new Set(worthiest.slice(0, most - common));
   const shared = new Map<number, P[]>();
   for (const one of sorted) {
     if (alone.has(one)) continue;
-    const place = placeOf(one.name);
+    const place = placeOf(one.name, common);
     shared.set(place, [...(shared.get(place) ?? []), one]);
   }
   const groups = [...shared]
     .sort(([one], [other]) => one - other)
     .map(([, members]) => members.sort(byName));
   return [...sorted.filter(one => alone.has(one)).map(one => [one]), ...groups];
+}
+
+/** Layers that packages of a second kind have at least, if there are so many of them. */
+const leastAddedLayers = 30;
+
+/** Returns how many of {@link mostPackageLayers} the packages of a second kind have, which lie above the others. */
+export function layersOfAdded(packages: number, added: number): number {
+  return Math.min(added, Math.max(leastAddedLayers, mostPackageLayers - packages));
 }
 
 /** The larger and the more popular, the more a separate layer saves. */
@@ -92,6 +106,6 @@ function byName({ name: one }: GroupedPackage, { name: other }: GroupedPackage):
   return compareTexts(one, other);
 }
 
-function placeOf(name: string): number {
-  return createHash('sha256').update(name).digest().readUInt32BE(0) % sharedLayers;
+function placeOf(name: string, places: number): number {
+  return createHash('sha256').update(name).digest().readUInt32BE(0) % places;
 }

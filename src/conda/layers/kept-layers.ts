@@ -6,10 +6,10 @@ import type {
   PackageLayerRow,
   PackageLayerStore,
 } from '../../storage/rows/index.ts';
-import type { LayerOrder, LayerThreads, MadeLayer } from './making/layer-threads.ts';
+import type { AnyOrder, LayerOrder, LayerThreads, MadeLayer } from './making/layer-threads.ts';
 
 /** Layers that were made once and are content. */
-export interface KeptLayers {
+export interface KeptLayers<O extends AnyOrder = LayerOrder> {
   /** Returns a layer that is here, and counts it as used, so that no sweep removes it soon. */
   use(key: string): Promise<PackageLayerRow | undefined>;
   /** Returns true for a layer that is here. */
@@ -21,7 +21,7 @@ export interface KeptLayers {
    */
   make(
     key: string,
-    order: LayerOrder,
+    order: O,
     signal: AbortSignal,
     written?: Float64Array,
   ): Promise<PackageLayerRow>;
@@ -33,19 +33,19 @@ export interface KeptLayers {
   claim(digest: Digest): Promise<boolean>;
 }
 
-export interface KeptLayersDeps {
+export interface KeptLayersDeps<O extends AnyOrder = LayerOrder> {
   readonly content: ContentStore;
   readonly cachedBlobs: Pick<CachedBlobStore, 'adopt'>;
   readonly rows: PackageLayerStore;
-  readonly threads: LayerThreads;
+  readonly threads: Pick<LayerThreads<O>, 'run'>;
 }
 
-export function createKeptLayers({
+export function createKeptLayers<O extends AnyOrder = LayerOrder>({
   content,
   cachedBlobs,
   rows,
   threads,
-}: KeptLayersDeps): KeptLayers {
+}: KeptLayersDeps<O>): KeptLayers<O> {
   const claim = async (digest: Digest): Promise<boolean> => {
     // The cache of upstream blobs may have the same content, and would remove it.
     await cachedBlobs.adopt(digest);

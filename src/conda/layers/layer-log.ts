@@ -1,5 +1,4 @@
 import type { PackageLayerRow } from '../../storage/rows/index.ts';
-import type { CondaPackage } from '../conda-package.ts';
 import type { PackageLayer, PackageProgress } from './making/package-maker.ts';
 import type { LayerOptions, PartProgress } from './package-layers.ts';
 
@@ -7,7 +6,10 @@ import type { LayerOptions, PartProgress } from './package-layers.ts';
 export interface LayerLog {
   /** Watches the work for the layer with a key. */
   begin(key: string): void;
-  made(layer: PackageLayer): void;
+  /** @param name of the package */
+  made(layer: Pick<PackageLayer, 'key' | 'progress'>, name: string): void;
+  /** Writes a sentence about the packages. */
+  say(sentence: string): void;
   end(layers: readonly PackageLayerRow[]): void;
   /** Ends the reports. */
   close(): void;
@@ -15,8 +17,9 @@ export interface LayerLog {
 
 const reportMs = 1000;
 
+/** @param total number of packages */
 export function createLayerLog(
-  packages: readonly CondaPackage[],
+  total: number,
   progressOf: (key: string) => PackageProgress | undefined,
   { log, report = () => {} }: Pick<LayerOptions, 'log' | 'report'>,
 ): LayerLog {
@@ -44,7 +47,7 @@ export function createLayerLog(
     const running = [...open].map(progressOf).filter(one => one !== undefined);
     report({
       done: here.size,
-      total: packages.length,
+      total,
       fetched: running.reduce((sum, one) => sum + one.fetched, fetchedBytes),
       fetchedTotal: running.reduce((sum, one) => sum + one.archiveBytes, fetchedBytes),
       parts: [...ended, ...running.flatMap(parts)],
@@ -58,9 +61,9 @@ export function createLayerLog(
       open.add(key);
     },
 
-    made({ key, subject, progress }) {
+    made({ key, progress }, name) {
       open.delete(key);
-      here.add(subject.package.name);
+      here.add(name);
       if (progress === undefined) return;
       fetched += 1;
       fetchedBytes += progress.archiveBytes;
@@ -68,6 +71,8 @@ export function createLayerLog(
       const isShown = shown.delete(progress);
       ended.push(isShown ? layerPart(progress, makeBegan, madeAt) : downloadPart(progress));
     },
+
+    say: log,
 
     end(layers) {
       reportNow();
@@ -77,7 +82,7 @@ export function createLayerLog(
           ? 'all of them were here'
           : `${fetched} were fetched, ${megabytes(fetchedBytes)}`;
       log(
-        `${packages.length} packages, ${share}; ${layers.length} layers, ${megabytes(bytes)}, in ${seconds(performance.now() - began)}`,
+        `${total} packages, ${share}; ${layers.length} layers, ${megabytes(bytes)}, in ${seconds(performance.now() - began)}`,
       );
     },
 

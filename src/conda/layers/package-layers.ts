@@ -1,11 +1,20 @@
 import type { InjectedLayer } from '../../images/augment/index.ts';
+import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import type { CondaPackage } from '../conda-package.ts';
-import type { InstalledPackage } from '../installing/installed-package.ts';
+import type { InstalledPackage, PythonPlace } from '../installing/installed-package.ts';
+import type { DisputeParty } from './environment/settle-disputes.ts';
+import type { PackageProgress } from './making/package-maker.ts';
 
 /** Makes the layers of an environment, each package once for all images. */
 export interface PackageLayers {
-  /** Throws a `Fault` (400) for more packages than an environment may have, and for two of the same name. */
-  check(packages: readonly CondaPackage[]): void;
+  /**
+   * Throws a `Fault` (400) for more packages than an environment may have, and for two of the same name.
+   *
+   * @param added number of packages of another kind. Default: 0
+   */
+  check(packages: readonly CondaPackage[], added?: number): void;
+  /** Returns where their Python looks for packages; undefined without Python, and if only its archive says that, and it is not here. */
+  placeOf(packages: readonly CondaPackage[]): Promise<PythonPlace | undefined>;
   /**
    * Returns the layers of an environment. Fetches and installs only packages that have no layer yet. The same packages
    * give the same layers on every server. Throws a `Fault` for an archive that is unavailable, damaged or harmful.
@@ -21,7 +30,40 @@ export interface CondaEnvironmentFiles {
   readonly packages: readonly CondaPackage[];
   /** True for an image with another environment at the same path: a lowest layer removes that. Default: false. */
   readonly isReplaced?: boolean | undefined;
+  /** Packages of another kind, which are installed after these. Default: none. */
+  readonly added?: AddedPackages | undefined;
 }
+
+/** Packages of another kind in the same environment. Their layers lie above those of its Conda packages. */
+export interface AddedPackages {
+  readonly count: number;
+  /** Makes the layers of all of them. Throws a `Fault` for an environment without Python. */
+  make(
+    python: PythonPlace | undefined,
+    options: { readonly inTurn: MakeInTurn; readonly signal: AbortSignal },
+  ): Promise<readonly DisputeParty<AddedLayer>[]>;
+  /** Returns how far the work for a key is; undefined where nothing is done for it. */
+  progressOf(key: string): PackageProgress | undefined;
+}
+
+export interface AddedLayer extends PackageLayerRow {
+  readonly key: string;
+  readonly name: string;
+  /** The work that made it now; undefined for a layer that was here. */
+  readonly progress?: PackageProgress | undefined;
+}
+
+/**
+ * Makes the layer of a package when it is its turn among the packages of the environment, and reports it.
+ *
+ * @param key of the layer
+ * @param name of the package
+ */
+export type MakeInTurn = <L extends Pick<AddedLayer, 'key' | 'facts' | 'progress'>>(
+  key: string,
+  name: string,
+  work: () => Promise<L>,
+) => Promise<L>;
 
 export interface LayerOptions {
   readonly signal: AbortSignal;

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import {
   createArchiveFetch,
   createBaseLibc,
@@ -14,8 +15,19 @@ import {
   hostsOfChannels,
   readLock,
 } from '../../conda/index.ts';
+import {
+  createIndexAccess,
+  createLoopbackIndex,
+  createMixedLayers,
+  createPageStore,
+  createPageThread,
+  createPythonSolver,
+  createUvProgram,
+  createWheelThreads,
+  hostsOfIndexes,
+} from '../../pypi/index.ts';
 import { createTransport, withoutReach } from '../../upstream/index.ts';
-import { configuredChannels } from '../config/read/index.ts';
+import { configuredChannels, configuredIndexes } from '../config/read/index.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { AppDeps, State } from './server-state.ts';
 
@@ -23,10 +35,11 @@ import type { AppDeps, State } from './server-state.ts';
 export type Conda = ReturnType<typeof createConda>;
 
 export function createConda(
-  { config, log }: AppDeps,
+  deps: AppDeps,
   { content, rows, space, pathOf, tally }: State,
   { connecting }: Pick<RegistryAccess, 'connecting'>,
 ) {
+  const { config, log } = deps;
   const { timeouts, bounds, retry } = connecting;
   const channels = configuredChannels(config);
   const hosts = hostsOfChannels(channels);
@@ -61,7 +74,20 @@ export function createConda(
     threads,
   });
   const fetchArchive = createArchiveFetch({ channels: access, content, limits });
-  const layers = createPackageLayers({ content, kept, fetchArchive, limits, tally });
+  const python = createPython(deps, { space, pathOf }, { connecting });
+  const wheelThreads = createWheelThreads(limits.threads);
+  const layers = createMixedLayers({
+    packageLayers: createPackageLayers({ content, kept, fetchArchive, limits, tally }),
+    kept: createKeptLayers({
+      content,
+      cachedBlobs: rows.cachedBlobs,
+      rows: rows.packageLayers,
+      threads: wheelThreads,
+    }),
+    fetchWheel: createArchiveFetch({ channels: python.access, content, limits }),
+    limits,
+    tally,
+  });
   return {
     channels: access,
     builderChannels: createBuilderChannels(channels),
@@ -70,10 +96,71 @@ export function createConda(
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
     layers,
     readLock,
+    pythonSolver: python.solver,
+    uv: python.uv,
     async close() {
       await solver.close();
-      await Promise.all([repodata.close(), summaries.close(), threads.close()]);
-      await Promise.all([transport.close(), guarded.close()]);
+      await Promise.all([
+        repodata.close(),
+        summaries.close(),
+        threads.close(),
+        wheelThreads.close(),
+      ]);
+      await Promise.all([transport.close(), guarded.close(), python.close()]);
+    },
+  };
+}
+
+const pageBytes = 512 * 1024 * 1024;
+
+/** The indexes of Python packages, and what chooses packages of them. */
+function createPython(
+  { config, log, bringUv }: Pick<AppDeps, 'config' | 'log' | 'bringUv'>,
+  { space, pathOf }: Pick<State, 'space' | 'pathOf'>,
+  { connecting }: Pick<RegistryAccess, 'connecting'>,
+) {
+  const { timeouts, bounds, retry } = connecting;
+  const indexes = configuredIndexes(config);
+  const hosts = hostsOfIndexes(indexes);
+  const transport = createTransport(hosts, timeouts, [], bounds);
+  const guarded = createTransport(withoutReach(hosts), timeouts, [], bounds);
+  const access = createIndexAccess({ indexes, transport, guarded, retry });
+  const thread = createPageThread();
+  const pages = createPageStore({
+    access,
+    thread,
+    space,
+    directory: pathOf('pypi/pages'),
+    freshMs: config.conda.repodata.fresh,
+    maxBytes: pageBytes,
+  });
+  const index = createLoopbackIndex({ access, pages });
+  const folders = [fileURLToPath(new URL('../../../.uv', import.meta.url))];
+  const uv = createUvProgram({ configured: config.builds.uv, folders });
+  const directory = pathOf('pypi/solving');
+  const closing = new AbortController();
+  if (bringUv && config.builds.uv === undefined && !uv.isThere()) {
+    bringUv(closing.signal, line => log.debug({ line }, 'installing uv')).then(
+      () => log.info('uv is installed: images with packages of pip require no builder'),
+      err => {
+        if (closing.signal.aborted) return;
+        log.warn({ err }, 'cannot install uv: images with packages of pip require a builder');
+      },
+    );
+  }
+  const solver = createPythonSolver({
+    ...{ index, directory },
+    findUv: uv.path,
+    limits: config.conda.solve,
+  });
+  return {
+    access,
+    solver,
+    uv,
+    async close() {
+      closing.abort();
+      await index.close();
+      await Promise.all([thread.close(), transport.close(), guarded.close()]);
     },
   };
 }

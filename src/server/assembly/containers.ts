@@ -113,7 +113,11 @@ export function createContainers(
   const { syntax, conda: condaMaker, cacheMounts } = config.builds;
   const condaChannels = conda.builderChannels;
   const sharesMounts = cacheMounts === 'owner';
-  const buildPlaces = { ...places, syntax, conda: condaMaker, condaChannels, sharesMounts };
+  const buildPlaces = {
+    ...places,
+    ...{ syntax, conda: condaMaker, condaChannels, sharesMounts },
+    solvesPython: conda.uv.isThere,
+  };
   const servedBase = `${ownHost}/${config.prefix}`;
   const servedBases = createServedBases({ documents, servedBase });
   const blobParts = createBlobParts(deps, state, registries);

@@ -199,6 +199,8 @@ export interface AppDeps {
   readonly dockerAuthConfig?: string | undefined;
   /** Installs a builder when none is found. */
   readonly bringBuilder?: BringBuilder | undefined;
+  /** Installs uv when it is missing. */
+  readonly bringUv?: BringBuilder | undefined;
   /** For one of several replicas: it leads, and has the lock of the database. */
   readonly lock?: ServerLock | undefined;
 }

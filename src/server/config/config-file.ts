@@ -114,7 +114,8 @@ function resolvePaths(values: Record<string, unknown>, folder: string): void {
   }
   const told = (values.messages as { webhooks?: unknown; mail?: unknown } | null) ?? {};
   const mails = { mail: told.mail };
-  for (const places of [values.registries, values.channels, told.webhooks, mails]) {
+  const { registries, channels, pypi } = values;
+  for (const places of [registries, channels, pypi, told.webhooks, mails]) {
     for (const place of Object.values((places as object | null) ?? {})) {
       if (typeof place?.ca === 'string' && !place.ca.includes('-----BEGIN')) {
         place.ca = resolve(folder, place.ca);

@@ -2,6 +2,7 @@ import { maskAddresses } from '../../buildkit/index.ts';
 import {
   builderTlsSettings,
   channelSettings,
+  indexSettings,
   type LoadedConfig,
   type Origin,
   registrySettings,
@@ -24,7 +25,7 @@ export interface EffectiveSetting {
 const mask = '***';
 const secretNames = new Set(
   [
-    ...[...settings, ...registrySettings, ...channelSettings],
+    ...[...settings, ...registrySettings, ...channelSettings, ...indexSettings],
     ...[...builderTlsSettings, ...webhookSettings],
   ]
     .filter(({ isSecret }) => isSecret)

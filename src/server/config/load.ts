@@ -171,7 +171,15 @@ export interface Setting {
 
 // Maps whose names are hosts and addresses, and lists of objects.
 const fileOnly = [
-  ...['registries', 'channels', 'buildkitTls', 'buildkitShares', 'accountFiles', 'webhooks'],
+  ...[
+    'registries',
+    'channels',
+    'pypi',
+    'buildkitTls',
+    'buildkitShares',
+    'accountFiles',
+    'webhooks',
+  ],
 ];
 
 /** All settings in the order of the schema, nested ones by their full path. */
@@ -187,6 +195,8 @@ export const channelSettings = settingsOfEntry(configSchema.shape.channels, 'cha
 export const webhookSettings = settingsIn(webhook, ['messages', 'webhooks', '<name>']).map(
   setting => ({ ...setting, variable: undefined }),
 );
+/** The settings of one entry below `pypi`. */
+export const indexSettings = settingsOfEntry(configSchema.shape.pypi, 'pypi');
 
 /** The settings of one entry below `buildkitTls`. */
 export const builderTlsSettings = settingsOfEntry(configSchema.shape.buildkitTls, 'buildkitTls');

@@ -13,6 +13,7 @@ import {
 import { builds, sif } from './sections/builds-schema.ts';
 import { channels, conda } from './sections/conda-schema.ts';
 import { messages } from './sections/messages-schema.ts';
+import { pypi } from './sections/pypi-schema.ts';
 import {
   address,
   connections,
@@ -422,6 +423,11 @@ export const configSchema = z.strictObject({
     .default({})
     .describe(
       'Settings by the name or base URL of a conda channel; in the configuration file only',
+    ),
+  pypi: pypi
+    .default({})
+    .describe(
+      'Settings by the base URL of an index of Python packages, such as `https://pypi.org/simple`, from which the packages of pip come; with `url`, they come from there instead. Also by the base URL of a host that has the files of an index. In the configuration file only',
     ),
 });
 

@@ -15,6 +15,7 @@ import {
   configuredBuilderTls,
   configuredChannels,
   configuredCredentials,
+  configuredIndexes,
   configuredRegistries,
   configuredSifSigner,
   publicUrlOf,
@@ -90,6 +91,12 @@ function checksOf(config: Config): Check[] {
       () => configuredChannels({ channels: { [name]: settings } }),
     ],
   );
+  const indexes = Object.entries(config.pypi).map(
+    ([url, settings]): Check => [
+      ['pypi', url],
+      () => configuredIndexes({ pypi: { [url]: settings } }),
+    ],
+  );
   const builders = Object.entries(config.buildkitTls).map(
     ([address, files]): Check => [
       ['buildkitTls', address],
@@ -106,6 +113,7 @@ function checksOf(config: Config): Check[] {
   return [
     ...registries,
     ...channels,
+    ...indexes,
     ...builders,
     ...accountFiles,
     [['tls'], () => checkTls(config)],

@@ -24,11 +24,11 @@ const logMs = 1000;
  * signal ends the delay, a third one the transfers. Returns the exit code: 1 for a replica that lost its lead, so that it
  * starts again and follows.
  *
- * @param bringBuilder installs a builder when none is found
+ * @param bring installs a builder when none is found, and uv when it is missing
  */
 export async function serve(
   environment: NodeJS.ProcessEnv,
-  bringBuilder?: BringBuilder,
+  bring?: { readonly bringBuilder: BringBuilder; readonly bringUv: BringBuilder },
 ): Promise<number> {
   let loaded: ReturnType<typeof loadConfig>;
   try {
@@ -86,7 +86,7 @@ export async function serve(
       ...common,
       publicUrl,
       version: readVersion(),
-      bringBuilder,
+      ...bring,
       lock: await replica?.lock,
     });
     listeners.onRefused(app.noteRefused);

@@ -7,7 +7,7 @@ import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { tarEnd } from '../../../src/archives/tar-writer.ts';
 import { createGzipWriter } from '../../../src/conda/layers/gzip/gzip-members.ts';
-import { layerEnd } from '../../../src/conda/layers/making/pack-layers.ts';
+import { layerEnd } from '../../../src/conda/layers/making/layer-output.ts';
 
 /** Bytes between noise and zeros, the same on every machine. */
 function sample(bytes: number, seed = 1): Buffer {

@@ -55,7 +55,7 @@ export async function layersOf(
   });
   const log: string[] = [];
   return {
-    ...{ directory, rows, content, layers, log },
+    ...{ directory, rows, content, layers, fetchArchive, log },
     /** Makes the layers of packages. */
     make(packages: readonly CondaPackage[], signal = new AbortController().signal) {
       const environment = { packages };

@@ -1,7 +1,10 @@
 /** Packages that have very many paths in common: the event loop stays free, and what is too much is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settleDisputes } from '../../../src/conda/layers/environment/settle-disputes.ts';
+import {
+  packageParty,
+  settleDisputes,
+} from '../../../src/conda/layers/environment/settle-disputes.ts';
 import { PathPacker } from '../../../src/conda/layers/making/package-facts.ts';
 import type { MakePackage, PackageLayer } from '../../../src/conda/layers/making/package-maker.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
@@ -28,7 +31,10 @@ async function settle(layers: readonly Fixture[]): Promise<Map<string, readonly 
   const packed = new Map(layers.map(layer => [layer.key, layer.packed]));
   const kept = { paths: async (key: string) => packed.get(key) };
   const { signal } = new AbortController();
-  await settleDisputes(layers as unknown as PackageLayer[], { kept, make, signal });
+  await settleDisputes(
+    layers.map(layer => packageParty(layer as unknown as PackageLayer, make, signal)),
+    kept,
+  );
   return lost;
 }
 

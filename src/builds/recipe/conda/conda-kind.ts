@@ -1,5 +1,6 @@
 import { compareTexts } from '../../../foundation/text.ts';
-import type { RecipeKind, RecipeOptions, Tool } from '../recipe-kind.ts';
+import { readPipLine } from '../../../pypi/requirements/index.ts';
+import type { RecipeKind, RecipeOptions, RecipeSettings, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
 import { refuse } from '../text/text-field.ts';
 import { requireBuilderReads } from './conda-lock.ts';
@@ -126,13 +127,13 @@ function packagesOf({ packages, pip }: CondaEnvironment): readonly Tool[] {
  */
 function builderReasons(
   { wanted, channels, options }: CondaSource,
-  { labels = {}, annotations = {}, created }: RecipeOptions,
+  { labels = {}, annotations = {}, created, solvesPython }: RecipeOptions & RecipeSettings,
 ): readonly string[] {
   const { mambaImage, commands } = options;
   const reasons: readonly (readonly [reason: string, isGiven: boolean])[] = [
     ["'condaOpts.commands'", commands.length > 0],
     [`'condaOpts.mambaImage' ${mambaImage}`, !usualMambaImages.includes(mambaImage)],
-    ["the 'pip' packages", pipIn(wanted).length > 0],
+    ...pipReasons(wanted, solvesPython === true).map(reason => [reason, true] as const),
     ["a package of a 'file' URL", packageUrlsIn(wanted).some(url => url.startsWith('file:'))],
     [
       "a channel of a 'file' or 'oci' URL",
@@ -143,4 +144,20 @@ function builderReasons(
     ["'created'", created !== undefined],
   ];
   return reasons.filter(([, isGiven]) => isGiven).map(([reason]) => reason);
+}
+
+const mostReasons = 5;
+
+/** Returns what requires a builder among the packages of pip. */
+function pipReasons(wanted: CondaWanted, solvesPython: boolean): readonly string[] {
+  const lines = pipIn(wanted);
+  if (lines.length === 0) return [];
+  if (!solvesPython) return ["the 'pip' packages"];
+  const isLocked = wanted.form !== 'environment';
+  const reasons = lines.map(readPipLine).flatMap(line => {
+    if (line.kind === 'builder') return [line.reason];
+    // What such a wheel requires is unknown before it is fetched.
+    return line.kind === 'wheel' && !isLocked ? [`the address of ${line.wheel.name} for pip`] : [];
+  });
+  return [...new Set(reasons)].slice(0, mostReasons);
 }

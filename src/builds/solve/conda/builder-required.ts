@@ -1,6 +1,7 @@
 import { type BuilderChannels, type CondaPackage, linkOrder } from '../../../conda/index.ts';
 import { explicitLine } from '../../../conda/locks/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
+import type { WheelFile } from '../../../pypi/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { CondaMaker, CondaSource, PlatformLock } from '../../recipe/conda/conda-source.ts';
 import { requireReachable } from '../../recipe/conda/install/builder-source.ts';
@@ -25,14 +26,21 @@ export interface SolvedPlatform {
   /** `linux-64` or `linux-aarch64`. */
   readonly subdir: string;
   readonly packages: readonly CondaPackage[];
+  /** Packages of PyPI. Default: none. */
+  readonly wheels?: readonly WheelFile[] | undefined;
 }
+
+const uvRemedy =
+  "Packages of pip that have wheels require no builder on a server with uv: run 'npm run uv' there, or install the PyPI package uv";
 
 /** Returns the failure to get a builder with what requires one; every other failure as it is. */
 export function withReasons(error: unknown, reasons: readonly string[] = []): unknown {
   const isAbout =
     error instanceof Fault && (error.kind === 'not-provided' || error.kind === 'unauthorized');
   if (!isAbout || reasons.length === 0) return error;
-  return error.retold(`${sentence(reasons)} a builder. ${error.message}`);
+  const isForUv = reasons.some(reason => reason.startsWith("the 'pip' packages"));
+  const remedy = isForUv ? `. ${uvRemedy}` : '';
+  return error.retold(`${sentence(reasons)} a builder. ${error.message}${remedy}`);
 }
 
 /** The configuration of images of Conda packages. */
@@ -78,9 +86,10 @@ export function foundRecipe(
   solution: readonly SolvedPlatform[],
 ): RecipeOrigin {
   const locks = solution
-    .map(({ subdir, packages }): PlatformLock => {
+    .map(({ subdir, packages, wheels = [] }): PlatformLock => {
       const urls = inOrder(source, packages).map(it => explicitLine(it.url, it));
-      return { subdir, urls, pip: [] };
+      const pip = wheels.map(({ name, version }) => `${name}==${version}`);
+      return { subdir, urls, pip };
     })
     .sort((one, other) => (one.subdir < other.subdir ? -1 : 1));
   const [only, ...others] = locks;

@@ -14,7 +14,6 @@ import { anyCuda } from '../../recipe/conda/conda-platform.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import { isPackageUrl, parsePackage } from '../../recipe/conda/package-spec.ts';
 import { sortedOnce } from '../../recipe/text/canonical-document.ts';
-import { BuilderRequired } from './builder-required.ts';
 import type { ReadOwnLock } from './kept-documents.ts';
 
 export interface CondaPackagesDeps {
@@ -32,17 +31,26 @@ export interface CondaSystem {
   readonly virtualPackages: readonly VirtualPackage[];
 }
 
+/** The packages of an image for one platform, and what pip adds to them. */
+export interface FoundPackages {
+  readonly packages: readonly CondaPackage[];
+  /** Lines for pip. */
+  readonly pip: readonly string[];
+  /** True for lines of a lock file: these are all packages of pip. */
+  readonly isLocked: boolean;
+}
+
 /**
  * Returns the packages of an image for one platform: those of a lock file, or those that the solver chooses, with the
  * packages that every image gets. Packages given by URL are not solved and replace others of the same name, as in conda.
- * Throws a `Fault` for packages without a solution, and {@link BuilderRequired} for a lock file with packages for pip.
+ * Packages of pip bring Python. Throws a `Fault` for packages without a solution.
  */
 export async function findCondaPackages(
   { wanted, channels, options: { basePackages } }: CondaSource,
   system: CondaSystem,
   deps: CondaPackagesDeps,
   options: SolveOptions,
-): Promise<readonly CondaPackage[]> {
+): Promise<FoundPackages> {
   const solve = async (specs: readonly string[], locked?: readonly CondaPackage[]) => {
     const request = { specs, channels, ...system, locked };
     const { virtualPackages } = system;
@@ -85,26 +93,34 @@ export async function findCondaPackages(
   switch (wanted.form) {
     case 'environment': {
       const everything = sortedOnce([...wanted.packages, ...basePackages]);
-      const specs = everything.filter(spec => !isPackageUrl(spec));
       const urls = everything.filter(isPackageUrl);
       const given = urls.length === 0 ? [] : await readUrls(urls);
+      const named = everything.filter(spec => !isPackageUrl(spec));
+      const { pip } = wanted;
+      const hasPython =
+        named.some(spec => parsePackage(spec)?.name === 'python') ||
+        given.some(({ name }) => name === 'python');
+      const specs = pip.length > 0 && !hasPython ? [...named, 'python'] : named;
       const replaced = new Set(given.map(({ name }) => name));
       const solved = specs.length === 0 ? [] : await solve(specs);
-      return [...solved.filter(({ name }) => !replaced.has(name)), ...given];
+      const packages = [...solved.filter(({ name }) => !replaced.has(name)), ...given];
+      return { packages, pip, isLocked: false };
     }
-    case 'lock':
-      return withBase(await readUrls(wanted.urls, wanted.sha256s));
+    case 'lock': {
+      const packages = await withBase(await readUrls(wanted.urls, wanted.sha256s));
+      return { packages, pip: wanted.pip, isLocked: true };
+    }
     case 'locks': {
       const own = wanted.platforms.find(({ subdir }) => subdir === system.subdir);
-      return withBase(await readUrls(own?.urls ?? [], own?.sha256s));
+      const packages = await withBase(await readUrls(own?.urls ?? [], own?.sha256s));
+      return { packages, pip: own?.pip ?? [], isLocked: true };
     }
     case 'lockUrl': {
       const { url } = wanted;
       const text =
         (await deps.readOwnLock(url)) ?? (await fetchText(deps.channels, url, options.signal));
       const { packages, pip } = await deps.readLock(text, system.subdir, url);
-      if (pip.length > 0) throw new BuilderRequired(["the 'pip' packages of the lock file"]);
-      return withBase(packages);
+      return { packages: await withBase(packages), pip, isLocked: true };
     }
   }
 }

@@ -3,7 +3,6 @@ import {
   ChannelFault,
   type CondaPackage,
   environmentPrefix,
-  type PackageLayers,
   type ReportRepodata,
   type VirtualPackage,
   virtualPackages,
@@ -25,6 +24,7 @@ import {
   parseReference,
   type Reference,
 } from '../../../oci/naming.ts';
+import type { MixedLayers, WheelFile } from '../../../pypi/index.ts';
 import { type Access, openWhole, type RegistryClient } from '../../../upstream/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import { pretendedCuda, subdirOf } from '../../recipe/conda/conda-platform.ts';
@@ -32,6 +32,7 @@ import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { SolvedPlatform } from './builder-required.ts';
 import { type CondaPackagesDeps, findCondaPackages } from './conda-packages.ts';
+import { findWheels, type PythonParts } from './python-packages.ts';
 
 /** The packages of an image, and the base image that they are for. */
 export interface FoundSolution {
@@ -42,6 +43,8 @@ export interface FoundSolution {
 
 export interface FoundPlatform extends SolvedPlatform {
   readonly platform: Platform;
+  /** Packages of PyPI, which are installed after those of Conda. */
+  readonly wheels: readonly WheelFile[];
   /** True for a base image with an environment of its own, which the packages replace. */
   readonly isReplaced: boolean;
 }
@@ -52,8 +55,8 @@ export interface NativeOrigin extends RecipeOrigin {
 }
 
 /**
- * Finds the packages of a recipe for each of its platforms. Throws a `Fault`, and `BuilderRequired` for a lock file with
- * packages for pip.
+ * Finds the packages of a recipe for each of its platforms. Throws a `Fault`, and `BuilderRequired` for packages of pip that
+ * must be built.
  */
 export type FindSolution = (
   recipe: NativeOrigin,
@@ -70,8 +73,12 @@ export interface FindOptions {
   readonly isAnonymous?: boolean | undefined;
 }
 
-export interface FindSolutionDeps extends CondaPackagesDeps, PlatformBaseDeps, ImageSystemDeps {
-  readonly layers: Pick<PackageLayers, 'check'>;
+export interface FindSolutionDeps
+  extends CondaPackagesDeps,
+    PlatformBaseDeps,
+    ImageSystemDeps,
+    PythonParts {
+  readonly layers: Pick<MixedLayers, 'check'>;
 }
 
 export function createFindSolution(deps: FindSolutionDeps): FindSolution {
@@ -95,14 +102,13 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       const subdir = subdirOf(platform);
       const system = { subdir, virtualPackages };
       let packages: readonly CondaPackage[];
+      let wheels: readonly WheelFile[];
       try {
-        packages = await findCondaPackages(native, system, deps, {
-          log,
-          report,
-          signal,
-          isAnonymous,
-        });
-        deps.layers.check(packages);
+        const options = { log, report, signal, isAnonymous };
+        const conda = await findCondaPackages(native, system, deps, options);
+        ({ packages } = conda);
+        wheels = await findWheels(conda, system, deps, options);
+        deps.layers.check({ packages, wheels });
       } catch (cause) {
         const error = withDefaults(cause, native);
         throw parsed.length > 1 && error instanceof Fault
@@ -110,8 +116,11 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
           : error;
       }
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-      log(`${formatPlatform(platform)}: ${packages.length} packages, found in ${seconds} s`);
-      found.push({ platform, subdir, packages, isReplaced: hasEnvironment });
+      const python = wheels.length === 0 ? '' : ` and ${wheels.length} of PyPI`;
+      log(
+        `${formatPlatform(platform)}: ${packages.length} packages${python}, found in ${seconds} s`,
+      );
+      found.push({ platform, subdir, packages, wheels, isReplaced: hasEnvironment });
     }
     return { source, base, platforms: found };
   };

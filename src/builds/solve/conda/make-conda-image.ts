@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import { statusText } from '../../../buildkit/index.ts';
 import {
+  type BilledWheel,
   type ChannelAccess,
   type DocumentedSolution,
   environmentPrefix,
   type LayeredPackage,
   type LayerProgress,
-  type PackageLayers,
   type PartProgress,
   type PlatformSolution,
 } from '../../../conda/index.ts';
@@ -18,6 +18,7 @@ import {
 import type { Documents } from '../../../images/index.ts';
 import { type Document, parseManifest } from '../../../oci/index.ts';
 import { formatPlatform } from '../../../oci/naming.ts';
+import type { LayeredWheel, MixedLayers } from '../../../pypi/index.ts';
 import type { Access } from '../../../upstream/index.ts';
 import type { RunStep } from '../../logs/run-step.ts';
 import type { BuildRights } from '../build-rights.ts';
@@ -46,7 +47,7 @@ export type MakeCondaImage = (
 
 export interface MakeCondaImageDeps {
   readonly findSolution: FindSolution;
-  readonly layers: PackageLayers;
+  readonly layers: MixedLayers;
   readonly documents: Documents;
   readonly channels: Pick<ChannelAccess, 'channelsOf'>;
 }
@@ -66,13 +67,13 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
     onSolved?.();
     const requested = specsOf(native);
     const made: Made[] = [];
-    for (const [at, { platform, subdir, packages, isReplaced }] of platforms.entries()) {
+    for (const [at, { platform, subdir, packages, wheels, isReplaced }] of platforms.entries()) {
       const { architecture } = platform;
-      const name = `Fetch ${packages.length} packages and make their layers`;
+      const name = `Fetch ${packages.length + wheels.length} packages and make their layers`;
       const title = platforms.length > 1 ? `${name} (${formatPlatform(platform)})` : name;
       const environment = await step(title, ({ write, progress }) =>
         packageLayers.make(
-          { packages, isReplaced },
+          { packages, wheels, isReplaced },
           { signal, log: write, report: now => progressLines(now).forEach(progress) },
         ),
       );
@@ -87,7 +88,11 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
       base: base.root,
       change: changeOf(made, native.wanted.form === 'environment' ? native.wanted.variables : []),
       solution: {
-        platforms: made.map(({ subdir, packages }) => ({ subdir, packages })),
+        platforms: made.map(({ subdir, packages, wheels }) => ({
+          subdir,
+          packages,
+          wheels: wheels.map(billedWheel),
+        })),
         channels: [...new Set(bases.map(({ url }) => url))],
         requested,
       },
@@ -95,12 +100,27 @@ export function createMakeCondaImage(deps: MakeCondaImageDeps): MakeCondaImage {
   };
 }
 
-interface Made extends PlatformSolution {
+interface Made extends Omit<PlatformSolution, 'wheels'> {
+  readonly wheels: readonly LayeredWheel[];
   readonly architecture: string;
   /** The PATH of the base image. */
   readonly basePath: string;
   readonly layers: readonly InjectedLayer[];
   readonly variables: Readonly<Record<string, string>>;
+}
+
+/** Returns what documents say about a wheel. */
+function billedWheel({ wheel, metadata, sums }: LayeredWheel): BilledWheel {
+  const { name, version, fileName, url } = wheel;
+  const { licenseExpression, license, licenseClassifiers, summary, homePage } = metadata;
+  return {
+    ...{ name, version, fileName, url, ...sums },
+    license: licenseExpression ?? license ?? licenseClassifiers[0],
+    summary,
+    home: homePage,
+    requiresPython: metadata.requiresPython,
+    requires: metadata.requiresDist,
+  };
 }
 
 function requireNoScripts(

@@ -1,6 +1,7 @@
-import type { CondaPackage, PackageLayers } from '../../../conda/index.ts';
+import type { CondaPackage } from '../../../conda/index.ts';
 import { formatPlatform } from '../../../oci/naming.ts';
 import type { SealedGrant } from '../../../platform/index.ts';
+import type { MixedLayers, WheelFile } from '../../../pypi/index.ts';
 import { type BuildPlan, recipeIn } from '../../plan/build-plan.ts';
 import type { RightsOf } from '../build-rights.ts';
 import { BuilderRequired, type BuilderRules, refuseBuilder, sentence } from './builder-required.ts';
@@ -19,8 +20,9 @@ export interface PlatformPackages {
   readonly packages: readonly PlannedPackage[];
 }
 
-/** A package, and whether its layer exists. */
-export interface PlannedPackage extends CondaPackage {
+/** A package of either kind, and whether its layer exists. One of PyPI has the build that conda lists for it. */
+export interface PlannedPackage
+  extends Pick<CondaPackage, 'name' | 'version' | 'build' | 'url' | 'size'> {
   readonly isHere: boolean;
 }
 
@@ -36,7 +38,7 @@ export type SolutionOf = (
 
 export interface SolutionOfDeps extends BuilderRules {
   readonly findSolution: FindSolution;
-  readonly layers: Pick<PackageLayers, 'missing'>;
+  readonly layers: Pick<MixedLayers, 'missing'>;
   readonly rightsOf: RightsOf;
 }
 
@@ -53,9 +55,10 @@ export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
       const options = { signal, log: () => {}, isAnonymous: grant === undefined };
       const found = await findSolution(origin, rightsOf(grant), options);
       const platforms: PlatformPackages[] = [];
-      for (const { platform, packages } of found.platforms) {
-        const missing = await layers.missing({ packages });
-        const urls = new Set(missing.map(({ url }) => url));
+      for (const { platform, packages: ofConda, wheels } of found.platforms) {
+        const missing = await layers.missing({ packages: ofConda, wheels });
+        const urls = new Set([...missing.packages, ...missing.wheels].map(({ url }) => url));
+        const packages = [...ofConda, ...wheels.map(asPackage)];
         platforms.push({
           platform: formatPlatform(platform),
           packages: packages.map(one => ({ ...one, isHere: !urls.has(one.url) })),
@@ -68,6 +71,10 @@ export function createSolutionOf(deps: SolutionOfDeps): SolutionOf {
       return byBuilder(error.reasons);
     }
   };
+}
+
+function asPackage({ name, version, url, size }: WheelFile): Omit<PlannedPackage, 'isHere'> {
+  return { name, version, build: 'pypi_0', url, size };
 }
 
 function byBuilder(reasons: readonly string[]): Solution {

@@ -1,4 +1,8 @@
-import { type OrderedPackage, resolveClobbering } from '../../installing/clobbering.ts';
+import {
+  type OrderedPackage,
+  type PathsOfPackage,
+  resolveClobbering,
+} from '../../installing/clobbering.ts';
 import { pathHashBytes, unpackPaths } from '../making/package-facts.ts';
 
 /** A package of an environment, as far as its paths may also be those of another one. Plain data, for a thread. */
@@ -11,7 +15,12 @@ export interface Rival extends OrderedPackage {
 
 /** Lost paths of each package that loses any; or `tooMany`, the two packages that have the most disputed paths. */
 export type LostPaths =
-  | { readonly lost: readonly (readonly [name: string, paths: readonly string[]])[] }
+  | {
+      /** To packages of the same tier. */
+      readonly lost: readonly (readonly [name: string, paths: readonly string[]])[];
+      /** To packages of a higher tier, whose layers lie above: how many, and the first one. */
+      readonly covered: readonly (readonly [name: string, count: number, first: string])[];
+    }
   | { readonly tooMany: readonly string[] };
 
 /** Lost paths of an environment: they are part of the keys of layers, and pass through the main thread. */
@@ -51,19 +60,37 @@ export function lostPathsOf(all: readonly Rival[]): LostPaths {
   const counts = new Map<string, number>();
   let count = 0;
   const packages = all.map((one, position) => {
-    const { name, depends, isNoarch } = one;
-    if (!parties.has(position)) return { name, depends, isNoarch, paths: [] };
+    const { name, depends, isNoarch, tier = 0 } = one;
+    if (!parties.has(position)) return { name, depends, isNoarch, tier, paths: [] };
     const paths = pathsOf(one).filter(path => isBelow(path, names));
     count += paths.length;
     counts.set(name, paths.length);
     // More are not needed to know that they are too many.
-    return { name, depends, isNoarch, paths: count > 2 * mostLostPaths ? [] : paths };
+    return { name, depends, isNoarch, tier, paths: count > 2 * mostLostPaths ? [] : paths };
   });
-  const lost = count > 2 * mostLostPaths ? [] : [...resolveClobbering(packages)];
+  const tiers = [...new Set(packages.map(({ tier }) => tier))];
+  const lost =
+    count > 2 * mostLostPaths
+      ? []
+      : tiers.flatMap(tier => [...resolveClobbering(packages.filter(one => one.tier === tier))]);
   const lostCount = lost.reduce((sum, [, paths]) => sum + paths.length, 0);
-  if (count <= 2 * mostLostPaths && lostCount <= mostLostPaths) return { lost };
+  if (count <= 2 * mostLostPaths && lostCount <= mostLostPaths) {
+    return { lost, covered: tiers.length > 1 ? coveredAmong(packages, new Map(lost)) : [] };
+  }
   const sorted = [...counts].sort(([, one], [, other]) => other - one);
   return { tooMany: sorted.slice(0, 2).map(([name]) => name) };
+}
+
+/** @param lost paths that are not in the layers */
+function coveredAmong(
+  packages: readonly PathsOfPackage[],
+  lost: ReadonlyMap<string, readonly string[]>,
+): [name: string, count: number, first: string][] {
+  return [...resolveClobbering(packages)].flatMap(([name, paths]) => {
+    const gone = new Set(lost.get(name));
+    const [first, ...rest] = paths.filter(path => !gone.has(path));
+    return first === undefined ? [] : [[name, rest.length + 1, first]];
+  });
 }
 
 function disputesOf(all: readonly Pick<Rival, 'pathHashes'>[]) {

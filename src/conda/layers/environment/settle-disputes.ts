@@ -1,5 +1,6 @@
 import { Fault } from '../../../foundation/fault.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
+import type { OrderedPackage } from '../../installing/clobbering.ts';
 import { runTask } from '../../threads/one-task.ts';
 import { inRoom, threadNeeds } from '../../threads/thread-room.ts';
 import type { KeptLayers } from '../kept-layers.ts';
@@ -14,10 +15,25 @@ import {
   rivalsAmong,
 } from './disputes.ts';
 
-export interface DisputeDeps {
-  readonly kept: Pick<KeptLayers, 'paths'>;
-  readonly make: MakePackage;
-  readonly signal: AbortSignal;
+/** The layer of a package of any kind, and what its place in the order of installation depends on. */
+export interface DisputeParty<L extends SettledLayer>
+  extends Pick<OrderedPackage, 'isNoarch' | 'tier'> {
+  readonly layer: L;
+  /** In lower case; the only one of its name. */
+  readonly name: string;
+  /** Returns the specifications of the packages that it requires. */
+  readonly depends: () => string[];
+  /** Makes the layer again, without paths that others keep. */
+  readonly remake: (lostPaths: readonly string[]) => Promise<L>;
+}
+
+type SettledLayer = Pick<PackageLayer, 'key' | 'pathHashes'>;
+
+/** Layers, and what is to be said about them. */
+export interface SettledLayers<L> {
+  readonly layers: L[];
+  /** Sentences about packages whose files others replace. */
+  readonly replaced: readonly string[];
 }
 
 /** Paths that are compared in one turn of the event loop, about 10 ms; more on another thread. */
@@ -26,32 +42,33 @@ const mostHere = 50_000;
 const pathsOfRequirement = 10;
 
 /**
- * Returns the layers of an environment in which no two packages have the same path: a package that loses a path to
- * another one gets a layer without it. So the order of the layers does not matter. Which package keeps a path depends on
+ * Returns the layers of an environment in which no two packages of one tier have the same path: a package that loses a path to
+ * another one gets a layer without it. So the order of their layers does not matter. Which package keeps a path depends on
  * what the packages themselves say they require. Throws a {@link Fault} for packages with too many paths in common.
+ *
+ * @param kept returns the paths of packages
  */
-export async function settleDisputes(
-  layers: readonly PackageLayer[],
-  { kept, make, signal }: DisputeDeps,
-): Promise<PackageLayer[]> {
-  const all = layers.map(
-    (layer): Rival => ({
-      name: layer.subject.package.name.toLowerCase(),
-      depends: [],
-      isNoarch: layer.subject.package.subdir === 'noarch',
+export async function settleDisputes<L extends SettledLayer>(
+  parties: readonly DisputeParty<L>[],
+  kept: Pick<KeptLayers, 'paths'>,
+): Promise<SettledLayers<L>> {
+  const all = parties.map(
+    ({ layer, name, isNoarch, tier }): Rival => ({
+      ...{ name, depends: [], isNoarch, tier },
       pathHashes: layer.pathHashes ?? nothing,
     }),
   );
+  const layers = parties.map(({ layer }) => layer);
   await pauseTurn();
   const positions = hashCount(all) <= mostHere ? rivalsAmong(all) : await askThread('rivals', all);
-  if (positions.length === 0) return [...layers];
-  for (const [position, layer] of layers.entries()) {
-    all[position] = { ...(all[position] as Rival), depends: dependsOf(layer) };
+  if (positions.length === 0) return { layers, replaced: [] };
+  for (const [position, { depends }] of parties.entries()) {
+    all[position] = { ...(all[position] as Rival), depends: depends() };
     await pauseTurn();
   }
   const rivals = positions.map(position => all[position] as Rival);
   for (const position of positions) {
-    const { key } = layers[position] as PackageLayer;
+    const { key } = layers[position] as L;
     all[position] = { ...(all[position] as Rival), packed: await kept.paths(key) };
   }
   await pauseTurn();
@@ -60,19 +77,42 @@ export async function settleDisputes(
   const response = isShort ? lostPathsOf(all) : await askThread('lost', all);
   if ('tooMany' in response) throw tooMany(response.tooMany);
   const lost = new Map(response.lost);
-  const settled: Promise<PackageLayer>[] = [];
-  for (const layer of layers) {
-    const { package: it, place } = layer.subject;
-    const lostPaths = lost.get(it.name.toLowerCase());
-    const made = lostPaths
-      ? make({ package: it, place: { ...place, lostPaths } }, signal)
-      : Promise.resolve(layer);
+  const settled: Promise<L>[] = [];
+  for (const { layer, name, remake } of parties) {
+    const lostPaths = lost.get(name);
+    const made = lostPaths ? remake(lostPaths) : Promise.resolve(layer);
     // One that fails before the last one begins must not end the process.
     made.catch(() => undefined);
     settled.push(made);
     await pauseTurn();
   }
-  return Promise.all(settled);
+  const covered = [
+    ...response.lost.map(([name, paths]) => [name, paths.length, paths[0]] as const),
+    ...response.covered,
+  ];
+  return {
+    layers: await Promise.all(settled),
+    replaced: covered.map(
+      ([name, count, first]) =>
+        `${name}: packages that are installed later replace ${count === 1 ? first : `${count} of its files, such as ${first}`}`,
+    ),
+  };
+}
+
+/** Returns the layer of a Conda package as a party. */
+export function packageParty(
+  layer: PackageLayer,
+  make: MakePackage,
+  signal: AbortSignal,
+): DisputeParty<PackageLayer> {
+  const { package: it, place } = layer.subject;
+  return {
+    layer,
+    name: it.name.toLowerCase(),
+    isNoarch: it.subdir === 'noarch',
+    depends: () => dependsOf(layer),
+    remake: lostPaths => make({ package: it, place: { ...place, lostPaths } }, signal),
+  };
 }
 
 const nothing = new Uint8Array();

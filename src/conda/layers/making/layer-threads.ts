@@ -11,7 +11,7 @@ import type { LayerSubject } from '../layer-key.ts';
 import { openRing, type PieceRing, ringBytes, takePieces } from './piece-ring.ts';
 
 /** Threads that make layers. They end when they have nothing to do. */
-export interface LayerThreads {
+export interface LayerThreads<O extends AnyOrder = LayerOrder> {
   /**
    * Makes a layer on a thread. `take` receives the bytes of the layer piece by piece: views that are valid until it
    * resolves, when the next call comes. Throws a {@link Fault} for a package that cannot be installed, the error of `take`,
@@ -20,7 +20,7 @@ export interface LayerThreads {
    * @param written shared memory that receives how far the layer of a package is, as in `PackageProgress`
    */
   run(
-    order: LayerOrder,
+    order: O,
     take: (piece: Uint8Array) => Promise<void>,
     signal: AbortSignal,
     written?: Float64Array,
@@ -32,15 +32,24 @@ export interface LayerThreads {
 /** Work for a thread that makes layers. */
 export type LayerOrder = PackageOrder | SharedOrder | TarOrder;
 
-/** Installs a package and packs its files. */
-export interface PackageOrder {
-  readonly kind: 'package';
-  readonly subject: LayerSubject;
+/** What {@link LayerThreads} can be made for. */
+export type AnyOrder = InstallOrder | SharedOrder | TarOrder;
+
+/** Installs a package of any kind and packs its files. */
+export interface InstallOrder {
+  readonly kind: string;
+  readonly subject: { readonly package: { readonly fileName: string } };
   /** The file with the archive. Its digest was verified. */
   readonly archive: string;
   readonly limits: UnpackLimits;
   /** True while other threads work: a package that needs much memory is refused. */
   readonly isShared?: boolean;
+}
+
+/** Installs a package of Conda. */
+export interface PackageOrder extends InstallOrder {
+  readonly kind: 'package';
+  readonly subject: LayerSubject;
 }
 
 /** Bounds of one package. */
@@ -80,8 +89,8 @@ interface PackageAbout {
 }
 
 /** What a thread is started with for each order. */
-export interface OrderMessage {
-  readonly order: LayerOrder;
+export interface OrderMessage<O extends AnyOrder = LayerOrder> {
+  readonly order: O;
   readonly pieces: PieceRing;
   /** Receives how far the layer of a package is, as in `PackageProgress`. */
   readonly written?: Float64Array | undefined;
@@ -124,10 +133,14 @@ interface Idle {
   readonly forget: () => void;
 }
 
-/** @param size number of threads. Default: the number of processors, at most 2 */
-export function createLayerThreads(
+/**
+ * @param size number of threads. Default: the number of processors, at most 2
+ * @param file what they run: a file that calls `serveLayers`. Default: what makes layers of Conda packages
+ */
+export function createLayerThreads<O extends AnyOrder = LayerOrder>(
   size: number = Math.min(usualThreads, availableParallelism()),
-): LayerThreads {
+  file: URL = new URL('./layer-worker.ts', import.meta.url),
+): LayerThreads<O> {
   const turns = new Semaphore({ limit: size });
   // An operator who sets more threads gives them more memory.
   const need = Math.floor(threadNeeds.layer * Math.min(1, usualThreads / size));
@@ -139,7 +152,7 @@ export function createLayerThreads(
   let isClosed = false;
 
   const start = (): Thread => {
-    const worker = startThread(new URL('./layer-worker.ts', import.meta.url), {
+    const worker = startThread(file, {
       resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: youngHeapMb },
     });
     all.add(worker);
@@ -177,7 +190,7 @@ export function createLayerThreads(
 
   const runOn = async (
     thread: Thread,
-    order: LayerOrder,
+    order: AnyOrder,
     take: (piece: Uint8Array) => Promise<void>,
     signal: AbortSignal,
     written: Float64Array | undefined,
@@ -200,7 +213,7 @@ export function createLayerThreads(
     worker.on('message', onResponse).on('error', failed).on('exit', exited);
     signal.addEventListener('abort', abort, { once: true });
     try {
-      worker.postMessage({ order, pieces, written } satisfies OrderMessage);
+      worker.postMessage({ order, pieces, written } satisfies OrderMessage<AnyOrder>);
       return await promise;
     } finally {
       worker.off('message', onResponse).off('error', failed).off('exit', exited);
@@ -210,7 +223,7 @@ export function createLayerThreads(
   };
 
   const runOne = async (
-    order: LayerOrder,
+    order: AnyOrder,
     ...[take, signal, written]: RunParameters
   ): Promise<MadeLayer> => {
     if (idle.length === 0) await makeRoom();
@@ -229,7 +242,7 @@ export function createLayerThreads(
     }
   };
   /** Runs while no other thread works, the solver's neither, on a thread that ends, and gives back its memory. */
-  const runAlone = (order: LayerOrder, ...rest: RunParameters): Promise<MadeLayer> =>
+  const runAlone = (order: AnyOrder, ...rest: RunParameters): Promise<MadeLayer> =>
     alone.run(() =>
       withTurns(size, () =>
         inRoom(threadNeeds.large, async () => {
@@ -247,8 +260,8 @@ export function createLayerThreads(
 
   return {
     async run(order, ...rest) {
-      const run = (one: LayerOrder) => turns.run(() => inRoom(need, () => runOne(one, ...rest)));
-      if (order.kind !== 'package') return run(order);
+      const run = (one: AnyOrder) => turns.run(() => inRoom(need, () => runOne(one, ...rest)));
+      if (!('subject' in order)) return run(order);
       try {
         return await run({ ...order, isShared: true });
       } catch (error) {
@@ -273,11 +286,11 @@ function errorOf(response: Failure): unknown {
   return new Fault(kind, message, phase === undefined ? {} : { phase });
 }
 
-function lostThread(cause: unknown, order: LayerOrder): unknown {
+function lostThread(cause: unknown, order: AnyOrder): unknown {
   const isOutOfMemory =
     cause instanceof Error && 'code' in cause && cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
   if (isOutOfMemory) {
-    const name = order.kind === 'package' ? order.subject.package.fileName : 'A group of packages';
+    const name = 'subject' in order ? order.subject.package.fileName : 'A group of packages';
     return new Fault(
       'bad-request',
       `${name} requires more than the ${heapMb} MiB of memory that a package may use while it is installed: choose another build or version, or ask the operator to set builds.conda to buildkit`,

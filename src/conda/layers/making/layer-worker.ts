@@ -1,12 +1,10 @@
 import '../../../foundation/gated-zlib.ts';
-import { parentPort } from 'node:worker_threads';
-import { Fault } from '../../../foundation/fault.ts';
-import { LargeArchive } from '../../archives/archive-checks.ts';
-import type { LayerOrder, LayerResponse, MadeLayer, OrderMessage } from './layer-threads.ts';
-import { joinLayers, LayerOutput, packPackage } from './pack-layers.ts';
-import { type PutPiece, sendPieces } from './piece-ring.ts';
+import { LayerOutput } from './layer-output.ts';
+import type { LayerOrder } from './layer-threads.ts';
+import { joinLayers, packPackage } from './pack-layers.ts';
+import { serveLayers } from './serve-layers.ts';
 
-async function make(order: LayerOrder, put: PutPiece, written?: Float64Array): Promise<MadeLayer> {
+serveLayers<LayerOrder>(async (order, put, written) => {
   switch (order.kind) {
     case 'package':
       return packPackage(order, put, written);
@@ -18,27 +16,5 @@ async function make(order: LayerOrder, put: PutPiece, written?: Float64Array): P
       const tarDigest = output.end();
       return { tarDigest, tarBytes: output.tarBytes };
     }
-  }
-}
-
-function respond(message: LayerResponse): void {
-  parentPort?.postMessage(message);
-}
-
-parentPort?.on('message', async ({ order, pieces, written }: OrderMessage) => {
-  try {
-    respond({
-      made: await make(
-        order,
-        sendPieces(pieces, piece => respond({ piece })),
-        written,
-      ),
-    });
-  } catch (error) {
-    if (error instanceof LargeArchive) respond({ isLarge: true });
-    else if (error instanceof Fault) {
-      const { kind, phase, message } = error;
-      respond({ fault: { kind, phase, message } });
-    } else respond({ error });
   }
 });

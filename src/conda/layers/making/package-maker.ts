@@ -140,8 +140,13 @@ export class PackageProgress {
   /** Shared with the thread that makes the layer: bytes that are written, and all bytes of its files (0 if unknown). */
   readonly written = new Float64Array(new SharedArrayBuffer(2 * Float64Array.BYTES_PER_ELEMENT));
 
-  constructor({ name, version, build, size = 0 }: CondaPackage) {
-    this.name = `${name}-${version}-${build}`;
+  constructor({
+    name,
+    version,
+    build,
+    size = 0,
+  }: Pick<CondaPackage, 'name' | 'version' | 'size'> & Partial<Pick<CondaPackage, 'build'>>) {
+    this.name = [name, version, ...(build === undefined ? [] : [build])].join('-');
     this.archiveBytes = size;
   }
 

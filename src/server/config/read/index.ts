@@ -13,6 +13,7 @@ export {
   anonymousCredentials,
   configuredChannels,
   configuredCredentials,
+  configuredIndexes,
   configuredRegistries,
   uselessMirrorCredentials,
 } from './registries.ts';

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { channelKey, pathTokenIn, plainBase, publicBase } from '../../../conda/channels/index.ts';
 import type { ChannelCredentials, ChannelSettings } from '../../../conda/index.ts';
 import { whyUnreadable } from '../../../foundation/fault.ts';
+import { withoutSlashes } from '../../../foundation/text.ts';
 import { canonicalRegistry } from '../../../oci/naming.ts';
+import type { IndexSettings } from '../../../pypi/index.ts';
 import {
   type CredentialSource,
   dockerConfigCredentials,
@@ -106,32 +108,43 @@ export function configuredChannels({ channels }: Pick<Config, 'channels'>): Chan
   return Object.entries(channels).map(([key, entry]) => channelSettings(key, entry));
 }
 
-function channelSettings(key: string, entry: Entry): ChannelSettings {
+/** Returns the settings of the listed indexes of Python packages. Throws {@link ConfigError}. */
+export function configuredIndexes({ pypi }: Pick<Config, 'pypi'>): IndexSettings[] {
+  return Object.entries(pypi).map(([key, entry]) => {
+    const base = withoutSlashes(key);
+    const { credentials, ...settings } = channelSettings(base, entry, `pypi.${base}`);
+    const given =
+      credentials?.kind === 'token' ? { ...credentials, kind: 'bearer' as const } : credentials;
+    return { ...settings, keys: [base], ...(given === undefined ? {} : { credentials: given }) };
+  });
+}
+
+function channelSettings(key: string, entry: Entry, setting = settingOf(key)): ChannelSettings {
   const { url, mirrors, ca, allowPrivateAddress } = entry;
-  const credentials = credentialsOf(key, entry);
+  const credentials = credentialsOf(key, entry, setting);
   return {
     keys: [channelKey(key)],
     url: plainBase(url ?? publicBase(key)),
     mirrors: mirrors.map(plainBase),
     allowPrivateAddress,
     ...(credentials === undefined ? {} : { credentials }),
-    ...(ca === undefined ? {} : { ca: readAuthority(settingOf(key), ca) }),
+    ...(ca === undefined ? {} : { ca: readAuthority(setting, ca) }),
   };
 }
 
-function credentialsOf(key: string, entry: Entry): ChannelCredentials | undefined {
+function credentialsOf(key: string, entry: Entry, setting: string): ChannelCredentials | undefined {
   const url = new URL(entry.url ?? publicBase(key));
   const written = pathTokenIn(url.pathname);
   const username = entry.username ?? (decodeURIComponent(url.username) || undefined);
   const password = entry.password ?? (decodeURIComponent(url.password) || undefined);
   if ((username === undefined) !== (password === undefined)) {
     throw new ConfigError(
-      `${settingOf(key)}: 'username' and 'password' go together: set both, or neither`,
+      `${setting}: 'username' and 'password' go together: set both, or neither`,
     );
   }
   const token = entry.token ?? written?.token;
   if (token !== undefined && username !== undefined) {
-    throw new ConfigError(`${settingOf(key)}: list either a token, or a user name and a password`);
+    throw new ConfigError(`${setting}: list either a token, or a user name and a password`);
   }
   if (username !== undefined && password !== undefined) {
     return { kind: 'password', username, password };

@@ -75,6 +75,13 @@ export const builds = z.strictObject({
     .describe(
       'What makes images of Conda packages. `auto`: Sluice itself, and BuildKit for requests that require it. `native`: Sluice itself; other requests are rejected. `buildkit`: always BuildKit',
     ),
+  uv: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Path of uv, the program that chooses Python packages for images without a builder; `off` for none: packages of pip then require BuildKit. Default: the one that `npm start` or `npm run uv` has installed, or the first on the PATH',
+    ),
   syntax: z
     .string()
     .refine(

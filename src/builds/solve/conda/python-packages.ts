@@ -1,0 +1,74 @@
+import type { SolveOptions } from '../../../conda/index.ts';
+import {
+  isPythonVersion,
+  type PythonSolver,
+  type PythonTarget,
+  type UvProgram,
+  type WheelFile,
+  WheelsMissing,
+} from '../../../pypi/index.ts';
+import { type PipLine, readPipLine } from '../../../pypi/requirements/index.ts';
+import { BuilderRequired } from './builder-required.ts';
+import type { CondaSystem, FoundPackages } from './conda-packages.ts';
+
+/** The parts of the server for Python packages. */
+export interface PythonParts {
+  readonly pythonSolver: PythonSolver;
+  readonly uv: Pick<UvProgram, 'isThere'>;
+}
+
+const machines: Readonly<Record<string, PythonTarget['machine']>> = {
+  'linux-64': 'x86_64',
+  'linux-aarch64': 'aarch64',
+};
+const mostReasons = 5;
+
+/**
+ * Returns the wheels that pip would add to packages of Conda. Throws a `Fault` for requirements without a solution, and
+ * {@link BuilderRequired} for those that only pip in a builder can install.
+ */
+export async function findWheels(
+  { packages, pip, isLocked }: FoundPackages,
+  system: CondaSystem,
+  { pythonSolver, uv }: PythonParts,
+  options: SolveOptions,
+): Promise<readonly WheelFile[]> {
+  if (pip.length === 0) return [];
+  const lines = pip.map(readPipLine);
+  const reasons = lines.flatMap(line => (line.kind === 'builder' ? [line.reason] : []));
+  if (reasons.length > 0) throw new BuilderRequired([...new Set(reasons)].slice(0, mostReasons));
+  const given = lines.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : []));
+  const requirements = lines.filter(isProject);
+  if (requirements.length === 0) return given;
+  if (!uv.isThere()) {
+    throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
+  }
+  const target = targetOf(packages, system);
+  if (target === undefined) throw new BuilderRequired(["the 'pip' packages for this Python"]);
+  try {
+    const request = { requirements, packages, target, isLocked };
+    return [...given, ...(await pythonSolver.solve(request, options))];
+  } catch (error) {
+    if (!(error instanceof WheelsMissing)) throw error;
+    const { projects } = error;
+    throw new BuilderRequired(projects.map(name => `the source distribution of ${name}`));
+  }
+}
+
+function isProject(line: PipLine): line is Extract<PipLine, { kind: 'project' }> {
+  return line.kind === 'project';
+}
+
+/** Returns the Python of an image; undefined for one that wheels are not chosen for, such as PyPy. */
+function targetOf(
+  packages: FoundPackages['packages'],
+  { subdir, virtualPackages }: CondaSystem,
+): PythonTarget | undefined {
+  const python = packages.find(({ name }) => name === 'python');
+  const machine = machines[subdir];
+  const glibc = virtualPackages.find(({ name }) => name === '__glibc')?.version;
+  if (python === undefined || machine === undefined || glibc === undefined) return undefined;
+  const isOther = /pypy|cp\d+t(?:$|[^a-z])/.test(python.build);
+  if (isOther || !isPythonVersion(python.version)) return undefined;
+  return { version: python.version, machine, glibc };
+}

@@ -1,0 +1,20 @@
+/** Python packages as layers, beside the packages of Conda: indexes, solver, layers. */
+
+export {
+  createIndexAccess,
+  hostsOfIndexes,
+  type IndexSettings,
+} from './indexes/index-access.ts';
+export { createLoopbackIndex } from './indexes/loopback-index.ts';
+export { createPageStore } from './indexes/page-store.ts';
+export { createPageThread } from './indexes/page-thread.ts';
+export {
+  createMixedLayers,
+  type LayeredWheel,
+  type MixedLayers,
+} from './layers/environment-layers.ts';
+export { createWheelThreads } from './layers/wheel-threads.ts';
+export { createPythonSolver, type PythonSolver, WheelsMissing } from './solving/python-solver.ts';
+export { isPythonVersion, type PythonTarget } from './solving/python-target.ts';
+export { createUvProgram, type UvProgram } from './solving/uv-program.ts';
+export type { WheelFile } from './wheel-file.ts';

@@ -1,0 +1,227 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Fault } from '../../foundation/fault.ts';
+import { projectName } from '../wheel-file.ts';
+import { type IndexAccess, IndexFault } from './index-access.ts';
+import { installedPage, publishedAddress } from './index-page.ts';
+import type { PageStore } from './page-store.ts';
+
+/**
+ * An index on the loopback for one solver at a time: it is the only network that a solver has. Pages come from the store, and files
+ * through the transport of this server.
+ */
+export interface LoopbackIndex {
+  /** Opens the index for one solver. Its address is not guessable, and gone when it is disposed of. */
+  open(session: IndexSession): Promise<OpenedIndex>;
+  close(): Promise<void>;
+}
+
+export interface IndexSession {
+  /** Base URL of the index. */
+  readonly index: string;
+  /** The version of each project that the image has from Conda, by its name as indexes compare it. */
+  readonly installed: ReadonlyMap<string, string>;
+  /** Receives sentences for the log of the build. */
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface OpenedIndex extends Disposable {
+  /** Address for the solver. */
+  readonly url: string;
+  /** Settles with the first failure of the index that ends the solve. */
+  readonly failed: Promise<never>;
+}
+
+/** Limits for one solver. */
+const maxRequests = 20_000;
+const maxBytes = 1024 * 1024 * 1024;
+
+interface Asked {
+  readonly path: string;
+  /** Aborted when the solver has left. */
+  readonly signal: AbortSignal;
+}
+
+interface OpenSession extends IndexSession {
+  requests: number;
+  bytes: number;
+  readonly notes: Set<string>;
+  fail(error: unknown): void;
+}
+
+export function createLoopbackIndex(deps: {
+  readonly access: IndexAccess;
+  readonly pages: PageStore;
+}): LoopbackIndex {
+  const sessions = new Map<string, OpenSession>();
+  const server = createServer((request, response) => {
+    answer(request, response).catch(() => response.destroy());
+  });
+  // A solver keeps its connections until it ends.
+  server.unref();
+  let listening: Promise<unknown> | undefined;
+
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    // The end of a connection is not a failure of the server.
+    response.on('error', () => {});
+    const [, secret = '', rest = ''] = /^\/([0-9a-f]{64})(\/.*)$/.exec(request.url ?? '') ?? [];
+    const session = sessions.get(secret);
+    if (session === undefined || (request.method !== 'GET' && request.method !== 'HEAD')) {
+      response.writeHead(404).end();
+      return;
+    }
+    try {
+      session.requests += 1;
+      if (session.requests > maxRequests) throw tooMuch(`${maxRequests} pages and files`);
+      // The solver gives up requests whose answer it no longer needs.
+      const left = new AbortController();
+      response.once('close', () => left.abort());
+      const signal = AbortSignal.any([session.signal, left.signal]);
+      await serve(session, { path: rest, signal }, request, response);
+    } catch (error) {
+      if (!response.headersSent) response.writeHead(404);
+      response.end();
+      if (!response.destroyed) session.fail(error);
+    }
+  };
+
+  const serve = async (
+    session: OpenSession,
+    { path, signal }: Asked,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ) => {
+    const { installed, index } = session;
+    const [, project] = /^\/simple\/([^/]+)\/$/.exec(path) ?? [];
+    if (project !== undefined) {
+      const name = projectName(project);
+      const version = installed.get(name);
+      if (version !== undefined) return sendPage(response, installedPage(name, version));
+      const kept = await deps.pages.page(index, name, signal);
+      if (kept === undefined) return void response.writeHead(404).end();
+      if (kept.note !== undefined && !session.notes.has(kept.note)) {
+        session.notes.add(kept.note);
+        session.log(kept.note);
+      }
+      session.bytes += kept.page.length;
+      return sendPage(response, kept.page);
+    }
+    const [, file] = /^\/installed\/[^/]+\/([^/]+)\.metadata$/.exec(path) ?? [];
+    if (file !== undefined) {
+      const [name = '', version = ''] = decodeURIComponent(file).split('-');
+      const text = `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`;
+      response.writeHead(200, { 'content-type': 'text/plain' }).end(text);
+      return;
+    }
+    const isMetadata = path.endsWith('.metadata');
+    const published = publishedAddress(isMetadata ? path.slice(0, -'.metadata'.length) : path);
+    if (published === undefined) return void response.writeHead(404).end();
+    const url = new URL(published.url);
+    if (isMetadata) url.pathname += '.metadata';
+    await relay(session, { url, signal }, request, response);
+  };
+
+  /** Passes on metadata, or the parts of a wheel that contain them. */
+  const relay = async (
+    session: OpenSession,
+    { url, signal }: { readonly url: URL; readonly signal: AbortSignal },
+    request: IncomingMessage,
+    response: ServerResponse,
+  ) => {
+    const isHead = request.method === 'HEAD';
+    // The answer to a range of one byte has the size of the file, and shows whether the index has ranges.
+    const range = isHead ? 'bytes=0-0' : request.headers.range;
+    const headers = range === undefined ? {} : { range };
+    const upstream = await deps.access.open(url.href, { headers, signal }).catch(error => {
+      // An index may promise metadata that it does not have.
+      if (error instanceof IndexFault && error.responseStatus === 404) return undefined;
+      throw error;
+    });
+    if (upstream === undefined) return void response.writeHead(404).end();
+    const { body, contentLength } = upstream;
+    if (isHead) {
+      body.destroy();
+      const [, size] = /^bytes 0-0\/(\d+)$/.exec(upstream.headers.get('content-range') ?? '') ?? [];
+      const length = size ?? contentLength;
+      response.writeHead(200, {
+        ...(size === undefined ? {} : { 'accept-ranges': 'bytes' }),
+        ...(length === undefined ? {} : { 'content-length': length }),
+      });
+      response.end();
+      return;
+    }
+    const passedOn = ['content-range', 'accept-ranges'].flatMap(name => {
+      const value = upstream.headers.get(name);
+      return value === undefined ? [] : [[name, value] as const];
+    });
+    response.writeHead(upstream.status, {
+      ...Object.fromEntries(passedOn),
+      ...(contentLength === undefined ? {} : { 'content-length': contentLength }),
+      'content-type': 'application/octet-stream',
+    });
+    try {
+      for (;;) {
+        const chunk = await body.read();
+        if (chunk === null) break;
+        const { bytes } = chunk;
+        session.bytes += bytes.length;
+        if (session.bytes > maxBytes) throw tooMuch(`${maxBytes / 1024 / 1024} MiB`);
+        const copy = Buffer.from(bytes);
+        chunk.release();
+        if (response.destroyed) return;
+        if (!response.write(copy)) await once(response, 'drain', { signal });
+      }
+      response.end();
+    } finally {
+      body.destroy();
+    }
+  };
+
+  const listen = async () => {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+  };
+
+  return {
+    async open(given) {
+      listening ??= listen();
+      await listening;
+      const secret = randomBytes(32).toString('hex');
+      const { promise: failed, reject: fail } = Promise.withResolvers<never>();
+      // The solver may end first.
+      failed.catch(() => {});
+      sessions.set(secret, { ...given, requests: 0, bytes: 0, notes: new Set(), fail });
+      const { port } = server.address() as AddressInfo;
+      return {
+        url: `http://127.0.0.1:${port}/${secret}/simple/`,
+        failed,
+        [Symbol.dispose]: () => void sessions.delete(secret),
+      };
+    },
+    async close() {
+      sessions.clear();
+      server.closeAllConnections();
+      if (listening !== undefined) await new Promise(done => server.close(done));
+    },
+  };
+}
+
+function sendPage(response: ServerResponse, page: Uint8Array): void {
+  response
+    .writeHead(200, {
+      'content-type': 'application/vnd.pypi.simple.v1+json',
+      'content-length': page.length,
+    })
+    .end(page);
+}
+
+function tooMuch(what: string): Fault {
+  return new Fault(
+    'bad-request',
+    `Solving the Python packages required more than ${what} of the index: name the versions of more packages`,
+    { phase: 'build' },
+  );
+}

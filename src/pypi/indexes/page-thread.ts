@@ -1,0 +1,90 @@
+import { Worker } from 'node:worker_threads';
+import { Fault } from '../../foundation/fault.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { PageProblem, type SentPage } from './index-page.ts';
+import type { PageAnswer } from './page-worker.ts';
+
+/** Rewrites pages of indexes on a thread: a large page takes longer than the event loop may be held. */
+export interface PageThread {
+  /** Returns the page for the solver. Throws {@link PageProblem}, and a `Fault` for a page that takes too long. */
+  rewrite(sent: SentPage): Promise<Uint8Array>;
+  close(): Promise<void>;
+}
+
+const idleMs = 10_000;
+const longestMs = 20_000;
+const worker = new URL('./page-worker.ts', import.meta.url);
+
+export function createPageThread(): PageThread {
+  // One page at a time: the thread has memory for the largest one.
+  const turns = new Semaphore({ limit: 1 });
+  let thread: Worker | undefined;
+  let idle: NodeJS.Timeout | undefined;
+  let count = 0;
+
+  const end = async () => {
+    clearTimeout(idle);
+    const ended = thread;
+    thread = undefined;
+    await ended?.terminate();
+  };
+
+  const answerTo = async (sent: SentPage): Promise<PageAnswer> => {
+    clearTimeout(idle);
+    thread ??= startThread();
+    const running = thread;
+    running.ref();
+    count += 1;
+    const id = count;
+    const { promise, resolve, reject } = Promise.withResolvers<PageAnswer>();
+    const failed = () => reject(tooLarge(sent));
+    const timer = setTimeout(failed, longestMs);
+    const onMessage = (answer: PageAnswer) => {
+      if (answer.id === id) resolve(answer);
+    };
+    running.on('message', onMessage);
+    running.on('error', failed);
+    running.on('exit', failed);
+    running.postMessage({ id, sent });
+    try {
+      return await promise;
+    } catch (error) {
+      // What it does may never end.
+      thread = undefined;
+      await running.terminate();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      running.off('message', onMessage);
+      running.off('error', failed);
+      running.off('exit', failed);
+      running.unref();
+      idle = setTimeout(() => end().catch(() => {}), idleMs);
+      idle.unref();
+    }
+  };
+
+  return {
+    async rewrite(sent) {
+      const answer = await turns.run(() => answerTo(sent));
+      if ('problem' in answer) throw new PageProblem(answer.problem);
+      return answer.page;
+    },
+    close: end,
+  };
+}
+
+function startThread(): Worker {
+  const started = new Worker(worker, { resourceLimits: { maxOldGenerationSizeMb: 256 } });
+  // Between two pages nothing else listens.
+  started.on('error', () => {});
+  return started;
+}
+
+function tooLarge({ project }: SentPage): Fault {
+  return new Fault(
+    'upstream-unusable',
+    `The page of the project ${project} is too large to read: try later`,
+    { phase: 'upstream' },
+  );
+}

@@ -1,0 +1,3 @@
+/** Lines for pip, without what solves them. */
+
+export { type PipLine, readPipLine } from './requirement.ts';

@@ -1,0 +1,102 @@
+import { projectName, type WheelFile } from '../wheel-file.ts';
+
+/** A requirement that names a project of an index. */
+export interface PythonRequirement {
+  /** As indexes compare it. */
+  readonly name: string;
+  readonly extras: readonly string[];
+  /** Such as `>=1.2,<2`; empty for any version. */
+  readonly versions: string;
+  /** A condition on the system of the image, such as `python_version < "3.12"`. */
+  readonly marker?: string | undefined;
+}
+
+/** What a line for pip asks for. */
+export type PipLine =
+  | ({ readonly kind: 'project' } & PythonRequirement)
+  /** A wheel at an address, as lock files list it. */
+  | { readonly kind: 'wheel'; readonly wheel: WheelFile }
+  /** A line that only pip in a builder can handle. */
+  | { readonly kind: 'builder'; readonly reason: string };
+
+const longestLine = 2000;
+const nameGrammar = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,200}[A-Za-z0-9])?(?![A-Za-z0-9._-])/;
+const extrasGrammar = /^\[([A-Za-z0-9._, -]*)\]/;
+const oneVersion = /^(?:===|~=|==|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9.!+*_-]*$/;
+// Names, operators and quoted texts of PEP 508, without anything that a file of requirements could take for something else.
+const markerGrammar = /^[A-Za-z0-9_.,<>=!~'"()+* -]{1,1000}$/;
+
+/**
+ * Reads a line for pip. Only names, extras, versions and markers are taken from it, so that a line can never be an option or a path
+ * for the program that solves it. Source: PyPA specifications, Dependency specifiers.
+ */
+export function readPipLine(text: string): PipLine {
+  const line = text.replace(/(?:^|\s)#(?!sha256=).*$/s, '').trim();
+  const builder = (what: string): PipLine => ({ kind: 'builder', reason: what });
+  if (line.length > longestLine) return builder('a very long line for pip');
+  if (line.startsWith('-')) return builder(`the pip option ${/^[-A-Za-z]{1,40}/.exec(line)?.[0]}`);
+  if (/[$`\\{}]/.test(line)) return builder('a variable in a line for pip');
+  const [name] = nameGrammar.exec(line) ?? [];
+  if (name === undefined) return builder('a path or address for pip');
+  const rest = line.slice(name.length).trimStart();
+  const [bracketed = '', listed = ''] = extrasGrammar.exec(rest) ?? [];
+  const extras = listed
+    .split(',')
+    .map(extra => extra.trim())
+    .filter(extra => extra !== '');
+  const after = rest.slice(bracketed.length).trim();
+  if (after.startsWith('@')) return wheelLine(name, after.slice(1).trim());
+  const semicolon = after.indexOf(';');
+  const [before, marker] =
+    semicolon < 0 ? [after, ''] : [after.slice(0, semicolon), after.slice(semicolon + 1).trim()];
+  const versions = versionsIn(before);
+  const isPlain = extras.every(extra => /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(extra));
+  const isMarker = markerGrammar.test(marker) && !marker.includes('--');
+  const isWhole = versions !== undefined && (semicolon < 0 || isMarker);
+  if (!isPlain || !isWhole) return builder(`the requirement of pip for ${name}`);
+  return {
+    kind: 'project',
+    name: projectName(name),
+    extras: [...new Set(extras.map(projectName))].sort(),
+    versions,
+    ...(marker === '' ? {} : { marker }),
+  };
+}
+
+function versionsIn(text: string): string | undefined {
+  const plain = text
+    .trim()
+    .replace(/^\((.*)\)$/s, '$1')
+    .trim();
+  if (plain === '') return '';
+  const parts = plain.split(',').map(part => part.trim().replace(/\s+/g, ' '));
+  // A comma may stand at the end.
+  if (parts.length > 1 && parts.at(-1) === '') parts.pop();
+  if (!parts.every(part => oneVersion.test(part))) return undefined;
+  return parts.map(part => part.replace(' ', '')).join(',');
+}
+
+const wheelName =
+  /^([A-Za-z0-9._]+)-([A-Za-z0-9._+!]+)(?:-\d[A-Za-z0-9_.]*)?-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+\.whl$/;
+
+function wheelLine(name: string, address: string): PipLine {
+  const reason = `the address of ${name} for pip`;
+  const [url = '', sha256 = ''] = address.split('#sha256=');
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url) || !/^[0-9a-f]{64}$/.test(sha256)) {
+    return { kind: 'builder', reason };
+  }
+  const { pathname, username, password } = new URL(url);
+  const fileName = pathname.slice(pathname.lastIndexOf('/') + 1).replaceAll('%2B', '+');
+  const [, project, version] = wheelName.exec(fileName) ?? [];
+  const isSame = project !== undefined && projectName(project) === projectName(name);
+  if (!isSame || version === undefined || username !== '' || password !== '') {
+    return { kind: 'builder', reason };
+  }
+  return { kind: 'wheel', wheel: { name: projectName(name), version, fileName, url, sha256 } };
+}
+
+/** Returns a requirement as a line of a file for the solver. */
+export function requirementLine({ name, extras, versions, marker }: PythonRequirement): string {
+  const inBrackets = extras.length > 0 ? `[${extras.join(',')}]` : '';
+  return `${name}${inBrackets}${versions}${marker === undefined ? '' : ` ; ${marker}`}`;
+}

@@ -1,0 +1,52 @@
+import type { CondaPackage } from '../../conda/index.ts';
+import { projectName } from '../wheel-file.ts';
+
+/** Projects whose package of Conda has another name. Source: metadata of the packages of conda-forge. */
+const otherNames: Readonly<Record<string, readonly string[]>> = {
+  'dask-core': ['dask'],
+  'matplotlib-base': ['matplotlib'],
+  'msgpack-python': ['msgpack'],
+  opencv: ['opencv-python', 'opencv-python-headless'],
+  'py-opencv': ['opencv-python', 'opencv-python-headless'],
+  'pyarrow-core': ['pyarrow'],
+  pyqt: ['pyqt5'],
+  'python-duckdb': ['duckdb'],
+  'python-graphviz': ['graphviz'],
+  'python-igraph': ['igraph'],
+  'python-lmdb': ['lmdb'],
+  'py-xgboost': ['xgboost'],
+  'py-xgboost-cpu': ['xgboost'],
+  'py-xgboost-gpu': ['xgboost'],
+  pytables: ['tables'],
+  pytorch: ['torch'],
+  'pytorch-cpu': ['torch'],
+  'pytorch-gpu': ['torch'],
+  'seaborn-base': ['seaborn'],
+  'tensorflow-base': ['tensorflow'],
+  'tensorflow-cpu': ['tensorflow'],
+  'tensorflow-gpu': ['tensorflow'],
+  'uvicorn-standard': ['uvicorn'],
+};
+
+// Source: PyPA specifications, Version specifiers (public and local versions).
+const plainVersion =
+  /^v?(?:\d{1,9}!)?\d{1,20}(?:\.\d{1,20}){0,20}(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview|post|rev|r|dev)[-_.]?\d{0,20}){0,3}(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?$/i;
+
+/**
+ * Returns the version of each Python project that Conda installs, by its name as indexes compare it. The record of a package does
+ * not say which projects it has: a package that requires Python has the one of its own name, except for some known ones.
+ */
+export function installedProjects(packages: readonly CondaPackage[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const { name, version, depends, record } of packages) {
+    const isPython =
+      record?.noarch === 'python' ||
+      depends.some(spec => /^(?:python|python_abi)(?: |$)/.test(spec));
+    const isListed = Object.hasOwn(otherNames, name);
+    if ((!isPython && !isListed) || name === 'python_abi' || !plainVersion.test(version)) continue;
+    for (const project of isListed ? (otherNames[name] ?? []) : [name]) {
+      found.set(projectName(project), version.replace(/^v/, ''));
+    }
+  }
+  return found;
+}

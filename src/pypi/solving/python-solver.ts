@@ -1,0 +1,169 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { CondaPackage } from '../../conda/index.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import { defaultIndex } from '../indexes/index-access.ts';
+import { publishedAddress } from '../indexes/index-page.ts';
+import type { LoopbackIndex } from '../indexes/loopback-index.ts';
+import { type PythonRequirement, requirementLine } from '../requirements/requirement.ts';
+import { projectName, type WheelFile } from '../wheel-file.ts';
+import { installedProjects } from './installed-projects.ts';
+import { type LockedProject, readPylock } from './pylock.ts';
+import { answeringPython, fitOfWheel, type PythonTarget } from './python-target.ts';
+import { runUv } from './run-uv.ts';
+
+/** Chooses wheels for requirements. */
+export interface PythonSolver {
+  /**
+   * Returns the wheels that satisfy the requirements beside the packages of Conda, sorted by name. Throws
+   * {@link WheelsMissing} for packages that have no wheel, and a `Fault` for requirements without a solution and for an index
+   * that is down.
+   */
+  solve(request: PythonRequest, options: PythonSolveOptions): Promise<readonly WheelFile[]>;
+}
+
+export interface PythonRequest {
+  readonly requirements: readonly PythonRequirement[];
+  /** Packages of Conda: they count as installed. */
+  readonly packages: readonly CondaPackage[];
+  readonly target: PythonTarget;
+  /** True where the requirements are all packages: what they require is not added. Default: false. */
+  readonly isLocked?: boolean | undefined;
+}
+
+export interface PythonSolveOptions {
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+  /** True for a caller without a login. Users wait for one of these at most. */
+  readonly isAnonymous?: boolean | undefined;
+}
+
+/** Requirements whose packages have no wheel: they must be built. */
+export class WheelsMissing extends Error {
+  readonly projects: readonly string[];
+
+  constructor(projects: readonly string[]) {
+    super(`no wheels of ${projects.join(', ')}`);
+    this.projects = projects;
+  }
+}
+
+export interface PythonSolverDeps {
+  readonly index: LoopbackIndex;
+  /** Returns the path of uv. Throws a `Fault` where there is none. */
+  readonly findUv: () => string;
+  /** A directory for the work of solves. */
+  readonly directory: string;
+  readonly limits: {
+    readonly timeout: number;
+    readonly memory: number;
+    readonly maxWaiting: number;
+  };
+}
+
+const atOnce = 2;
+const mostRequirements = 2000;
+
+export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
+  const { limits } = deps;
+  const turns = new Semaphore({
+    limit: atOnce,
+    mostWaiting: limits.maxWaiting,
+    low: { limit: 1, passedBy: 8 },
+    refusal: () =>
+      new Fault('unavailable', 'Too many environments wait to be solved: try later', {
+        phase: 'build',
+      }),
+  });
+
+  // The work of a server that was killed.
+  const ready = rm(deps.directory, { recursive: true, force: true }).catch(() => {});
+
+  const solveNow = async (
+    { requirements, packages, target, isLocked }: PythonRequest,
+    { log, signal }: PythonSolveOptions,
+  ): Promise<readonly WheelFile[]> => {
+    await ready;
+    const installed = installedProjects(packages);
+    using opened = await deps.index.open({ index: defaultIndex, installed, log, signal });
+    const directory = join(resolve(deps.directory), randomUUID());
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    const stop = new AbortController();
+    // A failure of the index says more than what uv makes of it.
+    opened.failed.catch(error => stop.abort(error));
+    const result = await runUv({
+      program: deps.findUv(),
+      directory,
+      index: opened.url,
+      requirements: requirements.map(requirementLine),
+      python: answeringPython(target),
+      isLocked,
+      timeoutMs: limits.timeout,
+      memoryBytes: limits.memory,
+      signal: AbortSignal.any([signal, stop.signal]),
+    });
+    if ('problem' in result) throw unsolved(result.problem, installed);
+    return readPylock(result.lock)
+      .flatMap(project => wheelOf(project, target))
+      .sort((one, other) => (one.name < other.name ? -1 : 1));
+  };
+
+  return {
+    async solve(request, options) {
+      if (request.requirements.length > mostRequirements) {
+        throw new Fault('bad-request', `More than ${mostRequirements} requirements for pip`, {
+          phase: 'build',
+        });
+      }
+      return turns.run(() => solveNow(request, options), {
+        isLow: options.isAnonymous === true,
+        signal: options.signal,
+      });
+    },
+  };
+}
+
+/** Returns the wheel of a project of a solution; none for one of Conda. */
+function wheelOf({ name, version, wheels }: LockedProject, target: PythonTarget): WheelFile[] {
+  const places = wheels.map(wheel => ({ ...wheel, path: new URL(wheel.url).pathname }));
+  if (places.some(({ path }) => path.includes('/installed/'))) return [];
+  const fitting = places.flatMap(({ path, size, sha256 }) => {
+    const published = publishedAddress(path);
+    const fit = published && fitOfWheel(published.fileName, target);
+    if (published === undefined || sha256 === undefined || fit === undefined) return [];
+    return [{ ...published, fit, size, sha256 }];
+  });
+  // Two that fit the same way differ by their build numbers.
+  const [best] = fitting.toSorted((a, b) => a.fit - b.fit || (a.fileName < b.fileName ? 1 : -1));
+  if (best === undefined) throw new WheelsMissing([name]);
+  const { fileName, url, size, sha256 } = best;
+  return [{ name: projectName(name), version, fileName, url, size, sha256 }];
+}
+
+const noSolution = /^No solution found when resolving dependencies:? /;
+const wheelsRequired = /Wheels are required for `([A-Za-z0-9._-]{1,200})`/g;
+
+function unsolved(problem: string, installed: ReadonlyMap<string, string>): Error {
+  const missing = [...problem.matchAll(wheelsRequired)].map(([, name = '']) => projectName(name));
+  if (missing.length > 0) return new WheelsMissing([...new Set(missing)].sort());
+  if (!problem.startsWith('No solution found')) {
+    return new Fault(
+      'unavailable',
+      `uv could not solve the Python packages: ${problem}. Run 'npm run uv' for a version that this server knows`,
+      { phase: 'build' },
+    );
+  }
+  const words = new Set(problem.toLowerCase().split(/[^a-z0-9._-]+/));
+  const named = [...installed].filter(
+    ([name, version]) => words.has(name) || problem.includes(`${name}==${version}`),
+  );
+  const ofConda = named.map(([name, version]) => `${name} ${version}`).join(', ');
+  const note = ofConda === '' ? '' : ` These packages are from Conda: ${ofConda}.`;
+  return new Fault(
+    'bad-request',
+    `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}`.trim(),
+    { phase: 'build' },
+  );
+}

@@ -1,0 +1,201 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Fault } from '../../foundation/fault.ts';
+
+export interface UvOrder {
+  /** Path of the program. */
+  readonly program: string;
+  /** An empty directory of its own, with an absolute path. */
+  readonly directory: string;
+  /** Address of the index. */
+  readonly index: string;
+  /** Lines that Sluice printed from what it had read. */
+  readonly requirements: readonly string[];
+  /** True to add no package that another one requires. */
+  readonly isLocked?: boolean | undefined;
+  /** Text of the program that answers for Python. */
+  readonly python: string;
+  readonly timeoutMs: number;
+  readonly memoryBytes: number;
+  readonly signal: AbortSignal;
+}
+
+/** The end of a solve: a lock file, or why there is none. */
+export type UvResult =
+  | { readonly lock: string }
+  /** The explanation of uv. */
+  | { readonly problem: string };
+
+const maxLockBytes = 16 * 1024 * 1024;
+const maxOutput = 32 * 1024;
+const watchMs = 200;
+// What a program reserves and does not use counts for the limit of the kernel, so that it is wider than that of the server.
+const spareAddresses = 3 * 1024 * 1024 * 1024;
+
+/**
+ * Solves requirements with uv, in a process group of its own. It sees no settings of the machine and none of the operator, has no
+ * network but the index, and ends with its time or memory. Throws a `Fault` for these.
+ */
+export async function runUv(order: UvOrder): Promise<UvResult> {
+  const { program, directory, index, signal } = order;
+  signal.throwIfAborted();
+  const home = join(directory, 'home');
+  const python = join(directory, 'python');
+  const lockFile = join(directory, 'pylock.toml');
+  await mkdir(home, { recursive: true });
+  await writeFile(join(directory, 'requirements.in'), `${order.requirements.join('\n')}\n`);
+  await writeFile(python, order.python, { mode: 0o700 });
+  const seconds = Math.ceil(order.timeoutMs / 1000);
+  const kibibytes = Math.floor((order.memoryBytes + spareAddresses) / 1024);
+  // Were this server killed, the kernel still ends the program after its time.
+  const limited = `ulimit -c 0 && ulimit -t ${seconds} && ulimit -v ${kibibytes} && exec "$0" "$@"`;
+  const child = spawn(
+    '/bin/sh',
+    [
+      '-c',
+      limited,
+      ...[program, 'pip', 'compile', 'requirements.in'],
+      ...['--no-config', '--no-cache', '--python', python, '--no-python-downloads'],
+      ...['--only-binary', ':all:', '--default-index', index, '--keyring-provider', 'disabled'],
+      ...(order.isLocked ? ['--no-deps'] : []),
+      ...['--format', 'pylock.toml', '--output-file', 'pylock.toml', '--no-header'],
+      ...['--no-progress', '--quiet', '--color', 'never'],
+    ],
+    {
+      cwd: directory,
+      detached: true,
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env: {
+        HOME: home,
+        TMPDIR: home,
+        PATH: '/nonexistent',
+        LC_ALL: 'C',
+        UV_HTTP_RETRIES: '0',
+        // The limits of the index count, which say what is slow.
+        UV_HTTP_TIMEOUT: String(seconds),
+        UV_CONCURRENT_DOWNLOADS: '16',
+        TOKIO_WORKER_THREADS: '2',
+        RAYON_NUM_THREADS: '2',
+        // Nothing listens there: all that is not the index is out of reach.
+        ALL_PROXY: 'http://127.0.0.1:9',
+        HTTP_PROXY: 'http://127.0.0.1:9',
+        HTTPS_PROXY: 'http://127.0.0.1:9',
+        NO_PROXY: '127.0.0.1',
+      },
+    },
+  );
+  let output = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    output = `${output}${text}`.slice(0, maxOutput);
+  });
+  const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
+  closed.catch(() => {});
+  const watching = new AbortController();
+  try {
+    const [code, killedBy] = await Promise.race([
+      closed,
+      tooLong(order.timeoutMs, watching.signal),
+      tooLarge(child, order.memoryBytes, watching.signal),
+      abortOf(signal, watching.signal),
+    ]);
+    if (code === 0) return { lock: await readStart(lockFile) };
+    // 134 and SIGABRT: it got no more memory.
+    if (killedBy === 'SIGABRT' || code === 134) throw memoryFault(order.memoryBytes);
+    if (killedBy === 'SIGXCPU' || killedBy === 'SIGKILL') throw timeFault(order.timeoutMs);
+    return { problem: withoutPlaces(output, order) };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+      throw new Fault('unavailable', 'uv could not be started: install it again', {
+        phase: 'build',
+        cause: error,
+      });
+    }
+    throw error;
+  } finally {
+    watching.abort();
+    killGroup(child);
+    await closed.catch(() => {});
+    await rm(directory, { recursive: true, force: true }).catch(() => {});
+  }
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // All of the group has ended.
+  }
+}
+
+async function tooLong(ms: number, signal: AbortSignal): Promise<never> {
+  await sleep(ms, undefined, { signal, ref: false });
+  throw timeFault(ms);
+}
+
+/** Rejects when the process has more memory than it may have. */
+async function tooLarge(
+  { pid }: ChildProcess,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<never> {
+  for (;;) {
+    await sleep(watchMs, undefined, { signal });
+    const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+    const kibibytes = Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1] ?? 0);
+    if (kibibytes * 1024 > maxBytes) throw memoryFault(maxBytes);
+  }
+}
+
+async function abortOf(signal: AbortSignal, ended: AbortSignal): Promise<never> {
+  await once(signal, 'abort', { signal: ended });
+  throw signal.reason;
+}
+
+function timeFault(ms: number): Fault {
+  return new Fault(
+    'bad-request',
+    `The Python packages were not solved within ${Math.ceil(ms / 1000)} s: name the versions of more packages`,
+    { phase: 'build' },
+  );
+}
+
+function memoryFault(bytes: number): Fault {
+  return new Fault(
+    'bad-request',
+    `Solving the Python packages requires more than ${Math.floor(bytes / 1024 / 1024)} MiB of memory: name the versions of more packages`,
+    { phase: 'build' },
+  );
+}
+
+async function readStart(path: string): Promise<string> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    if (size > maxLockBytes) {
+      throw new Fault('bad-request', 'The solution of the Python packages is too large', {
+        phase: 'build',
+      });
+    }
+    return await file.readFile('utf8');
+  } finally {
+    await file.close();
+  }
+}
+
+/** Returns the words of uv without addresses and paths of this server. */
+function withoutPlaces(output: string, { index, directory }: UvOrder): string {
+  return output
+    .replaceAll(index, '')
+    .replaceAll(index.replace(/simple\/$/, ''), '')
+    .replaceAll(directory, '')
+    .replace(/^error: /, '')
+    .split('\n')
+    .map(line => line.trim().replace(/^cause: /, ''))
+    .filter(line => line !== '')
+    .join(' ')
+    .slice(0, 4000);
+}

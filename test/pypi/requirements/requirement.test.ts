@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { readPipLine } from '../../../src/pypi/requirements/index.ts';
+import { requirementLine } from '../../../src/pypi/requirements/requirement.ts';
+
+test('a requirement is printed from its parts', () => {
+  const printed = (line: string) => {
+    const read = readPipLine(line);
+    return read.kind === 'project' ? requirementLine(read) : read;
+  };
+  const cases = {
+    six: 'six',
+    'Ruamel.YAML': 'ruamel-yaml',
+    'six==1.17.0  # the last one': 'six==1.17.0',
+    'requests [socks, Use_Chardet] >= 2, < 3': 'requests[socks,use-chardet]>=2,<3',
+    'numpy (>=1.26,!=2.0.*)': 'numpy>=1.26,!=2.0.*',
+    'tomli~=2.0; python_version < "3.11" and sys_platform != \'win32\'':
+      'tomli~=2.0 ; python_version < "3.11" and sys_platform != \'win32\'',
+    'torch===2.5.1+cpu': 'torch===2.5.1+cpu',
+  };
+  for (const [line, expected] of Object.entries(cases)) assert.equal(printed(line), expected);
+});
+
+test('what is not a name with versions is for a builder, and never an option or a path', () => {
+  const cases = {
+    '--find-links /etc': 'the pip option --find-links',
+    '-r /etc/passwd': 'the pip option -r',
+    '-e git+https://example.org/a.git': 'the pip option -e',
+    '--index-url=https://example.org': 'the pip option --index-url',
+    './here': 'a path or address for pip',
+    '/etc/passwd': 'a path or address for pip',
+    'https://example.org/six.whl': 'the requirement of pip for https',
+    'six @ file:///etc/passwd': 'the address of six for pip',
+    'six @ git+https://example.org/six.git': 'the address of six for pip',
+    'six==${VERSION}': 'a variable in a line for pip',
+    'six=1.0': 'the requirement of pip for six',
+    'six --find-links /etc': 'the requirement of pip for six',
+    'six; --find-links=etc': 'the requirement of pip for six',
+    'six\n--find-links=/etc': 'the requirement of pip for six',
+    'six==1.0 --hash=sha256:00': 'the requirement of pip for six',
+    'six[--find-links]': 'the requirement of pip for six',
+  };
+  for (const [line, reason] of Object.entries(cases)) {
+    assert.deepEqual(readPipLine(line), { kind: 'builder', reason }, line);
+  }
+});
+
+test('a wheel of a lock file is taken as it is listed', () => {
+  const sha256 = 'a'.repeat(64);
+  const line = `Six @ https://example.org/f/six-1.17.0-py2.py3-none-any.whl#sha256=${sha256}`;
+  assert.deepEqual(readPipLine(line), {
+    kind: 'wheel',
+    wheel: {
+      ...{ name: 'six', version: '1.17.0', fileName: 'six-1.17.0-py2.py3-none-any.whl', sha256 },
+      url: 'https://example.org/f/six-1.17.0-py2.py3-none-any.whl',
+    },
+  });
+  for (const other of [
+    line.replace('Six', 'seven'),
+    line.replace('https://', 'https://me:secret@'),
+    line.replace(/#.*/, ''),
+    line.replace('.whl', '.tar.gz'),
+  ]) {
+    assert.equal(readPipLine(other).kind, 'builder', other);
+  }
+});

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { makeTempDir } from '../../world/temp-dir.ts';
+import { listing, startIndex } from './scripted-index.ts';
+import { condaProject, indexAt, solverFor } from './solving-world.ts';
+
+const publicIndex = 'https://pypi.org/simple';
+const tool = { versions: { '1.0': ['lib>=2'], '2.0': ['lib>=3'] } };
+const lib = { versions: { '2.5': [], '3.1': [] } };
+
+test('the newest wheels that fit together are chosen, and their addresses are those of the index', async t => {
+  const index = await startIndex(t, listing({ tool, lib }));
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const names = async (...given: Parameters<typeof solve>) =>
+    (await solve(...given)).map(({ name, version }) => `${name} ${version}`);
+  assert.deepEqual(await names(['tool']), ['lib 3.1', 'tool 2.0']);
+  assert.deepEqual(await names(['tool'], [condaProject('lib', '2.5')]), ['tool 1.0']);
+  const [wheel] = await solve(['lib<3']);
+  assert.equal(wheel?.url, `${index.origin}/files/lib-2.5-py3-none-any.whl`);
+});
+
+test('a page is kept, and used while its index is down', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const { solve, lines } = await solverFor(t, [indexAt(index.url, publicIndex)], { freshMs: 0 });
+  await solve(['lib']);
+  const { answer } = index;
+  index.answer = (request, response) => {
+    if (!request.url?.startsWith('/simple/')) return answer(request, response);
+    response.writeHead(503).end();
+  };
+  assert.equal((await solve(['lib'])).length, 1);
+  assert.match(lines.join('\n'), /answered 503 for .*\. Its list of the files of lib of 0 minutes/);
+  await assert.rejects(solve(['tool']), /answered 503 for \/simple\/tool\/: try later/);
+});
+
+test('credentials go to their index alone, and are in no message', async t => {
+  const elsewhere = await startIndex(t, listing({ lib }));
+  const files = elsewhere.origin;
+  const index = await startIndex(t, listing({ tool, lib: { ...lib, files } }));
+  const credentials = { kind: 'password', username: 'me', password: 'sesame-1' } as const;
+  const { solve } = await solverFor(t, [
+    indexAt(index.url, publicIndex, { credentials }),
+    indexAt(files, files),
+  ]);
+  await solve(['lib']);
+  const login = `Basic ${Buffer.from('me:sesame-1').toString('base64')}`;
+  assert.deepEqual([...new Set(index.requests.map(it => it.authorization))], [login]);
+  assert.ok(elsewhere.requests.length > 0);
+  assert.ok(elsewhere.requests.every(it => it.authorization === undefined));
+  index.answer = (_, response) => void response.writeHead(401).end();
+  await assert.rejects(solve(['absent']), (error: Error) => {
+    assert.match(error.message, /answered 401 for .*: the operator can give it credentials/);
+    assert.doesNotMatch(error.message, /sesame|127\.0\.0\.1:\d+\/[0-9a-f]{64}/);
+    return true;
+  });
+});
+
+test('an index, its redirects and its files reach no closed address that is not listed', async t => {
+  const closed = await startIndex(t, listing({ lib }));
+  const index = await startIndex(t, listing({ lib: { ...lib, files: closed.origin } }));
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const refusal = /at a loopback, private or otherwise closed network address .* with pypi and/;
+  await assert.rejects(solve(['lib']), refusal);
+  index.answer = (request, response) =>
+    void response.writeHead(302, { location: `${closed.origin}${request.url}` }).end();
+  await assert.rejects(solve(['tool']), refusal);
+  assert.deepEqual(closed.requests, []);
+});
+
+test('answers that are not those of an index are refused with the reason', async t => {
+  const index = await startIndex(t, () => {});
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const cases: readonly (readonly [string, string, RegExp])[] = [
+    [
+      'text/html',
+      '<html><h1>Log in</h1><a href="/login">here</a></html>',
+      /not a page of an index/,
+    ],
+    ['application/json', '{"files": 3}', /JSON without a list of files/],
+    ['application/json', '{"files": [', /JSON that cannot be read/],
+    [
+      'text/html',
+      '<a href="/f/p4-1.0-py3-none-any.whl">p4-1.0-py3-none-any.whl</a>',
+      /states no SHA-256 for the files of p4/,
+    ],
+  ];
+  for (const [at, [type, body, expected]] of cases.entries()) {
+    index.answer = (_, response) => {
+      response.writeHead(200, { 'content-type': type }).end(body);
+    };
+    await assert.rejects(solve([`p${at + 1}`]), expected);
+  }
+});
+
+test('a page in HTML is read', async t => {
+  const sha256 = 'b'.repeat(64);
+  const link = `<a href="../../files/lib-2.5-py3-none-any.whl#sha256=${sha256}" data-requires-python="&gt;=3.8" data-core-metadata="true">x</a>`;
+  const other = listing({ lib });
+  const index = await startIndex(t, (request, response) => {
+    if (!request.url?.startsWith('/simple/')) return other(request, response);
+    response.writeHead(200, { 'content-type': 'text/html' }).end(`<!DOCTYPE html>${link}`);
+  });
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const [wheel] = await solve(['lib']);
+  assert.equal(wheel?.sha256, sha256);
+  assert.equal(wheel?.url, `${index.origin}/files/lib-2.5-py3-none-any.whl`);
+});
+
+test('a solve ends with its time or memory, and leaves nothing behind', async t => {
+  const index = await startIndex(t, () => {});
+  const indexes = [indexAt(index.url, publicIndex)];
+  const slow = await solverFor(t, indexes, { timeout: 1000 });
+  await assert.rejects(slow.solve(['lib']), /were not solved within 1 s/);
+  assert.deepEqual(await readdir(`${slow.directory}/solving`), []);
+  const small = await solverFor(t, indexes, { memory: 1024 });
+  await assert.rejects(small.solve(['lib']), /requires more than 0 MiB of memory/);
+});
+
+test('an older uv is told apart from requirements without a solution', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const old = join((await makeTempDir('uv')).path, 'uv');
+  await writeFile(old, '#!/bin/sh\necho "error: unexpected argument --format" >&2; exit 2\n', {
+    mode: 0o755,
+  });
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)], { uv: old });
+  await assert.rejects(solve(['lib']), {
+    kind: 'unavailable',
+    message:
+      /^uv could not solve the Python packages: unexpected argument --format\. Run 'npm run uv'/,
+  });
+});
+
+test('nothing of the machine and of the operator reaches the solver', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const folder = await makeTempDir('uv');
+  const spy = folder.join('uv');
+  await writeFile(spy, `#!/bin/sh\n/usr/bin/env > ${folder.join('seen')}; exit 2\n`, {
+    mode: 0o755,
+  });
+  process.env.UV_INDEX_URL = 'https://operator.example/simple';
+  process.env.PIP_INDEX_URL = 'https://me:secret@operator.example/simple';
+  t.after(() => {
+    delete process.env.UV_INDEX_URL;
+    delete process.env.PIP_INDEX_URL;
+  });
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)], { uv: spy });
+  await assert.rejects(solve(['lib']));
+  const seen = await readFile(folder.join('seen'), 'utf8');
+  assert.match(seen, /^HOME=.*\/solving\/[^/]+\/home$/m);
+  assert.doesNotMatch(seen, /operator|secret|PIP_|UV_INDEX/);
+});
+
+test('the index on the loopback answers only the solver that it was opened for', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
+  const opened = await loopback.open(session);
+  const page = `${opened.url}lib/`;
+  assert.equal((await fetch(page)).status, 200);
+  assert.equal((await fetch(page, { method: 'POST' })).status, 404);
+  assert.equal((await fetch(page.replace(/[0-9a-f]{64}/, '0'.repeat(64)))).status, 404);
+  assert.equal((await fetch(new URL('/simple/lib/', page))).status, 404);
+  opened[Symbol.dispose]();
+  assert.equal((await fetch(page)).status, 404);
+});
+
+test('the metadata of a wheel are read in parts where an index does not list them', async t => {
+  const file = Buffer.alloc(5000, 'x');
+  const ranges: string[] = [];
+  const index = await startIndex(t, (request, response) => {
+    const [, first = '0', last = ''] =
+      /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
+    ranges.push(request.headers.range ?? 'all');
+    const part = file.subarray(Number(first), Number(last) + 1);
+    response.writeHead(206, { 'content-range': `bytes ${first}-${last}/${file.length}` }).end(part);
+  });
+  const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
+  using opened = await loopback.open(session);
+  const address = Buffer.from(`${index.origin}/files/a-1-py3-none-any.whl`).toString('base64url');
+  const url = new URL(`../files/${address}/a-1-py3-none-any.whl`, opened.url);
+  const head = await fetch(url, { method: 'HEAD' });
+  assert.equal(head.headers.get('accept-ranges'), 'bytes');
+  assert.equal(head.headers.get('content-length'), '5000');
+  const part = await fetch(url, { headers: { range: 'bytes=4000-4009' } });
+  assert.equal(part.status, 206);
+  assert.equal((await part.arrayBuffer()).byteLength, 10);
+  assert.deepEqual(ranges, ['bytes=0-0', 'bytes=4000-4009']);
+});
