@@ -11,8 +11,8 @@ import { type Docker, startDocker } from '../world/docker.ts';
 import { makeNginxImage, makePostgresImage, makeStoreImage } from '../world/hub-images.ts';
 import { sluiceImageName } from '../world/own-image.ts';
 import type { Result } from '../world/program.ts';
-import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
-import { requireCommand } from '../world/tools.ts';
+import { keptFolder, packagesOf, textsOf } from '../world/run-folder.ts';
+import { requireCommand, requireObjectStore } from '../world/tools.ts';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const folder = '/tmp/project/sluice';
@@ -44,8 +44,7 @@ const printMetrics =
 
 /** Makes the images and starts the engine; the site is not started. */
 export async function openComposeSite(): Promise<ComposeSite> {
-  await using images = await makeTempDir('images');
-  const files = [...(await composeImages()), ...(await makeImages(images))];
+  const files = [...(await composeImages()), ...(await hubImages())];
   const docker = await startDocker({ suite: 'forky', ownNetwork: true });
   const { root } = docker;
   const directory = join(root.directory, folder, 'deploy/compose');
@@ -116,16 +115,22 @@ async function settings(): Promise<string> {
   return text;
 }
 
-/** Makes files for `docker load` with the images of Docker Hub that only this site has. Returns their paths. */
-async function makeImages({ join }: TempDir): Promise<string[]> {
-  await using buildkitd = await startBuildkitd();
-  const { address } = buildkitd;
-  await Promise.all([
-    makeNginxImage(address, await imageOf('nginx'), join('nginx')),
-    makePostgresImage(address, await imageOf('postgres'), join('postgres')),
-    makeStoreImage(address, await imageOf('store'), join('store')),
-  ]);
-  return [join('nginx'), join('postgres'), join('store')];
+/** Returns files for `docker load` with the images of Docker Hub that only this site has. */
+async function hubImages(): Promise<string[]> {
+  const makers = { nginx: makeNginxImage, postgres: makePostgresImage, store: makeStoreImage };
+  const names = await Promise.all(Object.keys(makers).map(imageOf));
+  const texts = textsOf('hub-images.ts', 'image-files.ts', 'debian-files.ts');
+  const sources = [...names, requireObjectStore(), packagesOf(), packagesOf('forky'), ...texts];
+  const folder = await keptFolder('hub-images', sources, async into => {
+    await using buildkitd = await startBuildkitd();
+    const { address } = buildkitd;
+    await Promise.all(
+      Object.entries(makers).map(async ([service, make]) =>
+        make(address, await imageOf(service), join(into, service)),
+      ),
+    );
+  });
+  return Object.keys(makers).map(service => join(folder, service));
 }
 
 async function imageOf(service: string): Promise<string> {

@@ -33,6 +33,17 @@ export async function distributionLayer(directory: string): Promise<FileLayer> {
   return fileLayer(path, diffId);
 }
 
+/** Compresses a folder, whose files all belong to root in it, into a file; returns its diff ID. */
+export async function writeFolderLayer(folder: string, path: string): Promise<string> {
+  const options = ['-C', folder, '--numeric-owner', '--owner=0', '--group=0', '-c', '.'];
+  const tar = spawn(requireCommand('tar'), options, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(tar, 'close');
+  const diffId = await writeLayer(tar.stdout, path);
+  await ended;
+  if (tar.exitCode !== 0) throw new Error(`tar ended with exit code ${tar.exitCode}`);
+  return diffId;
+}
+
 /** Compresses a tar into a file; returns its diff ID. */
 export async function writeLayer(
   tar: Readable | (() => Iterable<Buffer>),

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { startBuildkitd } from './buildkitd.ts';
 import { buildkitImageName, makeBuildkitImage, makeBusyboxImage } from './image-files.ts';
 import { sluiceImage } from './own-image.ts';
-import { sharedFolder } from './run-folder.ts';
+import { keptFolder, packagesOf, textsOf } from './run-folder.ts';
+import { buildkitDirectory } from './tools.ts';
 
 /**
  * Returns files for `docker load`: Sluice, the image of BuildKit, and a base for builds.
@@ -10,11 +11,14 @@ import { sharedFolder } from './run-folder.ts';
  */
 export async function composeImages(): Promise<string[]> {
   const { file } = await sluiceImage();
-  const folder = await sharedFolder('compose-images', async into => {
+  const name = await buildkitImageName();
+  const texts = textsOf('compose-images.ts', 'image-files.ts', 'debian-files.ts');
+  const sources = [name, buildkitDirectory(), packagesOf('forky'), ...texts];
+  const folder = await keptFolder('compose-images', sources, async into => {
     await using buildkitd = await startBuildkitd();
     const { address } = buildkitd;
     await Promise.all([
-      makeBuildkitImage(address, await buildkitImageName(), join(into, 'buildkit')),
+      makeBuildkitImage(address, name, join(into, 'buildkit')),
       makeBusyboxImage(address, 'busybox', join(into, 'busybox')),
     ]);
   });

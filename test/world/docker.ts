@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { link, unlink, writeFile } from 'node:fs/promises';
+import { copyFile, link, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { waitUntil } from './daemon.ts';
 import type { Result } from './program.ts';
@@ -58,7 +58,8 @@ export async function startDocker(options: DockerOptions): Promise<Docker> {
     async load(files) {
       const seen = join(root.directory, 'tmp/image');
       for (const file of files) {
-        await link(file, seen);
+        // A file that is kept may be on another disk.
+        await link(file, seen).catch(() => copyFile(file, seen));
         const { code, stderr } = await docker(['load', '--input', '/tmp/image']);
         assert.equal(code, 0, stderr);
         await unlink(seen);

@@ -6,6 +6,7 @@ import {
   copyFile,
   cp,
   mkdir,
+  readFile,
   realpath,
   symlink,
   writeFile,
@@ -13,8 +14,11 @@ import {
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findProxy } from '../../scripts/tools/mirror.ts';
-import { build, connect, directoryTree } from '../../src/buildkit/index.ts';
+import { imageOf } from '../corpus/image.ts';
+import { Pusher, type PushTarget } from '../corpus/push.ts';
+import { type FileLayer, fileLayer, writeFolderLayer } from '../sif/distribution-layer.ts';
 import { copyPackages } from './debian-files.ts';
+import { keptFolder, packagesOf, textsOf } from './run-folder.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
@@ -25,29 +29,38 @@ const packages = ['apt', 'libstdc++6', 'mawk'];
  * Makes an image like Docker's `node:24-bookworm-slim` and pushes it: Debian's own files, this project's Node, and the
  * machine's npm. apt and npm reach the network as on this machine, without any token.
  */
-export async function pushNodeImage(builder: string, reference: string): Promise<void> {
-  await using files = await makeTempDir('node-image');
-  await copyDebian(files.path);
-  await copyNode(files.path);
-  await configureNpm(files.path);
-  const client = connect(builder);
-  try {
-    await build(client, {
-      dockerfile: `FROM scratch\nCOPY . /\nENV PATH=${searchPath}\nCMD ["node"]\n`,
-      context: directoryTree(files.path),
-      exporters: [{ type: 'image', name: reference, push: true, compression: 'uncompressed' }],
-    });
-  } finally {
-    client.close();
-  }
+export async function pushNodeImage(target: PushTarget, name: string, tag: string): Promise<void> {
+  const layer = await nodeLayer();
+  const pusher = await Pusher.open(target, name);
+  const run = { Env: [`PATH=${searchPath}`], Cmd: ['node'] };
+  const architecture = process.arch === 'x64' ? 'amd64' : process.arch;
+  await pusher.push(imageOf({ layers: [layer], architecture, run }), tag);
+  await pusher.close();
+}
+
+async function nodeLayer(): Promise<FileLayer> {
+  const npm = join(await npmSays('root', '--global'), 'npm');
+  const npmVersion = await readFile(join(npm, 'package.json'), 'utf8');
+  const settings = await npmSettings();
+  const proxy = await findProxy();
+  const texts = textsOf('node-image.ts', 'debian-files.ts');
+  const machine = [process.version, npmVersion, JSON.stringify(settings), proxy ?? ''];
+  const sources = [...machine, packagesOf('bookworm'), ...texts];
+  const kept = await keptFolder('node-layer', sources, async into => {
+    await using files = await makeTempDir('node-image');
+    await copyDebian(files.path, proxy);
+    await copyNode(files.path, npm);
+    await configureNpm(files.path, settings);
+    await writeFile(join(into, 'diff-id'), await writeFolderLayer(files.path, join(into, 'layer')));
+  });
+  return fileLayer(join(kept, 'layer'), await readFile(join(kept, 'diff-id'), 'utf8'));
 }
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Debian's essential packages and apt, which goes the way of this machine. */
-async function copyDebian(into: string): Promise<void> {
+async function copyDebian(into: string, proxy: string | undefined): Promise<void> {
   await copyPackages(into, { suite: 'bookworm', packages, besides, essential: true });
-  const proxy = await findProxy();
   if (proxy === undefined) return;
   await writeFile(join(into, 'etc/apt/apt.conf.d/95proxy'), `Acquire::http::Proxy "${proxy}";\n`);
 }
@@ -59,12 +72,11 @@ const besides = [
   'etc/apt/apt.conf.d/90tools',
 ];
 
-async function copyNode(into: string): Promise<void> {
+async function copyNode(into: string, npm: string): Promise<void> {
   const local = join(into, 'usr/local');
   await mkdir(join(local, 'bin'), { recursive: true });
   await copyFile(await realpath(process.execPath), join(local, 'bin/node'));
   await chmod(join(local, 'bin/node'), 0o755);
-  const npm = join(await npmSays('root', '--global'), 'npm');
   await cp(npm, join(local, 'lib/node_modules/npm'), { recursive: true, verbatimSymlinks: true });
   await symlink('../lib/node_modules/npm/bin/npm-cli.js', join(local, 'bin/npm'));
   await chmod(join(local, 'lib/node_modules/npm/bin/npm-cli.js'), 0o755);
@@ -74,21 +86,33 @@ async function copyNode(into: string): Promise<void> {
 
 const certificates = '/etc/ssl/certs/ca-certificates.crt';
 
+interface NpmSettings {
+  /** The lines of its file, such as `registry=https://...`. */
+  readonly lines: readonly string[];
+  /** The certificates that it trusts. */
+  readonly authorities: string | undefined;
+}
+
 /** How this machine reaches the registry of packages: addresses and authorities, no tokens. */
-async function configureNpm(into: string): Promise<void> {
+async function npmSettings(): Promise<NpmSettings> {
   const lines: string[] = [];
   for (const key of ['registry', 'proxy', 'https-proxy', 'noproxy', 'strict-ssl']) {
     const value = await npmSays('config', 'get', key);
     if (!['', 'null', 'undefined'].includes(value)) lines.push(`${key}=${value}`);
   }
   const configured = await npmSays('config', 'get', 'cafile');
-  const authorities = [configured, process.env.NODE_EXTRA_CA_CERTS, certificates].find(
+  const file = [configured, process.env.NODE_EXTRA_CA_CERTS, certificates].find(
     file => file !== undefined && file !== 'null' && existsSync(file),
   );
+  if (file === undefined) return { lines, authorities: undefined };
+  lines.push(`cafile=${certificates}`);
+  return { lines, authorities: await readFile(file, 'utf8') };
+}
+
+async function configureNpm(into: string, { lines, authorities }: NpmSettings): Promise<void> {
   if (authorities !== undefined) {
     await mkdir(join(into, certificates, '..'), { recursive: true });
-    await copyFile(authorities, join(into, certificates));
-    lines.push(`cafile=${certificates}`);
+    await writeFile(join(into, certificates), authorities);
   }
   await mkdir(join(into, 'usr/local/etc'), { recursive: true });
   await writeFile(join(into, 'usr/local/etc/npmrc'), `${lines.join('\n')}\n`);

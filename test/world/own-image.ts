@@ -30,8 +30,8 @@ const project = fileURLToPath(new URL('../..', import.meta.url));
 async function buildInto(folder: string): Promise<void> {
   await using registry = await startRegistry();
   await using buildkitd = await startBuildkitd();
+  await pushNodeImage(registry, 'node', '24-bookworm-slim');
   const base = `${registry.host}/node:24-bookworm-slim`;
-  await pushNodeImage(buildkitd.address, base);
   await using sluice = await startSluice({
     config: {
       buildkit: [buildkitd.address],

@@ -29,7 +29,7 @@ export async function makeSiteImages(into: string, version: string): Promise<str
   const node = `${registry.host}/node`;
   const file = (name: string) => join(into, `${name}.tar`);
   const makeSluice = async () => {
-    await pushNodeImage(address, node);
+    await pushNodeImage(registry, 'node', 'latest');
     await makeSluiceImage(address, node, `${siteImages.sluice}:${version}`, file('sluice'));
   };
   await Promise.all([
