@@ -108,6 +108,7 @@ export const heldModules: readonly HeldModule[] = [
     file: 'src/pull/pulled-image.ts',
     tests: ['test/pull/pulled-image.test.ts', 'test/pull/members.test.ts'],
     equal: [
+      ['recentBytes', 'the size of a cache'],
       ['bytesOfMember', 'an estimate'],
       ['bytesOfDigest', 'an estimate'],
       ['memberBytes = 0: 0 -> 1', 'an estimate'],

@@ -1,6 +1,7 @@
 /** Which manifests a served image has, and who is asked for them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Documents } from '../../src/images/documents.ts';
 import { type Digest, digestOf } from '../../src/oci/digest.ts';
 import type { Document } from '../../src/oci/manifest.ts';
@@ -102,6 +103,23 @@ test('the registry shows a manifest that the image does not name, to each token 
     [plain, stranger, plain].map(({ digest }) => `registry ${digest}`),
   );
   assert.equal(await image.member(digestOf('plain')), undefined);
+});
+
+test('the registry is asked again when it has not shown a manifest for half a minute', async t => {
+  let time = 1000;
+  t.mock.method(performance, 'now', () => time);
+  const { find, asked } = makeFinder();
+  for (const [at, times] of [
+    [1000, 1],
+    [31_000, 1],
+    [31_001, 2],
+  ] as const) {
+    time = at;
+    // The cache reads the clock once a millisecond, by a timer that was set earlier.
+    await sleep(1);
+    assert.equal(await find(plain.digest), plain);
+    assert.equal(asked.length, times, String(at));
+  }
 });
 
 test('where the service asks in its own right, only manifests about the image are shown', async () => {

@@ -60,6 +60,54 @@ suite('users and tokens', () => {
     }
   });
 
+  test('a token ends before the year 10000', async () => {
+    const { platform, makeUser } = makePlatform();
+    const { user } = await makeUser('ada@example.org');
+    const expiresAt = Date.UTC(9999, 11, 31);
+    const { token } = await platform.tokens.create({ user: user.id, name: 'last', expiresAt });
+    assert.equal(token.expiresAt, expiresAt);
+    const later = { user: user.id, name: 'later', expiresAt: expiresAt + 1 };
+    await assert.rejects(platform.tokens.create(later), kind('bad-request'));
+  });
+
+  test('a token does not outlive the token that creates it', async () => {
+    const { platform, clock, makeUser } = makePlatform();
+    const { user } = await makeUser('ada@example.org');
+    const until = clock.now + 1000;
+    const create = async (name: string, expiresAt?: number) => {
+      const wanted = { user: user.id, name, expiresAt };
+      return (await platform.tokens.create(wanted, { until })).token.expiresAt;
+    };
+    assert.equal(await create('earlier', until - 1), until - 1);
+    assert.equal(await create('equal', until), until);
+    assert.equal(await create('unspecified'), until);
+    await assert.rejects(create('later', until + 1), kind('denied'));
+    assert.equal((await platform.tokens.list(user.id, page)).total, 4, 'the later one is not kept');
+  });
+
+  test('a token keeps its limits, and the administrator who created it', async () => {
+    const { platform, makeUser } = makePlatform();
+    const { user, token: unlimited } = await makeUser('ada@example.org');
+    assert.deepEqual(
+      [unlimited.rights, unlimited.creator, unlimited.expiresAt],
+      [undefined, null, null],
+    );
+    const { value, token } = await platform.tokens.create({
+      user: user.id,
+      name: 'limited',
+      scopes: ['request', 'pull'],
+      repositories: ['team/*'],
+      creator: 'root',
+    });
+    const { holder, ...used } = await platform.tokens.use(value);
+    assert.equal(holder.email, 'ada@example.org');
+    const { entries } = await platform.tokens.list(user.id, page);
+    for (const shown of [token, used, entries.find(({ id }) => id === token.id)]) {
+      assert.deepEqual(shown?.rights, { scopes: ['pull', 'request'], repositories: ['team/*'] });
+      assert.equal(shown?.creator, 'root');
+    }
+  });
+
   test("the day of a token's last use is recorded, with one write a day", async () => {
     const { platform, database, clock, makeUser } = makePlatform();
     const { user, grant } = await makeUser('ada@example.org');
@@ -93,6 +141,21 @@ suite('users and tokens', () => {
     assert.ok(total >= 30 && total <= 33, String(total));
   });
 
+  test('an expired token is listed for exactly 30 days', async () => {
+    const { platform, clock, makeUser } = makePlatform();
+    const { user } = await makeUser('ada@example.org');
+    const expiresAt = clock.now + 1000;
+    await platform.tokens.create({ user: user.id, name: 'short', expiresAt });
+    const listedAt = async (time: number) => {
+      clock.now = time;
+      await platform.tokens.purge();
+      return (await platform.tokens.list(user.id, page)).entries.map(({ name }) => name);
+    };
+    const end = expiresAt + 30 * 24 * 3_600_000;
+    assert.deepEqual(await listedAt(end), ['test', 'short']);
+    assert.deepEqual(await listedAt(end + 1), ['test']);
+  });
+
   test('a token is accepted even if its use cannot be recorded', async () => {
     const { platform, database, makeUser } = makePlatform();
     const { grant } = await makeUser('ada@example.org');
@@ -107,6 +170,9 @@ suite('users and tokens', () => {
       await assert.rejects(() => platform.users.add(email), kind('bad-request'), email);
     }
     await assert.rejects(() => platform.users.add(' ADA@example.ORG '), kind('in-use'));
+    const longest = 'x'.repeat(100);
+    const { token } = await platform.tokens.create({ user: user.id, name: ` ${longest} ` });
+    assert.equal(token.name, longest);
     for (const name of ['', '  ', 'a\u0000b', 'x'.repeat(101)]) {
       await assert.rejects(
         () => platform.tokens.create({ user: user.id, name }),
