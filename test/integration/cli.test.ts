@@ -99,7 +99,7 @@ suite('command line', { concurrency: 2 }, () => {
       const other = ['--include', reference('cfg:full'), '--platform', 'linux/arm64'];
       const refused = await run('request', '--image', reference('multi:index'), ...other);
       assert.equal(refused.code, 1);
-      assert.match(refused.stderr, /--include: .*has no image for linux\/arm64/);
+      assert.match(refused.stderr, /--include number 1: .*has no image for linux\/arm64/);
     });
 
     test('selects a platform', async () => {
