@@ -8,7 +8,7 @@ export type MessageResult = 'sent' | 'failed' | 'dead' | 'dropped';
 export type NoteMessages = (target: string, result: MessageResult, count?: number) => void;
 
 export interface MessageSenderDeps {
-  readonly store: Pick<MessageStore, 'due' | 'remove' | 'fail' | 'trim'>;
+  readonly store: Pick<MessageStore, 'due' | 'leastTried' | 'remove' | 'fail' | 'trim'>;
   readonly deliveries: readonly Delivery[];
   /** Returns false while another server may change the rows, and sends the messages. */
   readonly isCurrent: () => boolean;
@@ -37,7 +37,7 @@ const longestError = 500;
 
 /**
  * Sends the messages in the rows: to each receiver one at a time, in their order. A message that fails waits longer each
- * time, and those behind it go on. Messages are sent at least once: a process that ends between a response and the removal
+ * time, and those behind it go on; where the receiver does not work, they wait with it. Messages are sent at least once: a process that ends between a response and the removal
  * of the row sends the message again, with the same id.
  */
 export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<void> } {
@@ -49,7 +49,8 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
   const noteFailure = async (message: MessageRow, error: unknown): Promise<void> => {
     const { id, target, kind } = message;
     const failures = message.attempts + 1;
-    const isOver = failures >= attempts || (error instanceof NotDelivered && error.isFinal);
+    const isOver =
+      failures >= attempts || (error instanceof NotDelivered && error.blame === 'never');
     const at = now();
     const waitMs = doubled(firstPauseMs, failures, longestWaitMs);
     const why = error instanceof NotDelivered ? error.message : 'The message could not be sent';
@@ -70,8 +71,11 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
   const sendDue = async (delivery: Delivery, failuresBefore: number) => {
     const { name } = delivery;
     let failures = failuresBefore;
-    // After a failure, one message shows whether the receiver is back.
-    const rows = await store.due(name, now(), longestWaitMs, failures > 0 ? 1 : mostAtOnce);
+    // After a failure, one message shows whether the receiver is back: one that may not be the reason.
+    const rows =
+      failures > 0
+        ? await store.leastTried(name, now(), longestWaitMs)
+        : await store.due(name, now(), longestWaitMs, mostAtOnce);
     const found = rows.length;
     for (const message of rows) {
       if (signal.aborted || !isCurrent()) return { found, failures };
@@ -80,6 +84,11 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
       } catch (error) {
         // The stop has closed the connection.
         if (signal.aborted) return { found, failures };
+        if (error instanceof NotDelivered && error.blame !== 'receiver') {
+          await noteFailure(message, error);
+          failures = 0;
+          continue;
+        }
         failures += 1;
         if (failures === 1) {
           const why = error instanceof NotDelivered ? error.message : undefined;
@@ -125,12 +134,15 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
       await pause(pollMs, signal);
       if (signal.aborted || !isCurrent()) continue;
       try {
-        const dropped = await store.trim(maxMessages);
+        let dropped = 0;
+        for (let some = -1; some !== 0 && !signal.aborted && isCurrent(); dropped += some) {
+          some = await store.trim(maxMessages);
+        }
         if (dropped === 0) continue;
         note('', 'dropped', dropped);
         log.error(
           { dropped, maxMessages },
-          'there are more messages than messages.maxMessages: the oldest were dropped',
+          'there are more messages than messages.maxMessages: the oldest of the receivers with the most were dropped',
         );
       } catch (err) {
         log.warn({ err }, 'cannot limit the number of messages: trying again');

@@ -1,4 +1,5 @@
-import { isIP } from 'node:net';
+import { once } from 'node:events';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { getCACertificates } from 'node:tls';
 import { terminalLine } from '../foundation/text.ts';
 import { publicAddressOf } from '../upstream/transport/index.ts';
@@ -30,7 +31,22 @@ export function createMailDelivery(
   const isSecure = server.protocol === 'smtps:';
   const hostname = server.hostname.replace(/[[\]]/g, '');
 
-  const connect = async () => {
+  /** Connections in use: the client itself leaves one open when it gives up a message. */
+  const open = new Set<Socket>();
+  const connect = async (host: string): Promise<Socket> => {
+    const socket = connectTcp(Number(server.port) || (isSecure ? smtpsPort : submissionPort), host);
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    try {
+      await once(socket, 'connect', { signal: AbortSignal.timeout(timeoutMs) });
+      return socket;
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    }
+  };
+
+  const prepare = async () => {
     const [{ createTransport }, host] = await Promise.all([
       // Most servers send no e-mails, and never load this client.
       import('nodemailer'),
@@ -38,7 +54,12 @@ export function createMailDelivery(
     ]);
     return createTransport({
       host,
-      port: Number(server.port) || (isSecure ? smtpsPort : submissionPort),
+      getSocket: (_, done) => {
+        connect(host).then(
+          connection => done(null, { connection }),
+          error => done(error, undefined),
+        );
+      },
       secure: isSecure,
       requireTLS: requireTls && !isSecure,
       // The certificate is that of the name, which was resolved above.
@@ -56,18 +77,22 @@ export function createMailDelivery(
     });
   };
 
+  const endAll = () => {
+    for (const socket of open) socket.destroy();
+  };
+
   return {
     name: mailTarget,
 
     async send({ event, body }) {
       const { to, ...build } = JSON.parse(body) as BuildData & { readonly to: string };
       if (!isMailAddress(to)) {
-        throw new NotDelivered('The platform gave the caller no valid e-mail address', true);
+        throw new NotDelivered('The platform gave the caller no valid e-mail address', 'never');
       }
-      const transporter = await connect().catch(cause => {
+      const transporter = await prepare().catch(cause => {
         throw new NotDelivered(
           'The mail server has no address, or a loopback, private or otherwise closed one: set messages.mail.allowPrivateAddress for it',
-          false,
+          'receiver',
           { cause },
         );
       });
@@ -91,23 +116,35 @@ export function createMailDelivery(
       } finally {
         clearTimeout(limit);
         transporter.close();
+        endAll();
       }
     },
 
-    async close() {},
+    async close() {
+      endAll();
+    },
   };
 }
 
 function refusalOf(cause: unknown): NotDelivered {
-  const { responseCode, code } = cause as { responseCode?: number; code?: string };
+  const { responseCode, code, command } = cause as {
+    responseCode?: number;
+    code?: string;
+    command?: string;
+  };
   if (responseCode === undefined) {
-    return new NotDelivered(`The mail server cannot be used${code ? ` (${code})` : ''}`, false, {
-      cause,
-    });
+    return new NotDelivered(
+      `The mail server cannot be used${code ? ` (${code})` : ''}`,
+      'receiver',
+      {
+        cause,
+      },
+    );
   }
-  // A wrong password is the operator's: it may be right at the next attempt.
-  const isFinal = responseCode >= 550 && code !== 'EAUTH';
-  return new NotDelivered(`The mail server answered ${responseCode}`, isFinal, { cause });
+  // All else is between the operator and the server, such as a wrong password: it may be right at the next attempt.
+  const isOfRecipient = command === 'RCPT TO';
+  const blame = isOfRecipient ? (responseCode >= 550 ? 'never' : 'message') : 'receiver';
+  return new NotDelivered(`The mail server answered ${responseCode}`, blame, { cause });
 }
 
 function subjectOf({ succeeded, id }: BuildData): string {

@@ -32,14 +32,19 @@ export interface Delivery {
   close(): Promise<void>;
 }
 
+/**
+ * What a failed attempt says. `receiver`: the receiver does not work, so other messages wait too. `message`: it works, and
+ * does not take this message now. `never`: nor will it ever.
+ */
+type Blame = 'receiver' | 'message' | 'never';
+
 /** Why a receiver does not have a message, in words without secrets. */
 export class NotDelivered extends Error {
-  /** True if another attempt is of no use. */
-  readonly isFinal: boolean;
+  readonly blame: Blame;
 
-  constructor(message: string, isFinal = false, options: ErrorOptions = {}) {
+  constructor(message: string, blame: Blame = 'receiver', options: ErrorOptions = {}) {
     super(message, options);
-    this.isFinal = isFinal;
+    this.blame = blame;
   }
 }
 
@@ -51,6 +56,9 @@ export interface WebhookOptions extends Sender {
   /** Returns the time in ms since the epoch. */
   readonly now?: () => number;
 }
+
+// A request of any content may get these: a wrong login, too many requests, a slow request.
+const passing = [401, 403, 404, 407, 408, 425, 429];
 
 /** Each webhook has connections of its own, so that a slow one takes none from the others. */
 export function createWebhookDelivery(webhook: Webhook, options: WebhookOptions): Delivery {
@@ -87,16 +95,18 @@ export function createWebhookDelivery(webhook: Webhook, options: WebhookOptions)
           signal: AbortSignal.timeout(timeoutMs),
         })
         .catch(cause => {
-          throw new NotDelivered(whyOf(cause), false, { cause });
+          throw new NotDelivered(whyOf(cause), 'receiver', { cause });
         });
       // Only the status counts. A long body costs the connection.
       response.body.destroy();
       const { status } = response;
       if (status >= 200 && status < 300) return;
+      const isRefused = status >= 400 && status < 500 && !passing.includes(status);
       throw new NotDelivered(
         status >= 300 && status < 400
           ? `The receiver answered ${status}: redirects are not followed, so name its final address`
           : `The receiver answered ${status}`,
+        isRefused ? 'message' : 'receiver',
       );
     },
 

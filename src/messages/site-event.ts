@@ -51,22 +51,22 @@ export type Announce = (event: SiteEvent) => readonly NewMessage[];
 export const mailTarget = 'e-mail';
 
 const longestAddress = 254;
-// One plain address: what could be a second one, a name or a header is none.
-const addressPattern = /^[^\s@<>,;:"'()[\]\\\p{C}]+@[^\s@<>,;:"'()[\]\\\p{C}]+$/u;
+// One plain address: what could be a second one, a name, a header, or an option or a route of a mail server is none.
+const addressPattern = /^[a-z0-9_+][\w.+'=&~^*#?$/-]*@[a-z0-9-]+(?:\.[a-z0-9-]+)+$/i;
 
 /** Returns true for a single e-mail address without a name. */
 export function isMailAddress(text: string): boolean {
-  return text.length <= longestAddress && addressPattern.test(text);
+  return text.length <= longestAddress && !text.includes('..') && addressPattern.test(text);
 }
 
 /** A receiver, and what it wants. */
-export interface Wish {
+export interface Receiver {
   readonly name: string;
   readonly events: readonly EventKind[];
 }
 
 export interface AnnounceOptions {
-  readonly webhooks: readonly Wish[];
+  readonly webhooks: readonly Receiver[];
   /** How long a build must have taken for an e-mail (ms); undefined without e-mail. */
   readonly mailAfterMs: number | undefined;
   /** Returns the address of the page of a build. */
@@ -89,6 +89,7 @@ export function createAnnounce(options: AnnounceOptions): Announce {
     const isMailed =
       'mailTo' in siteEvent &&
       siteEvent.mailTo !== undefined &&
+      isMailAddress(siteEvent.mailTo) &&
       mailAfterMs !== undefined &&
       siteEvent.endedAt - siteEvent.createdAt >= mailAfterMs;
     if (targets.length === 0 && !isMailed) return [];
@@ -157,7 +158,7 @@ function dataOf(siteEvent: SiteEvent, { host, pageOf }: AnnounceOptions): BuildD
     image,
     succeeded,
     digest,
-    reason: reason?.slice(0, longestReason),
+    reason: reason?.slice(0, longestReason).toWellFormed(),
     created: timeOf(createdAt),
     ended: timeOf(endedAt),
     duration: Math.max(0, endedAt - createdAt) / 1000,

@@ -22,6 +22,7 @@ interface SenderOptions {
   readonly attempts?: number;
   readonly maxMessages?: number;
   readonly timeoutMs?: number;
+  readonly firstPauseMs?: number;
   readonly now?: () => number;
   readonly isCurrent?: () => boolean;
 }
@@ -185,6 +186,27 @@ test('a message without attempts stays, can be sent again, and does not stop tho
   receiver.answer = response => response.writeHead(204).end();
   assert.equal(await rows.messages.resend(message?.id as number), true);
   await eventually('it arrives', isEmpty);
+});
+
+test('refused messages do not hold up those behind them, and a failing one is not the only one that is tried', async t => {
+  await using receiver = await startReceiver();
+  receiver.answer = (response, { text }) =>
+    response.writeHead(/"(?:bad)/.test(text) ? 422 : 204).end();
+  const { push, listed } = startSending(t, [webhook('ci', receiver.url)], {
+    attempts: 16,
+    firstPauseMs: 600_000,
+  });
+  for (let at = 0; at < 10; at += 1) await push(`bad${at}`);
+  await push('good');
+  await eventually('only the refused are left', async () => (await listed()).length === 10);
+
+  await using other = await startReceiver();
+  other.answer = (response, { text }) =>
+    response.writeHead(text.includes('"bad"') ? 500 : 204).end();
+  const second = startSending(t, [webhook('ci', other.url)], { attempts: 16, firstPauseMs: 100 });
+  await second.push('bad');
+  await second.push('good');
+  await eventually('the good one arrives', async () => (await second.listed()).length === 1);
 });
 
 test('redirects are not followed, and closed addresses are refused', async t => {

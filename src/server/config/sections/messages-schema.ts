@@ -4,6 +4,9 @@ import { count, duration, flag, list, timer } from '../units.ts';
 
 const kind = z.enum(eventKinds, `expected one of ${eventKinds.join(', ')}`);
 
+// The server waits for it when it stops.
+const longestTimeoutMs = 300_000;
+
 const imageKinds = eventKinds.filter(name => name.startsWith('image.'));
 
 /** The settings of one webhook, as they are written. */
@@ -31,6 +34,10 @@ export const webhook = z.strictObject({
   secret: z
     .string()
     .min(16, 'expected at least 16 characters')
+    .refine(
+      text => !text.startsWith('whsec_') || /^whsec_[A-Za-z0-9+/]{32,}={0,2}$/.test(text),
+      'expected base64 of at least 24 bytes after whsec_',
+    )
     .optional()
     .describe(
       'Secret that signs each message with HMAC-SHA256, as Standard Webhooks 1.0 defines it: `whsec_` and base64, or any text. Default: no signature',
@@ -135,13 +142,16 @@ export const messages = z.strictObject({
     .describe(
       'Attempts per message. The time between them doubles from one second to one hour: 16 attempts take five hours',
     ),
-  timeout: timer.prefault('10s').describe('Timeout for the response of a receiver'),
+  timeout: timer
+    .refine(ms => ms <= longestTimeoutMs, 'expected at most 5m')
+    .prefault('10s')
+    .describe('Timeout for the response of a receiver, at most 5 minutes'),
   maxMessages: count
     .min(1)
     .max(1_000_000)
     .default(10_000)
     .describe(
-      'Maximum number of messages that are kept. The oldest without attempts are dropped first, then the oldest',
+      'Maximum number of messages that are kept. The oldest without attempts are dropped first, then the oldest of the receiver with the most',
     ),
   keep: duration
     .prefault('30d')

@@ -56,6 +56,8 @@ export interface MessageStore {
    * @param longestMs a message that is due later than after this time is due now: the clock was set back
    */
   due(target: string, at: number, longestMs: number, limit: number): Promise<MessageRow[]>;
+  /** Returns one message that is due, of those with the fewest attempts the first; none without any. */
+  leastTried(target: string, at: number, longestMs: number): Promise<MessageRow[]>;
   /** Removes a message that its receiver has. Does not wait for the disk. */
   remove(id: number): Promise<void>;
   /** Notes a failed attempt. Does not wait for the disk. */
@@ -68,7 +70,10 @@ export interface MessageStore {
   resend(id: number): Promise<boolean>;
   /** Does so for all messages without attempts; returns how many. */
   resendAll(): Promise<number>;
-  /** Removes messages above a number of them: first the oldest without attempts, then the oldest; returns how many. */
+  /**
+   * Removes some messages above a number of them: first the oldest without attempts, then the oldest of the receiver with
+   * the most; returns how many, 0 when there are no more.
+   */
   trim(limit: number): Promise<number>;
   /** Removes messages that are older than the moment (ms since the epoch). */
   purge(before: number, signal?: AbortSignal): Promise<void>;
@@ -95,10 +100,13 @@ export function messageInserts(
 
 export function createMessageStore(database: RowDatabase): MessageStore {
   const inserts = messageInserts(database);
+  const isDue = 'target = @target AND dead_at IS NULL AND (next_at <= @at OR next_at > @latest)';
   const due = database.sql<MessageRow>(
+    `SELECT ${listedColumns}, body FROM messages WHERE ${isDue} ORDER BY id LIMIT @limit`,
+  );
+  const leastTried = database.sql<MessageRow>(
     `SELECT ${listedColumns}, body FROM messages
-     WHERE target = @target AND dead_at IS NULL AND (next_at <= @at OR next_at > @latest)
-     ORDER BY id LIMIT @limit`,
+     WHERE id = (SELECT id FROM messages WHERE ${isDue} ORDER BY attempts, id LIMIT 1)`,
   );
   const oldest = database
     .sql('SELECT created_at FROM messages WHERE target = ? AND dead_at IS NULL ORDER BY id LIMIT 1')
@@ -122,8 +130,11 @@ export function createMessageStore(database: RowDatabase): MessageStore {
   const resendSome = database.sql(`UPDATE messages SET ${renewed} WHERE id IN (${someDead})`);
   const total = database.sql("SELECT value FROM sums WHERE name = 'messages'").pluck<number>();
   const removeDead = database.sql(`DELETE FROM messages WHERE id IN (${someDead})`);
+  // So that many pushes to a slow webhook do not drop the e-mails of others.
   const removeOldest = database.sql(
-    'DELETE FROM messages WHERE id IN (SELECT id FROM messages ORDER BY id LIMIT ?)',
+    `DELETE FROM messages WHERE id IN (SELECT id FROM messages WHERE target =
+       (SELECT target FROM messages GROUP BY target ORDER BY count(*) DESC, target LIMIT 1)
+     ORDER BY id LIMIT ?)`,
   );
   const removeBefore = database.sql(
     `DELETE FROM messages WHERE id IN
@@ -137,6 +148,8 @@ export function createMessageStore(database: RowDatabase): MessageStore {
       }),
     due: (target, at, longestMs, limit) =>
       database.read(due.all({ target, at, latest: at + longestMs, limit })),
+    leastTried: (target, at, longestMs) =>
+      database.read(leastTried.all({ target, at, latest: at + longestMs })),
     oldest: target => database.read(oldest.get(target)),
     remove: id => database.commit(() => remove.run(id)),
     fail: (id, { at, nextAt, error }) =>
