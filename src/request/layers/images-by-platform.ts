@@ -2,6 +2,7 @@ import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { unlessAborted } from '../../foundation/work.ts';
 import { type Documents, deepestIndex, imageConfig } from '../../images/index.ts';
+import { type Digest, isDigest } from '../../oci/digest.ts';
 import {
   asObject,
   type Descriptor,
@@ -20,10 +21,14 @@ import type { Access } from '../../upstream/index.ts';
 export interface PlatformImage {
   /** As its config says. The entry of the index adds what the config lacks. */
   readonly platform: Platform;
-  readonly manifest: ImageManifest;
-  /** `rootfs.diff_ids` of its config, unchecked. */
-  readonly diffIds: unknown;
+  /** At most one more than {@link mostLayers}. */
+  readonly layers: readonly Descriptor[];
+  /** `rootfs.diff_ids` of its config; undefined where that is no list of as many digests. */
+  readonly diffIds: readonly Digest[] | undefined;
 }
+
+/** Layers of all included images for one platform: Docker's classic image store supports 125 in an image. */
+export const mostLayers = 125;
 
 export interface ImagesByPlatform {
   readonly images: readonly PlatformImage[];
@@ -57,7 +62,8 @@ export async function imagesByPlatform(
 ): Promise<ImagesByPlatform> {
   const images: PlatformImage[] = [];
   const offered = new Set<string>();
-  const seen = new Map<string, Omit<PlatformImage, 'platform'> & { readonly config: JsonObject }>();
+  // Only what is used later: a registry chooses how long the next document takes, and parsed ones are many times as large.
+  const seen = new Map<string, SeenImage>();
 
   const load = async (size: number, document: () => Promise<Document | undefined>) => {
     signal.throwIfAborted();
@@ -79,7 +85,11 @@ export async function imagesByPlatform(
     const members = parseJson(config.bytes, 'config');
     const rootfs = asObject(members[memberName(members, 'rootfs')]) ?? {};
     const diffIds = rootfs[memberName(rootfs, 'diff_ids')];
-    const image = { manifest, diffIds, config: members };
+    const image = {
+      layers: manifest.layers.slice(0, mostLayers + 1).map(layerIn),
+      diffIds: isDigestList(diffIds) ? diffIds : undefined,
+      config: platformIn(members),
+    };
     seen.set(document.digest, image);
     return image;
   };
@@ -93,7 +103,7 @@ export async function imagesByPlatform(
       if (!image) return;
       const platform = platformOf(image.config, entry);
       offered.add(shown(platform));
-      images.push({ platform, manifest: image.manifest, diffIds: image.diffIds });
+      images.push({ platform, layers: image.layers, diffIds: image.diffIds });
     }
     if (manifest.kind !== 'index' || level === deepestIndex) return;
     for (const one of manifest.manifests.filter(mayBeImage)) {
@@ -117,15 +127,33 @@ export async function imagesByPlatform(
 const mostListed = 30;
 const longestName = 40;
 
-function platformOf(config: JsonObject, entry: Descriptor | undefined): Platform {
+type SeenImage = Omit<PlatformImage, 'platform'> & { readonly config: Partial<Platform> };
+
+function layerIn({ mediaType, digest, size, urls }: Descriptor): Descriptor {
+  return { mediaType, digest, size, ...(urls ? { urls } : {}) };
+}
+
+function isDigestList(value: unknown): value is readonly Digest[] {
+  return (
+    Array.isArray(value) &&
+    value.length <= mostLayers &&
+    value.every(one => typeof one === 'string' && isDigest(one))
+  );
+}
+
+function platformIn(config: JsonObject): Partial<Platform> {
   const textOf = (member: 'os' | 'architecture' | 'variant') => {
     const value = config[memberName(config, member)];
-    return typeof value === 'string' && value !== '' ? value : undefined;
+    return typeof value === 'string' && value !== '' ? { [member]: value } : {};
   };
-  const variant = textOf('variant') ?? entry?.platform?.variant;
+  return { ...textOf('os'), ...textOf('architecture'), ...textOf('variant') };
+}
+
+function platformOf(config: Partial<Platform>, entry: Descriptor | undefined): Platform {
+  const variant = config.variant ?? entry?.platform?.variant;
   return {
-    os: textOf('os') ?? (entry?.platform?.os || 'linux'),
-    architecture: goArchitecture(textOf('architecture') ?? ''),
+    os: config.os ?? (entry?.platform?.os || 'linux'),
+    architecture: goArchitecture(config.architecture ?? ''),
     ...(variant ? { variant } : {}),
   };
 }

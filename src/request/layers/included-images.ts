@@ -10,7 +10,7 @@ import {
   mostBytes,
   type RightWatch,
 } from '../../images/index.ts';
-import { type Digest, isDigest } from '../../oci/digest.ts';
+import type { Digest } from '../../oci/digest.ts';
 import type { Descriptor, Document } from '../../oci/index.ts';
 import { bareMediaType, isElsewhere, isLayerType } from '../../oci/media-type.ts';
 import {
@@ -31,7 +31,12 @@ import { type Access, accessTo, openWhole, type RegistryClient } from '../../ups
 import { wantedPlatforms } from '../asked-image.ts';
 import type { Submission } from '../container-request.ts';
 import type { FindServed } from '../served-name.ts';
-import { type DocumentBudget, imagesByPlatform, type PlatformImage } from './images-by-platform.ts';
+import {
+  type DocumentBudget,
+  imagesByPlatform,
+  mostLayers,
+  type PlatformImage,
+} from './images-by-platform.ts';
 import type { IncludedLayer, LayerCaller, LayerIntake } from './layers.ts';
 
 /** An included image, which its registry has shown to the caller. */
@@ -90,8 +95,6 @@ export interface IncludedImagesDeps {
   readonly rights: Pick<RightWatch, 'note'>;
 }
 
-/** Layers of all included images for one platform: Docker's classic image store supports 125 in an image. */
-const mostLayers = 125;
 // The registry shows the image itself anew for each request.
 const shownMs = 30_000;
 const shownLayers = 50_000;
@@ -120,15 +123,15 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
   /** Returns a layer as its image describes it. */
   const layerOf = (
     { field, image, access, root }: Found,
-    { manifest, diffIds }: PlatformImage,
+    { layers: own, diffIds = [] }: PlatformImage,
     at: number,
     architecture: string,
   ): IncludedLayer => {
-    const descriptor = manifest.layers[at] as Descriptor;
-    const name = `'${field}': layer ${at + 1} of ${manifest.layers.length} of ${formatReference(image)}`;
+    const descriptor = own[at] as Descriptor;
+    const name = `'${field}': layer ${at + 1} of ${own.length} of ${formatReference(image)}`;
     checkLayer(descriptor, name);
-    const tarDigest = (diffIds as readonly unknown[])[at];
-    if (typeof tarDigest !== 'string' || !/^sha256:/.test(tarDigest) || !isDigest(tarDigest)) {
+    const tarDigest = diffIds[at];
+    if (!tarDigest?.startsWith('sha256:')) {
       throw refusal(`${name} has no valid diff ID in the config of its image: push it again`);
     }
     const { registry: host, repository } = access;
@@ -149,7 +152,12 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
       show: async signal => {
         const key = `${right} ${descriptor.size}`;
         if (shown.has(key)) return;
-        const size = await registry.headBlob(access, digest, signal);
+        // A registry may answer HEAD for those who may not read.
+        const one = { offset: 0, last: 0, redirects: 'follow', signal } as const;
+        const opened = await registry.openBlob(access, digest, one);
+        if (opened.kind === 'redirect') throw refusal('it is elsewhere');
+        opened.response.body.destroy();
+        const size = opened.total;
         if (size !== undefined && size !== descriptor.size) {
           throw refusal(`it has ${size} bytes, not ${descriptor.size} as its image says`);
         }
@@ -231,14 +239,13 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
             `${formatReference(image)} has no image for ${formatPlatform(wanted)}; it has: ${offered}. Name one 'containerPlatform' that all images have, or include another image`,
           );
         }
-        const { manifest, diffIds } = chosen;
-        if (manifest.layers.length > mostLayers) throw tooManyLayers();
-        if (!Array.isArray(diffIds) || diffIds.length !== manifest.layers.length) {
+        if (chosen.layers.length > mostLayers) throw tooManyLayers();
+        if (chosen.diffIds?.length !== chosen.layers.length) {
           throw refusal(
             `${formatReference(image)} has a config that does not fit its layers: push it again, built by another tool`,
           );
         }
-        for (const at of manifest.layers.keys()) {
+        for (const at of chosen.layers.keys()) {
           listed.push(layerOf(found, chosen, at, wanted.architecture));
         }
         await pauseTurn();
