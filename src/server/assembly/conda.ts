@@ -136,10 +136,11 @@ function createPython(
   });
   const index = createLoopbackIndex({ access, pages });
   const folders = [fileURLToPath(new URL('../../../.uv', import.meta.url))];
-  const uv = createUvProgram({ configured: config.builds.uv, folders });
+  const isWanted = config.builds.uv === 'auto';
+  const uv = createUvProgram({ configured: isWanted ? undefined : config.builds.uv, folders });
   const directory = pathOf('pypi/solving');
   const closing = new AbortController();
-  if (bringUv && config.builds.uv === undefined && !uv.isThere()) {
+  if (bringUv && isWanted && !uv.isThere()) {
     bringUv(closing.signal, line => log.debug({ line }, 'installing uv')).then(
       () => log.info('uv is installed: images with packages of pip require no builder'),
       err => {

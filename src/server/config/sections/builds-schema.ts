@@ -78,9 +78,9 @@ export const builds = z.strictObject({
   uv: z
     .string()
     .min(1)
-    .optional()
+    .default('off')
     .describe(
-      'Path of uv, the program that chooses Python packages for images without a builder; `off` for none: packages of pip then require BuildKit. Default: the one that `npm start` or `npm run uv` has installed, or the first on the PATH',
+      'Whether packages of pip are installed without a builder, by uv, the program that chooses them. `off`: they require BuildKit. `auto`: by the uv that `npm start` or `npm run uv` has installed, or the first on the PATH. Otherwise the path of uv',
     ),
   syntax: z
     .string()
