@@ -135,9 +135,11 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
       if (signal.aborted || !isCurrent()) continue;
       try {
         let dropped = 0;
-        for (let some = -1; some !== 0 && !signal.aborted && isCurrent(); dropped += some) {
+        let some: number;
+        do {
           some = await store.trim(maxMessages);
-        }
+          dropped += some;
+        } while (some > 0 && !signal.aborted && isCurrent());
         if (dropped === 0) continue;
         note('', 'dropped', dropped);
         log.error(

@@ -11,21 +11,7 @@ import type { Document } from '../../src/oci/manifest.ts';
 import { createImageFinder } from '../../src/pull/image-finder.ts';
 import { createPulledImage } from '../../src/pull/pulled-image.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
-
-const manifestType = 'application/vnd.oci.image.manifest.v1+json';
-const indexType = 'application/vnd.oci.image.index.v1+json';
-
-function document(mediaType: string, body: object): Document {
-  const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, ...body }));
-  return { bytes, mediaType, digest: digestOf(bytes) };
-}
-
-const part = (text: string) => ({ mediaType: 'x/y', digest: digestOf(text), size: text.length });
-const entry = ({ mediaType, digest, bytes }: Document) => ({
-  mediaType,
-  digest,
-  size: bytes.length,
-});
+import { document, entry, indexType, manifestType, part } from './made-documents.ts';
 
 /** An index with an index with a manifest, and what finds its image. `read` returns their documents. */
 function nestedImage(read: (all: ReadonlyMap<string, Document>) => Documents['local']) {

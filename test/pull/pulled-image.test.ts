@@ -8,20 +8,8 @@ import type { Document } from '../../src/oci/manifest.ts';
 import { createManifestFinder, createPulledImage } from '../../src/pull/pulled-image.ts';
 import type { ContainerRequest } from '../../src/request/container-request.ts';
 import type { RegistryClient } from '../../src/upstream/registry-client.ts';
+import { document, entry, indexType, manifestType, part } from './made-documents.ts';
 
-const manifestType = 'application/vnd.oci.image.manifest.v1+json';
-const indexType = 'application/vnd.oci.image.index.v1+json';
-
-function document(mediaType: string, body: object): Document {
-  const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, ...body }));
-  return { bytes, mediaType, digest: digestOf(bytes) };
-}
-const part = (text: string) => ({ mediaType: 'x/y', digest: digestOf(text), size: text.length });
-const entry = ({ mediaType, digest, bytes }: Document) => ({
-  mediaType,
-  digest,
-  size: bytes.length,
-});
 const manifest = (name: string, subject?: Document) =>
   document(manifestType, {
     config: part(name),

@@ -1,5 +1,6 @@
 import { TarError } from '../../archives/index.ts';
 import { maxNameBytes, maxPathBytes } from '../../archives/tar-limits.ts';
+import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import { withoutSlashes } from '../../foundation/text.ts';
 
 /** A damaged or harmful archive of a package. The message completes a sentence that names the archive. */
@@ -9,11 +10,27 @@ export class ArchiveProblem extends Error {}
 export class LargeArchive extends Error {}
 
 /**
- * Returns what is wrong with an archive if the error says so: a problem, or a malformed tar file. Returns undefined for
- * every other error.
+ * Returns a {@link Fault} for an archive that cannot be installed: for a full disk, a problem, or a malformed tar file. Returns
+ * every other error as it is.
+ *
+ * @param told says what is wrong with the archive and what to do
  */
-export function problemOf(error: unknown): string | undefined {
-  return error instanceof ArchiveProblem || error instanceof TarError ? error.message : undefined;
+export function archiveFault(
+  error: unknown,
+  fileName: string,
+  told: (problem: string) => string,
+): unknown {
+  if (isDiskFull(error)) {
+    return new Fault('storage-full', `Cannot unpack ${fileName}: the disk of the server is full`, {
+      phase: 'build',
+      cause: error,
+    });
+  }
+  if (!(error instanceof ArchiveProblem || error instanceof TarError)) return error;
+  return new Fault('upstream-unusable', `Cannot install ${fileName}: ${told(error.message)}`, {
+    phase: 'build',
+    cause: error,
+  });
 }
 
 /** Formats a path of an archive for a message: short, quoted, without control characters. */

@@ -3,16 +3,14 @@
 export {
   type ArchiveLimits,
   ArchiveProblem,
-  archiveLimits,
+  archiveFault,
   checkedPath,
   LargeArchive,
-  problemOf,
   showPath,
   usualEntries,
 } from '../archives/archive-checks.ts';
 export { readZipMembers, type ZipMember } from '../archives/zip-members.ts';
-export { LayerOutput } from '../layers/making/layer-output.ts';
-export { PathPacker } from '../layers/making/package-facts.ts';
+export { packLayer } from '../layers/making/layer-output.ts';
 export { serveLayers } from '../layers/making/serve-layers.ts';
 export type { PythonPlace } from './installed-package.ts';
 export { checkPaths, compareNames } from './plan-paths.ts';

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
-import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import {
   type ArchiveLimits,
   ArchiveProblem,
+  archiveFault,
   archiveLimits,
   checkedPath,
-  problemOf,
   showPath,
 } from '../archives/archive-checks.ts';
 import {
@@ -175,18 +174,11 @@ function formatOf({ fileName }: CondaPackage): ArchiveFormat {
 }
 
 function faultOf(error: unknown, { fileName, url }: CondaPackage): unknown {
-  if (isDiskFull(error)) {
-    return new Fault('storage-full', `Cannot unpack ${fileName}: the disk of the server is full`, {
-      phase: 'build',
-      cause: error,
-    });
-  }
-  const problem = problemOf(error);
-  if (problem === undefined) return error;
-  return new Fault(
-    'upstream-unusable',
-    `Cannot install ${fileName}: its archive at ${url} ${problem}. Choose another build of the package, or report it to the owners of the channel`,
-    { phase: 'build', cause: error },
+  return archiveFault(
+    error,
+    fileName,
+    problem =>
+      `its archive at ${url} ${problem}. Choose another build of the package, or report it to the owners of the channel`,
   );
 }
 

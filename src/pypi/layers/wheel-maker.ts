@@ -19,7 +19,7 @@ import {
 /** The layer of one wheel. */
 export interface WheelLayer extends PackageLayerRow {
   readonly key: string;
-  /** Tells it from a Conda package of the same name. */
+  /** Marks a wheel: a Conda package may have the same name. */
   readonly name: string;
   readonly subject: WheelSubject;
   /** The work that made it now; undefined for a layer that was here. */

@@ -2,14 +2,13 @@ import { createHash } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
 import { posix } from 'node:path';
 import {
+  archiveFault,
   fileMode,
   PrefixWriter,
-  problemOf,
   pythonShebang,
   showPath,
   type TarOutput,
 } from '../../conda/installing/index.ts';
-import { Fault, isDiskFull } from '../../foundation/fault.ts';
 import { compareTexts } from '../../foundation/text.ts';
 import type { WheelFile } from '../wheel-file.ts';
 import { memberBytes } from './member-bytes.ts';
@@ -248,17 +247,10 @@ async function startOf(pieces: AsyncGenerator<Buffer>, interpreter: string): Pro
 }
 
 function faultOf(error: unknown, { fileName, url }: WheelFile): unknown {
-  if (isDiskFull(error)) {
-    return new Fault('storage-full', `Cannot unpack ${fileName}: the disk of the server is full`, {
-      phase: 'build',
-      cause: error,
-    });
-  }
-  const problem = problemOf(error);
-  if (problem === undefined) return error;
-  return new Fault(
-    'upstream-unusable',
-    `Cannot install ${fileName}: the wheel at ${url} ${problem}. Choose another version of the package, or report it to its authors`,
-    { phase: 'build', cause: error },
+  return archiveFault(
+    error,
+    fileName,
+    problem =>
+      `the wheel at ${url} ${problem}. Choose another version of the package, or report it to its authors`,
   );
 }

@@ -95,7 +95,7 @@ export interface IncludedImagesDeps {
   readonly rights: Pick<RightWatch, 'note'>;
 }
 
-// The registry shows the image itself anew for each request.
+// For each request, the registry is asked for the image again.
 const shownMs = 30_000;
 const shownLayers = 50_000;
 /** More than any image has. */

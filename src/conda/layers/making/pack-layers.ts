@@ -2,12 +2,11 @@ import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { tarEnd } from '../../../archives/tar-writer.ts';
 import type { Digest } from '../../../oci/digest.ts';
-import { archiveLimits } from '../../archives/archive-checks.ts';
 import { installPackage } from '../../installing/install-package.ts';
 import { readMembers } from '../gzip/gzip-members.ts';
-import { LayerOutput, layerEnd } from './layer-output.ts';
+import { layerEnd, packLayer } from './layer-output.ts';
 import type { MadeLayer, PackageOrder, SharedOrder } from './layer-threads.ts';
-import { factsFrom, PathPacker } from './package-facts.ts';
+import { factsFrom } from './package-facts.ts';
 import type { PutPiece } from './piece-ring.ts';
 
 /**
@@ -16,41 +15,23 @@ import type { PutPiece } from './piece-ring.ts';
  *
  * @param written receives how far the layer is, as in `PackageProgress`
  */
-export async function packPackage(
-  { subject, archive, limits, isShared = false }: PackageOrder,
+export function packPackage(
+  order: PackageOrder,
   put: PutPiece,
-  written: Float64Array = new Float64Array(2),
+  written?: Float64Array,
 ): Promise<MadeLayer> {
-  using output: LayerOutput = new LayerOutput(piece => {
-    written[0] = output.tarBytes;
-    put(piece);
-  });
-  const paths = new PathPacker();
-  const installed = await installPackage(archive, subject.package, subject.place, output, {
-    // The main thread ends this one when nobody waits for the layer.
-    signal: new AbortController().signal,
-    scratch: dirname(archive),
-    isShared,
-    onPath: path => paths.add(path),
-    onSize: bytes => {
-      written[1] = bytes;
+  const { archive, subject } = order;
+  return packLayer(
+    order,
+    async (output, run) => {
+      const options = { ...run, scratch: dirname(archive) };
+      return factsFrom(
+        await installPackage(archive, subject.package, subject.place, output, options),
+      );
     },
-    limits: {
-      ...archiveLimits,
-      unpackedBytes: limits.maxUnpackedBytes,
-      entries: limits.maxFiles,
-    },
-  });
-  const tarDigest = output.end();
-  return {
-    tarDigest,
-    tarBytes: output.tarBytes,
-    about: {
-      facts: JSON.stringify(factsFrom(installed)),
-      pathHashes: paths.hashes(),
-      paths: paths.paths(),
-    },
-  };
+    put,
+    written,
+  );
 }
 
 /**

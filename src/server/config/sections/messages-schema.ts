@@ -129,7 +129,7 @@ const mail = z.strictObject({
     .describe('E-mails are about builds that took at least this time, the wait included'),
 });
 
-/** What happens here is told to others. */
+/** Messages about builds, pushes and deletions, for other servers and for users. */
 export const messages = z.strictObject({
   webhooks: webhooks
     .default({})
