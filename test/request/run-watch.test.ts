@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../src/foundation/fault.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import type { SealedGrant } from '../../src/platform/index.ts';
+import { listLiveNames } from '../../src/request/tokens/live-names.ts';
 import { createRunWatch, type RunCheckResult } from '../../src/request/tokens/run-watch.ts';
 import { createTokenRegistry } from '../../src/request/tokens/token-registry.ts';
 import { openDatabase } from '../../src/storage/rows/database.ts';
@@ -220,7 +221,7 @@ test('a clock that jumps ends nothing for good, and a date in the future does no
   assert.ok((await at.registry.describe(token)).expiresAt <= at.clock.now + leaseMs);
 });
 
-test('a new request confirms its run again; an extended name no longer ends with it', async () => {
+test('a new request confirms its run again; an extended name may outlive it, and never ends before it', async () => {
   let status = 'FAILED';
   const at = start(async () => status);
   const first = await at.issue('one');
@@ -232,6 +233,15 @@ test('a new request confirms its run again; an extended name no longer ends with
   assert.deepEqual(await at.registry.extendById(id, hourMs), { ...extension, isLonger: false });
   await at.round();
   assert.deepEqual([await at.isLive(first.token), await at.isLive(kept.token)], [false, true]);
+  const { names } = await listLiveNames(
+    createRequestStore(at.database),
+    { isWanted: () => true, user: undefined, after: undefined },
+    at.clock.now,
+  );
+  assert.deepEqual(
+    names.map(({ id, expiresAt }) => ({ id, expiresAt })),
+    [{ id, expiresAt: extension?.expiresAt }],
+  );
   assert.equal(
     await at.registry.extendById(await idOf(at, first.token)),
     undefined,
@@ -243,6 +253,14 @@ test('a new request confirms its run again; an extended name no longer ends with
   assert.ok(await at.isLive(again.token));
   at.clock.now += leaseMs / 2;
   assert.deepEqual(await at.round(), { active: 1 });
+  assert.deepEqual(await at.registry.extendById(await idOf(at, again.token), 1), {
+    expiresAt: at.clock.now + leaseMs,
+    isLonger: false,
+  });
+  at.clock.now += leaseMs / 2;
+  assert.deepEqual(await at.round(), { active: 1 });
+  const { expiresAt } = await at.registry.describe(kept.token);
+  assert.equal(expiresAt, Math.max(at.clock.now + leaseMs, extension?.expiresAt ?? 0));
 
   const longest = await at.registry.extendById(id, 1000 * hourMs);
   assert.equal(longest?.expiresAt, kept.createdAt + maxLifeMs);

@@ -32,8 +32,9 @@ export interface TokenRegistry {
   /** Does the same for a request that a list has shown. Returns false if it does not exist or has ended. */
   revokeById(id: NameId): Promise<boolean>;
   /**
-   * Moves the end of a request that a list has shown, which no longer ends with its run. Never beyond the maximum life. Returns
-   * the new end, which is the old one where nothing could be added; undefined for a request that has ended.
+   * Moves the end of a request that a list has shown, never beyond the maximum life. Returns the new end, which is the old one
+   * where nothing could be added; undefined for a request that has ended. One that ends with a run lives until then, or as long
+   * as the run.
    *
    * @param byMs ms from now
    */
@@ -114,9 +115,7 @@ export function createTokenRegistry(
     const targetImage = body.targetImage.replace(tokenMark, token);
     const own = identity(token as ContainerToken);
     const isTied = leaseUntil !== null;
-    // A name that was extended no longer ends with its run.
-    const run = isTied ? body.run : undefined;
-    const request: ContainerRequest = { ...body, ...own, run, targetImage, createdAt, expiresAt };
+    const request: ContainerRequest = { ...body, ...own, targetImage, createdAt, expiresAt };
     return { request, revokedAt, isTied, bytes: 1000 + row.body.length };
   };
 

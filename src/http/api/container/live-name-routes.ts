@@ -118,7 +118,7 @@ export const liveNameRoutes = [
     tag,
     summary: 'Extend the served names of an image: those of the caller, for administrators all',
     description:
-      "Never beyond the server's `tokens.maxLife`. An extended name no longer ends with its run. Call it again with `last` until the answer has no `next`.",
+      "Never beyond the server's `tokens.maxLife`. A name that ends with a run lives until then, or as long as the run. Call it again with `last` until the answer has no `next`.",
     access: 'caller',
     query: z.object({ image: image.min(1, 'is empty'), seconds, last }),
     responses: ok(extendedSchema, 'The names live longer'),

@@ -22,7 +22,7 @@ const countRows = (table: string, trigger: string, sum: string) => `
 const firstSchema = `
   PRAGMA application_id = ${applicationId};
 
-  -- Container requests, by the hash of their token.
+  -- Container requests, by the hash of their token; kept_until is the end of one that was extended beyond its run.
   CREATE TABLE requests (
     id INTEGER PRIMARY KEY,
     token_hash BLOB NOT NULL UNIQUE,
@@ -31,7 +31,8 @@ const firstSchema = `
     revoked_at INTEGER,
     body TEXT NOT NULL,
     network TEXT,
-    run BLOB
+    run BLOB,
+    kept_until INTEGER
   );
   CREATE INDEX requests_by_expiry ON requests (expires_at);
   CREATE INDEX requests_by_run ON requests (run, id) WHERE run IS NOT NULL;

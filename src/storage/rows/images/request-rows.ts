@@ -7,7 +7,7 @@ export interface RequestRow {
   readonly createdAt: number;
   readonly expiresAt: number;
   readonly revokedAt: number | null;
-  /** When the name ends unless its run is confirmed before; null for a name that ends with no run. */
+  /** When the name ends unless its run is confirmed or it is extended before; null for a name that ends with no run. */
   readonly leaseUntil: number | null;
   readonly body: string;
 }
@@ -37,8 +37,8 @@ export interface RequestStore {
   /** True when the request existed and was not revoked before; resolves when the revocation is durable. */
   revoke(tokenHash: Buffer, at: number): Promise<boolean>;
   /**
-   * Moves the end of a request, which no longer ends with a run; never to an earlier time, unless it ended with one. False for a
-   * revoked request. The build is kept for as long.
+   * Moves the end of a request, never to an earlier time. One that ends with a run lives until then, or as long as the run. False
+   * for a revoked request. The build is kept for as long.
    */
   extend(tokenHash: Buffer, expiresAt: number, buildId: string | undefined): Promise<boolean>;
   /** Returns up to so many requests after a place in the order of their ends; those that were revoked or whose run ended have no body. */
@@ -101,20 +101,23 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   const keepBuild = database.sql(
     'UPDATE builds SET kept_until = @until WHERE id = @id AND COALESCE(kept_until, 0) < @until',
   );
+  const leaseUntil =
+    'CASE WHEN kept_until > lease_until THEN kept_until ELSE lease_until END AS leaseUntil';
   const find = database.sql<RequestRow>(
-    `SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, lease_until AS leaseUntil, body
+    `SELECT created_at AS createdAt, expires_at AS expiresAt, revoked_at AS revokedAt, ${leaseUntil}, body
      FROM requests LEFT JOIN runs ON runs.run = requests.run WHERE token_hash = ?`,
   );
   const revoke = database.sql(
     'UPDATE requests SET revoked_at = ? WHERE token_hash = ? AND revoked_at IS NULL',
   );
   const extend = database.sql(
-    `UPDATE requests SET expires_at = CASE WHEN run IS NULL AND expires_at > @expiresAt THEN expires_at ELSE @expiresAt END, run = NULL
+    `UPDATE requests SET expires_at = CASE WHEN expires_at > @expiresAt THEN expires_at ELSE @expiresAt END,
+       kept_until = CASE WHEN kept_until > @expiresAt THEN kept_until ELSE @expiresAt END
      WHERE token_hash = @tokenHash AND revoked_at IS NULL`,
   );
   const endingAfter = database.sql<EndingRequest>(
-    `SELECT id, token_hash AS tokenHash, created_at AS createdAt, expires_at AS expiresAt, lease_until AS leaseUntil,
-       CASE WHEN revoked_at IS NULL AND (requests.run IS NULL OR due_at IS NOT NULL) THEN body END AS body
+    `SELECT id, token_hash AS tokenHash, created_at AS createdAt, expires_at AS expiresAt, ${leaseUntil},
+       CASE WHEN revoked_at IS NULL AND (requests.run IS NULL OR due_at IS NOT NULL OR kept_until > lease_until) THEN body END AS body
      FROM requests LEFT JOIN runs ON runs.run = requests.run
      WHERE (expires_at, id) > (?, ?) ORDER BY expires_at, id LIMIT ?`,
   );
@@ -126,7 +129,8 @@ export function createRequestStore(database: RowDatabase): RequestStore {
   );
   // Starts at the last end: this finds the rows in question, and no other row again and again.
   const redate = database.sql(
-    `UPDATE requests SET expires_at = expires_at - created_at + @at, created_at = @at WHERE id IN
+    `UPDATE requests SET expires_at = expires_at - created_at + @at, kept_until = kept_until - created_at + @at,
+       created_at = @at WHERE id IN
      (SELECT id FROM requests WHERE expires_at > @endsAfter AND created_at > @at
       ORDER BY expires_at DESC LIMIT @limit)`,
   );

@@ -13,7 +13,8 @@ const tables = `
     revoked_at BIGINT,
     body TEXT COLLATE "C" NOT NULL,
     network TEXT COLLATE "C",
-    run BYTEA
+    run BYTEA,
+    kept_until BIGINT
   );
   CREATE INDEX requests_by_expiry ON requests (expires_at, id);
   CREATE INDEX requests_by_run ON requests (run, id) WHERE run IS NOT NULL;
