@@ -16,6 +16,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   requireHelm: ['helm'],
   requireUv: ['uv'],
   requireWheels: ['wheels'],
+  requireR: ['r'],
   requireChecker: ['checker'],
   requireCluster: ['cluster'],
 };

@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store`, `helm`, `uv`, `wheels`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
+ * `object-store`, `helm`, `uv`, `wheels`, `r`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
  * which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and root, and starts no
  * service.
  */
@@ -29,6 +29,7 @@ import { lock } from './tools/lock.ts';
 import { findMirror, findProxy } from './tools/mirror.ts';
 import { buildNode, hasNode } from './tools/node.ts';
 import { buildObjectStore, hasObjectStore } from './tools/object-store.ts';
+import { buildR, hasR } from './tools/r.ts';
 import { buildRoot } from './tools/root.ts';
 import { fetchUv, hasUv } from './tools/uv.ts';
 import { fetchWheels, hasWheels } from './tools/wheels.ts';
@@ -45,6 +46,7 @@ const names = [
   'helm',
   'uv',
   'wheels',
+  'r',
   'checker',
   'cluster',
   ...suites,
@@ -69,13 +71,15 @@ const needsStore = isWanted('object-store') && !hasObjectStore();
 const needsHelm = isWanted('helm') && !hasHelm();
 const needsUv = isWanted('uv') && !hasUv();
 const needsWheels = isWanted('wheels') && !hasWheels();
+const needsR = isWanted('r') && !hasR();
 const needsChecker = isWanted('checker') && !hasChecker();
 const needsCluster = wanted.includes('cluster') && !hasCluster();
 const needsHost =
   missingCommands.length > 0 &&
   (isWanted('host') || missingRoots.length > 0 || needsConda || needsReaders || needsWheels);
 const needsPrograms = needsNode || needsUv || needsWheels || needsReaders;
-const needsFiles = missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda;
+const needsFiles =
+  missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda || needsR;
 const needsCompilers = needsBuildkit || needsStore || needsHelm || needsChecker || needsCluster;
 if (!needsHost && !needsCompilers && !needsPrograms && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
@@ -109,6 +113,7 @@ if (mirror !== undefined) {
   if (needsBusybox) await buildBusybox(mirror);
   if (needsApptainer) await buildApptainer(mirror);
   if (needsConda) await buildConda(mirror);
+  if (needsR) await buildR(mirror);
   // In parallel: while one waits for the network, another unpacks.
   await Promise.all(missingRoots.map(suite => buildRoot(suite, mirror)));
 }

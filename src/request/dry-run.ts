@@ -1,6 +1,6 @@
 import type { Solution, SolutionOf } from '../builds/index.ts';
 import { type BuildPlan, needsBuilder, pullName, recipeIn } from '../builds/plan/build-plan.ts';
-import { type BuildPlaces, compressionWarnings } from '../builds/plan/index.ts';
+import { type BuildPlaces, compressionWarnings, condaTwins } from '../builds/plan/index.ts';
 import { Fault } from '../foundation/fault.ts';
 import { Semaphore } from '../foundation/semaphore.ts';
 import type { InjectedLayer } from '../images/augment/index.ts';
@@ -129,6 +129,29 @@ export function createDryRun(deps: DryRunDeps): DryRun {
     return turns.run(() => deps.solutionOf(plan, caller.grant, signal), place);
   };
 
+  /** Returns the advice to install R packages from Conda, where all of them are and none requires a builder. */
+  const condaAdvice = async ({ submission, caller, signal }: Asked): Promise<string[]> => {
+    const entries = submission.packages && condaTwins(submission.packages);
+    if (entries === undefined) return [];
+    const packages = { type: 'CONDA', entries };
+    const plan = await deps.build.plan({
+      submission: { ...submission, packages },
+      caller,
+      change: {},
+      signal,
+    });
+    try {
+      const solution = await solve(plan, caller, signal);
+      if (solution === undefined || solution.builderReason !== undefined) return [];
+    } catch (error) {
+      if (error instanceof Fault) return [];
+      throw error;
+    }
+    return [
+      `All these packages also exist as Conda packages, which require no builder and share their layers with other images: send 'packages' of the type CONDA with the entries ${entries.join(' ')}`,
+    ];
+  };
+
   const obstacleTo = async (
     plan: BuildPlan,
     solution: Solution | undefined,
@@ -141,10 +164,8 @@ export function createDryRun(deps: DryRunDeps): DryRun {
   };
 
   /** Returns the image that would be made. */
-  const forecastOf = async (
-    { submission, caller, signal, includes, added }: Asked,
-    base: AskedBase | undefined,
-  ): Promise<Forecast> => {
+  const forecastOf = async (asked: Asked, base: AskedBase | undefined): Promise<Forecast> => {
+    const { submission, caller, signal, includes, added } = asked;
     const layers = await deps.layers.take(submission.containerConfig?.layers ?? [], {
       ...caller,
       signal,
@@ -195,7 +216,11 @@ export function createDryRun(deps: DryRunDeps): DryRun {
       isCached,
       obstacle: isCached ? undefined : await obstacleTo(plan, solution, caller),
       registries: [...inIt, ...includes, ...beside],
-      warnings: [...compressionWarnings(submission, plan), ...(recipe?.warnings ?? [])],
+      warnings: [
+        ...compressionWarnings(submission, plan),
+        ...(recipe?.warnings ?? []),
+        ...(isCached ? [] : await condaAdvice(asked)),
+      ],
     };
   };
 

@@ -40,7 +40,18 @@ const wanted: fc.Arbitrary<CondaSource['wanted']> = fc.oneof(
   fc.record({ form: fc.constant('lockUrl' as const), url: texts }),
 );
 
+const cranSources: fc.Arbitrary<BuildSource> = fc.record({
+  kind: fc.constant('cran' as const),
+  wanted: fc.oneof(
+    fc.record({ form: fc.constant('packages' as const), packages: sets }),
+    fc.record({ form: fc.constant('lock' as const), text: texts }),
+  ),
+  repositories: lists,
+  options: fc.record({ rImage: texts, basePackages: sets, commands: lists }),
+});
+
 const sources: fc.Arbitrary<BuildSource> = fc.oneof(
+  cranSources,
   present(
     fc.record({
       kind: fc.constant('dockerfile' as const),

@@ -183,7 +183,10 @@ function frozen(identity: BuildIdentity, more: BuildIdentity['frozenConfig']): B
 function changed(source: BuildIdentity['source']): BuildIdentity['source'] {
   if ('text' in source) return { ...source, text: `${source.text} ` };
   if ('digest' in source) return { ...source, digest: `${source.digest}x` };
-  return { ...source, options: { ...source.options, baseImage: `${source.options.baseImage}x` } };
+  const more = ['echo changed'];
+  return source.kind === 'cran'
+    ? { ...source, options: { ...source.options, basePackages: more } }
+    : { ...source, options: { ...source.options, basePackages: more } };
 }
 
 for (const [what, change] of changes) {
@@ -305,9 +308,11 @@ function settled(identity: BuildIdentity): unknown {
   return [
     source.kind === 'conda'
       ? [source.wanted, source.channels, Object.entries(source.options).sort()]
-      : source.kind === 'image'
-        ? [source.digest]
-        : source.text,
+      : source.kind === 'cran'
+        ? [source.wanted, source.repositories, Object.entries(source.options).sort()]
+        : source.kind === 'image'
+          ? [source.digest]
+          : source.text,
     [...new Set(identity.platforms)].sort(),
     repository,
     nameStrategy,

@@ -34,8 +34,8 @@ const refused: readonly [what: string, submitted: SubmittedBuild, message: RegEx
   ['no type', { packages: { entries: ['a'] } }, /'packages\.type' is missing: write CONDA/],
   [
     'another type',
-    { packages: { type: 'CRAN', entries: ['a'] } },
-    /'packages\.type': 'CRAN' is not known: write CONDA/,
+    { packages: { type: 'PIP', entries: ['a'] } },
+    /'packages\.type': 'PIP' is not known: write CONDA, or CRAN/,
   ],
   [
     'environment and entries',
@@ -339,6 +339,10 @@ test('images get their full names and defaults', () => {
     basePackages: ['conda-forge::procps-ng'],
     commands: [],
   });
+  const pixiOpts = { baseImage: 'debian', basePackages: 'a' };
+  const ofPixi = readBuildSource(packages({ entries: ['bwa'], pixiOpts })) as CondaSource;
+  assert.equal(ofPixi.options.baseImage, 'docker.io/library/debian:latest');
+  assert.deepEqual(ofPixi.options.basePackages, ['a']);
   const { mambaImage, basePackages } = optionsOf({ mambaImage: 'a/b', basePackages: 'z a\tz' });
   assert.equal(mambaImage, 'docker.io/a/b:latest');
   assert.deepEqual(basePackages, ['a', 'z']);

@@ -98,7 +98,7 @@ test('nested fields are checked too, and hints that clients send for themselves 
   const reply = await world.ask({ packages, dryRun: true });
   const { warnings = [] } = JSON.parse(reply.body.toString());
   assert.deepEqual(warnings, [
-    "'packages.pixiOpts' is ignored: Conda packages are not installed with pixi here",
+    "'packages.pixiOpts.pixiImage' is ignored: Conda packages are not installed with pixi here",
     "'packages.spackOpts' is ignored: it is for packages of type SPACK",
     "'packages.chanels' is not a field of this API, and is ignored: did you mean 'channels'?",
   ]);
@@ -115,8 +115,18 @@ test('templates for Conda packages are ignored with a warning, others are refuse
   for (const buildTemplate of ['conda/micromamba:v1', 'conda/micromamba:v2', 'conda/pixi:v1']) {
     const reply = await world.ask({ packages, buildTemplate, dryRun: true });
     const { warnings = [] } = JSON.parse(reply.body.toString());
-    assert.match(warnings[0], /^'buildTemplate' is ignored: this server makes Conda images/);
+    assert.match(
+      warnings[0],
+      /^'buildTemplate' is ignored: this server makes images of Conda packages/,
+    );
   }
+  const ofR = { type: 'CRAN', entries: ['dplyr'] };
+  const known = await world.ask({
+    packages: ofR,
+    buildTemplate: 'cran/installr:v1',
+    dryRun: true,
+  });
+  assert.match(known.body.toString(), /'buildTemplate' is ignored: .* images of R packages/);
   for (const buildTemplate of ['cran/installr:v1', 'conda/pixi:v9', 7]) {
     const reply = await world.ask({ packages, buildTemplate, dryRun: true });
     assertApiFault(reply, 400, /'buildTemplate' names a template that this server does not have/);

@@ -193,6 +193,17 @@ export function requireWheels(): string {
   return wheelsDirectory();
 }
 
+/** Where a small Debian with R is. */
+export function rDirectory(): string {
+  return join(toolsDirectory(), `r-${recipeVersion}`);
+}
+
+/** Returns the directory of the Debian with R. Throws an `Error` when it is not there. */
+export function requireR(): string {
+  if (!existsSync(rDirectory())) throw missing('R is missing');
+  return rDirectory();
+}
+
 /** Where Helm and kubeconform are, and the schema of Kubernetes. */
 export function helmDirectory(): string {
   return join(toolsDirectory(), `helm-${Object.values(helmVersions).join('-')}`);

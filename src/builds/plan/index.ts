@@ -3,13 +3,18 @@
 export { domainOfCaller } from '../domain.ts';
 export { packageUrlsIn } from '../recipe/conda/conda-source.ts';
 export { orderedChannels, readChannel } from '../recipe/conda/package-spec.ts';
+export { condaTwins } from '../recipe/cran/read-cran.ts';
 export {
   type Instruction,
   parseDockerfile,
   plainWords,
 } from '../recipe/dockerfile/instructions.ts';
 export { recipeKindNamed } from '../recipe/recipe-kinds.ts';
-export type { SubmittedCondaOptions, SubmittedPackages } from '../recipe/submitted.ts';
+export type {
+  SubmittedCondaOptions,
+  SubmittedCranOptions,
+  SubmittedPackages,
+} from '../recipe/submitted.ts';
 export { inField, maxRecipeBase64 } from '../recipe/text/text-field.ts';
 export {
   checkCompression,

@@ -1,6 +1,7 @@
 import { isDefinition, translateDefinition } from '../../images/sif/definition/index.ts';
 import { defaultPlatform, formatReference, parseReference } from '../../oci/naming.ts';
 import { condaKind } from './conda/conda-kind.ts';
+import { cranKind } from './cran/cran-kind.ts';
 import type { FailedPart, RecipeKind, RecipeRequest, Source, SourceKind } from './recipe-kind.ts';
 import { condaFileIn, type FileSource, fileKeyFields, filesOf, spackRetired } from './submitted.ts';
 import { text } from './text/canonical-document.ts';
@@ -115,7 +116,7 @@ function sectionOfStep(step: string): FailedPart | undefined {
 }
 
 /** All kinds of recipe. The first kind that can read a request is the kind of the request. */
-const recipeKinds = [definitionKind, dockerfileKind, condaKind] as const;
+const recipeKinds = [definitionKind, dockerfileKind, cranKind, condaKind] as const;
 
 type SourceOf<Kind> = Kind extends SourceKind<infer S> ? S : never;
 

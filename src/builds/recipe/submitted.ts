@@ -22,6 +22,9 @@ export interface SubmittedPackages {
   readonly entries?: readonly string[] | undefined;
   readonly channels?: readonly string[] | undefined;
   readonly condaOpts?: SubmittedCondaOptions | undefined;
+  /** As existing clients send them; `condaOpts` counts before them. */
+  readonly pixiOpts?: Omit<SubmittedCondaOptions, 'mambaImage'> | undefined;
+  readonly cranOpts?: SubmittedCranOptions | undefined;
 }
 
 export interface SubmittedCondaOptions {
@@ -29,6 +32,14 @@ export interface SubmittedCondaOptions {
   /** The image that receives the environment. Not in the specification. */
   readonly baseImage?: string | undefined;
   /** Separated by blanks. */
+  readonly basePackages?: string | undefined;
+  readonly commands?: readonly string[] | undefined;
+}
+
+/** Options of R packages. Source: reference service, `cranOpts`. */
+export interface SubmittedCranOptions {
+  readonly rImage?: string | undefined;
+  /** Debian packages, separated by blanks. */
   readonly basePackages?: string | undefined;
   readonly commands?: readonly string[] | undefined;
 }

@@ -49,7 +49,7 @@ const optionOfField: Readonly<Partial<Record<keyof Submission, string>>> & Recor
     ssh: '--ssh',
     namedContexts: '--build-context',
     containerFile: '--file',
-    'packages.entries': '--conda',
+    'packages.entries': '--conda or --cran',
     'packages.environment': '--environment',
     'packages.channels': '--channel',
     'packages.condaOpts': '--mamba-image and --base-image',
@@ -57,6 +57,9 @@ const optionOfField: Readonly<Partial<Record<keyof Submission, string>>> & Recor
     'packages.condaOpts.baseImage': '--base-image',
     'packages.condaOpts.basePackages': '--base-packages',
     'packages.condaOpts.commands': '--command',
+    'packages.cranOpts.rImage': '--base-image',
+    'packages.cranOpts.basePackages': '--base-packages',
+    'packages.cranOpts.commands': '--command',
   };
 
 /** Returns a message of the server with options in place of the fields that they set: `--env number 2` for `env[1]`. */

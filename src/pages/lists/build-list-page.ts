@@ -12,7 +12,7 @@ import { pageRoute } from '../frame/page-route.ts';
 
 const buildStates = ['queued', 'running', 'succeeded', 'failed'] as const;
 type BuildState = (typeof buildStates)[number];
-const listedKinds = ['dockerfile', 'conda', 'definition', 'image'] as const;
+const listedKinds = ['dockerfile', 'conda', 'cran', 'definition', 'image'] as const;
 
 /** What a list of builds is limited to. */
 interface BuildFilter {

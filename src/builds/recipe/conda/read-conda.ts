@@ -1,9 +1,10 @@
 import { isLockText } from '../../../conda/locks/index.ts';
-import { formatReference, OciSyntaxError, parseReference } from '../../../oci/naming.ts';
+import { formatReference, parseReference } from '../../../oci/naming.ts';
 import type { RecipeRequest } from '../recipe-kind.ts';
 import { type SubmittedCondaOptions, type SubmittedPackages, spackRetired } from '../submitted.ts';
 import { sortedOnce } from '../text/canonical-document.ts';
-import { base64Text, oneLine, refuse, shown } from '../text/text-field.ts';
+import { commandLine, imageName } from '../text/recipe-field.ts';
+import { base64Text, refuse, shown } from '../text/text-field.ts';
 import {
   isExportedList,
   readEntries,
@@ -57,8 +58,8 @@ function checkType(type: string | undefined): void {
   if (type?.toUpperCase() === 'SPACK') refuse(`'packages.type': ${spackRetired}`);
   refuse(
     type === undefined || type === ''
-      ? "'packages.type' is missing: write CONDA"
-      : `'packages.type': ${shown(type)} is not known: write CONDA`,
+      ? "'packages.type' is missing: write CONDA, or CRAN for R packages"
+      : `'packages.type': ${shown(type)} is not known: write CONDA, or CRAN for R packages`,
   );
 }
 
@@ -93,13 +94,16 @@ function readList(
 function condaSource(
   wanted: CondaWanted,
   channels: readonly string[],
-  { condaOpts }: SubmittedPackages,
+  { condaOpts, pixiOpts }: SubmittedPackages,
 ): CondaSource {
   return {
     kind: 'conda',
     wanted,
     channels: orderedChannels(channels),
-    options: readCondaOptions('packages.condaOpts', condaOpts),
+    options:
+      condaOpts === undefined && pixiOpts !== undefined
+        ? readCondaOptions('packages.pixiOpts', pixiOpts)
+        : readCondaOptions('packages.condaOpts', condaOpts),
   };
 }
 
@@ -119,11 +123,6 @@ export const usualMambaImages: readonly string[] = [
   'mambaorg/micromamba:2-amazon2023',
 ].map(name => formatReference(parseReference(name)));
 
-// Instructions that a command may be; any other instruction would change the structure of the recipe.
-const takenInstruction = /^(?:ENV|LABEL|USER|WORKDIR)\s/;
-const refusedInstruction =
-  /^(?:ADD|ARG|CMD|COPY|ENTRYPOINT|EXPOSE|FROM|HEALTHCHECK|MAINTAINER|ONBUILD|SHELL|STOPSIGNAL|VOLUME)\s/;
-
 /**
  * Reads the options of a conda build. Returns the full names of images. Splits `basePackages` at blanks; an empty text
  * means no packages. Throws a `Fault` that names the field. Source: specification 2.3; `baseImage` is not in it.
@@ -131,30 +130,16 @@ const refusedInstruction =
 function readCondaOptions(field: string, submitted: SubmittedCondaOptions = {}): CondaOptions {
   const { mambaImage, baseImage, basePackages, commands = [] } = submitted;
   return {
-    mambaImage: readImage(`${field}.mambaImage`, mambaImage ?? defaultOptions.mambaImage),
-    baseImage: readImage(`${field}.baseImage`, baseImage ?? defaultOptions.baseImage),
+    mambaImage: imageName(`${field}.mambaImage`, mambaImage ?? defaultOptions.mambaImage),
+    baseImage: imageName(`${field}.baseImage`, baseImage ?? defaultOptions.baseImage),
     basePackages: readBasePackages(
       `${field}.basePackages`,
       basePackages ?? defaultOptions.basePackages,
     ),
     commands: commands.map((command, position) =>
-      readCommand(`${field}.commands[${position}]`, command),
+      commandLine(`${field}.commands[${position}]`, command),
     ),
   };
-}
-
-function readImage(field: string, text: string): string {
-  const name = oneLine(field, text);
-  if (name === 'scratch')
-    refuse(
-      `'${field}': conda packages require an image with a C library, and 'scratch' is empty: name another image, or leave the field out`,
-    );
-  try {
-    return formatReference(parseReference(name));
-  } catch (error) {
-    if (!(error instanceof OciSyntaxError)) throw error;
-    refuse(`'${field}': ${error.message}`);
-  }
 }
 
 function readBasePackages(field: string, text: string): readonly string[] {
@@ -164,31 +149,4 @@ function readBasePackages(field: string, text: string): readonly string[] {
       .filter(word => word !== '')
       .map(word => readPackage(field, word)),
   );
-}
-
-/**
- * Returns a command as a line of a Dockerfile. Clients send shell commands or whole `RUN` lines; ENV, LABEL, USER and
- * WORKDIR are also accepted.
- */
-function readCommand(field: string, text: string): string {
-  const line = oneLine(field, text);
-  if (line.endsWith('\\')) refuse(`'${field}' ends in a backslash: write the command on one line`);
-  if (takenInstruction.test(line)) return line;
-  const instruction = refusedInstruction.exec(line)?.[0].trim();
-  if (instruction !== undefined) {
-    refuse(
-      `'${field}': ${instruction} is not possible here: use 'containerFile', or 'containerConfig' for the entrypoint and the command`,
-    );
-  }
-  const command = line.replace(/^RUN\s+/, '');
-  if (command === '')
-    refuse(
-      `'${field}': ${shown(line)} runs nothing: write a command after RUN, or remove the entry`,
-    );
-  return isPlain(command) ? `RUN ${command}` : `RUN ["/bin/sh", "-c", ${JSON.stringify(command)}]`;
-}
-
-// Returns false for what RUN would not pass to the shell unchanged: options, a JSON array, a here-document.
-function isPlain(command: string): boolean {
-  return !/^(?:--|\[)/.test(command) && !command.includes('<<');
 }

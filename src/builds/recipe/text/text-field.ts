@@ -77,7 +77,7 @@ export function isUrl(text: string): boolean {
  * among those given, for characters with a meaning in a shell or a Dockerfile (write them as %XX), and for credentials:
  * recipes and logs are not secret.
  */
-function plainUrl(field: string, text: string, protocols: readonly string[]): string {
+export function plainUrl(field: string, text: string, protocols: readonly string[]): string {
   const url = oneLine(field, text);
   const protocol = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//.exec(url)?.[1]?.toLowerCase() ?? '';
   if (!protocols.includes(protocol)) {

@@ -31,17 +31,24 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     value: 'PACKAGE',
     description: 'Conda package, such as samtools=1.20',
   },
+  cran: {
+    type: 'string',
+    multiple: true,
+    value: 'PACKAGE',
+    description: 'R package, such as dplyr, dplyr==1.1.4 or bioc::DESeq2',
+  },
   channel: {
     type: 'string',
     multiple: true,
     value: 'CHANNEL',
-    description: 'Conda channel, in the order of priority',
+    description:
+      'Conda channel, or address of a repository of R packages, in the order of priority',
   },
   environment: {
     type: 'string',
     value: 'FILE',
     completes: 'file',
-    description: 'Conda environment file',
+    description: 'Conda environment file, or a renv.lock of R packages',
   },
   'mamba-image': {
     type: 'string',
@@ -51,18 +58,19 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
   'base-image': {
     type: 'string',
     value: 'IMAGE',
-    description: 'Image that the Conda packages are added to',
+    description: 'Image that the packages are added to; for R packages an image with R',
   },
   'base-packages': {
     type: 'string',
     value: 'PACKAGES',
-    description: "Conda packages to add to the given ones, separated by spaces; '' adds none",
+    description:
+      "Conda packages, or Debian packages before R packages, to add to the given ones, separated by spaces; '' adds none",
   },
   command: {
     type: 'string',
     multiple: true,
     value: 'COMMAND',
-    description: 'Command to run in the image after the Conda packages are installed',
+    description: 'Command to run in the image after the packages are installed',
   },
   'build-context': {
     type: 'string',
@@ -131,6 +139,7 @@ export const sourceUsage: readonly string[] = [
   'DIRECTORY',
   '-f FILE [DIRECTORY|URL]',
   '--conda PACKAGE',
+  '--cran PACKAGE',
   '--environment FILE',
 ];
 
@@ -186,7 +195,9 @@ export function freezeOf(values: Values): Pick<Submission, 'freeze' | 'defaultRe
 /** Returns the given Dockerfile, or the one in the context. */
 function dockerfileOf(values: Values, context: string | undefined): string | undefined {
   const file = text(values, 'file');
-  const hasPackages = texts(values, 'conda').length > 0 || values.environment !== undefined;
+  const hasPackages =
+    [...texts(values, 'conda'), ...texts(values, 'cran')].length > 0 ||
+    values.environment !== undefined;
   if (file !== undefined || hasPackages || context === undefined) return file;
   if (/^https?:/i.test(context)) {
     throw new UsageError(`Missing option: -f FILE, the Dockerfile for ${context}`);
@@ -196,35 +207,40 @@ function dockerfileOf(values: Values, context: string | undefined): string | und
 
 async function sourceOf(values: Values, dockerfile: string | undefined) {
   const environment = text(values, 'environment');
-  const entries = texts(values, 'conda');
+  const [conda, cran] = [texts(values, 'conda'), texts(values, 'cran')];
   const channels = texts(values, 'channel');
-  const given = [dockerfile, environment, entries[0]].filter(value => value !== undefined);
+  const given = [dockerfile, environment, conda[0], cran[0]].filter(value => value !== undefined);
   if (given.length !== 1) {
     throw new UsageError(
-      'Specify what to build: a directory with a Dockerfile, or one of --file, --conda and --environment',
+      'Specify what to build: a directory with a Dockerfile, or one of --file, --conda, --cran and --environment',
     );
   }
   if (dockerfile !== undefined) {
     const stray = ['channel', ...condaOptions].find(option => values[option] !== undefined);
     if (stray !== undefined) {
-      throw new CommandError(`--${stray} requires --conda or --environment`, 2);
+      throw new CommandError(`--${stray} requires --conda, --cran or --environment`, 2);
     }
     return { containerFile: await base64Of(dockerfile) };
   }
   const [mambaImage, baseImage, basePackages] = condaTexts.map(option => text(values, option));
   const commands = texts(values, 'command');
-  const condaOpts = {
-    mambaImage,
-    baseImage,
-    basePackages,
-    ...(commands.length > 0 ? { commands } : {}),
-  };
+  const options = { basePackages, ...(commands.length > 0 ? { commands } : {}) };
+  const isCran = cran.length > 0 || basename(environment ?? '').endsWith('renv.lock');
+  if (isCran && mambaImage !== undefined) {
+    throw new CommandError(
+      '--mamba-image is for Conda packages: name an image with R by --base-image',
+      2,
+    );
+  }
   return {
     packages: {
-      type: 'CONDA',
-      ...(environment === undefined ? { entries } : { environment: await base64Of(environment) }),
+      ...(environment === undefined
+        ? { entries: isCran ? cran : conda }
+        : { environment: await base64Of(environment) }),
       ...(channels.length > 0 ? { channels } : {}),
-      condaOpts,
+      ...(isCran
+        ? { type: 'CRAN', cranOpts: { rImage: baseImage, ...options } }
+        : { type: 'CONDA', condaOpts: { mambaImage, baseImage, ...options } }),
     },
   };
 }

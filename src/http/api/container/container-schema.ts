@@ -3,6 +3,7 @@ import {
   maxRecipeBase64,
   type SubmittedCompression,
   type SubmittedCondaOptions,
+  type SubmittedCranOptions,
   type SubmittedPackages,
 } from '../../../builds/plan/index.ts';
 import type { LayeredConfig } from '../../../images/augment/index.ts';
@@ -141,13 +142,33 @@ const condaOptionsSchema = z.object({
   ),
 } satisfies SchemaOf<SubmittedCondaOptions>);
 
+const cranOptionsSchema = z.object({
+  rImage: optional(name).describe(
+    'Image with R that the packages are installed in. Default: `rocker/r-ver`, with the version of R in the lock file',
+  ),
+  basePackages: kept(upTo(longest.line)).describe(
+    'Debian packages to install before, separated by blanks',
+  ),
+  commands: optional(strings(most.commands)).describe(
+    'Commands to run in the image after the packages are installed',
+  ),
+} satisfies SchemaOf<SubmittedCranOptions>);
+
 const packagesSchema = z
   .object({
-    type: optional(short).describe('`CONDA`'),
-    environment: optional(recipe).describe('Conda environment file, base64'),
+    type: optional(short).describe('`CONDA`, or `CRAN` for R packages'),
+    environment: optional(recipe).describe(
+      'Environment file or lock file, base64; for `CRAN` a `renv.lock`',
+    ),
     entries: optional(strings(most.entries)).describe('Package names, with or without versions'),
-    channels: optional(strings(most.channels)).describe('Conda channels in order of priority'),
+    channels: optional(strings(most.channels)).describe(
+      'Conda channels in order of priority; for `CRAN` addresses of repositories. Default: those of the image',
+    ),
     condaOpts: optional(condaOptionsSchema).describe('How Conda packages are installed'),
+    pixiOpts: optional(condaOptionsSchema.omit({ mambaImage: true })).describe(
+      'The same, as clients for pixi send it. Without effect beside `condaOpts`',
+    ),
+    cranOpts: optional(cranOptionsSchema).describe('How R packages are installed'),
   } satisfies SchemaOf<SubmittedPackages>)
   .describe('`entries`, `channels` and `commands` have at most 262,144 characters together');
 

@@ -107,7 +107,7 @@ type Objection =
 
 /** A field that clients of this API send although the schema of a request does not have it. */
 interface ClientField {
-  /** `packages.pixiOpts` */
+  /** `packages.pixiOpts.pixiImage` */
   readonly path: string;
   /** How the documentation describes the handling of the field. */
   readonly handling: 'refused' | 'warning' | 'no effect';
@@ -120,6 +120,9 @@ const noScan = 'this server does not scan images';
 
 const ignored = (why: string) => (value: unknown) =>
   isSomething(value) ? { warning: `is ignored: ${why}` } : undefined;
+
+const condaTemplates = /^conda\/(?:micromamba:v[12]|pixi:v1)$/;
+const cranTemplates = /^cran\/installr:v1$/;
 
 const layerHint: Omit<ClientField, 'path'> = {
   handling: 'no effect',
@@ -154,21 +157,22 @@ export const clientFields: readonly ClientField[] = [
     path: 'buildTemplate',
     handling: 'warning',
     about:
-      'Sluice makes Conda images in its own way, which `dryRun` shows. With `packages`, a template that is not for Conda packages is refused',
+      'Sluice makes images of packages in its own way, which `dryRun` shows. With `packages`, a template for another type of packages is refused',
     objection: (value, { packages }) => {
       if (!isSomething(value)) return undefined;
       if (!isSomething(packages)) {
         return { warning: "is ignored: it is for 'packages', and the request has none" };
       }
-      if (typeof value === 'string' && /^conda\/(?:micromamba:v[12]|pixi:v1)$/.test(value)) {
+      const type = (packages as { readonly type?: unknown }).type;
+      const isCran = typeof type === 'string' && type.toUpperCase() === 'CRAN';
+      const known = isCran ? cranTemplates : condaTemplates;
+      if (typeof value === 'string' && known.test(value)) {
         return {
-          warning:
-            'is ignored: this server makes Conda images in its own way, which a dry run shows',
+          warning: `is ignored: this server makes images of ${isCran ? 'R' : 'Conda'} packages in its own way, which a dry run shows`,
         };
       }
       return {
-        refusal:
-          "names a template that this server does not have: leave it out for Conda packages, or send a Dockerfile as 'containerFile'",
+        refusal: `names a template that this server does not have for ${isCran ? 'R' : 'Conda'} packages: leave it out, or send a Dockerfile as 'containerFile'`,
       };
     },
   },
@@ -179,16 +183,10 @@ export const clientFields: readonly ClientField[] = [
     objection: ignored('Spack is deprecated'),
   },
   {
-    path: 'packages.pixiOpts',
+    path: 'packages.pixiOpts.pixiImage',
     handling: 'warning',
     about: 'Conda packages are not installed with pixi',
     objection: ignored('Conda packages are not installed with pixi here'),
-  },
-  {
-    path: 'packages.cranOpts',
-    handling: 'warning',
-    about: 'For packages of type `CRAN`, which is refused',
-    objection: ignored('it is for packages of type CRAN'),
   },
   {
     path: 'packages.spackOpts',
