@@ -8,13 +8,16 @@ export type MessageResult = 'sent' | 'failed' | 'dead' | 'dropped';
 export type NoteMessages = (target: string, result: MessageResult, count?: number) => void;
 
 export interface MessageSenderDeps {
-  readonly store: Pick<MessageStore, 'due' | 'leastTried' | 'remove' | 'fail' | 'trim'>;
+  readonly store: Pick<
+    MessageStore,
+    'due' | 'leastTried' | 'remove' | 'fail' | 'trim' | 'trimDead'
+  >;
   readonly deliveries: readonly Delivery[];
   /** Returns false while another server may change the rows, and sends the messages. */
   readonly isCurrent: () => boolean;
   /** Attempts per message. */
   readonly attempts: number;
-  /** Maximum number of messages that are kept. */
+  /** Maximum number of messages that are kept for each receiver, and of those of which no attempt is left. */
   readonly maxMessages: number;
   readonly note: NoteMessages;
   readonly log: Logger;
@@ -72,9 +75,10 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
     const { name } = delivery;
     let failures = failuresBefore;
     // After a failure, one message shows whether the receiver is back: one that may not be the reason.
+    const probe = failures > 0 ? await store.leastTried(name, now(), longestWaitMs) : undefined;
     const rows =
       failures > 0
-        ? await store.leastTried(name, now(), longestWaitMs)
+        ? [probe].filter(row => row !== undefined)
         : await store.due(name, now(), longestWaitMs, mostAtOnce);
     const found = rows.length;
     for (const message of rows) {
@@ -134,20 +138,18 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
       await pause(pollMs, signal);
       if (signal.aborted || !isCurrent()) continue;
       try {
-        let dropped = 0;
-        let some: number;
-        do {
-          some = await store.trim(maxMessages);
-          dropped += some;
-        } while (some > 0 && !signal.aborted && isCurrent());
-        if (dropped === 0) continue;
-        note('', 'dropped', dropped);
-        log.error(
-          { dropped, maxMessages },
-          'there are more messages than messages.maxMessages: the oldest of the receivers with the most were dropped',
-        );
+        for (const { name } of deliveries) {
+          const dropped = await store.trim(name, maxMessages, signal);
+          if (dropped === 0) continue;
+          note(name, 'dropped', dropped);
+          log.error(
+            { target: name, dropped, maxMessages },
+            'a receiver has more messages than messages.maxMessages: the oldest were dropped',
+          );
+        }
+        await store.trimDead(maxMessages, signal);
       } catch (err) {
-        log.warn({ err }, 'cannot limit the number of messages: trying again');
+        if (!signal.aborted) log.warn({ err }, 'cannot limit the number of messages: trying again');
       }
     }
   };

@@ -64,7 +64,7 @@ export function testMessages(
       assert.equal(await messages.oldest('nobody'), undefined);
     }));
 
-  test('too many messages lose the oldest without attempts first, then the oldest', () =>
+  test('too many messages lose the oldest of their receiver, and too many without attempts the oldest', () =>
     withRows(async ({ messages }) => {
       await messages.add(['a', 'b', 'c', 'd', 'e'].map((event, at) => message(event, 'ci', at)));
       const rows = await messages.due('ci', 5000, hourMs, 10);
@@ -74,15 +74,23 @@ export function testMessages(
       }
       const left = async () =>
         (await messages.list({ limit: 10 })).map(({ event }) => event).join('');
-      assert.equal(await messages.trim(5), 0);
-      assert.equal(await messages.trim(4), 1);
-      assert.equal(await left(), 'ecba');
-      assert.equal(await messages.trim(2), 2);
-      assert.equal(await left(), 'eb');
+      // "d" and "c" have no attempts left.
+      await messages.add([message('f', 'other', 10)]);
+      assert.equal(await messages.trim('ci', 3), 0);
+      assert.equal(await messages.trim('ci', 1), 2);
+      assert.equal(await left(), 'fedc');
+      assert.equal(await messages.trim('nobody', 0), 0);
+      assert.equal(await messages.trimDead(2), 0);
+      assert.equal(await messages.trimDead(1), 1);
+      assert.equal(await left(), 'fec', 'the last attempt of "d" was before that of "c"');
       await messages.fail(rows[4]?.id as number, { at: 1, nextAt: undefined, error: 'no' });
-      assert.equal(await messages.resendAll(), 1);
-      await messages.purge(2);
-      assert.equal(await left(), 'e');
+      assert.equal(await messages.resendAll(), 2);
+      await messages.purge(4);
+      assert.equal(await left(), 'fe');
+      const many = Array.from({ length: 300 }, (_, at) => message(`many ${at}`, 'ci', at));
+      await messages.add(many);
+      assert.equal(await messages.trim('ci', 1), 300);
+      assert.equal((await messages.list({ limit: 10 }))[0]?.event, 'many 299');
     }));
 
   test('a message is written with its change, or not at all', () =>

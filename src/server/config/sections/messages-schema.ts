@@ -151,7 +151,7 @@ export const messages = z.strictObject({
     .max(1_000_000)
     .default(10_000)
     .describe(
-      'Maximum number of messages that are kept. The oldest without attempts are dropped first, then the oldest of the receiver with the most',
+      'Maximum number of messages that are kept for each receiver, and of those without attempts: the oldest are dropped',
     ),
   keep: duration
     .prefault('30d')

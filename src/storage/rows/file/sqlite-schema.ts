@@ -228,7 +228,7 @@ const firstSchema = `
     value INTEGER NOT NULL
   ) WITHOUT ROWID;
   INSERT INTO sums (name, value) VALUES ('hosted bytes', 0), ('cached bytes', 0), ('users', 0),
-    ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0), ('messages', 0);
+    ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0);
 
   CREATE TABLE clock_reading (
     id INTEGER PRIMARY KEY,
@@ -412,7 +412,6 @@ const firstSchema = `
   ${countRows('workspaces', 'workspace', 'workspaces')}
   ${countRows('credentials', 'credentials', 'credentials')}
   ${countRows('sessions', 'session', 'sessions')}
-  ${countRows('messages', 'message', 'messages')}
 `;
 
 /**

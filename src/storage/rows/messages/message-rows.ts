@@ -56,8 +56,8 @@ export interface MessageStore {
    * @param longestMs a message that is due later than after this time is due now: the clock was set back
    */
   due(target: string, at: number, longestMs: number, limit: number): Promise<MessageRow[]>;
-  /** Returns one message that is due, of those with the fewest attempts the first; none without any. */
-  leastTried(target: string, at: number, longestMs: number): Promise<MessageRow[]>;
+  /** Returns one message that is due, of the oldest ones the first with the fewest attempts. */
+  leastTried(target: string, at: number, longestMs: number): Promise<MessageRow | undefined>;
   /** Removes a message that its receiver has. Does not wait for the disk. */
   remove(id: number): Promise<void>;
   /** Notes a failed attempt. Does not wait for the disk. */
@@ -70,16 +70,16 @@ export interface MessageStore {
   resend(id: number): Promise<boolean>;
   /** Does so for all messages without attempts; returns how many. */
   resendAll(): Promise<number>;
-  /**
-   * Removes some messages above a number of them: first the oldest without attempts, then the oldest of the receiver with
-   * the most; returns how many, 0 when there are no more.
-   */
-  trim(limit: number): Promise<number>;
+  /** Removes the oldest messages of a receiver above a number of those that have attempts left; returns how many. */
+  trim(target: string, limit: number, signal?: AbortSignal): Promise<number>;
+  /** Removes the messages whose last attempt is the longest ago, above a number of those without attempts; returns how many. */
+  trimDead(limit: number, signal?: AbortSignal): Promise<number>;
   /** Removes messages that are older than the moment (ms since the epoch). */
   purge(before: number, signal?: AbortSignal): Promise<void>;
 }
 
-const trimmedAtOnce = 500;
+// A receiver that fails is asked with one of this many.
+const mostCompared = 1000;
 
 const listedColumns =
   'id, event, target, kind, subject, created_at AS createdAt, attempts, dead_at AS deadAt, error';
@@ -104,9 +104,11 @@ export function createMessageStore(database: RowDatabase): MessageStore {
   const due = database.sql<MessageRow>(
     `SELECT ${listedColumns}, body FROM messages WHERE ${isDue} ORDER BY id LIMIT @limit`,
   );
-  const leastTried = database.sql<MessageRow>(
-    `SELECT ${listedColumns}, body FROM messages
-     WHERE id = (SELECT id FROM messages WHERE ${isDue} ORDER BY attempts, id LIMIT 1)`,
+  const dueAttempts = database.sql<Pick<MessageRow, 'id' | 'attempts'>>(
+    `SELECT id, attempts FROM messages WHERE ${isDue} ORDER BY id LIMIT @limit`,
+  );
+  const byId = database.sql<MessageRow>(
+    `SELECT ${listedColumns}, body FROM messages WHERE id = ? AND dead_at IS NULL`,
   );
   const oldest = database
     .sql('SELECT created_at FROM messages WHERE target = ? AND dead_at IS NULL ORDER BY id LIMIT 1')
@@ -128,13 +130,24 @@ export function createMessageStore(database: RowDatabase): MessageStore {
   );
   const someDead = 'SELECT id FROM messages WHERE dead_at IS NOT NULL ORDER BY dead_at, id LIMIT ?';
   const resendSome = database.sql(`UPDATE messages SET ${renewed} WHERE id IN (${someDead})`);
-  const total = database.sql("SELECT value FROM sums WHERE name = 'messages'").pluck<number>();
-  const removeDead = database.sql(`DELETE FROM messages WHERE id IN (${someDead})`);
-  // So that many pushes to a slow webhook do not drop the e-mails of others.
-  const removeOldest = database.sql(
-    `DELETE FROM messages WHERE id IN (SELECT id FROM messages WHERE target =
-       (SELECT target FROM messages GROUP BY target ORDER BY count(*) DESC, target LIMIT 1)
-     ORDER BY id LIMIT ?)`,
+  // The newest of those that are too many. No sum of all is kept: the ends of all builds would change its one row.
+  const lastOver = database
+    .sql(
+      'SELECT id FROM messages WHERE target = ? AND dead_at IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?',
+    )
+    .pluck<number>();
+  const removeUntil = database.sql(
+    `DELETE FROM messages WHERE id IN
+     (SELECT id FROM messages WHERE target = @target AND dead_at IS NULL AND id <= @last ORDER BY id LIMIT @limit)`,
+  );
+  const lastDeadOver = database.sql<{ readonly deadAt: number; readonly id: number }>(
+    `SELECT dead_at AS deadAt, id FROM messages WHERE dead_at IS NOT NULL
+     ORDER BY dead_at DESC, id DESC LIMIT 1 OFFSET ?`,
+  );
+  const removeDeadUntil = database.sql(
+    `DELETE FROM messages WHERE id IN
+     (SELECT id FROM messages WHERE dead_at IS NOT NULL AND (dead_at, id) <= (@deadAt, @id)
+      ORDER BY dead_at, id LIMIT @limit)`,
   );
   const removeBefore = database.sql(
     `DELETE FROM messages WHERE id IN
@@ -148,8 +161,16 @@ export function createMessageStore(database: RowDatabase): MessageStore {
       }),
     due: (target, at, longestMs, limit) =>
       database.read(due.all({ target, at, latest: at + longestMs, limit })),
-    leastTried: (target, at, longestMs) =>
-      database.read(leastTried.all({ target, at, latest: at + longestMs })),
+    async leastTried(target, at, longestMs) {
+      const values = { target, at, latest: at + longestMs, limit: mostCompared };
+      const [first, ...others] = await database.read(dueAttempts.all(values));
+      if (first === undefined) return undefined;
+      const least = others.reduce(
+        (one, other) => (other.attempts < one.attempts ? other : one),
+        first,
+      );
+      return database.read(byId.get(least.id));
+    },
     oldest: target => database.read(oldest.get(target)),
     remove: id => database.commit(() => remove.run(id)),
     fail: (id, { at, nextAt, error }) =>
@@ -160,14 +181,17 @@ export function createMessageStore(database: RowDatabase): MessageStore {
       database.read((isDead ? dead : list).all(before, limit)),
     resend: id => database.write(() => resend.hasChanged(id)),
     resendAll: () => inSmallSteps(database, limit => resendSome.changes(limit)),
-    async trim(limit) {
-      const over = Number((await database.read(total.get())) ?? 0) - limit;
-      if (over <= 0) return 0;
-      return database.commit(function* () {
-        const most = Math.min(over, trimmedAtOnce);
-        const removed = yield* removeDead.changes(most);
-        return removed + (removed < most ? yield* removeOldest.changes(most - removed) : 0);
-      });
+    async trim(target, limit, signal) {
+      const last = await database.read(lastOver.get(target, limit));
+      if (last === undefined) return 0;
+      const step = (rows: number) => removeUntil.changes({ target, last, limit: rows });
+      return inSmallSteps(database, step, signal);
+    },
+    async trimDead(limit, signal) {
+      const last = await database.read(lastDeadOver.get(limit));
+      if (last === undefined) return 0;
+      const step = (rows: number) => removeDeadUntil.changes({ ...last, limit: rows });
+      return inSmallSteps(database, step, signal);
     },
     async purge(before, signal) {
       await inSmallSteps(database, limit => removeBefore.changes(before, limit), signal);

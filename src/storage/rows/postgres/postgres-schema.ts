@@ -305,7 +305,7 @@ const tables = `
   CREATE INDEX messages_dead ON messages (dead_at, id) WHERE dead_at IS NOT NULL;
   CREATE INDEX messages_by_age ON messages (created_at, id);
   INSERT INTO sums (name, value) VALUES ('hosted bytes', 0), ('cached bytes', 0), ('users', 0),
-    ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0), ('messages', 0);
+    ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0);
 `;
 
 // Sums, as the triggers of SQLite keep them.
@@ -377,8 +377,6 @@ const triggers = `
   CREATE TRIGGER credentials_removed AFTER DELETE ON credentials FOR EACH ROW EXECUTE FUNCTION row_removed('credentials');
   CREATE TRIGGER sessions_added AFTER INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION row_added('sessions');
   CREATE TRIGGER sessions_removed AFTER DELETE ON sessions FOR EACH ROW EXECUTE FUNCTION row_removed('sessions');
-  CREATE TRIGGER messages_added AFTER INSERT ON messages FOR EACH ROW EXECUTE FUNCTION row_added('messages');
-  CREATE TRIGGER messages_removed AFTER DELETE ON messages FOR EACH ROW EXECUTE FUNCTION row_removed('messages');
 
   CREATE FUNCTION anonymous_request_removed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     UPDATE anonymous_use SET requests = requests - 1, bytes = bytes - octet_length(OLD.body)
