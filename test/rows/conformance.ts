@@ -168,6 +168,23 @@ function testBuilds(withRows: WithRows): void {
       assert.equal((await builds.latest(row.target))?.id, again.row.id);
     }));
 
+  test('the first end of a build counts, and is told once', () =>
+    withRows(async ({ builds, messages }) => {
+      const { row } = await builds.insert(build('a'), undefined, 1);
+      const told = (event: string) => [
+        { event, target: 'ci', kind: 'build', subject: row.id, createdAt: 3, body: '{}' },
+      ];
+      await builds.finish(row.id, failed, 3, 4, told('first'));
+      await builds.finish(row.id, { succeeded: false, reason: 'another' }, 5, 6, told('second'));
+      const ended = await builds.find(row.id);
+      assert.deepEqual([ended?.reason, ended?.finishedAt], ['why', 3]);
+      const listed = await messages.list({ limit: 10 });
+      assert.deepEqual(
+        listed.map(({ event }) => event),
+        ['first'],
+      );
+    }));
+
   test('the start of a build is counted once, also when its change runs twice', () =>
     withRows(async ({ builds }) => {
       const { row } = await builds.insert(build('a'), undefined, 1);

@@ -92,9 +92,10 @@ export interface BuildStore {
    */
   leave(build: Pick<BuildRow, 'id' | 'starts'>): Promise<void>;
   /**
-   * Resolves when the result would survive a power failure, however long another process delays that.
+   * Ends a build that has not ended: the first end counts. Resolves when the result would survive a power failure, however
+   * long another process delays that.
    * @param keptUntil when it may be removed; a request for it extends that to the request's expiry
-   * @param messages written in the same transaction
+   * @param messages written in the same transaction, if it ends the build
    */
   finish(
     id: string,
@@ -159,7 +160,7 @@ export function createBuildStore(database: RowDatabase): BuildStore {
     `UPDATE builds SET finished_at = @at, succeeded = @succeeded, digest = @digest,
        media_type = @mediaType, reason = @reason, lock_file = @lockFile, file = @file, solution = @solution,
        kept_until = CASE WHEN kept_until > @keptUntil THEN kept_until ELSE @keptUntil END
-     WHERE id = @id`,
+     WHERE id = @id AND finished_at IS NULL`,
   );
   // Only a change makes sure that no other server has taken the database.
   const isUnfinished = database.sql(
@@ -220,7 +221,9 @@ export function createBuildStore(database: RowDatabase): BuildStore {
       const result = { digest, mediaType, lockFile, file, solution: packages };
       await database.write(
         function* () {
-          yield* atLast([finish.run({ ...ended, ...result }), ...inserts(messages)]);
+          if (messages.length === 0) yield* atLast([finish.run({ ...ended, ...result })]);
+          else if (yield* finish.hasChanged({ ...ended, ...result }))
+            yield* atLast(inserts(messages));
         },
         { patienceMs: Number.POSITIVE_INFINITY },
       );
