@@ -5,11 +5,11 @@ import type { QueueHour, QueueStore } from '../../storage/rows/index.ts';
 import { countText, durationText, type Html, html, shortDurationText } from '../frame/html.ts';
 import { stackedChart } from './charts.ts';
 import {
+  byName,
   type DayCounts,
   type DayFigures,
   readDayCounts,
   readDayFigures,
-  sumsOf,
 } from './day-counts.ts';
 import { type DayRange, daysOf, type UsagePageDeps } from './usage-data.ts';
 import type { Cell, Column, Section, UsageTab } from './usage-tab.ts';
@@ -148,13 +148,19 @@ const caches: readonly Cache[] = [
 /** Returns how much work the caches have saved. */
 async function cacheSection(given: CacheCounts): Promise<Section> {
   const hits: Html[] = [];
-  for (const cache of caches) hits.push(hitPart(cache, await sumsOf(given[cache.counts])));
+  const byDay = new Map<keyof CacheCounts, ReadonlyMap<string, number>[]>();
+  for (const cache of caches) {
+    const named = given[cache.counts].map(byName);
+    byDay.set(cache.counts, named);
+    hits.push(hitPart(cache, named));
+    await pauseTurn();
+  }
   const columns = caches.flatMap(({ counts, hits, others }) =>
     Object.entries({ ...hits, ...others }).map(([key, name]) => ({ counts, key, name })),
   );
   const days = given.requests.map(({ day }, at) => [
     day,
-    ...columns.map(({ counts, key }) => given[counts][at]?.counts.get(key) ?? 0),
+    ...columns.map(({ counts, key }) => byDay.get(counts)?.[at]?.get(key) ?? 0),
   ]);
   const isEmpty = days.every(row => row.slice(1).every(count => count === 0));
   return {
@@ -173,9 +179,12 @@ async function cacheSection(given: CacheCounts): Promise<Section> {
   };
 }
 
-function hitPart({ title, hits, others }: Cache, sums: ReadonlyMap<string, number>): Html {
-  const of = (names: object) =>
-    Object.keys(names).reduce((sum, name) => sum + (sums.get(name) ?? 0), 0);
+function hitPart(
+  { title, hits, others }: Cache,
+  days: readonly ReadonlyMap<string, number>[],
+): Html {
+  const sumOf = (name: string) => days.reduce((sum, day) => sum + (day.get(name) ?? 0), 0);
+  const of = (names: object) => Object.keys(names).reduce((sum, name) => sum + sumOf(name), 0);
   const hit = of(hits);
   const all = hit + of(others);
   const share = all === 0 ? 0 : (hit / all) * 100;

@@ -1,7 +1,14 @@
 import type { Registry } from 'prom-client';
 import { html } from '../frame/html.ts';
 import { stackedChart } from './charts.ts';
-import { largestFirst, readDayCounts, topSeries } from './day-counts.ts';
+import {
+  eachCount,
+  type LabelSum,
+  largestFirst,
+  nameIn,
+  readDayCounts,
+  topSeries,
+} from './day-counts.ts';
 import type { UsagePageDeps } from './usage-data.ts';
 import type { Cell, UsageTab } from './usage-tab.ts';
 
@@ -36,7 +43,7 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
               { name: 'Limit', kind: 'text' },
               { name: 'Refused requests', kind: 'count' },
             ],
-            rows: limits,
+            rows: limits.map(rowOf),
           },
         },
         {
@@ -49,9 +56,7 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
               { name: 'Limit', kind: 'text' },
               { name: 'Refused requests', kind: 'count' },
             ],
-            rows: days.flatMap(({ day, counts }) =>
-              [...counts].map(([name, count]) => [day, name, count]),
-            ),
+            rows: [...eachCount(days)],
           },
           isFolded: true,
         },
@@ -65,8 +70,8 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
               { name: 'Caller', kind: 'text' },
               { name: 'Refused requests', kind: 'count' },
             ],
-            rows: callers.slice(0, shownCallers),
-            all: { count: callers.length, rows: () => callers },
+            rows: callers.slice(0, shownCallers).map(rowOf),
+            all: { count: callers.length, rows: () => callers.values().map(rowOf) },
           },
         },
         {
@@ -86,6 +91,10 @@ export const limitsTab: UsageTab<UsagePageDeps> = {
     };
   },
 };
+
+function rowOf([label, count]: LabelSum): Cell[] {
+  return [nameIn(label), count];
+}
 
 async function refusedRoutes(metrics: Registry): Promise<Cell[][]> {
   const { values = [] } =

@@ -1,10 +1,10 @@
 import { html } from '../frame/html.ts';
 import { stackedChart } from './charts.ts';
 import {
-  type DayCounts,
   eachCount,
+  type LabelSum,
   largestFirst,
-  type NameSum,
+  nameIn,
   readDayCounts,
   topSeries,
 } from './day-counts.ts';
@@ -22,10 +22,8 @@ export const pullsTab: UsageTab<UsagePageDeps> = {
   async read(range, { figures }) {
     const days = await readDayCounts('pulled images', range, figures.dayCounts);
     const images = await largestFirst(days);
-    const countOfDay = ({ counts }: DayCounts) =>
-      counts.values().reduce((sum, one) => sum + one, 0);
-    const total = days.reduce((sum, day) => sum + countOfDay(day), 0);
-    const rowOf = ([name, count]: NameSum) => [name, count, count / total];
+    const total = images.reduce((sum, [, count]) => sum + count, 0);
+    const rowOf = ([label, count]: LabelSum) => [nameIn(label), count, count / total];
     return {
       sections: [
         {
@@ -60,7 +58,7 @@ export const pullsTab: UsageTab<UsagePageDeps> = {
             ],
             rows: [...eachCount(days).take(mostRows)],
             all: {
-              count: days.reduce((sum, { counts }) => sum + counts.size, 0),
+              count: days.reduce((sum, { counts }) => sum + counts.length, 0),
               rows: () => eachCount(days),
             },
           },

@@ -7,6 +7,7 @@ export {
   otherNames,
   type QueueHour,
   type QueueStore,
+  type StoredCount,
 } from './figures/count-rows.ts';
 export type {
   Metric,

@@ -22,6 +22,8 @@ export interface LabelCount<K extends TallyKind> {
 export interface DayCountStore extends Tally {
   /** Returns the counts of a day, the largest first, including unwritten ones: a few more than {@link mostNames} at most. */
   ofDay<K extends TallyKind>(kind: K, day: string): Promise<LabelCount<K>[]>;
+  /** Does the same with labels as they are stored: who adds up many days reads only those that are shown. */
+  storedOfDay(kind: TallyKind, day: string): Promise<StoredCount[]>;
   /** Writes the counts since the last call. Counts that cannot be written are kept for the next call. */
   flush(): Promise<void>;
   /** Removes the counts of a kind before a day; returns how many. */
@@ -33,8 +35,8 @@ export const otherNames = '(others)';
 export const mostNames = 1000;
 const longestName = 200;
 
-interface StoredCount {
-  /** JSON of an object. */
+/** A count whose labels are JSON of an object. */
+export interface StoredCount {
   readonly labels: string;
   readonly count: number;
 }
@@ -108,20 +110,24 @@ export function createDayCountStore(
     return Array.from(counts, ([labels, count]) => ({ labels, count }));
   };
 
+  const storedOfDay = (kind: TallyKind, day: string) =>
+    gathered.read(
+      () => ofDay.all(kind, day, 2 * mostNames),
+      rows => withUnwritten(rows, kind, day).sort((one, other) => other.count - one.count),
+    );
+
   return {
     add: (kind, labels, count = 1) => add(kind, labels, count),
 
     observe: (kind, labels, ms) => add(kind, { ...labels, bucket: String(bucketOf(ms)) }, 1),
 
-    ofDay: (kind, day) =>
-      gathered.read(
-        () => ofDay.all(kind, day, 2 * mostNames),
-        rows => {
-          return withUnwritten(rows, kind, day)
-            .sort((one, other) => other.count - one.count)
-            .map(({ labels, count }) => ({ labels: JSON.parse(labels), count }));
-        },
-      ),
+    storedOfDay,
+
+    ofDay: async (kind, day) =>
+      (await storedOfDay(kind, day)).map(({ labels, count }) => ({
+        labels: JSON.parse(labels),
+        count,
+      })),
 
     flush: gathered.flush,
 
