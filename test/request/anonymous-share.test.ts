@@ -1,14 +1,17 @@
 /** Callers without a login have limited disk space, which is freed again. */
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { pack } from 'tar-stream';
+import { digestOf } from '../../src/oci/digest.ts';
 import { call } from '../faults/http-client.ts';
 import { pattern, startScriptedUpstream } from '../faults/scripted-upstream.ts';
 import { admin, administered, expect } from '../hosted/push-client.ts';
+import { eventually } from '../world/eventually.ts';
 import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 
@@ -142,4 +145,31 @@ test('an inspection or dry run leaves nothing on the disk', async () => {
   const tried = await post(sluice, { containerImage: image, dryRun: true });
   assert.equal(tried.status, 200, await tried.text());
   await assert.rejects(files(sluice), /ENOENT/);
+});
+
+test('a blob that the cache has counts when a request keeps it', async () => {
+  await using upstream = await startScriptedUpstream();
+  const known = await layer(2, 900_000);
+  const cached = Buffer.from(known.slice('data:'.length), 'base64');
+  const image = upstream.image('team/app', [cached]);
+  await using sluice = await startSluice({
+    config: {
+      ...administered,
+      trustedProxies: 1,
+      registries: { [upstream.host]: { plainHttp: true, blobs: 'cache' } },
+      anonymous: { maxNetworkBytes: '1 MiB' },
+    },
+  });
+  const ask = async (location: string | undefined) => {
+    const layers = location === undefined ? [] : [{ location }];
+    return post(sluice, { containerImage: image.name, containerConfig: { layers } });
+  };
+  const { targetImage } = (await (await ask(undefined)).json()) as ContainerResponse;
+  const blob = await fetch(sluice.at(targetImage, `blobs/${digestOf(cached)}`));
+  assert.equal((await blob.arrayBuffer()).byteLength > 900_000, true);
+  const hex = digestOf(cached).slice('sha256:'.length);
+  const path = join(sluice.data, 'content/blobs/sha256', hex.slice(0, 2), hex);
+  await eventually('the blob is cached', () => existsSync(path));
+  assert.equal((await ask(known)).status, 200);
+  await refused(await ask(await layer(3, 900_000)), 429, /already has \d+ bytes/);
 });

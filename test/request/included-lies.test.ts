@@ -147,7 +147,7 @@ suite('included images that lie', { concurrency: 1 }, () => {
         diffId: digestOf(gunzipSync(secret.gzip)),
       },
     ]);
-    for (const _ of [1, 2]) assertApiFault(await ask('base', ['theft']), 400, other);
+    for (const _ of [1, 2]) assertApiFault(await ask('base', ['theft']), 502, other);
   });
 
   test('a kept layer must be what the next image says, too', async () => {
@@ -175,6 +175,16 @@ suite('included images that lie', { concurrency: 1 }, () => {
     assertApiFault(
       await ask('base', ['missing']),
       400,
+      /'containerIncludes\[0\]': layer 1 of 1 of .* could not be fetched: /,
+    );
+    // Clients ask again after a status like this one.
+    putImage('down', [{ ...fileLayer('down'), digest: `sha256:${'3'.repeat(64)}` }]);
+    liar.on(`/${repository}/blobs/sha256:${'3'.repeat(64)}`, (_request, response) => {
+      response.writeHead(503).end();
+    });
+    assertApiFault(
+      await ask('base', ['down']),
+      502,
       /'containerIncludes\[0\]': layer 1 of 1 of .* could not be fetched: /,
     );
   });

@@ -159,7 +159,11 @@ export function createLayerIntake({
       const gzipSize = file.size;
       const found = { gzipDigest: file.digest(), gzipSize, tarDigest };
       if (caller.expected && !isSame(found, caller.expected)) throw notAsNamed(name);
-      const isNew = caller.payer !== undefined && (await content.size(file.digest())) === undefined;
+      // A copy in the cache becomes content that the request keeps.
+      const isNew =
+        caller.payer !== undefined &&
+        ((await cachedBlobs.isMereCopy(file.digest())) ||
+          (await content.size(file.digest())) === undefined);
       // Before the commit, so that the cache does not remove it immediately.
       await cachedBlobs.adopt(file.digest());
       const gzipDigest = await file.commit();
@@ -178,12 +182,17 @@ export function createLayerIntake({
   };
 
   /**
-   * Counts content that a request comes to need as used; false when it is not here. It may be a mere copy of an upstream
-   * blob. Adopted first: the cache can remove a copy right after a claim.
+   * Counts content that a request comes to need as used; false when it is not here. A mere copy of an upstream blob counts
+   * towards the share of the caller from then on. Adopted first: the cache can remove a copy right after a claim.
    */
-  const claimed = async (digest: Digest): Promise<boolean> => {
+  const claimed = async (digest: Digest, payer: string | undefined): Promise<boolean> => {
+    const isCounted = payer !== undefined && (await cachedBlobs.isMereCopy(digest));
+    const size = isCounted ? await content.size(digest) : undefined;
+    using room = await share.take(size === undefined ? undefined : payer, size);
     await cachedBlobs.adopt(digest);
-    return content.claim(digest);
+    if (!(await content.claim(digest))) return false;
+    if (size !== undefined) await room.keep(digest);
+    return true;
   };
 
   const takeRoom = async (source: ByteSource, network: string | undefined) => {
@@ -209,7 +218,7 @@ export function createLayerIntake({
     await drain(sourceOfBytes(bytes), piece => hash.update(piece));
     const digest = `sha256:${hash.digest('hex')}` as Digest;
     const measured = known.get(digest);
-    const isHere = await claimed(digest);
+    const isHere = await claimed(digest, caller.payer);
     if (measured && isHere) return measured;
     // Content that is kept already needs no more space, but must be measured again after a restart.
     const payer = isHere ? undefined : caller.network;
@@ -262,7 +271,7 @@ export function createLayerIntake({
     // Content from an earlier fetch is used only for the digest that the client expects now: the address may have other
     // content by now.
     const isExpected = before !== undefined && before.gzipDigest === layer.gzipDigest;
-    if (isExpected && (await claimed(before.gzipDigest))) return before;
+    if (isExpected && (await claimed(before.gzipDigest, caller.payer))) return before;
     // The space, turns and other layers of one caller must neither fail nor delay the fetch of another one.
     const key = JSON.stringify([caller.user, caller.network, url.href]);
     return fetches(key, caller, signal => fetchLayer(url, name, caller, signal));
@@ -300,7 +309,7 @@ export function createLayerIntake({
         throw caller.signal?.aborted ? error : notSent(error, name);
       });
       if (!isSame(before, layer)) throw notAsNamed(name);
-      if (await claimed(gzipDigest)) return count(before, name, caller);
+      if (await claimed(gzipDigest, caller.payer)) return count(before, name, caller);
     }
     let isOwn = false;
     // Another image may describe the same layer in another way, and is refused for it.
@@ -441,16 +450,20 @@ function failedFetch(error: unknown, url: URL, name: string): unknown {
   });
 }
 
-/** Reports a layer that a registry does not send as a mistake in the request: it names the image. */
+/**
+ * Reports a layer that a registry does not send as a mistake in the request, which names the image. A registry that does not
+ * work is none.
+ */
 function notSent(error: unknown, name: string): unknown {
   if (!(error instanceof Fault || error instanceof WireError)) return error;
   const isFault = error instanceof Fault;
   if (isFault && (error.phase === 'layer' || error.phase === 'limit')) return error;
   const told = `${name} could not be fetched: ${error.message}`;
-  const isTold = isFault && ['denied', 'too-many-requests'].includes(error.kind);
-  return isTold
-    ? error.retold(told)
-    : new Fault('bad-request', told, { phase: 'layer', cause: error });
+  const isTold =
+    isFault && (['denied', 'too-many-requests'].includes(error.kind) || error.status >= 500);
+  if (isTold) return error.retold(told);
+  const kind = isFault ? 'bad-request' : 'upstream';
+  return new Fault(kind, told, { phase: 'layer', cause: error });
 }
 
 function tooLate(ms: number): Fault {
