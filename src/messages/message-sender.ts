@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../foundation/telemetry/index.ts';
+import { unlessAborted } from '../foundation/work.ts';
 import type { MessageRow, MessageStore } from '../storage/rows/index.ts';
 import { type Delivery, NotDelivered } from './send-webhook.ts';
 
@@ -84,7 +85,8 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
     for (const message of rows) {
       if (signal.aborted || !isCurrent()) return { found, failures };
       try {
-        await delivery.send(message);
+        // A stop does not wait for the system, which looks names up as long as it likes.
+        await unlessAborted(delivery.send(message), signal);
       } catch (error) {
         // The stop has closed the connection.
         if (signal.aborted) return { found, failures };

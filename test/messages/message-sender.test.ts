@@ -288,6 +288,33 @@ test('too many messages are dropped and counted; those of a receiver that works 
   );
 });
 
+test('a stop does not wait for a delivery that does not end, and its message stays', async t => {
+  const rows = openRows(':memory:');
+  t.after(() => rows.end());
+  const begun = Promise.withResolvers<void>();
+  const sender = startMessageSender({
+    store: rows.messages,
+    deliveries: [
+      {
+        name: 'ci',
+        async send() {
+          begun.resolve();
+          await new Promise(() => {});
+        },
+        async close() {},
+      },
+    ],
+    ...{ isCurrent: () => true, attempts: 3, maxMessages: 10, pollMs: 10, note() {} },
+    log: pino({ level: 'silent' }),
+  });
+  const message = { event: 'a', target: 'ci', kind: 'k', subject: 's', createdAt: 1, body: '{}' };
+  await rows.messages.add([message]);
+  await begun.promise;
+  await sender.close();
+  const [left] = await rows.messages.list({ limit: 1 });
+  assert.deepEqual([left?.event, left?.attempts], ['a', 0]);
+});
+
 test('a server that does not lead sends nothing, and the next leader goes on', async t => {
   await using receiver = await startReceiver();
   const rows = openRows(':memory:');
