@@ -102,10 +102,10 @@ accountFiles:
       assert.equal(lines.length, faults.length);
       const expected = [
         /:1: prefix: expected one path segment/,
-        /:2: unknown setting: datta$/,
+        /:2: unknown setting: datta \(did you mean data\?\)$/,
         /:4: registries\.quay\.io: 'username' and 'password'/,
         /:6: registries\.x\.example\.ca: .*nowhere\.pem/,
-        /:9: registries\.y\.example: unknown setting: blob$/,
+        /:9: registries\.y\.example: unknown setting: blob \(did you mean blobs\?\)$/,
         /:10: sif\.signingKey: .*nowhere\.key/,
         /:11: 'tls\.listen'/,
         /:14: .*nowhere\.htpasswd/,

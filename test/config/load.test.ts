@@ -112,7 +112,7 @@ test('a nested setting in the environment does not affect its neighbours in the 
 test('an unknown variable causes a warning', () => {
   const { warnings } = loadConfig({ SLUICE_PERFIX: 'ct', HOME: '/root' });
   assert.equal(warnings.length, 1);
-  assert.match(warnings[0] ?? '', /SLUICE_PERFIX/);
+  assert.match(warnings[0] ?? '', /SLUICE_PERFIX .* did you mean SLUICE_PREFIX\?/);
 });
 
 const wrong: ReadonlyArray<readonly [Record<string, string>, RegExp]> = [
@@ -183,7 +183,10 @@ test('a misspelled setting in the file is named', async () => {
     );
   });
   await withFile('prefixx: ct\n', path => {
-    assert.throws(() => loadConfig({ SLUICE_CONFIG: path }), /unknown setting: prefixx/);
+    assert.throws(
+      () => loadConfig({ SLUICE_CONFIG: path }),
+      /unknown setting: prefixx \(did you mean prefix\?\)/,
+    );
   });
 });
 

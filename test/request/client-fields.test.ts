@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
+import { nearestName } from '../../src/foundation/nearest-name.ts';
 import { clientFields } from '../../src/http/api/container/field-check.ts';
-import { nearestName } from '../../src/http/errors/nearest-name.ts';
 import {
   type FaultWorld,
   postJson,

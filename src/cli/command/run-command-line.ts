@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
+import { nearestName } from '../../foundation/nearest-name.ts';
 import { readVersion } from '../../foundation/version.ts';
-import { nearestName } from '../../http/errors/nearest-name.ts';
 import {
   type Command,
   CommandError,

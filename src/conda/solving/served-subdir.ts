@@ -65,6 +65,11 @@ export class ServedSubdir {
     );
   }
 
+  /** Returns the names of all packages that are listed here. */
+  names(): Iterable<string> {
+    return this.#list().digests.keys();
+  }
+
   close(): void {
     this.#pack?.close();
   }

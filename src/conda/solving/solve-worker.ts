@@ -1,6 +1,7 @@
 import '../../foundation/gated-zlib.ts';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Platform, SolvedPackage } from '@conda-org/rattler';
+import { nearestName } from '../../foundation/nearest-name.ts';
 import { plainBase } from '../channels/channel-address.ts';
 import { type CondaPackage, hasPlainNames } from '../conda-package.ts';
 import { RepodataError } from '../repodata/shards/json-records.ts';
@@ -87,10 +88,26 @@ async function solve(order: SolveOrder): Promise<readonly CondaPackage[]> {
     const packages = solved.map(plainOf);
     checkRecords(packages);
     return packages;
+  } catch (error) {
+    throw trouble === undefined ? withSuggestion(error, specs) : error;
   } finally {
     for (const subdir of opened) subdir.close();
     subdirs = [];
   }
+}
+
+/** Returns the error of the solver; for a requested package that no channel has, with the most similar name. */
+function withSuggestion(error: unknown, specs: readonly string[]): unknown {
+  if (isTrap(error) || error instanceof RepodataError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  const [line, name] = /No candidates were found for ([\w.-]{1,200}).*/.exec(message) ?? [];
+  const isRequested = specs.some(spec => /^[\w.-]+/.exec(spec)?.[0] === name);
+  if (line === undefined || name === undefined || !isRequested) return error;
+  const names = new Set(subdirs.flatMap(subdir => [...subdir.names()]));
+  const meant = names.has(name) ? undefined : nearestName(name, names);
+  if (meant === undefined) return error;
+  const end = line.endsWith('.') ? '' : '.';
+  return new Error(message.replace(line, `${line}${end} Did you mean ${meant}?`));
 }
 
 async function fileOf(url: string): Promise<Uint8Array | undefined> {

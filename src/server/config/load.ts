@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { nearestName } from '../../foundation/nearest-name.ts';
 import { type ProxyFor, readProxies } from '../../upstream/auth/index.ts';
 import { ConfigError, type ConfigFile, readConfigFile } from './config-file.ts';
 import { webhook } from './sections/messages-schema.ts';
@@ -33,6 +34,8 @@ const otherVariables = [
   'SLUICE_CA',
 ];
 
+const variableStart = 'SLUICE_';
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
@@ -57,8 +60,16 @@ export function loadConfig(environment: Environment): LoadedConfig {
     throw new ConfigError(`The configuration is wrong. ${faults.join('; ')}`);
   }
   const warnings = Object.keys(environment)
-    .filter(name => name.startsWith('SLUICE_') && !known.has(name))
-    .map(name => `The environment variable ${name} is not a setting of this version`);
+    .filter(name => name.startsWith(variableStart) && !known.has(name))
+    .map(name => {
+      // All of them begin in the same way, which must not make them similar.
+      const nearest = nearestName(
+        name.slice(variableStart.length),
+        [...known].map(one => one.slice(variableStart.length)),
+      );
+      const meant = nearest === undefined ? '' : `: did you mean ${variableStart}${nearest}?`;
+      return `The environment variable ${name} is not a setting of this version${meant}`;
+    });
   return {
     config: result.data,
     warnings: [...warnings, ...openBuilders(result.data)],
@@ -139,9 +150,20 @@ export function faultsIn(error: z.ZodError, { environment, file }: Sources): Con
     return issue.keys.map(key => ({
       setting,
       line: lineAt([...path, key]),
-      message: `unknown setting: ${key}`,
+      message: `unknown setting: ${key}${suggestionFor(path, key)}`,
     }));
   });
+}
+
+/** Returns the most similar setting beside an unknown one, in brackets; empty if none is similar. */
+function suggestionFor(above: readonly string[], key: string): string {
+  const beside = allSettings
+    .filter(({ path }) =>
+      above.every((name, at) => path[at] === name || /^<.*>$/.test(path[at] ?? '')),
+    )
+    .flatMap(({ path }) => path[above.length] ?? []);
+  const meant = nearestName(key, new Set(beside));
+  return meant === undefined ? '' : ` (did you mean ${meant}?)`;
 }
 
 /** `'prefix' (line 3): expected ...`; a variable has no quotes. */
@@ -212,6 +234,18 @@ export const accountFileSettings = settingsIn(configSchema.shape.accountFiles.un
   'accountFiles',
   '<entry>',
 ]).map(setting => ({ ...setting, variable: undefined }));
+
+/** All settings, also those of entries of maps and lists. */
+const allSettings: readonly Setting[] = [
+  ...settings,
+  ...registrySettings,
+  ...channelSettings,
+  ...webhookSettings,
+  ...indexSettings,
+  ...builderTlsSettings,
+  ...builderShareSettings,
+  ...accountFileSettings,
+];
 
 function settingsOfEntry(map: z.ZodDefault<z.ZodRecord>, name: string): readonly Setting[] {
   const entry = map.unwrap().valueType as z.ZodObject;

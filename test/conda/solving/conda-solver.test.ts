@@ -50,6 +50,16 @@ test('an environment is solved, and its packages are sorted by name', async t =>
   assert.match(solution[0]?.sha256 ?? '', /^[0-9a-f]{64}$/);
 });
 
+test('a package that no channel has is reported with the most similar one', async t => {
+  const { solve } = await start(t);
+  await assert.rejects(solve({ specs: ['othr >=1'] }), /for othr [^\n]*\. Did you mean other\?/);
+  // The caller cannot change what a package requires, and a package that exists has a wrong version.
+  for (const specs of [['lib 3.0'], ['other 7'], ['something-else']]) {
+    const isPlain = (error: Error) => !error.message.includes('Did you mean');
+    await assert.rejects(solve({ specs }), isPlain);
+  }
+});
+
 test('environments of strangers do not delay those of users, and leave half of the queue to them', async t => {
   const channels = await startCondaChannels(packages);
   t.after(() => channels.stop());
