@@ -6,58 +6,16 @@ import { mkdir } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type { Page } from 'playwright-core';
 import { startBrowser } from '../test/pages/browser-world.ts';
-import { startCondaChannels } from '../test/world/conda-channels.ts';
-import { program } from '../test/world/conda-programs.ts';
-import { pushDebianImage } from '../test/world/debian-image.ts';
-import { startRegistry } from '../test/world/registry.ts';
-import { startSluice } from '../test/world/sluice.ts';
+import { startShownServer, summaries } from './shown-world.ts';
 
 const folder = fileURLToPath(new URL('../docs/pictures/', import.meta.url));
 
-await using registry = await startRegistry();
-await pushDebianImage(registry, 'library/ubuntu', '24.04');
-await using channels = await startCondaChannels({
-  'conda-forge': [
-    program('procps-ng', '4.0.4'),
-    ...['zlib 1.3.1', 'libdeflate 1.22', 'htslib 1.21', 'ncurses 6.5', 'libcurl 8.11.1'].map(
-      text => {
-        const [name = '', version = ''] = text.split(' ');
-        return program(name, version);
-      },
-    ),
-  ],
-  bioconda: [
-    program('samtools', '1.20', { depends: ['htslib', 'ncurses', 'zlib'] }),
-    program('samtools', '1.21', { depends: ['htslib', 'ncurses', 'zlib', 'libdeflate'] }),
-    program('bwa', '0.7.18', { depends: ['zlib'] }),
-  ],
+await using shown = await startShownServer({
+  url: 'https://containers.example.org',
+  access: { requests: 'open', builds: 'open', pulls: 'open' },
+  limits: { builds: { anonymous: 'off' } },
 });
-const summaries = {
-  samtools: 'Tools for dealing with SAM, BAM and CRAM files',
-  bwa: 'The BWA read mapper.',
-};
-const newest = { samtools: '1.21', bwa: '0.7.18' };
-const described = Object.entries(summaries).map(([name, summary]) => [
-  name,
-  { summary, version: newest[name as keyof typeof newest] },
-]);
-channels.files.set(
-  '/bioconda/channeldata.json',
-  Buffer.from(JSON.stringify({ packages: Object.fromEntries(described) })),
-);
-await using sluice = await startSluice({
-  config: {
-    url: 'https://containers.example.org',
-    access: { requests: 'open', builds: 'open', pulls: 'open' },
-    builds: { conda: 'native' },
-    limits: { builds: { anonymous: 'off' } },
-    registries: {
-      'docker.io': { mirrors: [registry.host] },
-      [registry.host]: { plainHttp: true },
-    },
-    channels: channels.settings,
-  },
-});
+const { sluice } = shown;
 await using browser = await startBrowser();
 await using tab = await browser.open({ width: 1100 });
 const { page } = tab;

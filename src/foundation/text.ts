@@ -32,6 +32,13 @@ export function compareTexts(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
 
+/** Returns a number of bytes for people: `12.3 MB`. */
+export function sizeText(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  const power = bytes < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(bytes) / 3));
+  return power === 0 ? `${bytes} B` : `${(bytes / 1000 ** power).toFixed(1)} ${units[power]}`;
+}
+
 /**
  * Returns an untrusted text, such as the name of a file, as one line to print. A terminal obeys control characters, so
  * each is a `?`.

@@ -1,5 +1,6 @@
 import { Fault } from '../foundation/fault.ts';
 import { workOnEach } from '../foundation/semaphore.ts';
+import { sizeText } from '../foundation/text.ts';
 import { type Digest, isDigest } from '../oci/digest.ts';
 import { type Descriptor, type Document, manifestType, partsOf } from '../oci/index.ts';
 import { isElsewhere } from '../oci/media-type.ts';
@@ -68,7 +69,7 @@ export function createPublish(deps: PublishDeps): Publish {
       const open = () => blobs.open(part, stop);
       const done = await pusher.putBlob(push, { digest, size, isKept, isNew, open }, stop);
       if (isAdded) layers?.note(digest, target);
-      log(`${digest} (${size} bytes): ${done}\n`);
+      log(`${digest} (${sizeText(size)}): ${done}\n`);
     };
 
     // Indexes that share children would multiply the work.

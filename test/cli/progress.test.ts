@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { PlainLog, type Vertex } from '../../src/buildkit/index.ts';
 import { BuildSteps, type LogLine, parseLogLine } from '../../src/cli/progress/build-steps.ts';
 import { frameOf, lastFrameOf, progressDisplay } from '../../src/cli/progress/display.ts';
+import { withWaitingLine } from '../../src/cli/progress/waiting-line.ts';
 import { processorMs } from '../world/processor-time.ts';
 
 const lines: readonly [line: string, LogLine][] = [
@@ -219,6 +220,29 @@ test('the last frame summarises the build', () => {
     'Warning: old',
   ]);
   assert.match(lastFrameOf(build, true, options)[0] ?? '', /^\[\+\] Built in 5\.0s: 3 steps/);
+  const [byServer] = lastFrameOf(build, true, options, 61.25);
+  assert.match(byServer ?? '', /^\[\+\] Built in 61\.3s: /, 'a build that was over has its time');
+});
+
+test('a line says what becomes of a layer, although its digest is long', () => {
+  const digest = `sha256:${'0123456789abcdef'.repeat(4)}`;
+  const build = read(`#1 Push the image\n#1 0.010 ${digest} (1.7 kB): mounted`);
+  const last = frameOf(build, { ...options, columns: 80 }).at(-1);
+  assert.equal(last, ' => => sha256:0123456789ab... (1.7 kB): mounted');
+});
+
+test('a terminal shows what a command waits for, and nothing of it stays', async () => {
+  const shownOf = async (isTTY: boolean) => {
+    const sink = Object.assign(new PassThrough(), { isTTY });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (isTTY) sink.once('readable', resolve);
+    else resolve();
+    const work = () => promise.then(() => 7);
+    assert.equal(await withWaitingLine(sink as unknown as NodeJS.WriteStream, 'Solving', work), 7);
+    return String(sink.read() ?? '');
+  };
+  assert.equal(await shownOf(true), '\r\x1b[KSolving ... 0 s\r\x1b[K');
+  assert.equal(await shownOf(false), '');
 });
 
 test('the reason of a failure is wrapped at the width of the terminal, not cut', () => {
@@ -226,7 +250,7 @@ test('the reason of a failure is wrapped at the width of the terminal, not cut',
   const display = progressDisplay(sink as unknown as NodeJS.WriteStream, false);
   const reason = `The build failed: ${'why '.repeat(30)}end`;
   display.write(Buffer.from(`${reason}\n`));
-  display.end(false);
+  display.end({ succeeded: false });
   const shown = String(sink.read());
   const [before = ''] = shown.split(reason);
   assert.ok(before.length < shown.length, shown);

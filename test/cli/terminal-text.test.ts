@@ -88,7 +88,7 @@ test('warnings and messages of a build are shown without control characters', ()
   const sink = Object.assign(new PassThrough(), { isTTY: true, columns: 80, rows: 24 });
   const display = progressDisplay(sink as unknown as NodeJS.WriteStream, false);
   display.write(Buffer.from(log));
-  display.end(false);
+  display.end({ succeeded: false });
   const shown = String(sink.read());
   assert.match(shown, /\nend\n/);
   // The display itself moves the cursor.

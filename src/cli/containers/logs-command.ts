@@ -15,7 +15,7 @@ import {
   tokenVariable,
   type Values,
 } from '../command/command.ts';
-import { type ProgressDisplay, progressDisplay } from '../progress/display.ts';
+import { type BuildResult, type ProgressDisplay, progressDisplay } from '../progress/display.ts';
 import { get, RefusedError, remove, serverAddress, stream } from '../server-client.ts';
 
 /** The option of every command that follows a build. */
@@ -25,7 +25,7 @@ export const plainOption: Option = {
 };
 
 /** How a build ended; undefined when the user stopped following it. */
-type BuildEnd = { readonly succeeded: boolean } | undefined;
+type BuildEnd = BuildResult | undefined;
 
 /** Returns the exit code; 130 is the shell's code for an interrupted command. */
 export function exitCodeOf(end: BuildEnd): number {
@@ -37,18 +37,21 @@ const pauseMs = 1000;
 /**
  * Shows the progress of a build until it ends, or until Ctrl-C. On a terminal, Ctrl-C also asks whether to cancel the
  * build. Throws a {@link CommandError} when the server does not answer.
+ *
+ * @param beganMs since when the user waits
  */
 export async function followBuild(
   values: Values,
   id: string,
   sink: NodeJS.WriteStream,
+  beganMs?: number,
 ): Promise<BuildEnd> {
   const again = `To follow the build: sluice logs -f ${id}`;
   const leaving = new AbortController();
   const leave = () => leaving.abort();
   process.once('SIGINT', leave);
   if (sink.isTTY) sink.write(`Page of the build: ${pageOf(values, id)}\n`);
-  const display = progressDisplay(sink, values.plain === true);
+  const display = progressDisplay(sink, values.plain === true, beganMs);
   let end: BuildEnd;
   try {
     end = await showLog(values, id, display, leaving.signal);
@@ -59,7 +62,7 @@ export async function followBuild(
     if (!leaving.signal.aborted) throw error;
   } finally {
     process.off('SIGINT', leave);
-    display.end(end?.succeeded);
+    display.end(end);
   }
   if (end) return end;
   const isCancelled = (await isToBeCancelled()) && (await tryToCancel(values, id));
@@ -109,7 +112,7 @@ async function showLog(
   id: string,
   display: ProgressDisplay,
   signal: AbortSignal,
-): Promise<{ readonly succeeded: boolean }> {
+): Promise<BuildResult> {
   const path = `/v1alpha1/builds/${encodeURIComponent(id)}`;
   for (let seen = 0; ; await sleep(pauseMs, undefined, { signal })) {
     let position = 0;
@@ -123,8 +126,9 @@ async function showLog(
     } catch (error) {
       if (error instanceof CommandError || signal.aborted) throw error;
     }
-    const { succeeded } = (await get(values, `${path}/status`)) as { succeeded?: boolean };
-    if (succeeded !== undefined) return { succeeded };
+    const status = (await get(values, `${path}/status`)) as Partial<BuildResult>;
+    const { succeeded, duration } = status;
+    if (succeeded !== undefined) return { succeeded, ...(duration !== undefined && { duration }) };
   }
 }
 

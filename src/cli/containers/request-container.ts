@@ -1,6 +1,7 @@
 import { terminalLines } from '../../foundation/text.ts';
 import type { Submission } from '../../request/index.ts';
 import { jsonOption, type Option, type Values } from '../command/command.ts';
+import { withWaitingLine } from '../progress/waiting-line.ts';
 import { post, RefusedError, serverAddress } from '../server-client.ts';
 import { exitCodeOf, followBuild, plainOption } from './logs-command.ts';
 
@@ -12,12 +13,14 @@ import { exitCodeOf, followBuild, plainOption } from './logs-command.ts';
  */
 export async function requestContainer(
   values: Values,
-  body: object,
+  body: Readonly<Record<string, unknown>>,
   ownOptions: Readonly<Record<string, string>> = {},
 ): Promise<ImageResponse> {
   const inWords = (message: string) => inOptionWords(message, ownOptions);
   try {
-    const response = (await post(values, '/v1alpha2/container', body)) as ImageResponse;
+    const what = body.packages ? 'Solving the packages' : 'Waiting for the server';
+    const send = () => post(values, '/v1alpha2/container', body);
+    const response = (await withWaitingLine(process.stderr, what, send)) as ImageResponse;
     const { warnings } = response;
     return warnings ? { ...response, warnings: warnings.map(inWords) } : response;
   } catch (error) {
@@ -121,9 +124,10 @@ export async function printImage(values: Values, response: ImageResponse): Promi
   for (const warning of warnings) console.error(`Warning: ${terminalLines(warning)}`);
   if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
     // A build that failed earlier is followed too: its log shows the reason.
-    const end = await followBuild(values, buildId, process.stderr);
+    const end = await followBuild(values, buildId, process.stderr, performance.timeOrigin);
     // Scripts rely on the printed name to exist.
-    if (end?.succeeded || values.json) printValue(values, { ...response, ...end });
+    if (end?.succeeded || values.json)
+      printValue(values, { ...response, ...(end && { succeeded: end.succeeded }) });
     return exitCodeOf(end);
   }
   printValue(values, response);

@@ -3,12 +3,19 @@ import { styleText } from 'node:util';
 import { terminalLine, terminalLines } from '../../foundation/text.ts';
 import { type BuildStep, BuildSteps, barLine, type PartProgress } from './build-steps.ts';
 
+/** How a build ended. */
+export interface BuildResult {
+  readonly succeeded: boolean;
+  /** Its seconds, by the server. Default: since the display began. */
+  readonly duration?: number;
+}
+
 /** Shows the log of a build. */
 export interface ProgressDisplay {
   /** Shows the next bytes of the log. */
   write(piece: Uint8Array): void;
   /** Shows how the build ended; undefined for a build that continues. */
-  end(succeeded: boolean | undefined): void;
+  end(result: BuildResult | undefined): void;
 }
 
 const redrawMs = 100;
@@ -17,10 +24,18 @@ const up = (lines: number) => (lines > 0 ? `\x1b[${lines}A\x1b[J` : '');
 const wrapOff = '\x1b[?7l\x1b[?25l';
 const wrapOn = '\x1b[?7h\x1b[?25h';
 
-/** Redraws steps in place on a terminal, and prints the lines of the log elsewhere. */
-export function progressDisplay(sink: NodeJS.WriteStream, isPlain: boolean): ProgressDisplay {
+/**
+ * Redraws steps in place on a terminal, and prints the lines of the log elsewhere.
+ *
+ * @param beganMs since when the user waits
+ */
+export function progressDisplay(
+  sink: NodeJS.WriteStream,
+  isPlain: boolean,
+  beganMs = Date.now(),
+): ProgressDisplay {
   const isTerminal = sink.isTTY && process.env.TERM !== 'dumb';
-  return isTerminal && !isPlain ? liveDisplay(sink) : plainDisplay(sink);
+  return isTerminal && !isPlain ? liveDisplay(sink, beganMs) : plainDisplay(sink);
 }
 
 function plainDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
@@ -32,8 +47,7 @@ function plainDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
   };
 }
 
-function liveDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
-  const beganMs = Date.now();
+function liveDisplay(sink: NodeJS.WriteStream, beganMs: number): ProgressDisplay {
   const build = new BuildSteps();
   const decoder = new StringDecoder('utf8');
   let rest = '';
@@ -59,13 +73,14 @@ function liveDisplay(sink: NodeJS.WriteStream): ProgressDisplay {
       rest = lines.pop() ?? '';
       for (const line of lines) build.take(line, Date.now());
     },
-    end(succeeded) {
+    end(result) {
       clearInterval(timer);
       if (rest !== '') build.take(rest, Date.now());
-      if (succeeded === undefined) return redraw();
+      if (result === undefined) return redraw();
+      const { succeeded, duration } = result;
       const messages = build.messages.flatMap(text => terminalLines(text).split('\n'));
       const lines = [
-        ...lastFrameOf(build, succeeded, options()),
+        ...lastFrameOf(build, succeeded, options(), duration),
         ...(succeeded ? [] : ['', ...messages]),
       ];
       // Wrapped, not cut: the messages say why the build failed.
@@ -136,11 +151,12 @@ export function lastFrameOf(
   build: BuildSteps,
   succeeded: boolean,
   options: FrameOptions,
+  duration = (options.nowMs - options.beganMs) / 1000,
 ): string[] {
-  const { style, nowMs, beganMs } = options;
+  const { style } = options;
   const { steps, warnings } = build;
   const cached = steps.filter(({ state }) => state === 'cached').length;
-  const seconds = secondsText((nowMs - beganMs) / 1000);
+  const seconds = secondsText(duration);
   const counts = `${steps.length} steps, ${cached} of them cached`;
   const heading = succeeded
     ? style('bold', `[+] Built in ${seconds}: ${counts}`)
@@ -181,10 +197,14 @@ function clipped(text: string, { columns }: { readonly columns: number }, indent
   return plain.length > room ? `${plain.slice(0, room - 3)}...` : plain;
 }
 
-/** Returns text without control characters. The last part of a line that was drawn over is the newest. */
+// A whole digest leaves no room for what happens to it. The log has it.
+const longDigest = /\b(sha256:[0-9a-f]{12})[0-9a-f]{52}\b/g;
+
+/** Returns text without control characters and long digests. The last part of a line that was drawn over is the newest. */
 function plainText(text: string): string {
   return text
     .replace(/^.*\r(?=.)/s, '')
+    .replace(longDigest, '$1...')
     .replace(/\t/g, ' ')
     .replace(/\p{Cc}/gu, '');
 }

@@ -1,3 +1,4 @@
+import { sizeText } from '../../foundation/text.ts';
 import type { PackageLayerRow } from '../../storage/rows/index.ts';
 import type { PackageLayer, PackageProgress } from './making/package-maker.ts';
 import type { LayerOptions, PartProgress } from './package-layers.ts';
@@ -78,11 +79,9 @@ export function createLayerLog(
       reportNow();
       const bytes = layers.reduce((sum, { size }) => sum + size, 0);
       const share =
-        fetched === 0
-          ? 'all of them were here'
-          : `${fetched} were fetched, ${megabytes(fetchedBytes)}`;
+        fetched === 0 ? 'all of them were here' : `${fetched} fetched, ${sizeText(fetchedBytes)}`;
       log(
-        `${total} packages, ${share}; ${layers.length} layers, ${megabytes(bytes)}, in ${seconds(performance.now() - began)}`,
+        `${total} packages, ${share}; ${layers.length} layers, ${sizeText(bytes)}, in ${seconds(performance.now() - began)}`,
       );
     },
 
@@ -114,10 +113,6 @@ function layerPart(
     tookMs: (madeAt ?? Date.now()) - began,
     isDone: madeAt !== undefined,
   };
-}
-
-function megabytes(bytes: number): string {
-  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 function seconds(ms: number): string {

@@ -6,13 +6,14 @@ import { gnuHeader, tarEnd, tarPadding } from '../../archives/tar-writer.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { createSteadyZstd } from '../../foundation/steady-zstd.ts';
+import { sizeText } from '../../foundation/text.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { asObject, type Document, documentOf, parseJson } from '../../oci/index.ts';
 import { mediaTypes } from '../../oci/media-type.ts';
 import { OciSyntaxError } from '../../oci/naming.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import { createFlowHash } from '../../storage/hashing/index.ts';
-import { type ConvertLimits, imageTooLarge, showBytes, showSince } from './conversion-limits.ts';
+import { type ConvertLimits, imageTooLarge, showSince } from './conversion-limits.ts';
 import { type RangeReader, readSif } from './format/read-sif.ts';
 import { brokenSif } from './format/record.ts';
 import { openSquashfs, type Squashfs, type SquashfsEntry } from './squashfs/read/squashfs.ts';
@@ -71,7 +72,7 @@ export async function baseOfSif(path: string, options: BaseOptions): Promise<Bas
   const notes: BaseNotes = { leftOut: 0, entries: 0, bytes: 0 };
   const tar = baseLayer(squashfs, options.limits, notes, signal);
   const { diffId, layer } = await pack(tar, options);
-  log(`read ${name}, ${notes.entries} entries, ${showBytes(notes.bytes)}, in ${showSince(begin)}`);
+  log(`read ${name}, ${notes.entries} entries, ${sizeText(notes.bytes)}, in ${showSince(begin)}`);
   if (notes.leftOut > 0) log(`left out ${notes.leftOut} devices, sockets and names like .wh.*`);
   const created = new Date(squashfs.time * 1000).toISOString();
   const config = json(mediaTypes.ociConfig, {

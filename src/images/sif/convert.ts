@@ -2,18 +2,14 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bytesOf } from '../../archives/index.ts';
+import { sizeText } from '../../foundation/text.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { asObject, type JsonObject, memberName } from '../../oci/index.ts';
 import type { Architecture } from '../../oci/naming.ts';
 import { drain } from '../../storage/content/byte-source.ts';
 import { fileSource } from '../../storage/content/index.ts';
 import { type SpacePromise, unlimitedSpace } from '../../storage/directory/index.ts';
-import {
-  type ConvertLimits,
-  createScratchSpace,
-  showBytes,
-  showSince,
-} from './conversion-limits.ts';
+import { type ConvertLimits, createScratchSpace, showSince } from './conversion-limits.ts';
 import type { DefinitionRuntime } from './definition/definition-runtime.ts';
 import { type SifContents, sifHead, signedObjects, squashfsOffset } from './format/sif-file.ts';
 import { gatherLayers, type LayerSource } from './layers/gather.ts';
@@ -82,7 +78,7 @@ export async function convertToSif(
     await mkdir(fetched);
     const digest = await make(source, options, fetched, path);
     const { size } = await stat(path);
-    log(`made the SIF file, ${showBytes(size)}, in ${showSince(begin)}`);
+    log(`made the SIF file, ${sizeText(size)}, in ${showSince(begin)}`);
     return { path, size, digest };
   } catch (error) {
     await rm(path, { force: true });

@@ -106,7 +106,7 @@ suite('wheels as layers', () => {
     assert.equal(text(`${site}/one.py`), 'of one');
     assert.equal(text(`${site}/library.py`), 'of conda');
     assert.match(text('bin/one'), /^#!\/opt\/conda\/bin\/python3\.12\n/);
-    assert.match(world.log.at(-1) ?? '', /^4 packages, 2 were fetched, .*; 5 layers/);
+    assert.match(world.log.at(-1) ?? '', /^4 packages, 2 fetched, .*; 5 layers/);
   });
 
   test('asked again, nothing is fetched; other servers make the same bytes', async t => {

@@ -1,6 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Fault } from '../../../foundation/fault.ts';
+import { sizeText } from '../../../foundation/text.ts';
 import { architectureOf } from '../../../images/augment/index.ts';
 import { blobsOf, type Documents, imageConfig, type MadeOf } from '../../../images/index.ts';
 import type { SifSigner } from '../../../images/sif/definition/index.ts';
@@ -126,7 +127,7 @@ export function createMakeSif(deps: MakeSifDeps): MakeSif {
     );
     const file = { digest, size, open: async () => wholeFile(path, size) };
     const done = await pusher.putBlob(target, file, signal);
-    write(`pushed the SIF file ${digest} (${size} bytes): ${done}`);
+    write(`pushed the SIF file ${digest} (${sizeText(size)}): ${done}`);
     await pusher.putManifest(target, tag, manifest, signal);
     return { digest: manifest.digest, mediaType: manifest.mediaType, file: digest };
   };

@@ -13,6 +13,7 @@ import {
 } from '../../../archives/tar-writer.ts';
 import { directoryTree, type Found, walkTree } from '../../../buildkit/files/index.ts';
 import { type ContextEntry, tarEntryOf } from '../../../contexts/index.ts';
+import { sizeText } from '../../../foundation/text.ts';
 import { CommandError } from '../../command/command.ts';
 
 /** A build context in a request: a layer, or the name of an uploaded context. */
@@ -94,13 +95,6 @@ export function contextAdvice({ path, entries, bytes }: ContextDirectory): strin
     ...largest,
     'Exclude files that the build does not need in .dockerignore.',
   ].join('\n');
-}
-
-/** `12.3 MB` */
-export function sizeText(bytes: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-  const power = bytes < 1000 ? 0 : Math.min(4, Math.floor(Math.log10(bytes) / 3));
-  return power === 0 ? `${bytes} B` : `${(bytes / 1000 ** power).toFixed(1)} ${units[power]}`;
 }
 
 /** A directory, or a file at the top, and its size. */

@@ -6,15 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { type ContextEntry, contextTypes, writeEntries } from '../../../contexts/index.ts';
 import { SingleFlight } from '../../../foundation/single-flight.ts';
+import { sizeText } from '../../../foundation/text.ts';
 import { mediaTypes } from '../../../oci/media-type.ts';
 import { CommandError, type Values } from '../../command/command.ts';
 import { askServer, claimOf, post, RefusedError, serverAddress } from '../../server-client.ts';
-import {
-  type ContextDirectory,
-  contextAdvice,
-  type SentContext,
-  sizeText,
-} from './packed-context.ts';
+import { type ContextDirectory, contextAdvice, type SentContext } from './packed-context.ts';
 
 /** Source: `ContextGrant` of the API. */
 interface Grant {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TarEntry } from '../../../archives/index.ts';
+import { sizeText } from '../../../foundation/text.ts';
 import { splitDigest } from '../../../oci/digest.ts';
 import type { Descriptor } from '../../../oci/index.ts';
 import { type ByteSource, drain } from '../../../storage/content/byte-source.ts';
@@ -9,7 +10,6 @@ import {
   type ConvertLimits,
   imageTooLarge,
   type ScratchSpace,
-  showBytes,
   showSince,
 } from '../conversion-limits.ts';
 import { type KeptScripts, ScriptCollector } from './kept-scripts.ts';
@@ -101,7 +101,7 @@ async function placeLayer(
   if (local !== undefined) return { name, path: local, size, isScratch: false };
   space.take(size);
   const begin = performance.now();
-  log(`fetching ${name}, ${showBytes(size)}`);
+  log(`fetching ${name}, ${sizeText(size)}`);
   const file = { name, path, size, isScratch: true };
   await fetchLayer(layer, await source.openLayer(layer, signal), file, space, signal);
   log(`fetched ${name} in ${showSince(begin)}`);

@@ -2,7 +2,8 @@ import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TarEntry } from '../../../archives/index.ts';
 import { pauseTurn } from '../../../foundation/pause-turn.ts';
-import { type ScratchSpace, showBytes } from '../conversion-limits.ts';
+import { sizeText } from '../../../foundation/text.ts';
+import type { ScratchSpace } from '../conversion-limits.ts';
 import type { GatheredImage } from '../layers/gather.ts';
 import { type LayerFile, layerFault, readLayer } from '../layers/read-layer.ts';
 import { allNodes, type ImageTree, type Inode, pathOf } from '../layers/tree.ts';
@@ -44,7 +45,7 @@ export async function squashImage(
   const { directory, output, offset, compression, processors, space, log, signal } = options;
   const inodes = new WrittenInodes(tree.entries);
   const { entries, bytes, newest, repeatedSizes } = await measure(tree, inodes);
-  log(`writing squashfs, ${entries} entries, ${showBytes(bytes)}`);
+  log(`writing squashfs, ${entries} entries, ${sizeText(bytes)}`);
   signal.throwIfAborted();
   const isCompressed = isCompressible(layers);
   await using file = await open(join(directory, output), 'wx');
