@@ -12,6 +12,8 @@ export const commands: Commands = {
   inspect: clientCommands.inspect,
   files: clientCommands.files,
   logs: clientCommands.logs,
+  builds: clientCommands.builds,
+  search: clientCommands.search,
   open: clientCommands.open,
   cancel: clientCommands.cancel,
   containers: clientCommands.containers,

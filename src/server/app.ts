@@ -221,7 +221,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
     repositories,
   };
   if (hasPages) koa.use(createLatePages(pagesDeps));
-  koa.use(jsonApi({ ...apiDeps, repositories }));
+  const { packageSearch, buildList } = pagesDeps;
+  koa.use(jsonApi({ ...apiDeps, repositories, packageSearch, buildList }));
   const limits = createCallLimits();
   koa.use(
     platformRoutes({

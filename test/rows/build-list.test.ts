@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Builds } from '../../src/builds/builds.ts';
-import { listBuilds } from '../../src/pages/lists/build-list-page.ts';
+import { listBuilds } from '../../src/http/api/builds/build-list.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
 import { createBuildListStore } from '../../src/storage/rows/images/build-rows.ts';
 

@@ -9,8 +9,8 @@ import {
   type RepositorySources,
   viewRepository,
 } from '../../src/hosted/listings/repository-view.ts';
+import { type BuildListSources, listBuilds } from '../../src/http/api/builds/build-list.ts';
 import { readContainerPulls } from '../../src/pages/containers/container-pulls.ts';
-import { type BuildListSources, listBuilds } from '../../src/pages/lists/build-list-page.ts';
 import { pullsTab } from '../../src/pages/usage/pulls-tab.ts';
 import { rangeOf, type UsagePageDeps, usageOf } from '../../src/pages/usage/usage-data.ts';
 import type { ContainerToken } from '../../src/request/tokens/container-token.ts';

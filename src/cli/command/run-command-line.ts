@@ -125,8 +125,17 @@ export function helpOf(name: string, node: CommandNode): string {
 
 /** The commands by what people want to do, in the order of the help. */
 const sections: Readonly<Record<string, readonly string[]>> = {
-  'Get images': ['request', 'build', 'mirror', 'name'],
-  'Look into them': ['inspect', 'files', 'logs', 'open', 'cancel', 'containers', 'repositories'],
+  'Get images': ['search', 'request', 'build', 'mirror', 'name'],
+  'Look into them': [
+    'builds',
+    'logs',
+    'open',
+    'cancel',
+    'inspect',
+    'files',
+    'containers',
+    'repositories',
+  ],
   'Manage people': ['user', 'token', 'workspace', 'credentials', 'account', 'audit', 'messages'],
   'Run a server': ['serve', 'config', 'gc', 'verify', 'backup', 'restore', 'migrate', 'rotate-key'],
   Other: ['completion'],

@@ -1,6 +1,7 @@
 import { terminalLines } from '../../foundation/text.ts';
 import type { Submission } from '../../request/index.ts';
 import { jsonOption, type Option, type Values } from '../command/command.ts';
+import { rememberBuild } from '../finding/remembered-builds.ts';
 import { withWaitingLine } from '../progress/waiting-line.ts';
 import { post, RefusedError, serverAddress } from '../server-client.ts';
 import { exitCodeOf, followBuild, plainOption } from './logs-command.ts';
@@ -121,6 +122,7 @@ export const imageOptions: Readonly<Record<string, Option>> = {
 /** Prints the name, or the response as JSON; with `--await` after the build. Returns the exit code. */
 export async function printImage(values: Values, response: ImageResponse): Promise<number> {
   const { buildId, freeze, succeeded, reason, warnings = [] } = response;
+  if (buildId !== undefined && !values['dry-run']) await rememberBuild(values, buildId);
   for (const warning of warnings) console.error(`Warning: ${terminalLines(warning)}`);
   if (values.await && buildId !== undefined && !succeeded && !values['dry-run']) {
     // A build that failed earlier is followed too: its log shows the reason.

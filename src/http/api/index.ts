@@ -1,6 +1,16 @@
 /** The JSON API, and its steps for the pages. */
 
 export { type ApiBasis, callerOf, limitOf } from './api-route.ts';
+export {
+  type BuildFilter,
+  type BuildList,
+  type BuildListSources,
+  type BuildState,
+  buildStates,
+  listBuilds,
+  listedKinds,
+  type ShownBuild,
+} from './builds/build-list.ts';
 export { type CancelDeps, cancelBuild, requesterOf } from './builds/build-routes.ts';
 export { type AcceptRequestDeps, acceptRequest } from './container/container-routes.ts';
 export {

@@ -3,6 +3,7 @@ import type { RequestState } from '../request-state.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
 import { type Context, type Route, serveRoutes } from '../route/pipeline.ts';
 import type { ApiBasis, ApiKind } from './api-route.ts';
+import { type BuildListRouteDeps, buildListApiRoutes } from './builds/build-list.ts';
 import { type BuildRoutesDeps, buildDocumentRoutes, buildRoutes } from './builds/build-routes.ts';
 import { type MirrorRoutesDeps, mirrorRoutes } from './builds/mirror-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
@@ -15,6 +16,7 @@ import {
   type MetricsDeps,
   metricsRoutes,
 } from './metrics-routes.ts';
+import { type PackageRoutesDeps, packageRoutes } from './package-routes.ts';
 import { type RepositoryRoutesDeps, repositoryRoutes } from './repository-list-routes.ts';
 import { type ServiceDeps, serviceRoutes, viewRoutes } from './service-routes.ts';
 import { type ValidateDeps, validateRoutes } from './validate-credentials.ts';
@@ -22,7 +24,9 @@ import { type ValidateDeps, validateRoutes } from './validate-credentials.ts';
 export type JsonApiDeps = ApiBasis &
   ContainerDeps &
   LiveNameDeps &
+  BuildListRouteDeps &
   BuildRoutesDeps &
+  PackageRoutesDeps &
   MirrorRoutesDeps &
   ContextDeps &
   InspectDeps &
@@ -35,8 +39,10 @@ export type JsonApiDeps = ApiBasis &
 export const jsonApiRoutes: readonly Route<ApiKind, JsonApiDeps>[] = [
   ...containerRoutes,
   ...liveNameRoutes,
+  ...buildListApiRoutes,
   ...buildRoutes,
   ...buildDocumentRoutes,
+  ...packageRoutes,
   ...mirrorRoutes,
   ...contextRoutes,
   ...inspectRoutes,
@@ -93,6 +99,7 @@ export function describeJsonApi(version: string): OpenApi {
     tags: {
       Containers: 'Container requests',
       Builds: 'Builds and their logs',
+      Packages: 'Packages that builds can install',
       Mirrors: 'Copies of images',
       Images: 'Image metadata',
       Repositories: 'Repositories that this server hosts',

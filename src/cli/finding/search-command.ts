@@ -1,0 +1,130 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type Command,
+  jsonOption,
+  only,
+  print,
+  serverOption,
+  serverVariables,
+  table,
+  tokenVariable,
+  type Values,
+} from '../command/command.ts';
+import { withWaitingLine } from '../progress/waiting-line.ts';
+import { get, loginHeaders } from '../server-client.ts';
+
+/** Channels that a search could not use, or not yet. */
+interface Failures {
+  readonly problems: readonly string[];
+  readonly late: readonly string[];
+  /** Summaries follow. */
+  readonly isDescribing?: boolean;
+}
+
+interface Packages extends Failures {
+  readonly total: number;
+  readonly packages: readonly {
+    readonly name: string;
+    readonly newest?: string;
+    readonly summary?: string;
+    readonly channels: readonly string[];
+  }[];
+}
+
+interface Versions extends Failures {
+  readonly hasMore: boolean;
+  readonly versions: readonly {
+    readonly version: string;
+    readonly channel: string;
+    readonly platforms: readonly string[];
+  }[];
+}
+
+// The list of a large channel takes half a minute the first time.
+const mostLooks = 60;
+// A search is not held up for summaries.
+const mostLooksForSummaries = 3;
+const pauseMs = 1000;
+
+/** `sluice search`: packages, or the versions of one. */
+export const searchCommand: Command = {
+  summary: 'Search Conda packages by name, or list the versions of one',
+  usage: ['TEXT', 'NAME --versions'],
+  options: {
+    versions: { type: 'boolean', description: 'List the versions of the package with this name' },
+    channel: {
+      type: 'string',
+      value: 'CHANNEL',
+      multiple: true,
+      description: 'Channel to search, in order of priority. Default: those of sluice build',
+    },
+    server: serverOption,
+    json: jsonOption,
+  },
+  variables: { ...serverVariables, ...tokenVariable },
+  exits: { 1: 'Nothing was found' },
+
+  async run(values, args) {
+    const name = only(args, values.versions ? 'NAME' : 'TEXT');
+    return values.versions ? showVersions(values, name) : showPackages(values, name);
+  },
+};
+
+async function showPackages(values: Values, name: string): Promise<number> {
+  const found = await complete<Packages>(values, '', { search: name });
+  const rows = found.packages.map(({ name, newest = '-', channels, summary = '' }) => [
+    ...[name, newest, channels.join(', '), summary],
+  ]);
+  const more = found.total - rows.length;
+  const head = ['package', 'newest', 'channels', 'summary'];
+  print(values, found, rows.length === 0 ? [] : table(head, rows));
+  reportFailures(found);
+  if (rows.length === 0) console.error(`No package has '${name}' in its name`);
+  else if (more > 0 && !values.json) console.error(`${more} more: write more of the name`);
+  return rows.length === 0 ? 1 : 0;
+}
+
+async function showVersions(values: Values, name: string): Promise<number> {
+  const found = await complete<Versions>(values, `/${encodeURIComponent(name)}`, {});
+  const rows = found.versions.map(({ version, channel, platforms }) => [
+    ...[version, channel, platforms.join(', ')],
+  ]);
+  print(values, found, rows.length === 0 ? [] : table(['version', 'channel', 'platforms'], rows));
+  reportFailures(found);
+  if (rows.length === 0) {
+    console.error(`No package is called '${name}'. To search names: sluice search ${name}`);
+  } else if (found.hasMore && !values.json) console.error('There are older versions');
+  return rows.length === 0 ? 1 : 0;
+}
+
+/** Returns the result when all channels have answered, or after a minute. */
+async function complete<T extends Failures>(
+  values: Values,
+  below: string,
+  given: Readonly<Record<string, string>>,
+): Promise<T> {
+  const query = new URLSearchParams(given);
+  const channels = [values.channel ?? []].flat().map(String);
+  if (channels.length > 0) query.set('channels', channels.join(','));
+  const headers = loginHeaders(process.env.SLUICE_TOKEN, undefined);
+  const look = () => get(values, `/v1alpha1/packages${below}?${query}`, headers) as Promise<T>;
+  return withWaitingLine(process.stderr, 'Reading the lists of packages', async () => {
+    let found = await look();
+    const isPartial = (looks: number) =>
+      found.late.length > 0 || (found.isDescribing && looks < mostLooksForSummaries);
+    for (let looks = 1; isPartial(looks) && looks < mostLooks; looks += 1) {
+      await sleep(pauseMs);
+      found = await look();
+    }
+    return found;
+  });
+}
+
+function reportFailures({ problems, late }: Failures): void {
+  for (const problem of problems) console.error(`Warning: ${problem}`);
+  if (late.length > 0) {
+    console.error(
+      `Warning: the list of packages of ${late.join(', ')} is still being fetched: search again`,
+    );
+  }
+}
