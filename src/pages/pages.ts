@@ -68,6 +68,14 @@ const assetRoute = pageRoute({
   },
 });
 
+/** Browsers that show something else than a page, such as JSON, ask for the icon here. */
+const iconRoute = pageRoute({
+  method: 'get',
+  path: '/favicon.ico',
+  access: 'unchecked',
+  run: () => ({ location: `${assets().base}/logo.svg` }),
+});
+
 /** All pages, and the files that they load. */
 export const pageRoutes: readonly Route<PageKind, PagesDeps & PageBasis & BuildPageDeps>[] = [
   ...askRoutes,
@@ -84,6 +92,7 @@ export const pageRoutes: readonly Route<PageKind, PagesDeps & PageBasis & BuildP
   ...accountRoutes,
   ...workspaceRoutes,
   assetRoute,
+  iconRoute,
 ];
 
 const anonymous = { name: undefined, isAdministrator: false };

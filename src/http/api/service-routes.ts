@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { Fault } from '../../foundation/fault.ts';
 import type { Version } from '../../foundation/version.ts';
 import type { Readiness } from '../../server/upkeep/index.ts';
-import { noContent, ok } from '../route/declaration.ts';
+import { ok } from '../route/declaration.ts';
 import type { OpenApi } from '../route/describe-api.ts';
 import { apiLevel } from './aliases.ts';
 import { apiRoute } from './api-route.ts';
@@ -133,8 +133,11 @@ export const serviceRoutes = [
     ...ofService,
     id: 'getFavicon',
     path: '/favicon.ico',
-    summary: 'Answers browsers that show JSON and ask for an icon: there is none',
-    responses: noContent,
+    summary: 'The icon of the pages, for browsers that show JSON',
+    responses: {
+      204: { about: 'This server has no pages' },
+      303: { about: 'The icon', headers: { Location: 'Its address' } },
+    },
     run({ ctx }) {
       ctx.set('cache-control', 'public, max-age=86400');
       ctx.status = 204;
