@@ -19,8 +19,10 @@ export interface ShownServer extends AsyncDisposable {
 /**
  * Starts a real server with a real registry and real Conda packages that are made here: the pictures and the recording in the
  * documentation look the same on every machine.
+ *
+ * @param port default: chosen by the system
  */
-export async function startShownServer(config: object): Promise<ShownServer> {
+export async function startShownServer(config: object, port?: number): Promise<ShownServer> {
   await using parts = new AsyncDisposableStack();
   const registry = parts.use(await startRegistry());
   await pushDebianImage(registry, 'library/ubuntu', '24.04');
@@ -57,6 +59,7 @@ export async function startShownServer(config: object): Promise<ShownServer> {
   );
   const sluice = parts.use(
     await startSluice({
+      ...(port === undefined ? {} : { port }),
       config: {
         builds: { conda: 'native' },
         registries: {

@@ -129,17 +129,29 @@ function linesOf(builds: readonly Build[], isKnown: boolean): readonly string[] 
           'No builds were requested from this machine at this server. To list the builds of your user, set SLUICE_TOKEN',
         ];
   }
-  const rows = builds.map(({ state, targetImage, duration, creationTime, id }) => [
-    ...[state, targetImage, duration === undefined ? '-' : `${duration.toFixed(1)} s`],
-    ...[creationTime, id],
+  const rows = builds.map(({ state, duration, creationTime, id }) => [
+    ...[state, duration === undefined ? '-' : `${duration.toFixed(1)} s`],
+    ...[`${ageText(Date.now() - Date.parse(creationTime))} ago`, id],
   ]);
-  const [head = '', ...lines] = table(['state', 'image', 'time', 'requested', 'id'], rows);
-  return [head, ...lines.flatMap((line, at) => [line, ...reasonLines(builds[at])])];
+  const [head = '', ...lines] = table(['state', 'time', 'requested', 'id'], rows);
+  return [head, ...lines.flatMap((line, at) => [line, ...detailLines(builds[at])])];
 }
 
-/** Returns the reason of a failure, indented. The terminal wraps it. */
-function reasonLines(build: Build | undefined): readonly string[] {
-  return (build?.reason ?? '').split('\n').flatMap(line => (line.trim() ? [`    ${line}`] : []));
+/** Returns the image and the reason of a failure, indented: beside the other columns, no terminal has room for them. */
+function detailLines(build: Build | undefined): readonly string[] {
+  const { targetImage = '', reason = '' } = build ?? {};
+  return [targetImage, ...reason.split('\n')]
+    .filter(line => line.trim() !== '')
+    .map(line => `    ${line}`);
+}
+
+/** Returns the largest unit of a time: `5 min`. */
+function ageText(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} days`;
 }
 
 function limitOf(values: Values): number {
