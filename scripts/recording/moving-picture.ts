@@ -65,6 +65,8 @@ function framesOf(outputs: readonly Output[], columns: number, rows: number): re
     screen.write(text);
     const next = outputs[at + 1]?.[0] ?? Number.POSITIVE_INFINITY;
     if (next - (frames.at(-1)?.at ?? 0) < shortestSeconds) continue;
+    // A moment shows one picture.
+    if (frames.at(-1)?.at === seconds) frames.pop();
     frames.push({ at: seconds, lines: screen.lines });
   }
   return frames;
