@@ -102,6 +102,30 @@ suite('the search for packages', () => {
     );
   });
 
+  test('the arrow keys go through what was found, and back to the field', async () => {
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(search(sluice, { q: 'samtools' }));
+    await page.getByRole('button', { name: 'Add samtools' }).waitFor();
+    await page.getByRole('searchbox').fill('sam');
+    await page.locator('.matches li').nth(2).waitFor();
+    const focused = (number: number) =>
+      page.locator('.matches .add').nth(number).and(page.locator(':focus'));
+    await page.keyboard.press('ArrowDown');
+    await focused(0).waitFor();
+    await page.keyboard.press('ArrowDown');
+    await focused(1).waitFor();
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('ArrowUp');
+    await page.locator('#q:focus').waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Escape');
+    await page.locator('#q:focus').waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.locator('#chosen .chip').waitFor();
+  });
+
   test('the data of the channels is fetched while somebody is still writing', async () => {
     await using fresh = await startSluice({
       config: { channels: channelsAt({ bioconda: `${served.url}/bioconda` }) },

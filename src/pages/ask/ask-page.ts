@@ -210,7 +210,7 @@ function kindFields({ form, found }: AskView, problem: FormProblem | undefined):
   switch (form.by) {
     case 'packages':
       return html`<label for="q">${labels.package}</label>
-<p class="hint" id="q-hint">Search Conda packages by name, or write one with its version, such as <code>samtools=1.20</code>.</p>
+<p class="hint" id="q-hint">Search Conda packages by name, or write one with its version, such as <code>samtools=1.20</code>. The arrow keys go through what is found.</p>
 <div class="search"><input id="q" name="q" value="${form.search}" type="search" placeholder="samtools" aria-describedby="q-hint package-problem" aria-controls="found" spellcheck="false" autocapitalize="none"${isEmptyForm(form) && html` autofocus`}>
 <button class="quiet" name="do" value="search">Search</button></div>
 ${problemPlace('package', problem)}

@@ -234,6 +234,22 @@ addEventListener('pageshow', () => {
   button.textContent = 'Get the container';
 });
 
+/** Arrows go through what was found, as in a list; the first one leads back to the field. */
+document.querySelector('.ask-fields')?.addEventListener('keydown', event => {
+  const { key, target } = /** @type {KeyboardEvent} */ (event);
+  const isInList = found?.contains(/** @type {Node} */ (target)) === true;
+  if (!found || !search || (target !== search && !isInList)) return;
+  if (key === 'Escape' && isInList) search.focus();
+  if (key !== 'ArrowDown' && key !== 'ArrowUp') return;
+  const buttons = /** @type {HTMLElement[]} */ ([...found.querySelectorAll('button.add')]);
+  const row = /** @type {Element} */ (target).closest('li');
+  const at = buttons.findIndex(button => row?.contains(button));
+  const next = at + (key === 'ArrowDown' ? 1 : -1);
+  if (buttons.length === 0 || next >= buttons.length || next < -1) return;
+  event.preventDefault();
+  (buttons[next] ?? search).focus();
+});
+
 search?.addEventListener('focus', prepare, { once: true });
 if (search && document.activeElement === search) prepare();
 lookAgain();

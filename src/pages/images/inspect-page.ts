@@ -131,6 +131,8 @@ function factRow(name: string, value: Html | string): Html {
 
 function dateOf(text: string): Html | string {
   const at = Date.parse(text);
+  // Builders that make equal images equal leave the date out in this way.
+  if (at === 0) return 'not recorded';
   return Number.isNaN(at) ? visibleText(text, 60) : timeElement(at);
 }
 
