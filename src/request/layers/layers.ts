@@ -12,9 +12,18 @@ import type {
   CachedBlobStore,
   FetchedLayerStore,
 } from '../../storage/rows/index.ts';
-import { closedAddressIn, WireError } from '../../upstream/transport/index.ts';
 import type { Caller, SubmittedLayer } from '../container-request.ts';
 import { createUnpackTurns, digestTar, type UnpackLimits } from './layer-check.ts';
+import {
+  failedFetch,
+  malformed,
+  notAsNamed,
+  notSent,
+  removedMeanwhile,
+  type SizeLimit,
+  tooLarge,
+  tooLate,
+} from './layer-faults.ts';
 import { createLayerFetches } from './layer-fetches.ts';
 import type { LayerSource } from './layer-source.ts';
 import { createWhiteoutCheck } from './no-whiteouts.ts';
@@ -82,12 +91,6 @@ interface Intake extends LayerCaller {
   readonly inspect?: UnpackLimits['inspect'];
   /** When set, a layer that differs is refused before anything of it is kept. */
   readonly expected?: Measured;
-}
-
-interface SizeLimit {
-  readonly bytes: number;
-  /** What the limit is for and what to do; continues a sentence. */
-  readonly advice: string;
 }
 
 /** The measured digests and size of a layer. */
@@ -434,71 +437,10 @@ function compare(name: string, claimed: SubmittedLayer, measured: Measured): voi
   }
 }
 
-/** Reports a failed fetch as a mistake in the request, and a refused address as denied. */
-function failedFetch(error: unknown, url: URL, name: string): unknown {
-  const isOurs = error instanceof Fault && (error.phase === 'layer' || error.phase === 'limit');
-  if (isOurs) return error;
-  const isTold = error instanceof Fault || error instanceof WireError;
-  const told = isTold ? `: ${error.message}` : '';
-  const remedy = closedAddressIn(error) ? told.lastIndexOf(' with registries.') : -1;
-  const why =
-    remedy < 0 ? told : `${told.slice(0, remedy)} by listing it under layers.privateHosts`;
-  const kind = error instanceof Fault && error.kind === 'denied' ? 'denied' : 'bad-request';
-  return new Fault(kind, `${name} could not be fetched from ${url.host}${why}`, {
-    phase: 'layer',
-    cause: error,
-  });
-}
-
-/**
- * Reports a layer that a registry does not send as a mistake in the request, which names the image. A registry that does not
- * work is none.
- */
-function notSent(error: unknown, name: string): unknown {
-  if (!(error instanceof Fault || error instanceof WireError)) return error;
-  const isFault = error instanceof Fault;
-  if (isFault && (error.phase === 'layer' || error.phase === 'limit')) return error;
-  const told = `${name} could not be fetched: ${error.message}`;
-  const isTold =
-    isFault && (['denied', 'too-many-requests'].includes(error.kind) || error.status >= 500);
-  if (isTold) return error.retold(told);
-  const kind = isFault ? 'bad-request' : 'upstream';
-  return new Fault(kind, told, { phase: 'layer', cause: error });
-}
-
-function tooLate(ms: number): Fault {
-  return malformed(
-    `'containerIncludes': the layers did not arrive within ${Math.round(ms / 1000)} s: send the request again, which fetches only those that are missing`,
-  );
-}
-
 function isSame(one: Measured, other: Measured): boolean {
   return (
     one.gzipDigest === other.gzipDigest &&
     one.gzipSize === other.gzipSize &&
     one.tarDigest === other.tarDigest
   );
-}
-
-function malformed(message: string): Fault {
-  return new Fault('bad-request', message, { phase: 'layer' });
-}
-
-function notAsNamed(name: string): Fault {
-  return malformed(
-    `${name} is not what its image says: its bytes have other digests. Push the image again`,
-  );
-}
-
-function removedMeanwhile(name: string): Fault {
-  return new Fault('unavailable', `${name} was removed while it was processed: try again`, {
-    phase: 'layer',
-    retryAfterSeconds: 1,
-  });
-}
-
-function tooLarge(name: string, { bytes, advice }: SizeLimit): Fault {
-  return new Fault('too-large', `${name} is larger than the ${bytes} bytes allowed ${advice}`, {
-    phase: 'layer',
-  });
 }
