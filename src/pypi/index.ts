@@ -1,5 +1,6 @@
 /** Python packages as layers, beside the packages of Conda: indexes, solver, layers. */
 
+export { type BuilderIndexes, createBuilderIndexes } from './indexes/builder-indexes.ts';
 export {
   createIndexAccess,
   hostsOfIndexes,

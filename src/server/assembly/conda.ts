@@ -16,6 +16,7 @@ import {
   readLock,
 } from '../../conda/index.ts';
 import {
+  createBuilderIndexes,
   createIndexAccess,
   createLoopbackIndex,
   createMixedLayers,
@@ -90,7 +91,10 @@ export function createConda(
   });
   return {
     channels: access,
-    builderChannels: createBuilderChannels(channels),
+    builderReach: {
+      ...createBuilderChannels(channels),
+      indexes: createBuilderIndexes(configuredIndexes(config)),
+    },
     solver,
     packageSearch: createPackageSearch({ channels: access, repodata, shards, summaries }),
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),

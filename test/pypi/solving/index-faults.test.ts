@@ -57,6 +57,40 @@ test('credentials go to their index alone, and are in no message', async t => {
   });
 });
 
+test('an entry is for its index and the files beside it, not for all else of its host', async t => {
+  const index = await startIndex(t, (_, response) => void response.end('ok'));
+  const credentials = { kind: 'password', username: 'me', password: 'sesame-1' } as const;
+  const entry = (path: string, key: string) =>
+    indexAt(`${index.origin}${path}`, key, { credentials });
+  const reads = async (paths: readonly string[], ...entries: ReturnType<typeof entry>[]) => {
+    const { access } = await solverFor(t, entries);
+    for (const path of paths) {
+      index.requests.length = 0;
+      const opened = access.open(`${index.origin}${path}`, { signal: t.signal });
+      await opened.then(({ body }) => body.destroy()).catch(() => {});
+      const [request] = index.requests;
+      assert.equal(request?.authorization !== undefined, true, path);
+    }
+  };
+  const refuses = async (paths: readonly string[], ...entries: ReturnType<typeof entry>[]) => {
+    const { access } = await solverFor(t, entries);
+    index.requests.length = 0;
+    for (const path of paths) {
+      const opened = access.open(`${index.origin}${path}`, { signal: t.signal });
+      await assert.rejects(opened, /otherwise closed network address/);
+    }
+    assert.deepEqual(index.requests, []);
+  };
+  const one = entry('/simple', publicIndex);
+  await reads(['/simple/a/', '/packages/a.whl', '/files/a.whl'], one);
+  await refuses(['/admin', '/api/v4/a.whl', '/simpler/a.whl', '/simple/%2e%2e/admin'], one);
+  const deep = entry('/team/pypi/simple', publicIndex);
+  await reads(['/team/pypi/simple/a/', '/team/pypi/+f/a.whl'], deep);
+  await refuses(['/other/pypi/+f/a.whl', '/team/a.whl'], deep);
+  const other = entry('/team/pypi/extra', 'https://extra.test/simple');
+  await refuses(['/team/pypi/+f/a.whl'], deep, other);
+});
+
 test('an index, its redirects and its files reach no closed address that is not listed', async t => {
   const closed = await startIndex(t, listing({ lib }));
   const index = await startIndex(t, listing({ lib: { ...lib, files: closed.origin } }));

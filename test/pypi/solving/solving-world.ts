@@ -96,7 +96,7 @@ export async function solverFor(
       { requirements: pip.map(project), packages, target: goal },
       { log: line => void lines.push(line), signal: t.signal },
     );
-  return { solve, lines, directory, loopback: index };
+  return { solve, lines, directory, access, loopback: index };
 }
 
 function project(line: string): Extract<PipLine, { kind: 'project' }> {
