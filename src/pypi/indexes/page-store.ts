@@ -1,6 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { mkdir, open, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { sortInTurns } from '../../foundation/pause-turn.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
 import { readAll } from '../../upstream/index.ts';
@@ -205,7 +206,7 @@ async function removeOldest(
   let pages = files.length;
   const isFull = bytes > maxBytes || pages > maxPages;
   if (!isFull) return { pages, bytes };
-  for (const { path, size } of files.sort((a, b) => a.mtimeMs - b.mtimeMs)) {
+  for (const { path, size } of await sortInTurns(files, (a, b) => a.mtimeMs - b.mtimeMs)) {
     if (bytes <= maxBytes * 0.9 && pages <= maxPages * 0.9) break;
     await rm(path, { force: true });
     bytes -= size;

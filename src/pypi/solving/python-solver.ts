@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { CondaPackage } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { defaultIndex } from '../indexes/index-access.ts';
 import {
@@ -123,9 +124,12 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       signal: AbortSignal.any([signal, stop.signal]),
     });
     if ('problem' in result) throw unsolved(result.problem, installed);
-    return readPylock(result.lock)
-      .flatMap(project => wheelOf(project, target, opened))
-      .sort((one, other) => (one.name < other.name ? -1 : 1));
+    const found: WheelFile[] = [];
+    for (const project of readPylock(result.lock)) {
+      found.push(...wheelOf(project, target, opened));
+      await pauseTurn();
+    }
+    return found.sort((one, other) => (one.name < other.name ? -1 : 1));
   };
 
   return {
@@ -156,9 +160,10 @@ function wheelOf(
 ): WheelFile[] {
   if (wheels.some(({ url }) => new URL(url).pathname.includes('/installed/'))) return [];
   const fitting = wheels.flatMap(({ url: listed, size, sha256 }) => {
+    const fit = fitOfWheel(listed.slice(listed.lastIndexOf('/') + 1), target);
+    if (fit === undefined || sha256 === undefined) return [];
     const published = fileAt(listed);
-    const fit = published && fitOfWheel(published.fileName, target);
-    if (published === undefined || sha256 === undefined || fit === undefined) return [];
+    if (published === undefined) return [];
     const { url, fileName } = published;
     return [{ url, fileName, fit, size, sha256 }];
   });

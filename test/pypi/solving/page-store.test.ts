@@ -92,6 +92,29 @@ test('the oldest of many pages are removed without holding the event loop', asyn
   assert.ok(!left.includes(draft));
 });
 
+test('a page of 60,000 files is read and kept without holding the event loop', async t => {
+  const files = Array.from({ length: 60_000 }, (_, at) => ({
+    filename: `lib-${at}-py3-none-any.whl`,
+    url: `/files/lib-${at}-py3-none-any.whl`,
+    hashes: { sha256: 'b'.repeat(64) },
+    size: at,
+    'core-metadata': true,
+  }));
+  const body = JSON.stringify({ files });
+  const index = await startIndex(t, (_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+  });
+  const { pages } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  for (const _ of ['fetched', 'kept']) {
+    const { cpuMs } = await longestBlock(async () => {
+      const kept = await pages.page(publicIndex, 'lib', t.signal);
+      assert.ok((kept?.page.length ?? 0) > 10_000_000);
+    });
+    assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
+  }
+  assert.equal(index.requests.length, 1);
+});
+
 test('what pages take counts for the limit of a solve', async t => {
   const index = await startIndex(t, listing({ lib }));
   const { openWith } = await solverFor(t, [indexAt(index.url, publicIndex)]);

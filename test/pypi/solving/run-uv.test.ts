@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { UvFailed } from '../../../src/pypi/index.ts';
+import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { listing, startIndex } from './scripted-index.ts';
 import { indexAt, solverFor } from './solving-world.ts';
@@ -86,6 +87,15 @@ test('nothing of the machine and of the operator reaches the solver, and its arg
   assert.doesNotMatch(seen, /operator|secret|PIP_|UV_INDEX/);
   // Other users of the machine see them.
   assert.doesNotMatch(await readFile(folder.join('arguments'), 'utf8'), /[0-9a-f]{64}|127\.0/);
+});
+
+test('a large solution is read without holding the event loop', async t => {
+  const { solve, folder } = await withProgram(t, path => `exec /bin/cp ${path}/lock pylock.toml`);
+  const wheel = `    { url = "http://127.0.0.1/installed/1.0/a.whl", hashes = { sha256 = "${'a'.repeat(64)}" } },\n`;
+  const project = `\n[[packages]]\nname = "a"\nversion = "1.0"\nwheels = [\n${wheel.repeat(50)}]\n`;
+  await writeFile(folder.join('lock'), `lock-version = "1.0"\n${project.repeat(2000)}`);
+  const { cpuMs } = await longestBlock(async () => assert.deepEqual(await solve(['lib']), []));
+  assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
 });
 
 test('a request that is given up leaves no directory and no program, whenever that is', async t => {
