@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { UvFailed } from '../../../src/pypi/index.ts';
+import { eventually } from '../../world/eventually.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
 import { listing, startIndex } from './scripted-index.ts';
@@ -12,13 +13,17 @@ const publicIndex = 'https://pypi.org/simple';
 const lib = { versions: { '2.5': [], '3.1': [] } };
 
 /** Starts a solver with a shell script in place of uv. */
-async function withProgram(t: TestContext, script: (folder: string) => string) {
+async function withProgram(
+  t: TestContext,
+  script: (folder: string) => string,
+  limits: { readonly timeout?: number; readonly memory?: number } = {},
+) {
   const folder = await makeTempDir('uv');
   t.after(folder.remove);
   const uv = folder.join('uv');
   await writeFile(uv, `#!/bin/sh\n${script(folder.path)}\n`, { mode: 0o755 });
   const index = await startIndex(t, listing({ lib }));
-  return { ...(await solverFor(t, [indexAt(index.url, publicIndex)], { uv })), folder };
+  return { ...(await solverFor(t, [indexAt(index.url, publicIndex)], { uv, ...limits })), folder };
 }
 
 function failure(reason: string, words: RegExp) {
@@ -96,6 +101,24 @@ test('a large solution is read without holding the event loop', async t => {
   await writeFile(folder.join('lock'), `lock-version = "1.0"\n${project.repeat(2000)}`);
   const { cpuMs } = await longestBlock(async () => assert.deepEqual(await solve(['lib']), []));
   assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
+});
+
+test('a resolver that runs away ends with its limits, and so does what it has started', async t => {
+  const spin = await withProgram(
+    t,
+    path => `/bin/sleep 600 & echo $! > ${path}/child; while :; do echo noise >&2; done`,
+    { timeout: 500 },
+  );
+  await assert.rejects(spin.solve(['lib']), /were not solved within 1 s/);
+  const child = (await readFile(spin.folder.join('child'), 'utf8')).trim();
+  await eventually('the child has ended', async () => {
+    const status = await readFile(`/proc/${child}/status`, 'utf8').catch(() => 'State:\tZ');
+    return /^State:\t[ZX]/m.test(status);
+  });
+  const hog = await withProgram(t, () => 'exec /usr/bin/tail /dev/zero', {
+    memory: 64 * 1024 * 1024,
+  });
+  await assert.rejects(hog.solve(['lib']), /requires more than 64 MiB of memory/);
 });
 
 test('a request that is given up leaves no directory and no program, whenever that is', async t => {
