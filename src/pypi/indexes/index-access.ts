@@ -55,6 +55,7 @@ export function createIndexAccess({ indexes, ...deps }: IndexAccessDeps): IndexA
   return {
     settingsOf: url => settingsAbove(channels, url)?.settings,
     async open(url, options) {
+      requireInFolder(url);
       try {
         return await access.open(url, options);
       } catch (error) {
@@ -78,8 +79,8 @@ export function settingsAbove(
 }
 
 /**
- * Returns settings with those for the files of each index that are beside its pages: in the folder above it, and for an index directly
- * below its host in `/packages` and `/files`. All else of the host is none of the index, since pages and callers name addresses. Where
+ * Returns settings with those for the files of each index at `.../simple` that are beside its pages: in the folder above it, and directly
+ * below a host in `/packages` and `/files`. All else of the host is none of the index, since pages and callers name addresses. Where
  * several indexes share such a folder, its files belong to none of them.
  */
 export function withFiles(indexes: readonly IndexSettings[]): readonly IndexSettings[] {
@@ -92,9 +93,29 @@ export function withFiles(indexes: readonly IndexSettings[]): readonly IndexSett
 
 function foldersBeside(index: string): readonly string[] {
   const { origin, pathname } = new URL(index);
-  const above = pathname.replace(/\/[^/]*$/, '');
-  if (above !== '') return [`${origin}${above}`];
-  return pathname === '/' ? [] : [`${origin}/packages`, `${origin}/files`];
+  // `+simple` is that of devpi.
+  const above = /^(.*)\/\+?simple$/.exec(pathname)?.[1];
+  if (above === undefined) return [];
+  return above === '' ? [`${origin}/packages`, `${origin}/files`] : [`${origin}${above}`];
+}
+
+/** Throws a `Fault` (400) for an address that a server may read as one in another folder. */
+function requireInFolder(url: string): void {
+  const { host, pathname } = new URL(url);
+  if (!/%/.test(pathname) || !decoded(pathname).split(/[/\\]/).includes('..')) return;
+  throw new Fault(
+    'bad-request',
+    `The address of a file at ${host} leads out of its folder: its path has '..'`,
+    { phase: 'upstream' },
+  );
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }
 
 /** Returns the failure in words about an index instead of a channel. */

@@ -86,8 +86,16 @@ test('an entry is for its index and the files beside it, not for all else of its
   const deep = entry('/team/pypi/simple', publicIndex);
   await reads(['/team/pypi/simple/a/', '/team/pypi/+f/a.whl'], deep);
   await refuses(['/other/pypi/+f/a.whl', '/team/a.whl'], deep);
-  const other = entry('/team/pypi/extra', 'https://extra.test/simple');
+  const files = entry('/team/pypi/extra', 'https://extra.test/files');
+  await refuses(['/team/pypi/+f/a.whl', '/packages/a.whl'], files);
+  const other = entry('/team/pypi/+simple', 'https://extra.test/simple');
   await refuses(['/team/pypi/+f/a.whl'], deep, other);
+  const { access } = await solverFor(t, [deep]);
+  for (const path of ['..%2f..%2Fadmin', 'a/%2e%2e%5cadmin']) {
+    const url = `${index.origin}/team/pypi/simple/${path}`;
+    await assert.rejects(access.open(url, { signal: t.signal }), /leads out of its folder/, path);
+  }
+  assert.deepEqual(index.requests, []);
 });
 
 test('an index, its redirects and its files reach no closed address that is not listed', async t => {

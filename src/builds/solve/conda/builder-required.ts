@@ -35,7 +35,7 @@ export interface SolvedPlatform {
 }
 
 const uvRemedy =
-  "Packages of pip that have wheels require no builder on a server with uv: run 'npm run uv' there, or install the PyPI package uv, and set 'builds.uv: auto'";
+  "Packages of pip that have wheels require no builder on a server with uv: run 'npm run uv' there, or install the PyPI package uv";
 
 /** Returns the failure to get a builder with what requires one; every other failure as it is. */
 export function withReasons(error: unknown, reasons: readonly string[] = []): unknown {
