@@ -141,7 +141,12 @@ messages:
 
 In the configuration file only: \`pypi:\` maps the base URL of an index of Python packages, or of a host that has the files of an
 index, to its settings. Packages of pip come from \`https://pypi.org/simple\`: list that with a \`url\` to have them come from another
-index. A name that this index does not have is not looked up anywhere else.
+index. A name that this index does not have is not looked up anywhere else: a builder gets the same index, and where that has credentials,
+packages of pip that require a builder are refused.
+
+The entry of an index at \`https://HOST/PATH/simple\` is also for files below \`https://HOST/PATH\`, and that of \`https://HOST/simple\` for
+files below \`/packages\` and \`/files\`. List all other folders of files, with their credentials. Queries of the addresses of files are
+dropped: they may be signatures, and lock files have these addresses.
 
 An index, or a host of files, at a loopback, private or link-local address is refused unless it is listed with
 \`allowPrivateAddress: true\`.

@@ -1,5 +1,6 @@
 /** Python packages as layers, beside the packages of Conda: indexes, solver, layers. */
 
+export { type BuilderIndexes, createBuilderIndexes } from './indexes/builder-indexes.ts';
 export {
   createIndexAccess,
   hostsOfIndexes,
@@ -14,7 +15,12 @@ export {
   type MixedLayers,
 } from './layers/environment-layers.ts';
 export { createWheelThreads } from './layers/wheel-threads.ts';
-export { createPythonSolver, type PythonSolver, WheelsMissing } from './solving/python-solver.ts';
-export { isPythonVersion, type PythonTarget } from './solving/python-target.ts';
+export {
+  createPythonSolver,
+  type PythonSolver,
+  UvFailed,
+  WheelsMissing,
+} from './solving/python-solver.ts';
+export { fitOfWheel, isPythonVersion, type PythonTarget } from './solving/python-target.ts';
 export { createUvProgram, type UvProgram } from './solving/uv-program.ts';
 export type { WheelFile } from './wheel-file.ts';

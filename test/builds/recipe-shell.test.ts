@@ -35,7 +35,7 @@ esac
 `;
 const python = `#!/bin/sh
 echo "python $*" >> "$CALLS"
-case "$1" in *pip-lock.py) echo '# pip flask==3' ;; esac
+case "$1 $2 $3 $MODE" in *pip-lock.py*) echo '# pip flask==3' ;; '-m pip --version without-pip') exit 1 ;; esac
 `;
 
 interface Run {
@@ -132,12 +132,17 @@ test('a lock file with pip lines is installed completely, and comes out unchange
   const base =
     'install --yes --name base --freeze-installed --channel conda-forge --channel bioconda conda-forge::procps-ng';
   assert.equal(given.status, 0, given.output);
-  assert.deepEqual(given.calls, [from, pip, base, ...end]);
+  const look = 'python -m pip --version';
+  assert.deepEqual(given.calls, [from, look, pip, base, ...end]);
   assert.match(given.lock ?? '', /# pip flask==3\n$/);
   const fetched = runBuild(entries('https://x.example.com/conda.lock'), 'fine', locked);
   assert.deepEqual(fetched.calls, given.calls);
   const without = runBuild(entries('https://x.example.com/conda.lock'), 'fine', '@EXPLICIT\n');
   assert.deepEqual(without.calls, [from, base, ...end]);
+  const added =
+    'install --yes --name base --freeze-installed --channel conda-forge --channel bioconda pip';
+  const withoutPip = runBuild(entries(locked), 'without-pip');
+  assert.deepEqual(withoutPip.calls, [from, look, added, pip, base, ...end]);
 });
 
 test('packages added to locked packages get CUDA if the locked ones require it', () => {

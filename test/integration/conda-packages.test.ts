@@ -225,6 +225,21 @@ suite('Conda packages', () => {
     assert.equal(await lockOf(again), lock);
   });
 
+  test('a lock file without pip gets it, and pip fetches a wheel by its address and digest', async () => {
+    const path = '/files/greeter-1.0-py3-none-any.whl';
+    served.files.set(path, greeter);
+    const line = (sha256: string) => `# pip greeter @ ${served.url}${path}#sha256=${sha256}`;
+    const lock = ['@EXPLICIT', locked(`conda-forge/${nativeSubdir}/python-3.11.2-0.conda`)];
+    const digest = createHash('sha256').update(greeter).digest('hex');
+    const built = await request({
+      environment: environment([...lock, line(digest)]),
+      channels: ['conda-forge'],
+    });
+    assert.equal(await run(built, 'greeter'), 'none\n', await logOf(built));
+    assert.match(await lockOf(built), /\/noarch\/pip-25\.3-0\.conda#/);
+    assert.match(await lockOf(built), new RegExp(`^${line(digest)}$`, 'm'));
+  });
+
   test('an unsolvable environment fails with the message of the solver', async () => {
     const built = await request({ entries: ['samtools=1.20', 'library=1.2'] });
     const words = /samtools 1\.20[\s\S]*library >=1\.3,<2/;

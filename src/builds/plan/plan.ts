@@ -1,5 +1,4 @@
 import { maskAddresses } from '../../buildkit/index.ts';
-import type { BuilderChannels } from '../../conda/index.ts';
 import type { ImageChange } from '../../images/augment/index.ts';
 import { changeDefinition, type DefinitionRuntime } from '../../images/sif/definition/index.ts';
 import type { Digest } from '../../oci/digest.ts';
@@ -11,6 +10,7 @@ import {
 } from '../../oci/naming.ts';
 import { domainLabel } from '../domain.ts';
 import { type CondaMaker, type CondaSource, packageUrlsIn } from '../recipe/conda/conda-source.ts';
+import type { BuilderReach } from '../recipe/conda/install/builder-source.ts';
 import {
   baseImagesOf,
   chooseFrontend,
@@ -86,8 +86,8 @@ export interface BuildPlaces {
   readonly syntax?: FrontendSetting;
   /** Default: `auto`. */
   readonly conda?: CondaMaker;
-  /** The Conda channels of the configuration. Default: none. */
-  readonly condaChannels?: BuilderChannels;
+  /** The Conda channels and Python indexes of the configuration. Default: none. */
+  readonly condaChannels?: BuilderReach;
   /** Whether packages of pip can be installed without a builder: uv may come while the server runs. Default: no. */
   readonly solvesPython?: () => boolean;
   /** True if the builds of one known owner share the content of cache mounts. Default: false. */

@@ -1,7 +1,7 @@
-import type { BuilderChannels } from '../../conda/index.ts';
 import type { DefinitionRuntime, ShelllessBuild } from '../../images/sif/definition/index.ts';
 import type { Platform } from '../../oci/naming.ts';
 import type { CondaMaker, CondaSource } from './conda/conda-source.ts';
+import type { BuilderReach } from './conda/install/builder-source.ts';
 import type { SubmittedBuild } from './submitted.ts';
 import type { CanonicalField } from './text/canonical-document.ts';
 
@@ -69,8 +69,8 @@ export interface RecipeSettings {
   readonly ownHost?: string | undefined;
   /** What makes images of Conda packages. Default: `auto`. */
   readonly condaMaker?: CondaMaker | undefined;
-  /** The Conda channels of the configuration. Default: none. */
-  readonly condaChannels?: BuilderChannels | undefined;
+  /** The Conda channels and Python indexes of the configuration. Default: none. */
+  readonly condaChannels?: BuilderReach | undefined;
   /** True if Sluice can install packages of pip itself. Default: false. */
   readonly solvesPython?: boolean | undefined;
   /** True if the request has a build context. */

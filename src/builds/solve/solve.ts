@@ -240,7 +240,7 @@ export function createSolve(deps: SolveDeps): Solve {
     } catch (error) {
       if (!(error instanceof BuilderRequired)) throw error;
       const { reasons, solution } = error;
-      refuseBuilder(deps, native, reasons);
+      refuseBuilder(deps, native, reasons, solution);
       run.log.write(`${sentence(reasons)} a builder: BuildKit makes the image.\n`);
       run.log.restartSteps();
       if (solution === undefined) requireBuilderReads(native);
@@ -248,7 +248,7 @@ export function createSolve(deps: SolveDeps): Solve {
       const { mambaImage } = native.options;
       const baseImages = [...recipe.baseImages, mambaImage];
       try {
-        const found = solution ? foundRecipe(recipe, native, solution) : recipe;
+        const found = solution ? foundRecipe(recipe, native, solution, deps.condaChannels) : recipe;
         return await makeByBuilder(run, rights, { ...found, baseImages });
       } catch (cause) {
         throw withReasons(cause, reasons);

@@ -24,6 +24,8 @@ export interface IndexAccess {
    * index, and a `Fault` (400) for a closed address.
    */
   open(url: string, options: Parameters<ChannelAccess['open']>[1]): Promise<UpstreamResponse>;
+  /** Returns the settings for a page or file; undefined for one of no listed index. */
+  settingsOf(url: string): IndexSettings | undefined;
 }
 
 /** A page or file that could not be fetched. */
@@ -48,10 +50,12 @@ interface IndexAccessDeps {
 }
 
 export function createIndexAccess({ indexes, ...deps }: IndexAccessDeps): IndexAccess {
-  const channels = [...indexes, ...originsOf(indexes)];
+  const channels = withFiles(indexes);
   const access = createChannelAccess({ channels, ...deps });
   return {
+    settingsOf: url => settingsAbove(channels, url)?.settings,
     async open(url, options) {
+      requireInFolder(url);
       try {
         return await access.open(url, options);
       } catch (error) {
@@ -61,19 +65,57 @@ export function createIndexAccess({ indexes, ...deps }: IndexAccessDeps): IndexA
   };
 }
 
+/** Returns the settings with the longest base above an address, and the rest of the address; undefined for one below no base. */
+export function settingsAbove(
+  indexes: readonly IndexSettings[],
+  address: string,
+): { readonly settings: IndexSettings; readonly rest: string } | undefined {
+  const found = indexes.flatMap(settings =>
+    [settings.url, ...settings.keys]
+      .filter(base => address.startsWith(`${base}/`))
+      .map(base => ({ settings, base, rest: address.slice(base.length) })),
+  );
+  return found.toSorted((one, other) => other.base.length - one.base.length)[0];
+}
+
 /**
- * Returns settings for the files of an index that are beside its pages, such as `/packages` beside `/simple`. Where several indexes
- * share an origin, its files belong to none of them.
+ * Returns settings with those for the files of each index at `.../simple` that are beside its pages: in the folder above it, and directly
+ * below a host in `/packages` and `/files`. All else of the host is none of the index, since pages and callers name addresses. Where
+ * several indexes share such a folder, its files belong to none of them.
  */
-function originsOf(indexes: readonly IndexSettings[]): IndexSettings[] {
-  const origins = indexes.map(({ url }) => new URL(url).origin);
-  return indexes.flatMap((settings, at) => {
-    const origin = origins[at] as string;
-    const isShared = origins.filter(other => other === origin).length > 1;
-    return isShared || settings.url === origin
-      ? []
-      : [{ ...settings, keys: [], url: origin, mirrors: [] }];
-  });
+export function withFiles(indexes: readonly IndexSettings[]): readonly IndexSettings[] {
+  const beside = indexes.flatMap(settings =>
+    foldersBeside(settings.url).map(url => ({ ...settings, keys: [], url, mirrors: [] })),
+  );
+  const urls = beside.map(({ url }) => url);
+  return [...indexes, ...beside.filter(({ url }) => urls.indexOf(url) === urls.lastIndexOf(url))];
+}
+
+function foldersBeside(index: string): readonly string[] {
+  const { origin, pathname } = new URL(index);
+  // `+simple` is that of devpi.
+  const above = /^(.*)\/\+?simple$/.exec(pathname)?.[1];
+  if (above === undefined) return [];
+  return above === '' ? [`${origin}/packages`, `${origin}/files`] : [`${origin}${above}`];
+}
+
+/** Throws a `Fault` (400) for an address that a server may read as one in another folder. */
+function requireInFolder(url: string): void {
+  const { host, pathname } = new URL(url);
+  if (!/%/.test(pathname) || !decoded(pathname).split(/[/\\]/).includes('..')) return;
+  throw new Fault(
+    'bad-request',
+    `The address of a file at ${host} leads out of its folder: its path has '..'`,
+    { phase: 'upstream' },
+  );
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }
 
 /** Returns the failure in words about an index instead of a channel. */

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { projectName } from '../wheel-file.ts';
 
 /** A file that an index lists for a project. */
 interface ListedFile {
   readonly fileName: string;
-  /** http(s), without credentials and fragment. */
+  /** http(s), without credentials, query and fragment. */
   readonly url: string;
   readonly sha256: string | undefined;
   readonly size: number | undefined;
@@ -20,6 +20,8 @@ export interface SentPage {
   /** Address of the page: links are relative to it. */
   readonly url: string;
   readonly project: string;
+  /** Seals the addresses of files: only those that a page lists are fetched. */
+  readonly key: Uint8Array;
 }
 
 /** An answer that is not a page of an index, as the end of a sentence about the index. */
@@ -49,7 +51,7 @@ export function rewrittenPage(sent: SentPage): Uint8Array {
   }
   const files = [...byName.values()].map(file => ({
     filename: file.fileName,
-    url: `../../files/${Buffer.from(file.url).toString('base64url')}/${encodeURIComponent(file.fileName)}`,
+    url: `../../${sealedPath(sent, file)}`,
     hashes: file.sha256 === undefined ? {} : { sha256: file.sha256 },
     'requires-python': file.requiresPython,
     size: file.size,
@@ -136,12 +138,14 @@ function fileOf(
   return [{ fileName, url, ...facts, sha256 }];
 }
 
+/** Leaves out the query: that of a signed address is a secret, and addresses are kept in lock files. */
 function addressOf(href: unknown, base: string): string | undefined {
   if (typeof href !== 'string' || href.length > 4000 || !URL.canParse(href, base)) return undefined;
   const url = new URL(href, base);
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return undefined;
   url.username = '';
   url.password = '';
+  url.search = '';
   url.hash = '';
   return url.href;
 }
@@ -164,13 +168,34 @@ function decoded(text: string): string {
   }
 }
 
-/** Returns the address of a file by the address that {@link rewrittenPage} gave it; undefined for other addresses. */
-export function publishedAddress(path: string): { url: string; fileName: string } | undefined {
-  const [, encoded, name] = /\/files\/([A-Za-z0-9_-]{1,8000})\/([^/]+)$/.exec(path) ?? [];
-  if (encoded === undefined || name === undefined) return undefined;
+/** Returns a page of {@link rewrittenPage} that promises no metadata beside its files. */
+export function withoutMetadata(page: Uint8Array): Uint8Array {
+  const text = Buffer.from(page.buffer, page.byteOffset, page.length).toString('latin1');
+  return Buffer.from(text.replaceAll('"core-metadata":true', '"core-metadata":false'), 'latin1');
+}
+
+/** Returns the path of a file at this server. */
+function sealedPath(
+  { project, key }: Pick<SentPage, 'project' | 'key'>,
+  { url, fileName }: Pick<ListedFile, 'url' | 'fileName'>,
+): string {
+  const seal = createHmac('sha256', key).update(`${project}\n${url}\n${fileName}`).digest('hex');
+  const address = Buffer.from(url).toString('base64url');
+  return `files/${project}/${seal.slice(0, 32)}/${address}/${encodeURIComponent(fileName)}`;
+}
+
+/** Returns the file of a path that {@link rewrittenPage} wrote with the key; undefined for other paths. */
+export function publishedFile(
+  path: string,
+  key: Uint8Array,
+): { project: string; url: string; fileName: string } | undefined {
+  const [, project, encoded, name] =
+    /\/files\/([a-z0-9-]{1,200})\/[0-9a-f]{32}\/([A-Za-z0-9_-]{1,8000})\/([^/]+)$/.exec(path) ?? [];
+  if (project === undefined || encoded === undefined || name === undefined) return undefined;
   const url = Buffer.from(encoded, 'base64url').toString('utf8');
   const fileName = decoded(name);
-  return URL.canParse(url) && /^https?:/.test(url) ? { url, fileName } : undefined;
+  const isListed = path.endsWith(`/${sealedPath({ project, key }, { url, fileName })}`);
+  return isListed ? { project, url, fileName } : undefined;
 }
 
 /** Returns the page of a project that is only there in one version, such as one of Conda: a wheel without content. */

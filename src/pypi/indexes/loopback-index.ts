@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { Fault } from '../../foundation/fault.ts';
 import { projectName } from '../wheel-file.ts';
 import { type IndexAccess, IndexFault } from './index-access.ts';
-import { installedPage, publishedAddress } from './index-page.ts';
+import { installedPage, publishedFile, withoutMetadata } from './index-page.ts';
 import type { PageStore } from './page-store.ts';
 
 /**
@@ -23,14 +23,27 @@ export interface IndexSession {
   readonly index: string;
   /** The version of each project that the image has from Conda, by its name as indexes compare it. */
   readonly installed: ReadonlyMap<string, string>;
+  /** True to have the solver read the metadata of wheels in the wheels. Default: false. */
+  readonly readsWheels?: boolean | undefined;
   /** Receives sentences for the log of the build. */
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
+/** An index promised metadata that it does not have, or does not show. The wheels have them too. */
+export class MetadataMissing extends Error {}
+
+/** A file of an index. */
+export interface PublishedFile {
+  readonly url: string;
+  readonly fileName: string;
+}
+
 export interface OpenedIndex extends Disposable {
   /** Address for the solver. */
   readonly url: string;
+  /** Returns the file at an address of a page that the solver has got; undefined for other addresses. */
+  fileAt(url: string): PublishedFile | undefined;
   /** Settles with the first failure of the index that ends the solve. */
   readonly failed: Promise<never>;
 }
@@ -45,16 +58,26 @@ interface Asked {
   readonly signal: AbortSignal;
 }
 
+interface RelayedFile {
+  readonly url: URL;
+  readonly signal: AbortSignal;
+  readonly isMetadata: boolean;
+}
+
 interface OpenSession extends IndexSession {
   requests: number;
   bytes: number;
   readonly notes: Set<string>;
+  /** Projects whose page the solver has got: only files of these are served. */
+  readonly projects: Set<string>;
   fail(error: unknown): void;
 }
 
 export function createLoopbackIndex(deps: {
   readonly access: IndexAccess;
   readonly pages: PageStore;
+  /** That of the pages. */
+  readonly key: Uint8Array;
 }): LoopbackIndex {
   const sessions = new Map<string, OpenSession>();
   const server = createServer((request, response) => {
@@ -63,6 +86,11 @@ export function createLoopbackIndex(deps: {
   // A solver keeps its connections until it ends.
   server.unref();
   let listening: Promise<unknown> | undefined;
+
+  const fileAt = ({ projects }: OpenSession, path: string): PublishedFile | undefined => {
+    const found = publishedFile(path, deps.key);
+    return found && projects.has(found.project) ? found : undefined;
+  };
 
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     // The end of a connection is not a failure of the server.
@@ -106,8 +134,9 @@ export function createLoopbackIndex(deps: {
         session.notes.add(kept.note);
         session.log(kept.note);
       }
-      session.bytes += kept.page.length;
-      return sendPage(response, kept.page);
+      countBytes(session, kept.page.length);
+      session.projects.add(name);
+      return sendPage(response, session.readsWheels ? withoutMetadata(kept.page) : kept.page);
     }
     const [, file] = /^\/installed\/[^/]+\/([^/]+)\.metadata$/.exec(path) ?? [];
     if (file !== undefined) {
@@ -117,17 +146,17 @@ export function createLoopbackIndex(deps: {
       return;
     }
     const isMetadata = path.endsWith('.metadata');
-    const published = publishedAddress(isMetadata ? path.slice(0, -'.metadata'.length) : path);
+    const published = fileAt(session, isMetadata ? path.slice(0, -'.metadata'.length) : path);
     if (published === undefined) return void response.writeHead(404).end();
     const url = new URL(published.url);
     if (isMetadata) url.pathname += '.metadata';
-    await relay(session, { url, signal }, request, response);
+    await relay(session, { url, signal, isMetadata }, request, response);
   };
 
   /** Passes on metadata, or the parts of a wheel that contain them. */
   const relay = async (
     session: OpenSession,
-    { url, signal }: { readonly url: URL; readonly signal: AbortSignal },
+    { url, signal, isMetadata }: RelayedFile,
     request: IncomingMessage,
     response: ServerResponse,
   ) => {
@@ -136,11 +165,10 @@ export function createLoopbackIndex(deps: {
     const range = isHead ? 'bytes=0-0' : request.headers.range;
     const headers = range === undefined ? {} : { range };
     const upstream = await deps.access.open(url.href, { headers, signal }).catch(error => {
-      // An index may promise metadata that it does not have.
-      if (error instanceof IndexFault && error.responseStatus === 404) return undefined;
-      throw error;
+      const status = error instanceof IndexFault ? error.responseStatus : undefined;
+      const isMissing = isMetadata && [401, 403, 404, 410].includes(status ?? 0);
+      throw isMissing ? new MetadataMissing('', { cause: error }) : error;
     });
-    if (upstream === undefined) return void response.writeHead(404).end();
     const { body, contentLength } = upstream;
     if (isHead) {
       body.destroy();
@@ -167,8 +195,7 @@ export function createLoopbackIndex(deps: {
         const chunk = await body.read();
         if (chunk === null) break;
         const { bytes } = chunk;
-        session.bytes += bytes.length;
-        if (session.bytes > maxBytes) throw tooMuch(`${maxBytes / 1024 / 1024} MiB`);
+        countBytes(session, bytes.length);
         const copy = Buffer.from(bytes);
         chunk.release();
         if (response.destroyed) return;
@@ -193,11 +220,20 @@ export function createLoopbackIndex(deps: {
       const { promise: failed, reject: fail } = Promise.withResolvers<never>();
       // The solver may end first.
       failed.catch(() => {});
-      sessions.set(secret, { ...given, requests: 0, bytes: 0, notes: new Set(), fail });
+      const counts = {
+        requests: 0,
+        bytes: 0,
+        notes: new Set<string>(),
+        projects: new Set<string>(),
+      };
+      const session = { ...given, ...counts, fail };
+      sessions.set(secret, session);
       const { port } = server.address() as AddressInfo;
+      const base = `http://127.0.0.1:${port}/${secret}/`;
       return {
-        url: `http://127.0.0.1:${port}/${secret}/simple/`,
+        url: `${base}simple/`,
         failed,
+        fileAt: address => (address.startsWith(base) ? fileAt(session, address) : undefined),
         [Symbol.dispose]: () => void sessions.delete(secret),
       };
     },
@@ -216,6 +252,11 @@ function sendPage(response: ServerResponse, page: Uint8Array): void {
       'content-length': page.length,
     })
     .end(page);
+}
+
+function countBytes(session: OpenSession, bytes: number): void {
+  session.bytes += bytes;
+  if (session.bytes > maxBytes) throw tooMuch(`${maxBytes / 1024 / 1024} MiB`);
 }
 
 function tooMuch(what: string): Fault {

@@ -1,6 +1,7 @@
-import { createHash } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { createHmac, randomUUID } from 'node:crypto';
+import { mkdir, open, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { sortInTurns } from '../../foundation/pause-turn.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
 import { readAll } from '../../upstream/index.ts';
@@ -26,6 +27,8 @@ export interface PageStoreDeps {
   /** Its own directory. */
   readonly directory: string;
   readonly space: Pick<DiskSpace, 'take'>;
+  /** Seals the addresses in pages. Another key makes all kept pages unknown. */
+  readonly key: Uint8Array;
   /** How long a page is used before the index is asked whether it changed, ms. */
   readonly freshMs: number;
   readonly maxBytes: number;
@@ -35,52 +38,80 @@ export interface PageStoreDeps {
 interface PageHead {
   readonly url: string;
   readonly etag: string | undefined;
+  /** Of the page: a file with others was not written to its end. */
+  readonly bytes: number;
   /** ms since 1970. */
   readonly checkedAt: number;
 }
 
 /** The form of the rewritten pages: those of another form are fetched again. */
-const formVersion = 1;
+const formVersion = 2;
+const maxPages = 50_000;
 const maxPageBytes = 32 * 1024 * 1024;
 const timeoutMs = 60_000;
 const accepted =
   'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';
 
 export function createPageStore(deps: PageStoreDeps): PageStore {
-  const { access, thread, directory, freshMs } = deps;
+  const { access, thread, directory, freshMs, key } = deps;
   const fetches = new SingleFlight<KeptPage | undefined>({ lingerMs: 5000 });
-  let written = 0;
+  /** What is kept; undefined before it has been counted. */
+  let kept: { pages: number; bytes: number } | undefined;
+  let sweeping: Promise<void> | undefined;
 
-  const pathOf = (url: string) =>
-    join(directory, createHash('sha256').update(`${formVersion} ${url}`).digest('hex'));
+  // With the settings, so that an index that they name now never answers with pages of the one that they named before.
+  const pathOf = (url: string) => {
+    const place = JSON.stringify([formVersion, access.settingsOf(url) ?? null, url]);
+    return join(directory, createHmac('sha256', key).update(place).digest('hex'));
+  };
+
+  const makeRoom = async () => {
+    const isFull = kept === undefined || kept.pages > maxPages || kept.bytes > deps.maxBytes;
+    if (!isFull) return;
+    sweeping ??= removeOldest(directory, deps.maxBytes)
+      .then(left => {
+        kept = left;
+      })
+      .finally(() => {
+        sweeping = undefined;
+      });
+    await sweeping;
+  };
 
   const keep = async (head: PageHead, page: Uint8Array) => {
     const path = pathOf(head.url);
+    const draft = `${path}.${randomUUID()}.new`;
     try {
-      deps.space.take(page.length);
+      const first = Buffer.from(`${JSON.stringify(head)}\n`);
+      deps.space.take(first.length + page.length);
       await mkdir(directory, { recursive: true });
-      await writeFile(
-        `${path}.new`,
-        Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), page]),
-      );
-      await rename(`${path}.new`, path);
-      if (written % 100 === 0) await removeOldest(directory, deps.maxBytes);
-      written += 1;
+      const file = await open(draft, 'wx');
+      try {
+        await file.writev([first, page]);
+      } finally {
+        await file.close();
+      }
+      await rename(draft, path);
+      if (kept !== undefined) {
+        kept.pages += 1;
+        kept.bytes += first.length + page.length;
+      }
+      await makeRoom();
     } catch {
       // A page that is not kept is fetched again.
-      await rm(`${path}.new`, { force: true }).catch(() => {});
+      await rm(draft, { force: true }).catch(() => {});
     }
   };
 
   const fetchPage = async (index: string, project: string, signal: AbortSignal) => {
     const url = `${index}/${project}/`;
-    const kept = await readKept(pathOf(url), url);
+    const stored = await readKept(pathOf(url), url);
     const now = Date.now();
-    const age = kept === undefined ? freshMs : now - kept.head.checkedAt;
-    if (kept && age >= 0 && age < freshMs) return { page: kept.page, note: undefined };
+    const age = stored === undefined ? freshMs : now - stored.head.checkedAt;
+    if (stored && age >= 0 && age < freshMs) return { page: stored.page, note: undefined };
     const stop = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
     try {
-      const etag = kept?.head.etag;
+      const etag = stored?.head.etag;
       const headers = { accept: accepted, ...(etag ? { 'if-none-match': etag } : {}) };
       // Links are relative to it.
       let place = url;
@@ -89,24 +120,24 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
       };
       const response = await access.open(url, { headers, signal: stop, onPlace });
       const newTag = response.headers.get('etag');
-      if (response.status === 304 && kept) {
+      if (response.status === 304 && stored) {
         response.body.destroy();
-        await keep({ ...kept.head, checkedAt: now }, kept.page);
-        return { page: kept.page, note: undefined };
+        await keep({ ...stored.head, checkedAt: now }, stored.page);
+        return { page: stored.page, note: undefined };
       }
       const body = await readAll(response.body, maxPageBytes, `The page of ${project}`);
       const contentType = response.headers.get('content-type') ?? '';
-      const page = await thread.rewrite({ body, contentType, url: place, project });
-      await keep({ url, etag: newTag, checkedAt: now }, page);
+      const page = await thread.rewrite({ body, contentType, url: place, project, key });
+      await keep({ url, etag: newTag, bytes: page.length, checkedAt: now }, page);
       return { page, note: undefined };
     } catch (cause) {
       if (signal.aborted) throw cause;
       if (cause instanceof IndexFault && cause.responseStatus === 404) return undefined;
       const error = asFault(cause, url);
-      if (kept === undefined || !isPassing(error)) throw error;
+      if (stored === undefined || !isPassing(error)) throw error;
       const minutes = Math.round(age / 60_000);
       const note = `${error.message}. Its list of the files of ${project} of ${minutes} minutes ago is used`;
-      return { page: kept.page, note };
+      return { page: stored.page, note };
     }
   };
 
@@ -143,24 +174,43 @@ async function readKept(
     const bytes = await readFile(path);
     const end = bytes.indexOf(10);
     const head = JSON.parse(bytes.subarray(0, end).toString()) as PageHead;
-    return head.url === url ? { head, page: bytes.subarray(end + 1) } : undefined;
+    const page = bytes.subarray(end + 1);
+    return head.url === url && head.bytes === page.length ? { head, page } : undefined;
   } catch {
     return undefined;
   }
 }
 
-async function removeOldest(directory: string, maxBytes: number): Promise<void> {
-  const files = await Promise.all(
-    (await readdir(directory)).map(async name => {
-      const path = join(directory, name);
-      const { size, mtimeMs } = await stat(path);
-      return { path, size, mtimeMs };
-    }),
-  );
-  let bytes = files.reduce((sum, { size }) => sum + size, 0);
-  for (const { path, size } of files.toSorted((a, b) => a.mtimeMs - b.mtimeMs)) {
-    if (bytes <= maxBytes) return;
+/**
+ * Removes the oldest pages until a tenth of the room is free, and drafts that a server left which was killed. One file after the other:
+ * many at once would hold the event loop. Returns what is left.
+ */
+async function removeOldest(
+  directory: string,
+  maxBytes: number,
+): Promise<{ pages: number; bytes: number }> {
+  const files: { path: string; size: number; mtimeMs: number }[] = [];
+  let bytes = 0;
+  const hourAgo = Date.now() - 3_600_000;
+  for await (const { name } of await opendir(directory)) {
+    const path = join(directory, name);
+    const facts = await stat(path).catch(() => undefined);
+    if (facts === undefined) continue;
+    const { size, mtimeMs } = facts;
+    if (name.endsWith('.new') && mtimeMs < hourAgo) await rm(path, { force: true });
+    else {
+      files.push({ path, size, mtimeMs });
+      bytes += size;
+    }
+  }
+  let pages = files.length;
+  const isFull = bytes > maxBytes || pages > maxPages;
+  if (!isFull) return { pages, bytes };
+  for (const { path, size } of await sortInTurns(files, (a, b) => a.mtimeMs - b.mtimeMs)) {
+    if (bytes <= maxBytes * 0.9 && pages <= maxPages * 0.9) break;
     await rm(path, { force: true });
     bytes -= size;
+    pages -= 1;
   }
+  return { pages, bytes };
 }

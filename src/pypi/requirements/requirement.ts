@@ -20,6 +20,7 @@ export type PipLine =
   | { readonly kind: 'builder'; readonly reason: string };
 
 const longestLine = 2000;
+const repository = /^(?:git|hg|svn|bzr)\+/i;
 const nameGrammar = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,200}[A-Za-z0-9])?(?![A-Za-z0-9._-])/;
 const extrasGrammar = /^\[([A-Za-z0-9._, -]*)\]/;
 const oneVersion = /^(?:===|~=|==|!=|<=|>=|<|>) ?[A-Za-z0-9][A-Za-z0-9.!+*_-]*$/;
@@ -35,7 +36,11 @@ export function readPipLine(text: string): PipLine {
   const builder = (what: string): PipLine => ({ kind: 'builder', reason: what });
   if (line.length > longestLine) return builder('a very long line for pip');
   if (line.startsWith('-')) return builder(`the pip option ${/^[-A-Za-z]{1,40}/.exec(line)?.[0]}`);
-  if (/[$`\\{}]/.test(line)) return builder('a variable in a line for pip');
+  if (/\$/.test(line)) return builder('a variable in a line for pip');
+  if (/[`\\{}]/.test(line))
+    return builder(`the character ${/[`\\{}]/.exec(line)?.[0]} in a line for pip`);
+  if (repository.test(line)) return builder('a repository for pip');
+  if (/^[a-z][a-z0-9+.-]{0,20}:/i.test(line)) return builder('a path or address for pip');
   const [name] = nameGrammar.exec(line) ?? [];
   if (name === undefined) return builder('a path or address for pip');
   const rest = line.slice(name.length).trimStart();
@@ -80,13 +85,17 @@ const wheelName =
   /^([A-Za-z0-9._]+)-([A-Za-z0-9._+!]+)(?:-\d[A-Za-z0-9_.]*)?-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+\.whl$/;
 
 function wheelLine(name: string, address: string): PipLine {
-  const reason = `the address of ${name} for pip`;
+  const kind = repository.test(address) ? 'repository' : 'address';
+  const reason = `the ${kind} of ${name} for pip`;
   const [url = '', sha256 = ''] = address.split('#sha256=');
   if (!/^https?:\/\//.test(url) || !URL.canParse(url) || !/^[0-9a-f]{64}$/.test(sha256)) {
     return { kind: 'builder', reason };
   }
   const { pathname, username, password } = new URL(url);
-  const fileName = pathname.slice(pathname.lastIndexOf('/') + 1).replaceAll('%2B', '+');
+  const fileName = pathname
+    .slice(pathname.lastIndexOf('/') + 1)
+    .replaceAll('%2B', '+')
+    .replaceAll('%21', '!');
   const [, project, version] = wheelName.exec(fileName) ?? [];
   const isSame = project !== undefined && projectName(project) === projectName(name);
   if (!isSame || version === undefined || username !== '' || password !== '') {

@@ -1,4 +1,5 @@
 import type { CondaPackage } from '../../conda/index.ts';
+import { projectVersion } from '../project-version.ts';
 import { projectName } from '../wheel-file.ts';
 
 /** Projects whose package of Conda has another name. Source: metadata of the packages of conda-forge. */
@@ -28,10 +29,6 @@ const otherNames: Readonly<Record<string, readonly string[]>> = {
   'uvicorn-standard': ['uvicorn'],
 };
 
-// Source: PyPA specifications, Version specifiers (public and local versions).
-const plainVersion =
-  /^v?(?:\d{1,9}!)?\d{1,20}(?:\.\d{1,20}){0,20}(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview|post|rev|r|dev)[-_.]?\d{0,20}){0,3}(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?$/i;
-
 /**
  * Returns the version of each Python project that Conda installs, by its name as indexes compare it. The record of a package does
  * not say which projects it has: a package that requires Python has the one of its own name, except for some known ones.
@@ -43,7 +40,8 @@ export function installedProjects(packages: readonly CondaPackage[]): ReadonlyMa
       record?.noarch === 'python' ||
       depends.some(spec => /^(?:python|python_abi)(?: |$)/.test(spec));
     const isListed = Object.hasOwn(otherNames, name);
-    if ((!isPython && !isListed) || name === 'python_abi' || !plainVersion.test(version)) continue;
+    if ((!isPython && !isListed) || name === 'python_abi') continue;
+    if (projectVersion(version) === undefined) continue;
     for (const project of isListed ? (otherNames[name] ?? []) : [name]) {
       found.set(projectName(project), version.replace(/^v/, ''));
     }

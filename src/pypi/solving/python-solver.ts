@@ -1,12 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { CondaPackage } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { defaultIndex } from '../indexes/index-access.ts';
-import { publishedAddress } from '../indexes/index-page.ts';
-import type { LoopbackIndex } from '../indexes/loopback-index.ts';
+import {
+  type LoopbackIndex,
+  MetadataMissing,
+  type OpenedIndex,
+} from '../indexes/loopback-index.ts';
 import { type PythonRequirement, requirementLine } from '../requirements/requirement.ts';
 import { projectName, type WheelFile } from '../wheel-file.ts';
 import { installedProjects } from './installed-projects.ts';
@@ -18,8 +22,8 @@ import { runUv } from './run-uv.ts';
 export interface PythonSolver {
   /**
    * Returns the wheels that satisfy the requirements beside the packages of Conda, sorted by name. Throws
-   * {@link WheelsMissing} for packages that have no wheel, and a `Fault` for requirements without a solution and for an index
-   * that is down.
+   * {@link WheelsMissing} for packages that have no wheel, {@link UvFailed} for what uv cannot read, and a `Fault` for requirements
+   * without a solution and for an index that is down.
    */
   solve(request: PythonRequest, options: PythonSolveOptions): Promise<readonly WheelFile[]>;
 }
@@ -47,6 +51,20 @@ export class WheelsMissing extends Error {
   constructor(projects: readonly string[]) {
     super(`no wheels of ${projects.join(', ')}`);
     this.projects = projects;
+  }
+}
+
+/** uv ended without a solution, and did not say that there is none: it is of another version, or read what it does not handle. */
+export class UvFailed extends Error {
+  /** What a builder is required for. */
+  readonly reason: string;
+  /** The words of uv. */
+  readonly words: string;
+
+  constructor(reason: string, words: string) {
+    super(`${reason}: ${words}`);
+    this.reason = reason;
+    this.words = words;
   }
 }
 
@@ -84,12 +102,13 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   const solveNow = async (
     { requirements, packages, target, isLocked }: PythonRequest,
     { log, signal }: PythonSolveOptions,
+    readsWheels = false,
   ): Promise<readonly WheelFile[]> => {
     await ready;
     const installed = installedProjects(packages);
-    using opened = await deps.index.open({ index: defaultIndex, installed, log, signal });
+    const session = { index: defaultIndex, installed, log, signal, readsWheels };
+    using opened = await deps.index.open(session);
     const directory = join(resolve(deps.directory), randomUUID());
-    await mkdir(directory, { recursive: true, mode: 0o700 });
     const stop = new AbortController();
     // A failure of the index says more than what uv makes of it.
     opened.failed.catch(error => stop.abort(error));
@@ -105,9 +124,12 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       signal: AbortSignal.any([signal, stop.signal]),
     });
     if ('problem' in result) throw unsolved(result.problem, installed);
-    return readPylock(result.lock)
-      .flatMap(project => wheelOf(project, target))
-      .sort((one, other) => (one.name < other.name ? -1 : 1));
+    const found: WheelFile[] = [];
+    for (const project of readPylock(result.lock)) {
+      found.push(...wheelOf(project, target, opened));
+      await pauseTurn();
+    }
+    return found.sort((one, other) => (one.name < other.name ? -1 : 1));
   };
 
   return {
@@ -117,7 +139,12 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
           phase: 'build',
         });
       }
-      return turns.run(() => solveNow(request, options), {
+      const solve = () =>
+        solveNow(request, options).catch(error => {
+          if (!(error instanceof MetadataMissing)) throw error;
+          return solveNow(request, options, true);
+        });
+      return turns.run(solve, {
         isLow: options.isAnonymous === true,
         signal: options.signal,
       });
@@ -126,14 +153,19 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
 }
 
 /** Returns the wheel of a project of a solution; none for one of Conda. */
-function wheelOf({ name, version, wheels }: LockedProject, target: PythonTarget): WheelFile[] {
-  const places = wheels.map(wheel => ({ ...wheel, path: new URL(wheel.url).pathname }));
-  if (places.some(({ path }) => path.includes('/installed/'))) return [];
-  const fitting = places.flatMap(({ path, size, sha256 }) => {
-    const published = publishedAddress(path);
-    const fit = published && fitOfWheel(published.fileName, target);
-    if (published === undefined || sha256 === undefined || fit === undefined) return [];
-    return [{ ...published, fit, size, sha256 }];
+function wheelOf(
+  { name, version, wheels }: LockedProject,
+  target: PythonTarget,
+  { fileAt }: Pick<OpenedIndex, 'fileAt'>,
+): WheelFile[] {
+  if (wheels.some(({ url }) => new URL(url).pathname.includes('/installed/'))) return [];
+  const fitting = wheels.flatMap(({ url: listed, size, sha256 }) => {
+    const fit = fitOfWheel(listed.slice(listed.lastIndexOf('/') + 1), target);
+    if (fit === undefined || sha256 === undefined) return [];
+    const published = fileAt(listed);
+    if (published === undefined) return [];
+    const { url, fileName } = published;
+    return [{ url, fileName, fit, size, sha256 }];
   });
   // Two that fit the same way differ by their build numbers.
   const [best] = fitting.toSorted((a, b) => a.fit - b.fit || (a.fileName < b.fileName ? 1 : -1));
@@ -144,16 +176,18 @@ function wheelOf({ name, version, wheels }: LockedProject, target: PythonTarget)
 
 const noSolution = /^No solution found when resolving dependencies:? /;
 const wheelsRequired = /Wheels are required for `([A-Za-z0-9._-]{1,200})`/g;
+const addressed = /Package `([A-Za-z0-9._-]{1,200})` was included as a URL dependency/;
 
 function unsolved(problem: string, installed: ReadonlyMap<string, string>): Error {
   const missing = [...problem.matchAll(wheelsRequired)].map(([, name = '']) => projectName(name));
   if (missing.length > 0) return new WheelsMissing([...new Set(missing)].sort());
   if (!problem.startsWith('No solution found')) {
-    return new Fault(
-      'unavailable',
-      `uv could not solve the Python packages: ${problem}. Run 'npm run uv' for a version that this server knows`,
-      { phase: 'build' },
-    );
+    const [, name] = addressed.exec(problem) ?? [];
+    const reason =
+      name === undefined
+        ? "the 'pip' packages that the uv of this server cannot solve"
+        : `the address of ${name} that another package of pip requires`;
+    return new UvFailed(reason, problem);
   }
   const words = new Set(problem.toLowerCase().split(/[^a-z0-9._-]+/));
   const named = [...installed].filter(

@@ -40,14 +40,23 @@ const spareAddresses = 3 * 1024 * 1024 * 1024;
  * network but the index, and ends with its time or memory. Throws a `Fault` for these.
  */
 export async function runUv(order: UvOrder): Promise<UvResult> {
+  try {
+    return await runIn(order);
+  } finally {
+    await rm(order.directory, { recursive: true, force: true }).catch(() => {});
+  }
+}
+
+async function runIn(order: UvOrder): Promise<UvResult> {
   const { program, directory, index, signal } = order;
-  signal.throwIfAborted();
   const home = join(directory, 'home');
   const python = join(directory, 'python');
   const lockFile = join(directory, 'pylock.toml');
-  await mkdir(home, { recursive: true });
+  await mkdir(home, { recursive: true, mode: 0o700 });
   await writeFile(join(directory, 'requirements.in'), `${order.requirements.join('\n')}\n`);
   await writeFile(python, order.python, { mode: 0o700 });
+  // Nothing waits between here and the race below, which would miss an abort of before.
+  signal.throwIfAborted();
   const seconds = Math.ceil(order.timeoutMs / 1000);
   const kibibytes = Math.floor((order.memoryBytes + spareAddresses) / 1024);
   // Were this server killed, the kernel still ends the program after its time.
@@ -59,7 +68,7 @@ export async function runUv(order: UvOrder): Promise<UvResult> {
       limited,
       ...[program, 'pip', 'compile', 'requirements.in'],
       ...['--no-config', '--no-cache', '--python', python, '--no-python-downloads'],
-      ...['--only-binary', ':all:', '--default-index', index, '--keyring-provider', 'disabled'],
+      ...['--only-binary', ':all:', '--keyring-provider', 'disabled'],
       ...(order.isLocked ? ['--no-deps'] : []),
       ...['--format', 'pylock.toml', '--output-file', 'pylock.toml', '--no-header'],
       ...['--no-progress', '--quiet', '--color', 'never'],
@@ -73,6 +82,8 @@ export async function runUv(order: UvOrder): Promise<UvResult> {
         TMPDIR: home,
         PATH: '/nonexistent',
         LC_ALL: 'C',
+        // Its address is a secret, and other users of the machine see the arguments of programs.
+        UV_DEFAULT_INDEX: index,
         UV_HTTP_RETRIES: '0',
         // The limits of the index count, which say what is slow.
         UV_HTTP_TIMEOUT: String(seconds),
@@ -107,18 +118,13 @@ export async function runUv(order: UvOrder): Promise<UvResult> {
     if (killedBy === 'SIGXCPU' || killedBy === 'SIGKILL') throw timeFault(order.timeoutMs);
     return { problem: withoutPlaces(output, order) };
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
-      throw new Fault('unavailable', 'uv could not be started: install it again', {
-        phase: 'build',
-        cause: error,
-      });
-    }
+    // The shell could not be started, or uv has ended well without a lock file.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { problem: 'it has no result' };
     throw error;
   } finally {
     watching.abort();
     killGroup(child);
     await closed.catch(() => {});
-    await rm(directory, { recursive: true, force: true }).catch(() => {});
   }
 }
 
@@ -186,12 +192,20 @@ async function readStart(path: string): Promise<string> {
   }
 }
 
-/** Returns the words of uv without addresses and paths of this server. */
-function withoutPlaces(output: string, { index, directory }: UvOrder): string {
+/** An absolute path: of this server, or of the Python that is none. */
+const placeHere = /(^|[\s'"`(])\/[^\s'"`)]+/g;
+
+const login = /\/\/[^@/\s]{1,300}@/g;
+
+/** Returns the words of uv without logins, and without addresses and paths of this server. */
+function withoutPlaces(output: string, { index, directory, program }: UvOrder): string {
   return output
     .replaceAll(index, '')
     .replaceAll(index.replace(/simple\/$/, ''), '')
     .replaceAll(directory, '')
+    .replaceAll(program, 'uv')
+    .replace(placeHere, '$1')
+    .replace(login, '//')
     .replace(/^error: /, '')
     .split('\n')
     .map(line => line.trim().replace(/^cause: /, ''))

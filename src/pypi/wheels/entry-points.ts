@@ -59,11 +59,16 @@ function readCommand(content: string): WheelCommand {
       `has an entry point that is not of the form command = module:function, ${showPath(content)}`,
     );
   }
-  if (reservedName.test(name)) {
+  if (isPythonName(name)) {
     throw new ArchiveProblem(`has an entry point with the name of Python, ${showPath(name)}`);
   }
   checkedPath(`bin/${name}`);
   return { name, module, function: attribute };
+}
+
+/** Returns whether a program would stand in for Python itself. */
+export function isPythonName(name: string): boolean {
+  return reservedName.test(name);
 }
 
 /**

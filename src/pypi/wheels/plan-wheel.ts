@@ -9,7 +9,7 @@ import {
   type ZipMember,
 } from '../../conda/installing/index.ts';
 import { projectName } from '../wheel-file.ts';
-import { commandProgram, type WheelCommand } from './entry-points.ts';
+import { commandProgram, isPythonName, type WheelCommand } from './entry-points.ts';
 import type { RecordedFile } from './wheel-record.ts';
 
 /** A path of a wheel in the environment, and what is installed there. */
@@ -119,6 +119,9 @@ function placeOf(
   if (kind !== 'scripts' || source.kind !== 'member') return [root + rest, source];
   if (rest.includes('/')) {
     throw new ArchiveProblem(`has a script in a directory, ${showPath(path)}`);
+  }
+  if (isPythonName(rest)) {
+    throw new ArchiveProblem(`has a script with the name of Python, ${showPath(path)}`);
   }
   if (commands.has(rest.replace(scriptEnd, ''))) return undefined;
   return [root + rest, { ...source, isScript: true }];

@@ -1,4 +1,5 @@
 import { ArchiveProblem, showPath } from '../../conda/installing/index.ts';
+import { projectVersion } from '../project-version.ts';
 import { projectName } from '../wheel-file.ts';
 
 /** What `METADATA` of a wheel says, as far as layers, lock files and bills of materials require it. */
@@ -94,23 +95,9 @@ export function checkMetadata(
   );
 }
 
-const words: Readonly<Record<string, string>> = {
-  ...{ v: '', alpha: 'a', beta: 'b', c: 'rc', pre: 'rc', preview: 'rc' },
-  // Versions may have a post-release without its word.
-  ...{ post: '', rev: '', r: '' },
-};
-
-/** Returns what all spellings of a version have in common. Source: PyPA specifications, Version specifiers, Normalization. */
+/** Other texts, which no installer compares, are compared as they are. */
 function plainVersion(version: string): string {
-  const [release = '', local] = version.toLowerCase().split('+', 2);
-  const parts = (release.match(/\d+|[a-z]+/g) ?? [])
-    .map(part => words[part] ?? part.replace(/^0+(?=\d)/, ''))
-    .filter(part => part !== '');
-  const end = parts.findIndex(part => /[a-z]/.test(part));
-  const numbers = end < 0 ? parts : parts.slice(0, end);
-  while (numbers.at(-1) === '0') numbers.pop();
-  const text = [...numbers, ...(end < 0 ? [] : parts.slice(end))].join('.');
-  return local === undefined ? text : `${text}+${local.replace(/[-_]/g, '.')}`;
+  return projectVersion(version) ?? version;
 }
 
 /** Checks that `WHEEL` is one that this code can install. Throws `ArchiveProblem` for a newer one. */

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import {
   createArchiveFetch,
@@ -16,6 +17,7 @@ import {
   readLock,
 } from '../../conda/index.ts';
 import {
+  createBuilderIndexes,
   createIndexAccess,
   createLoopbackIndex,
   createMixedLayers,
@@ -36,7 +38,7 @@ export type Conda = ReturnType<typeof createConda>;
 
 export function createConda(
   deps: AppDeps,
-  { content, rows, space, pathOf, tally }: State,
+  { content, rows, space, pathOf, tally, signingKey }: State,
   { connecting }: Pick<RegistryAccess, 'connecting'>,
 ) {
   const { config, log } = deps;
@@ -74,7 +76,7 @@ export function createConda(
     threads,
   });
   const fetchArchive = createArchiveFetch({ channels: access, content, limits });
-  const python = createPython(deps, { space, pathOf }, { connecting });
+  const python = createPython(deps, { space, pathOf, signingKey }, { connecting });
   const wheelThreads = createWheelThreads(limits.threads);
   const layers = createMixedLayers({
     packageLayers: createPackageLayers({ content, kept, fetchArchive, limits, tally }),
@@ -90,7 +92,10 @@ export function createConda(
   });
   return {
     channels: access,
-    builderChannels: createBuilderChannels(channels),
+    builderReach: {
+      ...createBuilderChannels(channels),
+      indexes: createBuilderIndexes(configuredIndexes(config)),
+    },
     solver,
     packageSearch: createPackageSearch({ channels: access, repodata, shards, summaries }),
     baseLibc: createBaseLibc(pathOf('conda/bases.json')),
@@ -116,7 +121,7 @@ const pageBytes = 512 * 1024 * 1024;
 /** The indexes of Python packages, and what chooses packages of them. */
 function createPython(
   { config, log, bringUv }: Pick<AppDeps, 'config' | 'log' | 'bringUv'>,
-  { space, pathOf }: Pick<State, 'space' | 'pathOf'>,
+  { space, pathOf, signingKey }: Pick<State, 'space' | 'pathOf' | 'signingKey'>,
   { connecting }: Pick<RegistryAccess, 'connecting'>,
 ) {
   const { timeouts, bounds, retry } = connecting;
@@ -126,15 +131,17 @@ function createPython(
   const guarded = createTransport(withoutReach(hosts), timeouts, [], bounds);
   const access = createIndexAccess({ indexes, transport, guarded, retry });
   const thread = createPageThread();
+  const key = createHmac('sha256', signingKey).update('pages of Python indexes').digest();
   const pages = createPageStore({
     access,
     thread,
     space,
+    key,
     directory: pathOf('pypi/pages'),
     freshMs: config.conda.repodata.fresh,
     maxBytes: pageBytes,
   });
-  const index = createLoopbackIndex({ access, pages });
+  const index = createLoopbackIndex({ access, pages, key });
   const folders = [fileURLToPath(new URL('../../../.uv', import.meta.url))];
   const isWanted = config.builds.uv === 'auto';
   const uv = createUvProgram({ configured: isWanted ? undefined : config.builds.uv, folders });

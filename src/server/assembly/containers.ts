@@ -111,7 +111,7 @@ export function createContainers(
   ) => accessInOwnRight(image, ownHost, serviceCredentialsOf(grant));
   const common = { registry, pusher, credentialsOf, ownHost };
   const { syntax, conda: condaMaker, cacheMounts } = config.builds;
-  const condaChannels = conda.builderChannels;
+  const condaChannels = conda.builderReach;
   const sharesMounts = cacheMounts === 'owner';
   const buildPlaces = {
     ...places,

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir } from 'node:fs/promises';
 import { test } from 'node:test';
-import { makeTempDir } from '../../world/temp-dir.ts';
+import { wheelOf } from '../wheels/made-wheel.ts';
 import { listing, startIndex } from './scripted-index.ts';
 import { condaProject, indexAt, solverFor } from './solving-world.ts';
 
@@ -55,6 +54,48 @@ test('credentials go to their index alone, and are in no message', async t => {
     assert.doesNotMatch(error.message, /sesame|127\.0\.0\.1:\d+\/[0-9a-f]{64}/);
     return true;
   });
+});
+
+test('an entry is for its index and the files beside it, not for all else of its host', async t => {
+  const index = await startIndex(t, (_, response) => void response.end('ok'));
+  const credentials = { kind: 'password', username: 'me', password: 'sesame-1' } as const;
+  const entry = (path: string, key: string) =>
+    indexAt(`${index.origin}${path}`, key, { credentials });
+  const reads = async (paths: readonly string[], ...entries: ReturnType<typeof entry>[]) => {
+    const { access } = await solverFor(t, entries);
+    for (const path of paths) {
+      index.requests.length = 0;
+      const opened = access.open(`${index.origin}${path}`, { signal: t.signal });
+      await opened.then(({ body }) => body.destroy()).catch(() => {});
+      const [request] = index.requests;
+      assert.equal(request?.authorization !== undefined, true, path);
+    }
+  };
+  const refuses = async (paths: readonly string[], ...entries: ReturnType<typeof entry>[]) => {
+    const { access } = await solverFor(t, entries);
+    index.requests.length = 0;
+    for (const path of paths) {
+      const opened = access.open(`${index.origin}${path}`, { signal: t.signal });
+      await assert.rejects(opened, /otherwise closed network address/);
+    }
+    assert.deepEqual(index.requests, []);
+  };
+  const one = entry('/simple', publicIndex);
+  await reads(['/simple/a/', '/packages/a.whl', '/files/a.whl'], one);
+  await refuses(['/admin', '/api/v4/a.whl', '/simpler/a.whl', '/simple/%2e%2e/admin'], one);
+  const deep = entry('/team/pypi/simple', publicIndex);
+  await reads(['/team/pypi/simple/a/', '/team/pypi/+f/a.whl'], deep);
+  await refuses(['/other/pypi/+f/a.whl', '/team/a.whl'], deep);
+  const files = entry('/team/pypi/extra', 'https://extra.test/files');
+  await refuses(['/team/pypi/+f/a.whl', '/packages/a.whl'], files);
+  const other = entry('/team/pypi/+simple', 'https://extra.test/simple');
+  await refuses(['/team/pypi/+f/a.whl'], deep, other);
+  const { access } = await solverFor(t, [deep]);
+  for (const path of ['..%2f..%2Fadmin', 'a/%2e%2e%5cadmin']) {
+    const url = `${index.origin}/team/pypi/simple/${path}`;
+    await assert.rejects(access.open(url, { signal: t.signal }), /leads out of its folder/, path);
+  }
+  assert.deepEqual(index.requests, []);
 });
 
 test('an index, its redirects and its files reach no closed address that is not listed', async t => {
@@ -118,40 +159,6 @@ test('a solve ends with its time or memory, and leaves nothing behind', async t 
   await assert.rejects(small.solve(['lib']), /requires more than 0 MiB of memory/);
 });
 
-test('an older uv is told apart from requirements without a solution', async t => {
-  const index = await startIndex(t, listing({ lib }));
-  const old = join((await makeTempDir('uv')).path, 'uv');
-  await writeFile(old, '#!/bin/sh\necho "error: unexpected argument --format" >&2; exit 2\n', {
-    mode: 0o755,
-  });
-  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)], { uv: old });
-  await assert.rejects(solve(['lib']), {
-    kind: 'unavailable',
-    message:
-      /^uv could not solve the Python packages: unexpected argument --format\. Run 'npm run uv'/,
-  });
-});
-
-test('nothing of the machine and of the operator reaches the solver', async t => {
-  const index = await startIndex(t, listing({ lib }));
-  const folder = await makeTempDir('uv');
-  const spy = folder.join('uv');
-  await writeFile(spy, `#!/bin/sh\n/usr/bin/env > ${folder.join('seen')}; exit 2\n`, {
-    mode: 0o755,
-  });
-  process.env.UV_INDEX_URL = 'https://operator.example/simple';
-  process.env.PIP_INDEX_URL = 'https://me:secret@operator.example/simple';
-  t.after(() => {
-    delete process.env.UV_INDEX_URL;
-    delete process.env.PIP_INDEX_URL;
-  });
-  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)], { uv: spy });
-  await assert.rejects(solve(['lib']));
-  const seen = await readFile(folder.join('seen'), 'utf8');
-  assert.match(seen, /^HOME=.*\/solving\/[^/]+\/home$/m);
-  assert.doesNotMatch(seen, /operator|secret|PIP_|UV_INDEX/);
-});
-
 test('the index on the loopback answers only the solver that it was opened for', async t => {
   const index = await startIndex(t, listing({ lib }));
   const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
@@ -169,7 +176,9 @@ test('the index on the loopback answers only the solver that it was opened for',
 test('the metadata of a wheel are read in parts where an index does not list them', async t => {
   const file = Buffer.alloc(5000, 'x');
   const ranges: string[] = [];
+  const pages = listing({ lib });
   const index = await startIndex(t, (request, response) => {
+    if (request.url?.startsWith('/simple/')) return pages(request, response);
     const [, first = '0', last = ''] =
       /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? [];
     ranges.push(request.headers.range ?? 'all');
@@ -179,8 +188,7 @@ test('the metadata of a wheel are read in parts where an index does not list the
   const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
   const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
   using opened = await loopback.open(session);
-  const address = Buffer.from(`${index.origin}/files/a-1-py3-none-any.whl`).toString('base64url');
-  const url = new URL(`../files/${address}/a-1-py3-none-any.whl`, opened.url);
+  const [url = ''] = await addressesIn(`${opened.url}lib/`);
   const head = await fetch(url, { method: 'HEAD' });
   assert.equal(head.headers.get('accept-ranges'), 'bytes');
   assert.equal(head.headers.get('content-length'), '5000');
@@ -188,4 +196,83 @@ test('the metadata of a wheel are read in parts where an index does not list the
   assert.equal(part.status, 206);
   assert.equal((await part.arrayBuffer()).byteLength, 10);
   assert.deepEqual(ranges, ['bytes=0-0', 'bytes=4000-4009']);
+});
+
+/** Returns the addresses of the files on a page. */
+async function addressesIn(page: string): Promise<string[]> {
+  const { files } = (await (await fetch(page)).json()) as { files: { url: string }[] };
+  return files.map(({ url }) => new URL(url, page).href);
+}
+
+test('only files that a page has listed for this solver are fetched', async t => {
+  const index = await startIndex(t, listing({ lib, tool }));
+  const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
+  using opened = await loopback.open(session);
+  using other = await loopback.open(session);
+  const [url = ''] = await addressesIn(`${opened.url}lib/`);
+  assert.equal((await fetch(`${url}.metadata`)).status, 200);
+  assert.ok(opened.fileAt(url));
+  const asked = index.requests.length;
+  const secret = (of: string) => /[0-9a-f]{64}/.exec(of)?.[0] ?? '';
+  const elsewhere = Buffer.from(`${index.origin}/admin/x`).toString('base64url');
+  const others = [
+    // Another solver, which has not got the page.
+    url.replace(secret(url), secret(other.url)),
+    url.replace(/\/files\/lib\//, '/files/tool/'),
+    url.replace(/[^/]+(?=\/[^/]+$)/, elsewhere),
+    url.replace(/lib-[\d.]+-/, 'lib-9-'),
+    new URL(`../files/${elsewhere}/x.whl`, opened.url).href,
+  ];
+  for (const one of others) {
+    assert.notEqual(one, url);
+    assert.equal((await fetch(`${one}.metadata`)).status, 404, one);
+    assert.equal(opened.fileAt(one) ?? other.fileAt(one), undefined, one);
+  }
+  assert.equal(index.requests.length, asked);
+});
+
+test('metadata that an index promises and does not show are read in the wheel', async t => {
+  const wheels = [
+    wheelOf({ name: 'lib', version: '3.1', metadata: 'Requires-Dist: tool\n' }),
+    wheelOf({ name: 'tool' }),
+  ];
+  const pages = listing({ lib: { versions: { '3.1': [] } }, tool: { versions: { '1.0': [] } } });
+  let status = 403;
+  const index = await startIndex(t, (request, response) => {
+    const { url = '', headers } = request;
+    if (url.endsWith('.metadata')) return void response.writeHead(status).end();
+    const bytes = wheels.find(({ fileName }) => url.endsWith(`/${fileName}`))?.bytes;
+    if (bytes === undefined) return pages(request, response);
+    const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(headers.range ?? '') ?? [];
+    const end = first === '' || last === '' ? Infinity : Number(last);
+    const part = bytes.subarray(first === '' ? -Number(last) : Number(first), end + 1);
+    const start = first === '' ? bytes.length - part.length : Number(first);
+    const range = `bytes ${start}-${start + part.length - 1}/${bytes.length}`;
+    response.writeHead(206, { 'content-range': range }).end(part);
+  });
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  for (status of [403, 404, 401]) {
+    const names = (await solve(['lib'])).map(({ name }) => name);
+    assert.deepEqual(names, ['lib', 'tool'], `${status}`);
+  }
+});
+
+test('the signature of an address is in no address of a wheel', async t => {
+  const files = [
+    {
+      filename: 'lib-2.5-py3-none-any.whl',
+      url: '/files/lib-2.5-py3-none-any.whl?X-Amz-Signature=sesame-1&X-Amz-Date=2',
+      hashes: { sha256: 'b'.repeat(64) },
+      'core-metadata': true,
+    },
+  ];
+  const other = listing({ lib });
+  const index = await startIndex(t, (request, response) => {
+    if (!request.url?.startsWith('/simple/')) return other(request, response);
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ files }));
+  });
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const [wheel] = await solve(['lib']);
+  assert.equal(wheel?.url, `${index.origin}/files/lib-2.5-py3-none-any.whl`);
 });

@@ -11,6 +11,7 @@ import {
   type IndexSettings,
   type PythonTarget,
 } from '../../../src/pypi/index.ts';
+import type { PageStore } from '../../../src/pypi/indexes/page-store.ts';
 import { type PipLine, readPipLine } from '../../../src/pypi/requirements/index.ts';
 import { createTransport, withoutReach } from '../../../src/upstream/index.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
@@ -47,6 +48,10 @@ interface SolverOptions {
   readonly memory?: number;
   /** Another program in place of uv. */
   readonly uv?: string;
+  /** Default: a new one. */
+  readonly directory?: string;
+  readonly maxPageBytes?: number;
+  readonly take?: () => void;
 }
 
 /** Starts a solver whose only network is the given indexes. */
@@ -58,6 +63,9 @@ export async function solverFor(
     timeout = 60_000,
     memory = 512 * 1024 * 1024,
     uv: program = requireUv(),
+    directory: given,
+    maxPageBytes = 64 * 1024 * 1024,
+    take = () => {},
   }: SolverOptions = {},
 ) {
   const hosts = hostsOfIndexes(indexes);
@@ -67,16 +75,19 @@ export async function solverFor(
   const retry = { attempts: 1, firstDelayMs: 10, longestDelayMs: 10 };
   const access = createIndexAccess({ indexes, transport, guarded, retry });
   const thread = createPageThread();
-  const { path: directory, remove } = await makeTempDir('python');
+  const key = Buffer.alloc(32, 'k');
+  const { path, remove } = await makeTempDir('python');
+  const directory = given ?? path;
   const pages = createPageStore({
     access,
     thread,
+    key,
     directory: `${directory}/pages`,
-    space: { take() {} },
+    space: { take },
     freshMs,
-    maxBytes: 64 * 1024 * 1024,
+    maxBytes: maxPageBytes,
   });
-  const index = createLoopbackIndex({ access, pages });
+  const index = createLoopbackIndex({ access, pages, key });
   const uv = createUvProgram({ configured: program, folders: [] });
   const solver = createPythonSolver({
     index,
@@ -91,12 +102,24 @@ export async function solverFor(
     await Promise.all([transport.close(), guarded.close()]);
   });
   const lines: string[] = [];
-  const solve = (pip: readonly string[], packages: readonly CondaPackage[] = [], goal = target) =>
-    solver.solve(
-      { requirements: pip.map(project), packages, target: goal },
-      { log: line => void lines.push(line), signal: t.signal },
-    );
-  return { solve, lines, directory, loopback: index };
+  const request = (
+    pip: readonly string[],
+    packages: readonly CondaPackage[] = [],
+    goal = target,
+  ) => ({
+    requirements: pip.map(project),
+    packages,
+    target: goal,
+  });
+  const solve = (...given: Parameters<typeof request>) =>
+    solver.solve(request(...given), { log: line => void lines.push(line), signal: t.signal });
+  const openWith = async (other: PageStore) => {
+    const replaced = createLoopbackIndex({ access, pages: other, key });
+    t.after(replaced.close);
+    const session = { index: 'https://pypi.org/simple', installed: new Map(), log() {} };
+    return replaced.open({ ...session, signal: t.signal });
+  };
+  return { solve, solver, request, lines, directory, access, pages, loopback: index, openWith };
 }
 
 function project(line: string): Extract<PipLine, { kind: 'project' }> {

@@ -73,6 +73,10 @@ const wheels: Readonly<Record<string, readonly [made: MadeWheel, message: RegExp
     withMember({ name: 'made-1.0.data/data/conda-meta/python-3.12.0-0.json' }),
     /where records of the environment are/,
   ],
+  'a script in place of Python': [
+    withMember({ name: 'made-1.0.data/scripts/python3.12', content: '#!python\n' }),
+    /a script with the name of Python, ".*\/python3\.12"/,
+  ],
   'an encrypted member': [
     withMember({ name: 'x', change: entry => entry.writeUInt16LE(0x801, 8) }),
     /an encrypted zip member, "x"/,

@@ -52,7 +52,10 @@ export const condaKind: RecipeKind<CondaSource> = {
     const { condaMaker = 'auto', condaChannels } = options;
     const leftOut = leftOutIn(source.wanted);
     const recipe = {
-      ...condaRecipe(condaChannels ? builderSource(source, condaChannels) : source),
+      ...condaRecipe(
+        condaChannels ? builderSource(source, condaChannels) : source,
+        condaChannels?.indexes,
+      ),
       ...(leftOut.length > 0 ? { warnings: [leftOutWarning(leftOut)] } : {}),
     };
     if (condaMaker === 'buildkit') {

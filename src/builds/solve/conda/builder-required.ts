@@ -1,10 +1,14 @@
-import { type BuilderChannels, type CondaPackage, linkOrder } from '../../../conda/index.ts';
+import { type CondaPackage, linkOrder } from '../../../conda/index.ts';
 import { explicitLine } from '../../../conda/locks/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import type { WheelFile } from '../../../pypi/index.ts';
 import type { RecipeOrigin } from '../../plan/build-plan.ts';
 import type { CondaMaker, CondaSource, PlatformLock } from '../../recipe/conda/conda-source.ts';
-import { requireReachable } from '../../recipe/conda/install/builder-source.ts';
+import {
+  type BuilderReach,
+  builderSource,
+  requireReachable,
+} from '../../recipe/conda/install/builder-source.ts';
 import { condaRecipe } from '../../recipe/conda/install/conda-recipe.ts';
 
 /** The packages of an image require a builder, which only their solution or their archives have shown. */
@@ -31,7 +35,7 @@ export interface SolvedPlatform {
 }
 
 const uvRemedy =
-  "Packages of pip that have wheels require no builder on a server with uv: run 'npm run uv' there, or install the PyPI package uv, and set 'builds.uv: auto'";
+  "Packages of pip that have wheels require no builder on a server with uv: run 'npm run uv' there, or install the PyPI package uv";
 
 /** Returns the failure to get a builder with what requires one; every other failure as it is. */
 export function withReasons(error: unknown, reasons: readonly string[] = []): unknown {
@@ -47,21 +51,25 @@ export function withReasons(error: unknown, reasons: readonly string[] = []): un
 export interface BuilderRules {
   /** The setting `builds.conda`. Default: `auto`. */
   readonly conda?: CondaMaker | undefined;
-  /** The setting `channels`. Default: none. */
-  readonly condaChannels?: BuilderChannels | undefined;
+  /** The settings `channels` and `pypi`. Default: none. */
+  readonly condaChannels?: BuilderReach | undefined;
 }
 
 /**
  * Throws the {@link Fault} (400) for packages that require a builder, where `builds.conda` has Sluice make all images, and
- * where a builder cannot read their channels.
+ * where a builder cannot read their channels or the indexes of their wheels.
+ *
+ * @param solution the packages, where they are known: a builder installs these
  */
 export function refuseBuilder(
   { conda, condaChannels }: BuilderRules,
   source: CondaSource,
   reasons: readonly string[],
+  solution?: readonly SolvedPlatform[],
 ): void {
   if (conda !== 'native') {
-    requireReachable(source, reasons, condaChannels);
+    const found = solution?.flatMap(({ wheels = [] }) => wheels.map(pipLine));
+    requireReachable(source, reasons, condaChannels, found);
     return;
   }
   throw new Fault(
@@ -84,21 +92,30 @@ export function foundRecipe(
   recipe: RecipeOrigin,
   source: CondaSource,
   solution: readonly SolvedPlatform[],
+  reach: BuilderReach | undefined,
 ): RecipeOrigin {
   const locks = solution
     .map(({ subdir, packages, wheels = [] }): PlatformLock => {
       const urls = inOrder(source, packages).map(it => explicitLine(it.url, it));
-      const pip = wheels.map(({ name, version }) => `${name}==${version}`);
+      const pip = wheels.map(it =>
+        pipLine({ ...it, url: reach?.indexes?.reached(it.url) ?? it.url }),
+      );
       return { subdir, urls, pip };
     })
     .sort((one, other) => (one.subdir < other.subdir ? -1 : 1));
   const [only, ...others] = locks;
   if (only === undefined) return recipe;
   const { dockerfile, files } = condaRecipe(
-    source,
+    reach ? builderSource(source, reach) : source,
+    reach?.indexes,
     others.length === 0 ? { ...only, form: 'lock' } : { form: 'locks', platforms: locks },
   );
   return { ...recipe, dockerfile, files: Object.fromEntries(files) };
+}
+
+/** Returns a wheel as a line for pip, which fetches and verifies that file and looks up no name. */
+function pipLine({ name, url, sha256 }: WheelFile): string {
+  return `${name} @ ${url}#sha256=${sha256}`;
 }
 
 /** Returns packages in the order in which they can be installed. Those of a lock file are already in it. */

@@ -1,8 +1,11 @@
 import type { SolveOptions } from '../../../conda/index.ts';
+import { Fault } from '../../../foundation/fault.ts';
 import {
+  fitOfWheel,
   isPythonVersion,
   type PythonSolver,
   type PythonTarget,
+  UvFailed,
   type UvProgram,
   type WheelFile,
   WheelsMissing,
@@ -39,20 +42,40 @@ export async function findWheels(
   if (reasons.length > 0) throw new BuilderRequired([...new Set(reasons)].slice(0, mostReasons));
   const given = lines.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : []));
   const requirements = lines.filter(isProject);
-  if (requirements.length === 0) return given;
-  if (!uv.isThere()) {
+  if (requirements.length > 0 && !uv.isThere()) {
     throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
   }
   const target = targetOf(packages, system);
+  // The layers of wheels refuse an environment without Python.
+  const hasPython = packages.some(({ name }) => name === 'python');
+  if (requirements.length === 0 && !hasPython) return given;
   if (target === undefined) throw new BuilderRequired(["the 'pip' packages for this Python"]);
+  requireFitting(given, target);
+  if (requirements.length === 0) return given;
   try {
     const request = { requirements, packages, target, isLocked };
     return [...given, ...(await pythonSolver.solve(request, options))];
   } catch (error) {
+    if (error instanceof UvFailed) {
+      options.log(`uv: ${error.words}`);
+      throw new BuilderRequired([error.reason]);
+    }
     if (!(error instanceof WheelsMissing)) throw error;
     const { projects } = error;
     throw new BuilderRequired(projects.map(name => `the source distribution of ${name}`));
   }
+}
+
+/** Throws a `Fault` (400) for a wheel of a lock file that was made for another system or Python. */
+function requireFitting(wheels: readonly WheelFile[], target: PythonTarget): void {
+  const other = wheels.find(({ fileName }) => fitOfWheel(fileName, target) === undefined);
+  if (other === undefined) return;
+  const { version, machine, glibc } = target;
+  throw new Fault(
+    'bad-request',
+    `The wheel ${other.fileName} of the lock file does not run with Python ${version} on Linux for ${machine} with glibc ${glibc}, as the image has them: lock the packages for this image`,
+    { phase: 'build' },
+  );
 }
 
 function isProject(line: PipLine): line is Extract<PipLine, { kind: 'project' }> {

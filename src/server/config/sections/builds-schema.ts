@@ -78,7 +78,7 @@ export const builds = z.strictObject({
   uv: z
     .string()
     .min(1)
-    .default('off')
+    .default('auto')
     .describe(
       'Whether packages of pip are installed without a builder, by uv, the program that chooses them. `off`: they require BuildKit. `auto`: by the uv that `npm start` or `npm run uv` has installed, or the first on the PATH. Otherwise the path of uv',
     ),

@@ -1,8 +1,16 @@
 import type { BuilderChannels } from '../../../../conda/index.ts';
 import { splitChannel } from '../../../../conda/locks/index.ts';
+import type { BuilderIndexes } from '../../../../pypi/index.ts';
+import { readPipLine } from '../../../../pypi/requirements/index.ts';
 import { refuse, shown } from '../../text/text-field.ts';
-import type { CondaSource } from '../conda-source.ts';
+import { type CondaSource, pipIn } from '../conda-source.ts';
 import { isPackageUrl, parsePackage } from '../package-spec.ts';
+
+/** What the package managers of a builder read of the configuration: the channels of Conda, and the indexes for pip. */
+export interface BuilderReach extends BuilderChannels {
+  /** Default: the public index. */
+  readonly indexes?: BuilderIndexes | undefined;
+}
 
 /**
  * Returns a source as the package manager of a builder can read it: a channel that the configuration has at another
@@ -32,15 +40,18 @@ function reachedSpec(written: string, channels: BuilderChannels): string {
 }
 
 /**
- * Throws a `Fault` (400) for a channel that a builder would not read as the configuration has it: it gets no credentials.
+ * Throws a `Fault` (400) for a channel or index that a builder would not read as the configuration has it: it gets no credentials.
  *
  * @param reasons what requires a builder; empty where a builder makes all images
+ * @param pip lines for pip. Default: those of the source
  */
 export function requireReachable(
   source: CondaSource,
   reasons: readonly string[],
-  channels: BuilderChannels | undefined,
+  channels: BuilderReach | undefined,
+  pip: readonly string[] = pipIn(source.wanted),
 ): void {
+  if (channels?.indexes) requireOpenIndex(pip, reasons, channels.indexes);
   const specs = solvedSpecs(source);
   if (channels === undefined || specs.length === 0) return;
   const pinned = specs.flatMap(spec => {
@@ -48,10 +59,7 @@ export function requireReachable(
     return channel === undefined ? [] : [{ channel, name: `${shown(channel)} of ${shown(spec)}` }];
   });
   const listed = source.channels.map(channel => ({ channel, name: shown(channel) }));
-  const remedy =
-    reasons.length === 0
-      ? "a builder makes all images of Conda packages on this server: leave it out, or ask the operator for 'builds.conda: auto'"
-      : `a builder is required for ${new Intl.ListFormat('en').format(reasons)}: leave out the channel, or what requires a builder`;
+  const remedy = remedyFor(reasons, 'the channel');
   const closed = [...listed, ...pinned].find(({ channel }) => channels.isClosed(channel));
   if (closed !== undefined) {
     refuse(
@@ -67,6 +75,30 @@ export function requireReachable(
 }
 
 /**
+ * Throws a `Fault` (400) for packages of pip that a builder cannot fetch from where the configuration has them: at the public index
+ * another package may have the same name.
+ */
+function requireOpenIndex(
+  pip: readonly string[],
+  reasons: readonly string[],
+  indexes: BuilderIndexes,
+): void {
+  const isClosed = pip
+    .map(readPipLine)
+    .some(line => indexes.isClosed(line.kind === 'wheel' ? line.wheel.url : undefined));
+  if (!isClosed) return;
+  refuse(
+    `The index of Python packages has credentials in the configuration, which a builder does not get, and ${remedyFor(reasons, "the 'pip' packages")}`,
+  );
+}
+
+function remedyFor(reasons: readonly string[], what: string): string {
+  return reasons.length === 0
+    ? "a builder makes all images of Conda packages on this server: leave it out, or ask the operator for 'builds.conda: auto'"
+    : `a builder is required for ${new Intl.ListFormat('en').format(reasons)}: leave out ${what}, or what requires a builder`;
+}
+
+/**
  * Returns the match specifications that the package manager solves with the channels of a source; empty where it installs
  * given packages only, and so reads no channel.
  */
@@ -77,14 +109,23 @@ function solvedSpecs({ wanted, options: { basePackages } }: CondaSource): readon
       return wanted.pip.length > 0 ? [...specs, 'pip'] : specs;
     }
     case 'lock':
-      return missingIn(wanted.urls, basePackages);
+      return missingIn(wanted.urls, [...basePackages, ...pipFor(wanted)]);
     case 'locks':
-      return basePackages.filter(spec =>
-        wanted.platforms.some(({ urls }) => missingIn(urls, [spec]).length > 0),
-      );
+      return [
+        ...new Set(
+          wanted.platforms.flatMap(lock =>
+            missingIn(lock.urls, [...basePackages, ...pipFor(lock)]),
+          ),
+        ),
+      ];
     case 'lockUrl':
       return basePackages;
   }
+}
+
+/** Returns pip itself where it has packages to install. */
+function pipFor({ pip }: { readonly pip: readonly string[] }): readonly string[] {
+  return pip.length > 0 ? ['pip'] : [];
 }
 
 /** Returns the base packages that a lock file does not list. */

@@ -1,3 +1,4 @@
+import type { BuilderIndexes } from '../../../../pypi/index.ts';
 import type { BuildkitRecipe } from '../../recipe-kind.ts';
 import { sortedOnce } from '../../text/canonical-document.ts';
 import { anyCuda, architectureOf, pretendedCuda } from '../conda-platform.ts';
@@ -37,10 +38,12 @@ interface Installation {
  * file. `final` is the base image with the environment at its original path. The package manager stays in the first
  * stage.
  *
+ * @param indexes where pip finds packages; undefined for the public index
  * @param found all packages of the source, where they are known: they are installed and not solved
  */
 export function condaRecipe(
   { wanted, channels, options }: CondaSource,
+  indexes?: BuilderIndexes,
   found?: CondaLock | CondaLocks,
 ): BuildkitRecipe {
   const { lines, files } = found
@@ -55,6 +58,7 @@ export function condaRecipe(
     'ENV MAMBA_ROOT_PREFIX=/opt/conda',
     // With this variable, Python's byte code does not depend on the time of compilation.
     'ARG SOURCE_DATE_EPOCH',
+    ...(indexes ? indexForPip(indexes) : []),
     ...lines,
     'RUN micromamba clean --all --yes',
     '',
@@ -69,6 +73,12 @@ export function condaRecipe(
     '',
   ].join('\n');
   return { maker: 'buildkit', dockerfile, files, lockStage };
+}
+
+/** Returns the index for pip: never the public one where the configuration has another, and none where that is closed to a builder. */
+function indexForPip(indexes: BuilderIndexes): readonly string[] {
+  if (indexes.isClosed()) return ['ENV PIP_NO_INDEX=1'];
+  return indexes.url === undefined ? [] : [`ENV ${envOf(`PIP_INDEX_URL=${indexes.url}`)}`];
 }
 
 function envOf(variable: string): string {
@@ -130,12 +140,13 @@ function installLock(
   basePackages: readonly string[],
 ): Installation {
   const missing = missingIn(urls, basePackages);
-  const files = new Map([['conda.lock', lockText(urls, pip)], ...solverFor(missing)]);
+  const hasPip = pip.length > 0;
+  const files = new Map([['conda.lock', lockText(urls, pip)], ...solverFor(missing, hasPip)]);
   const lines = [
     copyOf(files),
-    ...installLocked(pip.length > 0),
+    ...installLocked(hasPip, channels),
     ...addBase(missing, channels),
-    exportLock(pip.length > 0 ? [keepPip] : []),
+    exportLock(hasPip ? [keepPip] : []),
   ];
   return { lines, files };
 }
@@ -150,7 +161,7 @@ function installLocks(
     platforms.some(({ urls }) => missingIn(urls, [spec]).length > 0),
   );
   const hasPip = platforms.some(({ pip }) => pip.length > 0);
-  const solver = solverFor(missing);
+  const solver = solverFor(missing, hasPip);
   const locks = platforms.map(
     ({ subdir, urls, pip }) =>
       [`conda-${architectureOf(subdir)}.lock`, lockText(urls, pip)] as const,
@@ -159,7 +170,7 @@ function installLocks(
     'ARG TARGETARCH',
     `COPY conda-\${TARGETARCH}.lock ${buildFolder}/conda.lock`,
     ...(solver.size > 0 ? [copyOf(solver)] : []),
-    ...installLocked(hasPip),
+    ...installLocked(hasPip, channels),
     ...addBase(missing, channels),
     exportLock(hasPip ? [keepPip] : []),
   ];
@@ -172,10 +183,9 @@ function installLockUrl(
   channels: readonly string[],
   basePackages: readonly string[],
 ): Installation {
-  const solver = solverFor(basePackages);
   // The package manager recognises a conda-lock file by the end of its name, and runs pip for it.
   if (/-lock\.ya?ml$/.test(url.replace(/[?#].*$/s, ''))) {
-    const files = new Map([['pip-lock.py', pipLock], ...solver]);
+    const files = new Map([['pip-lock.py', pipLock], ...solverFor(basePackages, false)]);
     const lines = [
       `ADD ${url} ${buildFolder}/conda-lock.yml`,
       copyOf(files),
@@ -185,10 +195,11 @@ function installLockUrl(
     ];
     return { lines, files };
   }
+  const solver = solverFor(basePackages, true);
   const lines = [
     `ADD ${url} ${buildFolder}/conda.lock`,
-    ...(solver.size > 0 ? [copyOf(solver)] : []),
-    ...installLocked(true),
+    copyOf(solver),
+    ...installLocked(true, channels),
     ...addBase(basePackages, channels),
     exportLock([keepPip]),
   ];
@@ -199,27 +210,31 @@ function copyOf(files: ReadonlyMap<string, string>): string {
   return `COPY ${[...files.keys()].join(' ')} ${buildFolder}/`;
 }
 
-function installLocked(hasPip: boolean): readonly string[] {
+/** A lock file need not have pip itself, which its packages of pip require. */
+function installLocked(hasPip: boolean, channels: readonly string[]): readonly string[] {
   const lines = [`RUN ${installCommand} --file ${buildFolder}/conda.lock`];
   if (!hasPip) return lines;
   return [
     ...lines,
     `RUN sed -n 's/^# pip //p' ${buildFolder}/conda.lock > ${buildFolder}/pip.txt; \\`,
     `    if [ -s ${buildFolder}/pip.txt ]; then \\`,
+    `      ${pythonPath} -m pip --version > /dev/null 2>&1 || ${addCommand(['pip'], channels)}; \\`,
     `      ${pythonPath} -m pip install --no-deps --no-input --requirement ${buildFolder}/pip.txt; fi`,
   ];
 }
 
-/** Returns the files that {@link addBase} requires. */
-function solverFor(basePackages: readonly string[]): ReadonlyMap<string, string> {
-  return new Map(basePackages.length > 0 ? [['solve.sh', solveScript]] : []);
+/** Returns the files that {@link installLocked} and {@link addBase} require. */
+function solverFor(basePackages: readonly string[], hasPip: boolean): ReadonlyMap<string, string> {
+  return new Map(basePackages.length > 0 || hasPip ? [['solve.sh', solveScript]] : []);
 }
 
 function addBase(basePackages: readonly string[], channels: readonly string[]): readonly string[] {
-  if (basePackages.length === 0) return [];
+  return basePackages.length === 0 ? [] : [`RUN ${addCommand(basePackages, channels)}`];
+}
+
+function addCommand(specs: readonly string[], channels: readonly string[]): string {
   const from = channels.map(channel => `--channel ${quoteShell(channel)}`).join(' ');
-  const words = basePackages.map(quoteShell).join(' ');
-  return [`RUN ${solveCommand} --freeze-installed ${from} ${words}`];
+  return `${solveCommand} --freeze-installed ${from} ${specs.map(quoteShell).join(' ')}`;
 }
 
 const listPip = `${pythonPath} ${buildFolder}/pip-lock.py || echo '# what pip installed could not be listed'`;

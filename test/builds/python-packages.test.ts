@@ -1,0 +1,64 @@
+/** Which wheels an image gets, and when a builder is required instead. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BuilderRequired } from '../../src/builds/solve/conda/builder-required.ts';
+import { findWheels } from '../../src/builds/solve/conda/python-packages.ts';
+import { UvFailed, WheelsMissing } from '../../src/pypi/index.ts';
+import { condaProject } from '../pypi/solving/solving-world.ts';
+
+const python = { ...condaProject('python', '3.12.4'), depends: [], build: 'h194c7f8_0_cpython' };
+const lines: string[] = [];
+const find = (
+  pip: readonly string[],
+  { packages = [python], subdir = 'linux-64', failure = undefined as Error | undefined } = {},
+) =>
+  findWheels(
+    { packages, pip, isLocked: true },
+    { subdir, virtualPackages: [{ name: '__glibc', version: '2.36' }] },
+    {
+      pythonSolver: { solve: async () => (failure ? Promise.reject(failure) : []) },
+      uv: { isThere: () => failure !== undefined },
+    },
+    { log: line => void lines.push(line), signal: new AbortController().signal },
+  );
+const line = (fileName: string) => {
+  const [name = ''] = fileName.split('-');
+  return `${name} @ https://files.test/${fileName}#sha256=${'a'.repeat(64)}`;
+};
+
+test('a wheel of a lock file that the image cannot run is refused', async () => {
+  const fits = ['six-1-py2.py3-none-any.whl', 'a-1-cp312-cp312-manylinux_2_17_x86_64.whl'];
+  assert.equal((await find(fits.map(line))).length, 2);
+  const refused: readonly (readonly [string, object?])[] = [
+    ['a-1-cp312-cp312-manylinux_2_17_aarch64.whl'],
+    ['a-1-cp312-cp312-manylinux_2_17_x86_64.whl', { subdir: 'linux-aarch64' }],
+    ['a-1-cp311-cp311-manylinux_2_17_x86_64.whl'],
+    ['a-1-cp312-cp312-manylinux_2_39_x86_64.whl'],
+    ['a-1-cp312-cp312-musllinux_1_2_x86_64.whl'],
+    ['a-1-cp312-cp312-win_amd64.whl'],
+  ];
+  for (const [fileName, more] of refused) {
+    await assert.rejects(find([line('six-1-py3-none-any.whl'), line(fileName)], more), {
+      kind: 'bad-request',
+      message: new RegExp(
+        `^The wheel ${fileName} of the lock file does not run with Python 3\\.12\\.4 on Linux for .* with glibc 2\\.36`,
+      ),
+    });
+  }
+});
+
+test('what uv cannot solve is for a builder, and the log has its words', async () => {
+  const requires = (reasons: readonly string[]) => (error: unknown) => {
+    assert.ok(error instanceof BuilderRequired);
+    assert.deepEqual(error.reasons, reasons);
+    return true;
+  };
+  const failure = new UvFailed("the 'pip' packages that the uv of this server cannot solve", 'why');
+  await assert.rejects(find(['six'], { failure }), requires([failure.reason]));
+  assert.deepEqual(lines, ['uv: why']);
+  await assert.rejects(
+    find(['six'], { failure: new WheelsMissing(['six']) }),
+    requires(['the source distribution of six']),
+  );
+  await assert.rejects(find(['six']), requires(["the 'pip' packages of the lock file"]));
+});

@@ -1,0 +1,126 @@
+/** Kept pages of indexes: which index they are of, how many there are, and what a killed server or a full disk leaves. */
+import assert from 'node:assert/strict';
+import { mkdir, readdir, readFile, truncate, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { boundMs, longestBlock } from '../../world/longest-block.ts';
+import { makeTempDir } from '../../world/temp-dir.ts';
+import { listing, startIndex } from './scripted-index.ts';
+import { indexAt, solverFor } from './solving-world.ts';
+
+const publicIndex = 'https://pypi.org/simple';
+const lib = { versions: { '2.5': [] } };
+
+async function emptyDirectory(t: TestContext): Promise<string> {
+  const { path, remove } = await makeTempDir('pages');
+  t.after(remove);
+  return path;
+}
+
+test('after a change of the configuration the pages of the index before it do not answer', async t => {
+  const directory = await emptyDirectory(t);
+  const before = await startIndex(t, listing({ lib, gone: lib }));
+  const now = await startIndex(t, listing({ lib: { versions: { '9.0': [] } } }));
+  const read = async (url: string, project: string, more: object = {}) => {
+    const settings = [indexAt(url, publicIndex, more)];
+    const { pages } = await solverFor(t, settings, { directory });
+    const kept = await pages.page(publicIndex, project, t.signal);
+    return kept && Buffer.from(kept.page).toString();
+  };
+  assert.match((await read(before.url, 'lib')) ?? '', /lib-2\.5-/);
+  assert.match((await read(before.url, 'gone')) ?? '', /gone-2\.5-/);
+  const asked = before.requests.length;
+  assert.match((await read(before.url, 'lib')) ?? '', /lib-2\.5-/);
+  assert.equal(before.requests.length, asked, 'a page that is kept is not fetched again');
+  assert.match((await read(now.url, 'lib')) ?? '', /lib-9\.0-/);
+  assert.equal(await read(now.url, 'gone'), undefined);
+  // Another reader may see other files.
+  const credentials = { kind: 'password', username: 'me', password: 'sesame-1' } as const;
+  await read(before.url, 'lib', { credentials });
+  assert.equal(before.requests.length, asked + 1);
+});
+
+test('a page that was not written to its end, or could not be written, is fetched again', async t => {
+  const directory = await emptyDirectory(t);
+  const index = await startIndex(t, listing({ lib }));
+  const settings = [indexAt(index.url, publicIndex)];
+  const { pages } = await solverFor(t, settings, { directory });
+  const whole = await pages.page(publicIndex, 'lib', t.signal);
+  const [name = '', ...others] = await readdir(join(directory, 'pages'));
+  assert.deepEqual(others, []);
+  const path = join(directory, 'pages', name);
+  const { length } = await readFile(path);
+  for (const bytes of [length - 1, 10, 0]) {
+    await truncate(path, bytes);
+    const again = await solverFor(t, settings, { directory });
+    assert.deepEqual(await again.pages.page(publicIndex, 'lib', t.signal), whole);
+  }
+  assert.equal(index.requests.length, 4);
+  const full = await solverFor(t, settings, {
+    directory: await emptyDirectory(t),
+    take() {
+      throw new Error('no room');
+    },
+  });
+  assert.deepEqual(await full.pages.page(publicIndex, 'lib', t.signal), whole);
+  assert.deepEqual(await readdir(join(full.directory, 'pages')).catch(() => []), []);
+});
+
+test('the oldest of many pages are removed without holding the event loop', async t => {
+  const directory = await emptyDirectory(t);
+  const folder = join(directory, 'pages');
+  await mkdir(folder);
+  const count = 20_000;
+  const names = Array.from({ length: count }, (_, at) => `page-${at}`);
+  for (let at = 0; at < count; at += 500) {
+    await Promise.all(names.slice(at, at + 500).map(name => writeFile(join(folder, name), 'x')));
+  }
+  const old = new Date(Date.now() - 7_200_000);
+  const oldest = 'page-19999';
+  await utimes(join(folder, oldest), old, old);
+  const draft = `${'a'.repeat(64)}.1.new`;
+  await writeFile(join(folder, draft), 'half');
+  await utimes(join(folder, draft), old, old);
+  const index = await startIndex(t, listing({ lib }));
+  const settings = [indexAt(index.url, publicIndex)];
+  const { pages } = await solverFor(t, settings, { directory, maxPageBytes: count });
+  const { cpuMs } = await longestBlock(() => pages.page(publicIndex, 'lib', t.signal));
+  assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
+  const left = await readdir(folder);
+  assert.ok(left.length <= count * 0.9 + 1, `${left.length} pages`);
+  assert.ok(!left.includes(oldest));
+  assert.ok(!left.includes(draft));
+});
+
+test('a page of 60,000 files is read and kept without holding the event loop', async t => {
+  const files = Array.from({ length: 60_000 }, (_, at) => ({
+    filename: `lib-${at}-py3-none-any.whl`,
+    url: `/files/lib-${at}-py3-none-any.whl`,
+    hashes: { sha256: 'b'.repeat(64) },
+    size: at,
+    'core-metadata': true,
+  }));
+  const body = JSON.stringify({ files });
+  const index = await startIndex(t, (_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+  });
+  const { pages } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  for (const _ of ['fetched', 'kept']) {
+    const { cpuMs } = await longestBlock(async () => {
+      const kept = await pages.page(publicIndex, 'lib', t.signal);
+      assert.ok((kept?.page.length ?? 0) > 10_000_000);
+    });
+    assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
+  }
+  assert.equal(index.requests.length, 1);
+});
+
+test('what pages take counts for the limit of a solve', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const { openWith } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const huge = { length: 2 ** 31 } as Uint8Array;
+  using opened = await openWith({ page: async () => ({ page: huge, note: undefined }) });
+  const failed = assert.rejects(opened.failed, /required more than 1024 MiB of the index/);
+  assert.equal((await fetch(`${opened.url}lib/`)).status, 404);
+  await failed;
+});
