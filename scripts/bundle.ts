@@ -1,6 +1,6 @@
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { isBuiltin } from 'node:module';
+import { createRequire, isBuiltin } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, type Metafile, type Plugin } from 'esbuild';
@@ -32,29 +32,40 @@ const places =
 export async function makeBundle(folder = project): Promise<void> {
   const bundle = join(folder, bundleName);
   const draft = `${bundle}.${process.pid}`;
-  const { metafile } = await build({
+  const common = {
     absWorkingDir: project,
-    entryPoints: entryPoints(),
     outdir: draft,
     bundle: true,
-    splitting: true,
-    format: 'esm',
     platform: 'node',
     target: 'node24',
-    external: [...unbundled, 'pg-native', 'xmlbuilder2', 'libxmljs2'],
-    plugins: [ownPlaces, modulesOfNode],
-    // Packages in CommonJS require modules of Node. Own modules have the usual name already.
-    banner: {
-      js: "import { createRequire as requireOf } from 'node:module';const require = requireOf(import.meta.url);",
-    },
     sourcemap: 'linked',
     sourcesContent: false,
     legalComments: 'none',
     metafile: true,
     logLevel: 'error',
+  } as const;
+  const program = await build({
+    ...common,
+    entryPoints: entryPoints(),
+    splitting: true,
+    format: 'esm',
+    external: [...unbundled, 'pg-native', 'xmlbuilder2', 'libxmljs2'],
+    plugins: [ownPlaces, modulesOfNode, latePackages],
+    // Packages in CommonJS require modules of Node. Own modules have the usual name already.
+    banner: {
+      js: "import { createRequire as requireOf } from 'node:module';const require = requireOf(import.meta.url);",
+    },
   });
-  await writeFile(join(draft, 'LICENSES.txt'), licensesOf(metafile));
-  await writeFile(join(draft, sourcesName), JSON.stringify(statesOf(metafile)));
+  const packages = await build({
+    ...common,
+    entryPoints: [...late],
+    format: 'cjs',
+    outExtension: { '.js': '.cjs' },
+    plugins: [usedOfUndici],
+  });
+  const inputs = { ...packages.metafile.inputs, ...program.metafile.inputs };
+  await writeFile(join(draft, 'LICENSES.txt'), licensesOf(inputs));
+  await writeFile(join(draft, sourcesName), JSON.stringify(statesOf(inputs)));
   await rm(bundle, { recursive: true, force: true });
   await rename(draft, bundle);
 }
@@ -117,10 +128,64 @@ const modulesOfNode: Plugin = {
   },
 };
 
+// Packages in CommonJS that a start does not use: YAML without a configuration file, domains and requests before the first request.
+const late = ['yaml', 'tldts', 'undici'];
+
+/** Packages in files of their own, which the first use of a function or class loads. Own modules import them as always. */
+const latePackages: Plugin = {
+  name: 'late-packages',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^[a-z]/ }, ({ path, kind }) =>
+      kind === 'import-statement' && late.includes(path) ? { path, namespace: 'late' } : undefined,
+    );
+    onResolve({ filter: /^/, namespace: 'late' }, ({ path }) => ({ path, external: true }));
+    onLoad({ filter: /.*/, namespace: 'late' }, ({ path }) => {
+      const all = createRequire(join(project, 'package.json'))(path);
+      const names = Object.keys(all).filter(name => typeof all[name] === 'function');
+      return {
+        contents: [
+          'const lateOf = find => new Proxy(function () {}, {',
+          '  apply: (_, self, args) => Reflect.apply(find(), self, args),',
+          '  construct: (_, args) => Reflect.construct(find(), args),',
+          '  get: (_, name) => find()[name],',
+          '});',
+          ...names.map(
+            name =>
+              `export const ${name} = /* @__PURE__ */ lateOf(() => require('./${path}.cjs').${name});`,
+          ),
+        ].join('\n'),
+      };
+    });
+  },
+};
+
+/**
+ * The index of undici loads all that it has: another `fetch`, WebSockets, caches, mocks. A start takes a tenth longer. The bundle has what
+ * requests need; every other name is a function that throws.
+ */
+const usedOfUndici: Plugin = {
+  name: 'used-of-undici',
+  setup({ onResolve, onLoad }) {
+    const unused =
+      /^\.\/lib\/(?:mock|web|interceptor|cache|handler|dispatcher\/(?:balanced|round|retry|h2c|proxy|socks5|env))/;
+    onResolve({ filter: unused }, ({ path, importer }) =>
+      importer.endsWith('/undici/index.js') ? { path, namespace: 'unused' } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: 'unused' }, ({ path }) => ({
+      contents: `module.exports = new Proxy({}, { get: (_, name) => function () {
+        // The index makes one of them.
+        if (name !== 'CacheStorage') throw new Error('the bundle has no ' + name + ' of undici (${path}): see scripts/bundle.ts');
+      } });`,
+    }));
+  },
+};
+
+type Inputs = Metafile['inputs'];
+
 /** Returns the state of each source file, by which `currentBundle` of `bin/bundle.js` notices changes. */
-function statesOf({ inputs }: Metafile): readonly (readonly [string, number, number])[] {
+function statesOf(inputs: Inputs): readonly (readonly [string, number, number])[] {
   const own = Object.keys(inputs).filter(
-    path => !path.startsWith('node_modules/') && !isBuiltin(path.slice('node:'.length)),
+    path => !path.startsWith('node_modules/') && !/^(?:late|node|unused):/.test(path),
   );
   return [...own, 'package-lock.json'].map(path => {
     const { mtimeMs, size } = statSync(join(project, path));
@@ -129,7 +194,7 @@ function statesOf({ inputs }: Metafile): readonly (readonly [string, number, num
 }
 
 /** Returns the licences of the packages that the bundle contains. */
-function licensesOf({ inputs }: Metafile): string {
+function licensesOf(inputs: Inputs): string {
   const packages = new Set<string>();
   for (const path of Object.keys(inputs)) {
     const [folder] = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? [];

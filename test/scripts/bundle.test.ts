@@ -22,7 +22,8 @@ const mostBytes = 6_500_000;
 const mostInstalledBytes = 150_000_000;
 
 // Packages that only some servers need, or none at its start.
-const late = /^(?:@aws-sdk|@opentelemetry\/(?!api\/)|@grpc|pg\/|@cyclonedx|@smithy|swagger)/;
+const late =
+  /^(?:@aws-sdk|@opentelemetry\/(?!api\/)|@grpc|pg\/|@cyclonedx|@smithy|swagger|undici|tldts)/;
 
 suite('bundle', () => {
   let directory: TempDir;
@@ -63,7 +64,9 @@ suite('bundle', () => {
 
   test('a start loads few files, and no package that only some servers need', async () => {
     const { command, loaded } = await noting(['serve']);
-    await using _sluice = await startSluice({ command });
+    const registry = '127.0.0.1:1';
+    const config = { registries: { [registry]: { plainHttp: true } } };
+    await using sluice = await startSluice({ command, config });
     const files = loaded();
     assert.ok(files.length < mostModules, `${files.length} files`);
     const chunks = files.filter(url => url.includes(`/${bundleName}/`));
@@ -79,6 +82,14 @@ suite('bundle', () => {
       packages.filter(path => late.test(path)),
       [],
     );
+    // The first request to a registry loads its client.
+    const response = await fetch(`${sluice.url}/v1alpha1/inspect`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ containerImage: `${registry}/team/app:1` }),
+    });
+    assert.match(await response.text(), /refused the connection/);
+    assert.ok(loaded().some(url => url.endsWith('/undici.cjs')));
   });
 
   test('every file of the bundle is valid JavaScript', async () => {
