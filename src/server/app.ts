@@ -45,7 +45,7 @@ import {
 } from '../http/registry/index.ts';
 import { createLatePages, createSessionCookie, createSessions } from '../pages/index.ts';
 import type { Pairing } from '../platform/index.ts';
-import { localContent } from '../storage/index.ts';
+import { isDirectory, localContent } from '../storage/index.ts';
 import { createConda } from './assembly/conda.ts';
 import { createContainers } from './assembly/containers.ts';
 import { startMessages } from './assembly/messages.ts';
@@ -90,7 +90,11 @@ export async function createApp(deps: AppDeps): Promise<App> {
   addLoadMetric(metrics, building.builds.load);
 
   let isDraining = false;
-  const readiness = createReadiness({ ...state, directory: localContent(config) });
+  const readiness = createReadiness({
+    ...state,
+    directory: localContent(config),
+    contentPart: isDirectory(config) ? 'disk' : 'object store',
+  });
 
   const { bodyBytes: maxBodyBytes } = config.limits;
   const logins = createLoginLimit(config.limits.logins, config.trustedProxies);

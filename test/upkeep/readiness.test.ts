@@ -57,6 +57,24 @@ test('a disk that does not answer delays nobody, and is not asked a second time 
   await readiness.forReading();
 });
 
+test('a part that does not answer is named', async () => {
+  await using made = await world();
+  const never = () => new Promise<never>(() => {});
+  const space = unlimitedSpace;
+  const common = { ...made.deps, space, limitMs: 100 };
+  const store = createReadiness({
+    ...common,
+    content: { size: never },
+    contentPart: 'object store',
+  });
+  await assert.rejects(store.forReading(), { message: /^The object store .* does not answer$/ });
+  const disk = createReadiness({ ...common, content: { size: never } });
+  await assert.rejects(disk.forAll(), { message: /^The disk .* does not answer$/ });
+  const identity = { ...made.deps.rows.identity, proveRead: never };
+  const database = createReadiness({ ...common, rows: { ...made.deps.rows, identity } });
+  await assert.rejects(database.forAll(), { message: /^The database .* does not answer$/ });
+});
+
 test('a replica gets requests for two minutes without its database, and again when it has it', async () => {
   await using made = await world();
   let now = 0;

@@ -142,12 +142,19 @@ async function listenOn(
   } catch (error) {
     throw new Fault(
       'unavailable',
-      `The server cannot listen on ${address}: stop the process that listens there, or set another address with ${variable}`,
+      `The server cannot listen on ${address}: ${whyNot(error)}, or set another address with ${variable}`,
       { cause: error },
     );
   }
   logErrors(server, log);
   return server.address() as AddressInfo;
+}
+
+function whyNot(error: unknown): string {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'EACCES') return 'give its user the right to open ports below 1024';
+  if (code === 'EADDRNOTAVAIL') return 'give this machine that address';
+  return 'stop the process that listens there';
 }
 
 /** Logs errors while a connection is accepted, such as too few descriptors. They end that connection only. */

@@ -11,6 +11,7 @@ import { publicUrlOf } from '../config/read/index.ts';
 import type { Replica } from '../replicas/replica.ts';
 import { type Entries, type Entry, holdEntries } from './entries.ts';
 import { type Listeners, openListeners } from './listeners.ts';
+import { startFaultOf } from './start-fault.ts';
 import { spreadLastNet, stopOn, untilSignal } from './stop-server.ts';
 import { terminalLog } from './terminal-log.ts';
 
@@ -100,7 +101,8 @@ export async function serve(
     logReady(settings ? { leader: settings.address.origin } : {});
     const end = replica ? Promise.race([stopping, replica.lost]) : stopping;
     return await stopOn(end, listeners, app, config, log);
-  } catch (error) {
+  } catch (thrown) {
+    const error = startFaultOf(thrown, config.data);
     if (error instanceof ConfigError) console.error(error.message);
     // The operator can remove the reason of a fault. All else is a defect.
     else if (error instanceof Fault) log.error({ err: error }, 'the server cannot start');

@@ -25,6 +25,8 @@ export interface ReadinessDeps {
   readonly directory: string;
   /** Where content lives; asked for content that does not exist. Absent: the directory alone is asked. */
   readonly content?: Pick<ContentStore, 'size'>;
+  /** What the failure of a silent store names. Default: the disk. */
+  readonly contentPart?: 'disk' | 'object store';
   readonly rows: Pick<Rows, 'identity' | 'isCurrent'>;
   readonly space: DiskSpace;
   /** How long a proof is valid (ms). */
@@ -42,19 +44,24 @@ const probeBytes = Buffer.alloc(4096, 'ready ');
 
 export function createReadiness(deps: ReadinessDeps): Readiness {
   const { directory, content, rows, space, believedMs = 1000, limitMs = 3000 } = deps;
-  const { now = () => performance.now() } = deps;
+  const { contentPart = 'disk', now = () => performance.now() } = deps;
   let currentAt = now();
 
-  const read = async (): Promise<void> => {
+  const read: Proof = async ask => {
+    ask('database');
     await rows.identity.proveRead();
+    ask('disk');
     await readdir(join(directory, 'tmp'));
+    ask(contentPart);
     await content?.size(neverKept);
   };
-  const readAndWrite = async (): Promise<void> => {
-    await read();
+  const readAndWrite: Proof = async ask => {
+    await read(ask);
+    ask('disk');
     await space.look();
     space.take(0);
     await writeAndReadBack(join(directory, 'tmp', `ready-${randomUUID()}`));
+    ask('database');
     await rows.identity.proveWrite(limitMs / 2);
   };
   return {
@@ -70,21 +77,25 @@ export function createReadiness(deps: ReadinessDeps): Readiness {
   };
 }
 
+type Part = 'database' | 'disk' | 'object store';
+
+/** Calls `ask` with each part of the service before it asks that part. */
+type Proof = (ask: (part: Part) => void) => Promise<void>;
+
 /** Shares one proof among all callers within the time. While a disk hangs, no second proof starts. */
-function bounded(
-  prove: () => Promise<void>,
-  believedMs: number,
-  limitMs: number,
-): () => Promise<void> {
+function bounded(prove: Proof, believedMs: number, limitMs: number): () => Promise<void> {
   let last: { readonly at: number; readonly proof: Promise<void> } | undefined;
   let isRunning = false;
   const run = async (): Promise<void> => {
     isRunning = true;
-    const running = prove().finally(() => {
+    let asked: Part = 'disk';
+    const running = prove(part => {
+      asked = part;
+    }).finally(() => {
       isRunning = false;
     });
     const { promise, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(() => reject(silent()), limitMs);
+    const timer = setTimeout(() => reject(silent(asked)), limitMs);
     try {
       await Promise.race([running, promise]);
     } catch (error) {
@@ -117,8 +128,8 @@ async function writeAndReadBack(path: string): Promise<void> {
   }
 }
 
-function silent(): Fault {
-  return new Fault('unavailable', 'The disk of the service does not answer', { phase: 'store' });
+function silent(part: Part): Fault {
+  return new Fault('unavailable', `The ${part} of the service does not answer`, { phase: 'store' });
 }
 
 function notReady(cause: unknown): Fault {
