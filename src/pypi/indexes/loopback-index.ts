@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { finished } from 'node:stream/promises';
 import { Fault } from '../../foundation/fault.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import { projectName } from '../wheel-file.ts';
 import { type IndexAccess, IndexFault } from './index-access.ts';
 import { installedPage, publishedFile, withoutMetadata } from './index-page.ts';
@@ -52,6 +54,9 @@ export interface OpenedIndex extends Disposable {
 const maxRequests = 20_000;
 const maxBytes = 1024 * 1024 * 1024;
 
+/** Pages in memory for all solvers: one asks for those of all its projects at once. */
+const pagesAtOnce = 16;
+
 interface Asked {
   readonly path: string;
   /** Aborted when the solver has left. */
@@ -80,6 +85,7 @@ export function createLoopbackIndex(deps: {
   readonly key: Uint8Array;
 }): LoopbackIndex {
   const sessions = new Map<string, OpenSession>();
+  const turns = new Semaphore({ limit: pagesAtOnce });
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy());
   });
@@ -128,6 +134,7 @@ export function createLoopbackIndex(deps: {
       const name = projectName(project);
       const version = installed.get(name);
       if (version !== undefined) return sendPage(response, installedPage(name, version));
+      using _turn = await turns.take({ signal });
       const kept = await deps.pages.page(index, name, signal);
       if (kept === undefined) return void response.writeHead(404).end();
       if (kept.note !== undefined && !session.notes.has(kept.note)) {
@@ -136,7 +143,8 @@ export function createLoopbackIndex(deps: {
       }
       countBytes(session, kept.page.length);
       session.projects.add(name);
-      return sendPage(response, session.readsWheels ? withoutMetadata(kept.page) : kept.page);
+      sendPage(response, session.readsWheels ? withoutMetadata(kept.page) : kept.page);
+      return finished(response, { signal });
     }
     const [, file] = /^\/installed\/[^/]+\/([^/]+)\.metadata$/.exec(path) ?? [];
     if (file !== undefined) {

@@ -2,6 +2,7 @@ import { createHmac, randomUUID } from 'node:crypto';
 import { mkdir, open, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sortInTurns } from '../../foundation/pause-turn.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
 import { readAll } from '../../upstream/index.ts';
@@ -48,6 +49,8 @@ interface PageHead {
 const formVersion = 2;
 const maxPages = 50_000;
 const maxPageBytes = 32 * 1024 * 1024;
+/** Of the pages that are read and rewritten at the same time: a solver asks for those of all its projects at once. */
+const bytesAtOnce = maxPageBytes;
 const timeoutMs = 60_000;
 const accepted =
   'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';
@@ -55,6 +58,7 @@ const accepted =
 export function createPageStore(deps: PageStoreDeps): PageStore {
   const { access, thread, directory, freshMs, key } = deps;
   const fetches = new SingleFlight<KeptPage | undefined>({ lingerMs: 5000 });
+  const memory = new Semaphore({ limit: bytesAtOnce });
   /** What is kept; undefined before it has been counted. */
   let kept: { pages: number; bytes: number } | undefined;
   let sweeping: Promise<void> | undefined;
@@ -125,6 +129,12 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
         await keep({ ...stored.head, checkedAt: now }, stored.page);
         return { page: stored.page, note: undefined };
       }
+      // Its length may be unknown.
+      const weight = Math.min(response.contentLength ?? maxPageBytes, maxPageBytes);
+      using _room = await memory.take({ weight, signal: stop }).catch(error => {
+        response.body.destroy();
+        throw error;
+      });
       const body = await readAll(response.body, maxPageBytes, `The page of ${project}`);
       const contentType = response.headers.get('content-type') ?? '';
       const page = await thread.rewrite({ body, contentType, url: place, project, key });

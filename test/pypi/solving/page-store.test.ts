@@ -124,3 +124,29 @@ test('what pages take counts for the limit of a solve', async t => {
   assert.equal((await fetch(`${opened.url}lib/`)).status, 404);
   await failed;
 });
+
+test('of many large pages few are in memory at the same time', async t => {
+  const padding = 'x'.repeat(16 * 1024 * 1024);
+  const page = Buffer.from(JSON.stringify({ files: [], padding }));
+  let sent = 0;
+  let settled = 0;
+  let most = 0;
+  const index = await startIndex(t, (_, response) => {
+    response.once('finish', () => {
+      sent += 1;
+      most = Math.max(most, sent - settled);
+    });
+    const headers = { 'content-type': 'application/json', 'content-length': page.length };
+    response.writeHead(200, headers).end(page);
+  });
+  const { pages } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const names = Array.from({ length: 12 }, (_, at) => `lib${at}`);
+  const reads = names.map(async name => {
+    const kept = await pages.page(publicIndex, name, t.signal);
+    settled += 1;
+    assert.ok(kept);
+  });
+  await Promise.all(reads);
+  assert.equal(index.requests.length, names.length);
+  assert.ok(most <= 3, `${most} pages of 16 MiB at the same time`);
+});
