@@ -102,7 +102,8 @@ function foldersBeside(index: string): readonly string[] {
 /** Throws a `Fault` (400) for an address that a server may read as one in another folder. */
 function requireInFolder(url: string): void {
   const { host, pathname } = new URL(url);
-  if (!/%/.test(pathname) || !decoded(pathname).split(/[/\\]/).includes('..')) return;
+  // Some servers leave out what follows a semicolon.
+  if (!/[%;]/.test(pathname) || !/(?:^|[/\\])\.\.(?:[/\\;]|$)/.test(decoded(pathname))) return;
   throw new Fault(
     'bad-request',
     `The address of a file at ${host} leads out of its folder: its path has '..'`,
@@ -110,12 +111,9 @@ function requireInFolder(url: string): void {
   );
 }
 
+/** Decodes what separates names, also in a path with other characters that cannot be decoded. */
 function decoded(path: string): string {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return path;
-  }
+  return path.replace(/%(?:2e|2f|5c|3b)/gi, decodeURIComponent);
 }
 
 /** Returns the failure in words about an index instead of a channel. */

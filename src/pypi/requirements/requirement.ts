@@ -91,7 +91,9 @@ function wheelLine(name: string, address: string): PipLine {
   if (!/^https?:\/\//.test(url) || !URL.canParse(url) || !/^[0-9a-f]{64}$/.test(sha256)) {
     return { kind: 'builder', reason };
   }
-  const { pathname, username, password } = new URL(url);
+  const { href, pathname, search, username, password } = new URL(url);
+  // It stands in lock files, where a query may be a secret, and decides which credentials are used.
+  if (href !== url || search !== '' || pathname.includes(';')) return { kind: 'builder', reason };
   const fileName = pathname
     .slice(pathname.lastIndexOf('/') + 1)
     .replaceAll('%2B', '+')

@@ -64,6 +64,10 @@ test('a wheel of a lock file is taken as it is listed', () => {
     line.replace('https://', 'https://me:secret@'),
     line.replace(/#.*/, ''),
     line.replace('.whl', '.tar.gz'),
+    line.replace('.whl', '.whl?signature=sesame'),
+    line.replace('/f/', '/f/../g/'),
+    line.replace('/f/', '/f/..;/g/'),
+    line.replace('/f/', '/f "g": h/'),
   ]) {
     assert.equal(readPipLine(other).kind, 'builder', other);
   }

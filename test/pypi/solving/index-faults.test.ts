@@ -91,7 +91,12 @@ test('an entry is for its index and the files beside it, not for all else of its
   const other = entry('/team/pypi/+simple', 'https://extra.test/simple');
   await refuses(['/team/pypi/+f/a.whl'], deep, other);
   const { access } = await solverFor(t, [deep]);
-  for (const path of ['..%2f..%2Fadmin', 'a/%2e%2e%5cadmin']) {
+  for (const path of [
+    '..%2f..%2Fadmin',
+    'a/%2e%2e%5cadmin',
+    '..%2fadmin/%zz',
+    '..;/..;a=b/admin',
+  ]) {
     const url = `${index.origin}/team/pypi/simple/${path}`;
     await assert.rejects(access.open(url, { signal: t.signal }), /leads out of its folder/, path);
   }
