@@ -139,6 +139,11 @@ const refused: readonly (readonly [what: string, packages: SubmittedPackages, me
       locked({ R: { Repositories: [{ URL: 'https://a:b@c.example' }] } }),
       /R\.Repositories\[0\]' contains credentials/,
     ],
+    [
+      'a package of a lock file with a password',
+      locked({ Packages: { dplyr: { RemoteUrl: 'https://me:sesame@git.example/dplyr' } } }),
+      /Packages\.dplyr' contains credentials/,
+    ],
     ['a lock file without addresses', locked({ R: { Repositories: [null] } }), /is empty/],
   ];
 

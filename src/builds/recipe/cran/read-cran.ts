@@ -2,7 +2,14 @@ import type { RecipeRequest } from '../recipe-kind.ts';
 import type { SubmittedCranOptions, SubmittedPackages } from '../submitted.ts';
 import { sortedOnce } from '../text/canonical-document.ts';
 import { commandLine, imageName } from '../text/recipe-field.ts';
-import { base64Text, oneLine, plainUrl, refuse, shown } from '../text/text-field.ts';
+import {
+  base64Text,
+  hasCredentials,
+  oneLine,
+  plainUrl,
+  refuse,
+  shown,
+} from '../text/text-field.ts';
 
 /** R packages, checked and normalised. */
 export interface CranSource {
@@ -131,6 +138,14 @@ function readLock(base64: string): { readonly wanted: RenvLock; readonly version
   for (const name of names) {
     if (!nameForm.test(name)) {
       refuse(`'${field}': ${shown(name)} is not the name of an R package`);
+    }
+    const isSecret = Object.values(recordIn(packages, name) ?? {}).some(
+      value => typeof value === 'string' && hasCredentials(value),
+    );
+    if (isSecret) {
+      refuse(
+        `'${field}: Packages.${name}' contains credentials in an address: recipes and logs are not secret, so remove them`,
+      );
     }
   }
   const { Repositories: repositories = [] } = r;
