@@ -30,6 +30,12 @@ base: &base
   assert.throws(() => readEnvironmentFile('file', many), /more than 8 mappings are merged/);
 });
 
+test('a list for pip without items is none, as conda reads it', () => {
+  const text = 'dependencies:\n  - python=3.12\n  - pip\n  - pip:\n';
+  const { packages, pip } = readEnvironmentFile('file', text).environment;
+  assert.deepEqual({ packages, pip }, { packages: ['pip', 'python=3.12'], pip: [] });
+});
+
 test('an environment file selects packages for Linux', () => {
   const text = `
 dependencies:

@@ -6,7 +6,7 @@ for (const line of [
   ...['-r requirements.txt', '-rrequirements.txt', '-c limits.txt', '-climits.txt'],
   ...['--requirement requirements.txt', '--constraint=limits.txt'],
   ...['./here', '-e ./here', '-e.', '-e here', '-ehere', '-e "./here[a]"'],
-  ...['--editable ./here', '--editable=here'],
+  ...['--editable ./here', '--editable=here', 'submodules/simple-knn', '-e modules/here'],
 ]) {
   test(`a line for pip that requires a file is refused: ${line}`, () => {
     assert.throws(
@@ -22,3 +22,12 @@ test('a line for pip may have a repository to edit, and other options', () => {
   for (const line of [`-e ${url}`, `-e${url}`, `--editable=${url}`, ...options, 'a-e.b', 'r==1'])
     assert.equal(readPipRequirement('pip', line), line);
 });
+
+for (const line of ['pandas=2.0.1', 'pandas = 2.0.1', 'uvicorn[standard]=0.20']) {
+  test(`a line for pip with the operator of conda is refused: ${line}`, () => {
+    assert.throws(
+      () => readPipRequirement('pip', line),
+      /has one '=': pip reads two, as in NAME==VERSION/,
+    );
+  });
+}

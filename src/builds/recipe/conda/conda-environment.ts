@@ -172,7 +172,8 @@ function readPipSection(at: string, item: unknown): string[] {
       `'${at}' is ${describeValue(item)}: write a package, in quotes if need be, or a list under 'pip:'`,
     );
   }
-  return textsOf(`${at}.pip`, (item as { pip: unknown }).pip).map(({ at, text }) =>
+  // As conda reads it, a list without items is none.
+  return textsOf(`${at}.pip`, (item as { pip: unknown }).pip ?? []).map(({ at, text }) =>
     readPipRequirement(at, text),
   );
 }

@@ -128,6 +128,9 @@ export function readPipRequirement(field: string, text: string): string {
       `'${field}' contains credentials in an address: recipes and logs are not secret, so remove them`,
     );
   }
+  if (oneEqualsSign.test(line)) {
+    refuse(`'${field}': ${shown(line)} has one '=': pip reads two, as in NAME==VERSION`);
+  }
   if (requiresFile(line)) {
     refuse(
       `'${field}': ${shown(line)} requires a file that is not in the image: list the packages themselves`,
@@ -136,6 +139,9 @@ export function readPipRequirement(field: string, text: string): string {
   return line;
 }
 
+const oneEqualsSign = /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?\s*=(?!=)/;
+// A name with a slash is a directory.
+const pathForm = /^(?:[./]|[A-Za-z0-9_-][A-Za-z0-9_.-]*\/)/;
 // A short option may have its value without a space.
 const listOption = /^(?:-[rc]|--requirement\b|--constraint\b)/;
 const editableOption = /^(?:-e|--editable\b)[ =]*["']?/;
@@ -145,7 +151,7 @@ function requiresFile(line: string): boolean {
   const editable = line.replace(editableOption, '');
   const isEditable = editable !== line;
   // What pip can edit is a directory, or a repository that a URL specifies.
-  return /^[./]/.test(editable) || (isEditable && !editable.includes(':'));
+  return pathForm.test(editable) || (isEditable && !editable.includes(':'));
 }
 
 /** Returns the name and the pinned version of a requirement; undefined for options, URLs and paths. */
