@@ -194,7 +194,10 @@ function unsolved(problem: string, installed: ReadonlyMap<string, string>): Erro
     ([name, version]) => words.has(name) || problem.includes(`${name}==${version}`),
   );
   const ofConda = named.map(([name, version]) => `${name} ${version}`).join(', ');
-  const note = ofConda === '' ? '' : ` These packages are from Conda: ${ofConda}.`;
+  const note =
+    ofConda === ''
+      ? ''
+      : ` These packages are from Conda: ${ofConda}. Ask Conda for versions that fit, or pip for other ones.`;
   return new Fault(
     'bad-request',
     `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}`.trim(),

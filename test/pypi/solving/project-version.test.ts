@@ -39,3 +39,15 @@ test('a version of Conda that no index can have does not count as installed', ()
     ],
   );
 });
+
+test('parts of a project that Conda packs under other names count as the project', () => {
+  const names = [
+    'python-tzdata',
+    'brotli-python',
+    'nbconvert-core',
+    'snakemake-minimal',
+    'vtk-base',
+  ];
+  const found = installedProjects(names.map(name => condaProject(name, '1.0')));
+  assert.deepEqual([...found.keys()], ['tzdata', 'brotli', 'nbconvert', 'snakemake', 'vtk']);
+});

@@ -30,7 +30,7 @@ test('real packages are solved over the loopback index, with those of Conda as i
 
   await assert.rejects(
     solve(['pandas==2.2.3'], [condaProject('numpy', '1.20.0')]),
-    /^Fault: The Python packages have no solution\. .*numpy.*These packages are from Conda: numpy 1\.20\.0\.$/s,
+    /^Fault: The Python packages have no solution\. .*numpy.*These packages are from Conda: numpy 1\.20\.0\. Ask Conda for versions that fit, or pip for other ones\.$/s,
   );
   await assert.rejects(
     solve(['loompy==3.0.7']),
