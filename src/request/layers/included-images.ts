@@ -37,7 +37,9 @@ import {
   mostLayers,
   type PlatformImage,
 } from './images-by-platform.ts';
-import type { IncludedLayer, LayerCaller, LayerIntake } from './layers.ts';
+import type { IncludedLayer } from './included-layers.ts';
+import type { LayerIntake } from './layers.ts';
+import type { LayerCaller } from './one-intake.ts';
 
 /** An included image, which its registry has shown to the caller. */
 export interface IncludedImage {
@@ -212,13 +214,13 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
   const find = (field: string, image: Reference, caller: LayerCaller): Promise<Found> =>
     ofField(field, async () => ({ field, image, ...(await resolve(image, caller)) }));
 
-  /** Returns the layers of an image for all platforms, as they are at the registry. */
+  /** Returns the layers of an image for each platform, as they are at the registry. */
   const layersOf = (
     found: Found,
     platforms: readonly Platform[],
     budget: DocumentBudget,
     signal: AbortSignal,
-  ): Promise<readonly IncludedLayer[]> =>
+  ): Promise<readonly (readonly IncludedLayer[])[]> =>
     ofField(found.field, async () => {
       const { image, access, root } = found;
       const isNeeded = ({ platform }: Descriptor) =>
@@ -229,7 +231,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
         );
       const source = { documents, access, isNeeded, budget, signal };
       const { images, offered } = await imagesByPlatform(source, root);
-      const listed: IncludedLayer[] = [];
+      const stacks: IncludedLayer[][] = [];
       for (const wanted of platforms) {
         const [chosen] = images
           .filter(({ platform }) => runsOn(wanted, platform))
@@ -245,12 +247,11 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
             `${formatReference(image)} has a config that does not fit its layers: push it again, built by another tool`,
           );
         }
-        for (const at of chosen.layers.keys()) {
-          listed.push(layerOf(found, chosen, at, wanted.architecture));
-        }
+        const positions = [...chosen.layers.keys()];
+        stacks.push(positions.map(at => layerOf(found, chosen, at, wanted.architecture)));
         await pauseTurn();
       }
-      return listed;
+      return stacks;
     });
 
   const named = async ({ containerIncludes = [] }: Submission) => {
@@ -272,7 +273,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
     caller: LayerCaller,
   ) => {
     const names = await named(submission);
-    if (names.length === 0) return { images: [], layers: [] };
+    if (names.length === 0) return { images: [], stacks: [] };
     return within(listMs, caller.signal, async signal => {
       const [platforms, found] = await Promise.all([
         base().then(image => platformsOf(submission, image, signal)),
@@ -283,7 +284,8 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
       const parts = await inTurns(imagesAtOnce, found, one =>
         layersOf(one, platforms, budget, signal),
       );
-      const listed = parts.flat();
+      const stacks = parts.flat();
+      const listed = stacks.flat();
       if (listed.length > mostLayers * platforms.length) throw tooManyLayers();
       if (JSON.stringify(listed.map(({ layer }) => layer)).length > mostText) {
         throw refusal(
@@ -294,7 +296,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
         image: pinned(image, root.digest),
         access,
       }));
-      return { images, layers: listed };
+      return { images, stacks };
     });
   };
 
@@ -302,13 +304,13 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
     named,
 
     async list(submission, base, caller) {
-      const { images, layers: listed } = await list(submission, base, caller);
-      return { images, layers: listed.map(({ layer }) => layer) };
+      const { images, stacks } = await list(submission, base, caller);
+      return { images, layers: stacks.flat().map(({ layer }) => layer) };
     },
 
     async take(submission, base, caller) {
-      const { images, layers: listed } = await list(submission, base, caller);
-      return { images, layers: await layers.takeIncluded(listed, caller) };
+      const { images, stacks } = await list(submission, base, caller);
+      return { images, layers: await layers.takeIncluded(stacks, caller) };
     },
 
     async show(images, caller) {
