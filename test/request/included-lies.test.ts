@@ -338,9 +338,12 @@ suite('included images that lie', { concurrency: 1 }, () => {
         /not at its registry/,
       ],
       [{ urls: [`http://${liar.host}/elsewhere`] }, /not at its registry/],
-      [{ mediaType: `${layerType}+encrypted` }, /only gzip layers/],
+      [{ mediaType: `${layerType}+encrypted` }, /only tar, gzip and zstd layers/],
       [{ mediaType: 'application/vnd.cncf.helm.chart.content.v1.tar+gzip' }, /has no image for/],
-      [{ digest: `sha512:${'1'.repeat(128)}` }, /only gzip layers with sha256 digests/],
+      [
+        { digest: `sha512:${'1'.repeat(128)}` },
+        /only tar, gzip and zstd layers with sha256 digests/,
+      ],
     ] as const) {
       putImage('strange', [{ gzip: emptyLayer, more }]);
       const reply = await ask('base', ['strange']);

@@ -1,7 +1,7 @@
 /** `containerIncludes` of images whose layers delete files. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, suite, test } from 'node:test';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { TarReader } from '../../src/archives/index.ts';
 import { digestOf } from '../../src/oci/digest.ts';
 import { postJson } from '../faults/fault-world.ts';
@@ -17,6 +17,13 @@ import { startWatchedSluice, type WatchedSluice } from '../world/watched-sluice.
 
 const imageType = 'application/vnd.oci.image.manifest.v1+json';
 const configType = 'application/vnd.oci.image.config.v1+json';
+const tarType = 'application/vnd.oci.image.layer.v1.tar';
+
+interface Packed {
+  readonly bytes: Buffer;
+  readonly type: '' | '+gzip' | '+zstd';
+}
+
 const layerType = 'application/vnd.oci.image.layer.v1.tar+gzip';
 const layerOf = (...parts: readonly TarPart[]) => gzipSync(tarOf(parts));
 const fileLayer = (name: string) => layerOf({ name, content: name });
@@ -77,13 +84,15 @@ suite('included images that delete files', { concurrency: 1 }, () => {
     liar.put(`${repository}/blobs/${digestOf(bytes)}`, 'application/octet-stream', bytes);
     return { mediaType, digest: digestOf(bytes), size: bytes.length };
   };
-  const putImage = (tag: string, layers: readonly Buffer[]) => {
+  const putImage = (tag: string, layers: readonly Buffer[], packed?: readonly Packed[]) => {
     const rootfs = { type: 'layers', diff_ids: layers.map(one => digestOf(gunzipSync(one))) };
     const config = { os: 'linux', architecture: 'amd64', config: {}, rootfs };
     const manifest = {
       ...{ schemaVersion: 2, mediaType: imageType },
       config: put(Buffer.from(JSON.stringify(config)), configType),
-      layers: layers.map(one => put(one, layerType)),
+      layers: packed
+        ? packed.map(({ bytes, type }) => put(bytes, `${tarType}${type}`))
+        : layers.map(one => put(one, layerType)),
     };
     liar.put(`${repository}/manifests/${tag}`, imageType, Buffer.from(JSON.stringify(manifest)));
     liar.put(
@@ -210,5 +219,40 @@ suite('included images that delete files', { concurrency: 1 }, () => {
     await watched.turns();
     assertApiFault(await ask('base', ['deep']), 400, /path that is too long/);
     assert.ok((await watched.turns()).longestMs < boundMs(100));
+  });
+
+  test('layers in zstd and without compression are included in gzip', async () => {
+    const layers = [
+      layerOf({ name: 'a', content: 'a' }, { name: 'b', content: pattern(400_000, 'b') }),
+      layerOf({ name: '.wh.a' }, { name: 'c', content: 'c' }),
+      fileLayer('d'),
+    ] as const;
+    putImage('base', []);
+    const [one, two] = [gunzipSync(layers[0]), gunzipSync(layers[1])];
+    // As in zstd:chunked: several frames, and one that readers skip.
+    const skipped = Buffer.from('502a4d1804000000aaaaaaaa', 'hex');
+    const frames = [one.subarray(0, 1000), one.subarray(1000)].map(part => zstdCompressSync(part));
+    const packed: Packed[] = [
+      { bytes: Buffer.concat([...frames, skipped]), type: '+zstd' },
+      { bytes: two, type: '' },
+      { bytes: layers[2], type: '+gzip' },
+    ];
+    putImage('tool', layers, packed);
+    const reply = await ask('base', ['tool']);
+    assert.deepEqual(await namesIn(reply, 'base'), [
+      [`b=${digestOf(pattern(400_000, 'b'))}`],
+      ['c=c'],
+      ['d=d'],
+    ]);
+    assert.equal((await served(reply, 'base'))[2], digestOf(layers[2]));
+    putImage('lie', layers.slice(0, 1), [{ bytes: layers[0], type: '+zstd' }]);
+    assertApiFault(await ask('base', ['lie']), 400, /layer 1 of 1 of .* is not a zstd file/);
+    putImage('cut', layers.slice(0, 1), [
+      { bytes: zstdCompressSync(one).subarray(0, -50), type: '+zstd' },
+    ]);
+    assertApiFault(await ask('base', ['cut']), 400, /layer 1 of 1 of /);
+    const bomb = gzipSync(tarOf([{ name: 'bomb', content: Buffer.alloc(300_000_000) }]));
+    putImage('bomb', [bomb], [{ bytes: zstdCompressSync(gunzipSync(bomb)), type: '+zstd' }]);
+    assertApiFault(await ask('base', ['bomb']), 413, /made to fill disks/);
   });
 });

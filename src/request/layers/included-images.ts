@@ -38,6 +38,7 @@ import {
   type PlatformImage,
 } from './images-by-platform.ts';
 import type { IncludedLayer } from './included-layers.ts';
+import type { Packing } from './layer-check.ts';
 import type { LayerIntake } from './layers.ts';
 import type { LayerCaller } from './one-intake.ts';
 
@@ -131,7 +132,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
   ): IncludedLayer => {
     const descriptor = own[at] as Descriptor;
     const name = `'${field}': layer ${at + 1} of ${own.length} of ${formatReference(image)}`;
-    checkLayer(descriptor, name);
+    const packing = packingOf(descriptor, name);
     const tarDigest = diffIds[at];
     if (!tarDigest?.startsWith('sha256:')) {
       throw refusal(`${name} has no valid diff ID in the config of its image: push it again`);
@@ -149,6 +150,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
         architecture,
         from: `${host}/${repository}@${root.digest}`,
       },
+      packing,
       place,
       right,
       show: async signal => {
@@ -378,16 +380,23 @@ function onePerArchitecture(platforms: readonly Platform[]): readonly Platform[]
   return [...lowest.values()];
 }
 
-/** Checks that a layer can be kept as it is: a gzip file of files that its registry has. */
-function checkLayer(layer: Descriptor, name: string): void {
+const packings: readonly (readonly [end: string, packing: Packing])[] = [
+  ['gzip', 'gzip'],
+  ['zstd', 'zstd'],
+  ['tar', 'none'],
+];
+
+/** Returns how a layer is compressed. Throws a {@link Fault} for one that cannot be read: encrypted, elsewhere, or of another type. */
+function packingOf(layer: Descriptor, name: string): Packing {
   if (isElsewhere(layer)) throw refusal(`${name} is not at its registry: include another image`);
   const type = bareMediaType(layer.mediaType) ?? '';
-  const isFit = isLayerType(type) && /(?:\+|\.)gzip$/.test(type);
-  if (!isFit || !layer.digest.startsWith('sha256:')) {
+  const packing = packings.find(([end]) => type.endsWith(end))?.[1];
+  if (!isLayerType(type) || !packing || !layer.digest.startsWith('sha256:')) {
     throw refusal(
-      `${name} has the type ${JSON.stringify(type.slice(0, 100))} and the digest ${layer.digest.slice(0, 80)}: only gzip layers with sha256 digests can be included. Push the image with gzip layers, or use COPY --from=IMAGE in a 'containerFile'`,
+      `${name} has the type ${JSON.stringify(type.slice(0, 100))} and the digest ${layer.digest.slice(0, 80)}: only tar, gzip and zstd layers with sha256 digests can be included. Push the image again, or use COPY --from=IMAGE in a 'containerFile'`,
     );
   }
+  return packing;
 }
 
 function pinned({ registry, repository }: Reference, digest: Digest): Reference {

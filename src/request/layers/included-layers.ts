@@ -5,6 +5,7 @@ import type { Digest } from '../../oci/digest.ts';
 import type { ByteSource } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { FetchedLayerStore } from '../../storage/rows/index.ts';
+import type { Packing } from './layer-check.ts';
 import { notAsNamed, notSent, type SizeLimit, tooLarge, tooLate } from './layer-faults.ts';
 import { createLayerFetches } from './layer-fetches.ts';
 import { type Intake, isSame, type LayerLimits, type Measured } from './one-intake.ts';
@@ -17,6 +18,8 @@ export interface IncludedLayer {
   /** In messages. */
   readonly name: string;
   readonly layer: InjectedLayer;
+  /** As its media type says. */
+  readonly packing: Packing;
   /** Repository and digest: the repository has sent these bytes if the place is among the fetched layers. */
   readonly place: string;
   /** The place, and the credentials for it: callers with the same text have the same right to the layer. */
@@ -32,6 +35,8 @@ interface IncludedNote extends Measured {
   readonly tarSize: number;
   /** True if it deletes files of the layers below it. Notes of earlier versions have none: they refused such layers. */
   readonly hides?: boolean;
+  /** Default: gzip. */
+  readonly packing?: Packing;
 }
 
 interface IncludedLayersDeps {
@@ -62,20 +67,24 @@ export function createIncludedLayers(deps: IncludedLayersDeps) {
   const rewriter = createStackRewriter(deps);
 
   /** Returns what is noted of a layer that its repository has sent before and shows to the caller; undefined for none. */
-  const shownBefore = async ({ name, layer, place, show }: IncludedLayer, caller: Intake) => {
+  const shownBefore = async (
+    { name, layer, packing, place, show }: IncludedLayer,
+    caller: Intake,
+  ) => {
     const text = await fetched.find(place, Date.now());
     if (text === undefined) return undefined;
     await show(caller.signal).catch(error => {
       throw caller.signal?.aborted ? error : notSent(error, name);
     });
     const before = JSON.parse(text) as IncludedNote;
-    if (!isSame(before, layer)) throw notAsNamed(name);
+    const isAsNamed = isSame(before, layer) && (before.packing ?? 'gzip') === packing;
+    if (!isAsNamed) throw notAsNamed(name);
     return before;
   };
 
   /** Any registry may name any digest: only the bytes prove that it has the blob, and what is in it. */
   const takeOne = async (included: IncludedLayer, caller: Intake): Promise<IncludedNote> => {
-    const { name, layer, place, right, open } = included;
+    const { name, layer, packing, place, right, open } = included;
     const { gzipDigest, gzipSize, tarDigest } = layer;
     if (gzipSize > urlLimit.bytes) throw tooLarge(name, urlLimit);
     const before = await shownBefore(included, caller);
@@ -84,7 +93,7 @@ export function createIncludedLayers(deps: IncludedLayersDeps) {
       return before;
     }
     // Another image may describe the same layer in another way, and is refused for it.
-    const key = JSON.stringify([caller.user, caller.network, right, gzipSize, tarDigest]);
+    const key = JSON.stringify([caller.user, caller.network, right, gzipSize, tarDigest, packing]);
     const unpacked = { left: limits.maxTarBytes, limit: limits.maxTarBytes };
     const note = await fetches(key, caller, async signal => {
       let tarSize = 0;
@@ -97,10 +106,10 @@ export function createIncludedLayers(deps: IncludedLayersDeps) {
         const body = await open(signal);
         signal.addEventListener('abort', () => body.destroy(signal.reason), { once: true });
         const expected = { gzipDigest, gzipSize, tarDigest };
-        const intake = { ...caller, signal, inspect, expected, unpacked };
+        const intake = { ...caller, signal, inspect, expected, unpacked, packing };
         const flowing = requireFlow(body, place.slice(0, place.indexOf('/')));
         const measured = await ingest(flowing, place, intake);
-        const note: IncludedNote = { ...measured, tarSize, hides: check.hides };
+        const note: IncludedNote = { ...measured, tarSize, hides: check.hides, packing };
         fetched.put(place, JSON.stringify(note), Date.now());
         return note;
       } catch (error) {
@@ -144,8 +153,8 @@ export function createIncludedLayers(deps: IncludedLayersDeps) {
       stacks: readonly (readonly IncludedLayer[])[],
       given: Intake,
     ): Promise<InjectedLayer[]> {
-      const keyOf = ({ place, layer }: IncludedLayer) =>
-        `${place} ${layer.gzipSize} ${layer.tarDigest}`;
+      const keyOf = ({ place, layer, packing }: IncludedLayer) =>
+        `${place} ${layer.gzipSize} ${layer.tarDigest} ${packing}`;
       const unique = (layers: readonly IncludedLayer[]) => [
         ...new Map(layers.map(one => [keyOf(one), one])).values(),
       ];
@@ -163,9 +172,12 @@ export function createIncludedLayers(deps: IncludedLayersDeps) {
         const done: InjectedLayer[] = [];
         for (const [at, stack] of stacks.entries()) {
           const layers = stack.map(({ layer }) => layer);
-          const top = stack.findLastIndex(one => notes.get(keyOf(one))?.hides);
+          const packed = stack.map(({ layer, packing }) => ({ ...layer, packing }));
+          const top = stack.findLastIndex(
+            one => one.packing !== 'gzip' || notes.get(keyOf(one))?.hides,
+          );
           const isKept = before[at] !== undefined || top < 0;
-          const own = isKept ? layers : await rewriter.rewrite(layers, top, caller);
+          const own = isKept ? layers : await rewriter.rewrite(packed, top, caller);
           done.push(...(before[at] ?? own));
         }
         return done;

@@ -95,6 +95,7 @@ export function createLayerIntake({
     const tar = digestTar(name, {
       room: caller.unpacked,
       inspect: caller.inspect,
+      packing: caller.packing,
       takeTurn: () => takeTurn(caller, caller.signal),
     });
     try {
@@ -123,7 +124,7 @@ export function createLayerIntake({
       if (!(await content.claim(gzipDigest))) throw removedMeanwhile(name);
       if (isNew) await room.keep(gzipDigest);
       const measured = { gzipDigest, gzipSize, tarDigest };
-      known.set(gzipDigest, measured);
+      if (caller.packing === undefined) known.set(gzipDigest, measured);
       return measured;
     } catch (error) {
       source.destroy();

@@ -27,11 +27,12 @@ export interface Intake extends LayerCaller {
   readonly payer: string | undefined;
   readonly unpacked: UnpackLimits['room'];
   readonly inspect?: UnpackLimits['inspect'];
+  readonly packing?: UnpackLimits['packing'];
   /** When set, a layer that differs is refused before anything of it is kept. */
   readonly expected?: Measured;
 }
 
-/** The measured digests and size of a layer. */
+/** The measured digests and size of a layer. They are of the file as it is packed, which is in gzip before it is part of an image. */
 export type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
 
 /** Returns true for the same file. */

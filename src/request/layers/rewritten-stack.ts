@@ -1,15 +1,16 @@
-import { Readable } from 'node:stream';
-import { createGunzip, createGzip } from 'node:zlib';
+import { pipeline, Readable } from 'node:stream';
+import { createGzip } from 'node:zlib';
 import { TarError, tarBlockSize } from '../../archives/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { pauseTurn } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import type { InjectedLayer } from '../../images/augment/index.ts';
-import { type Digest, digestOf } from '../../oci/digest.ts';
+import { digestOf } from '../../oci/digest.ts';
 import { type ByteSource, copiesOf } from '../../storage/content/byte-source.ts';
 import type { ContentStore } from '../../storage/content/index.ts';
 import type { FetchedLayerStore } from '../../storage/rows/index.ts';
 import { sourceOfStream } from '../../upstream/index.ts';
+import { type Packing, unpackers } from './layer-check.ts';
 import { removedMeanwhile, unreadable } from './layer-faults.ts';
 import { createLayerFetches } from './layer-fetches.ts';
 import type { Intake, LayerLimits, Measured } from './one-intake.ts';
@@ -21,6 +22,9 @@ interface StackRewriterDeps {
   readonly limits: Pick<LayerLimits, 'maxTarBytes' | 'fetchTimeout'>;
   readonly ingest: (source: ByteSource, name: string, caller: Intake) => Promise<Measured>;
 }
+
+/** A layer as its registry has sent it. */
+type Packed = InjectedLayer & { readonly packing: Packing };
 
 const chunkSize = 128 * 1024;
 // Each occupies a thread of the pool that also reads and writes files.
@@ -41,12 +45,14 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
   });
 
   /** Yields the bytes of the tar file in whole blocks. */
-  async function* unpacked(digest: Digest, name: string, signal: AbortSignal) {
+  async function* unpacked({ gzipDigest: digest, packing }: Packed, signal: AbortSignal) {
     const size = await content.size(digest);
-    if (size === undefined) throw removedMeanwhile(name);
+    if (size === undefined) throw removedMeanwhile(digest);
     const packed = Readable.from(copiesOf(content.open(digest, 0, size - 1)));
-    const tar = packed.pipe(createGunzip({ chunkSize }));
-    packed.on('error', error => tar.destroy(error));
+    const streams = unpackers(packing, chunkSize);
+    const tar = streams.at(-1) as Readable;
+    // The reader of the last stream receives the error.
+    pipeline([packed, ...streams], () => {});
     try {
       let rest = Buffer.alloc(0);
       for await (const chunk of tar as AsyncIterable<Buffer>) {
@@ -64,20 +70,21 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
   }
 
   const rewriteLayer = async (
-    { gzipDigest, gzipSize, tarDigest }: Measured,
+    layer: Packed,
     hidden: HiddenFiles,
     name: string,
     caller: Intake & { readonly signal: AbortSignal },
   ): Promise<{ readonly layer: Measured; readonly findings: LayerFindings }> => {
     const { signal } = caller;
+    const { packing, ...measured } = layer;
     const finding = findHidden(hidden);
-    for await (const bytes of unpacked(gzipDigest, name, signal)) finding.write(bytes);
+    for await (const bytes of unpacked(layer, signal)) finding.write(bytes);
     const findings = finding.end();
-    if (!findings.isChanged) return { layer: { gzipDigest, gzipSize, tarDigest }, findings };
+    if (!findings.isChanged && packing === 'gzip') return { layer: measured, findings };
     const writing = withoutHidden(hidden, findings);
     const tar = Readable.from(
       (async function* () {
-        for await (const bytes of unpacked(gzipDigest, name, signal)) yield writing.write(bytes);
+        for await (const bytes of unpacked(layer, signal)) yield writing.write(bytes);
         yield writing.end();
       })(),
       { objectMode: false },
@@ -93,7 +100,7 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
   };
 
   const rewriteAll = async (
-    layers: readonly InjectedLayer[],
+    layers: readonly Packed[],
     top: number,
     caller: Intake & { readonly signal: AbortSignal },
   ): Promise<readonly Measured[]> => {
@@ -125,10 +132,10 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
      * Returns the layers without what the whiteouts in them delete. Throws a {@link Fault}.
      *
      * @param layers the lowest first; all of them are here
-     * @param top position of the highest layer with a whiteout
+     * @param top position of the highest layer with a whiteout, or that is not in gzip
      */
     async rewrite(
-      layers: readonly InjectedLayer[],
+      layers: readonly Packed[],
       top: number,
       caller: Intake,
     ): Promise<readonly InjectedLayer[]> {
@@ -155,7 +162,10 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
         const told = () => `'containerIncludes': ${layers[0]?.from ?? ''}, layer ${error.message}`;
         throw isOfLayer ? error.retold(told()) : error;
       });
-      return merged(layers, written);
+      return merged(
+        layers.map(({ packing: _, ...layer }) => layer),
+        written,
+      );
     },
   };
 }
