@@ -4,6 +4,8 @@ import { after, before, beforeEach, suite, test } from 'node:test';
 import { gunzipSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { TarReader } from '../../src/archives/index.ts';
 import { digestOf } from '../../src/oci/digest.ts';
+import { createStackRewriter } from '../../src/request/layers/rewritten-stack.ts';
+import { drain, sourceOfBytes } from '../../src/storage/content/byte-source.ts';
 import { postJson } from '../faults/fault-world.ts';
 import { assertApiFault, call } from '../faults/http-client.ts';
 import {
@@ -12,6 +14,7 @@ import {
   startScriptedUpstream,
 } from '../faults/scripted-upstream.ts';
 import { type TarPart, tarOf } from '../sif/tar-file.ts';
+import { eventually } from '../world/eventually.ts';
 import { boundMs } from '../world/longest-block.ts';
 import { startWatchedSluice, type WatchedSluice } from '../world/watched-sluice.ts';
 
@@ -56,6 +59,41 @@ const partsIn = (tar: Buffer): string[] => {
   finish();
   return found.toSorted();
 };
+
+test('a layer that is removed while it is written again fails the request, and nothing else', async () => {
+  const bytes = layerOf({ name: '.wh.a' }, { name: 'b', content: 'b' });
+  let reads = 0;
+  const rewriter = createStackRewriter({
+    content: {
+      // It is here for the first of two readings.
+      size: async () => (reads++ === 0 ? bytes.length : undefined),
+      open: () => sourceOfBytes(bytes),
+    },
+    fetched: { find: async () => undefined, put: () => assert.fail('noted'), purge: async () => 0 },
+    limits: { maxTarBytes: 1e6, fetchTimeout: 10_000 },
+    async ingest(source) {
+      // The failure comes before the first reading, as when the disk is slow.
+      await eventually('the second reading', () => reads === 2);
+      for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+      await drain(source, () => {});
+      return assert.fail('whole');
+    },
+  });
+  const layer = {
+    ...{
+      gzipDigest: digestOf(bytes),
+      gzipSize: bytes.length,
+      tarDigest: digestOf(gunzipSync(bytes)),
+    },
+    ...{ packing: 'gzip' as const, from: 'a/b' },
+  };
+  const unpacked = { left: 1e6, limit: 1e6 };
+  const caller = { user: 'ada', network: undefined, payer: undefined, unpacked };
+  await assert.rejects(rewriter.rewrite([layer], 0, caller), {
+    status: 503,
+    message: /^'containerIncludes': a\/b, layer sha256:\w+ was removed/,
+  });
+});
 
 suite('included images that delete files', { concurrency: 1 }, () => {
   let liar: ScriptedUpstream;

@@ -91,6 +91,8 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
     );
     const gzip = tar.pipe(createGzip({ chunkSize }));
     tar.on('error', error => gzip.destroy(error));
+    // It may fail before its reader begins, which then receives the error.
+    gzip.on('error', () => {});
     try {
       return { layer: await ingest(sourceOfStream(gzip), name, caller), findings };
     } finally {
