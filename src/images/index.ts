@@ -29,3 +29,4 @@ export {
   type PushedLayers,
 } from './publish.ts';
 export { createRightWatch, type RightWatch } from './right-watch.ts';
+export { ZstdFrames } from './sif/layers/zstd-frames.ts';

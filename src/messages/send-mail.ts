@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { getCACertificates } from 'node:tls';
 import { terminalLine } from '../foundation/text.ts';
-import { publicAddressOf } from '../upstream/transport/index.ts';
-import { type Delivery, NotDelivered } from './send-webhook.ts';
+import { lookupIn, publicAddressOf } from '../upstream/transport/index.ts';
+import { type Delivery, NotDelivered, receiverNames } from './send-webhook.ts';
 import { type BuildData, isMailAddress, mailTarget } from './site-event.ts';
 
 /** How e-mails are sent. */
@@ -33,8 +33,12 @@ export function createMailDelivery(
 
   /** Connections in use: the client itself leaves one open when it gives up a message. */
   const open = new Set<Socket>();
+  let isClosed = false;
   const connect = async (host: string): Promise<Socket> => {
-    const socket = connectTcp(Number(server.port) || (isSecure ? smtpsPort : submissionPort), host);
+    // A lookup of the name may end after the stop.
+    if (isClosed) throw new Error('closed');
+    const port = Number(server.port) || (isSecure ? smtpsPort : submissionPort);
+    const socket = connectTcp({ port, host, lookup: lookupIn(receiverNames) });
     open.add(socket);
     socket.once('close', () => open.delete(socket));
     try {
@@ -50,7 +54,7 @@ export function createMailDelivery(
     const [{ createTransport }, host] = await Promise.all([
       // Most servers send no e-mails, and never load this client.
       import('nodemailer'),
-      allowPrivateAddress ? hostname : publicAddressOf(server),
+      allowPrivateAddress ? hostname : publicAddressOf(server, receiverNames),
     ]);
     return createTransport({
       host,
@@ -121,6 +125,7 @@ export function createMailDelivery(
     },
 
     async close() {
+      isClosed = true;
       endAll();
     },
   };

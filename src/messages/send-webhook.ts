@@ -5,7 +5,7 @@ import {
   defaultRegistrySettings,
   type TransportLimits,
 } from '../upstream/index.ts';
-import { closedAddressIn } from '../upstream/transport/index.ts';
+import { closedAddressIn, createNames } from '../upstream/transport/index.ts';
 import type { EventKind } from './site-event.ts';
 import { bodyOf, type Sender, signatureOf, type WebhookForm } from './webhook-forms.ts';
 
@@ -60,6 +60,9 @@ export interface WebhookOptions extends Sender {
 // A request of any content may get these: a wrong login, too many requests, a slow request.
 const passing = [401, 403, 404, 407, 408, 425, 429];
 
+/** Receivers with a slow name server delay each other, and no registry. */
+export const receiverNames = createNames();
+
 /** Each webhook has connections of its own, so that a slow one takes none from the others. */
 export function createWebhookDelivery(webhook: Webhook, options: WebhookOptions): Delivery {
   const { name, url, form, secret, authorization, ca, allowPrivateAddress } = webhook;
@@ -74,7 +77,7 @@ export function createWebhookDelivery(webhook: Webhook, options: WebhookOptions)
     new Map([[url.host, settings]]),
     { connectMs, headersMs: timeoutMs, idleMs: timeoutMs },
     [],
-    { ...limits, connections: 1 },
+    { ...limits, connections: 1, names: receiverNames },
   );
 
   return {

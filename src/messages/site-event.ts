@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { boundedCache } from '../foundation/bounded-cache.ts';
 import type { Digest } from '../oci/digest.ts';
 import type { NewMessage } from '../storage/rows/index.ts';
 
@@ -80,9 +81,21 @@ export interface AnnounceOptions {
 // A tag has at most 128 characters, the name of a repository 255.
 const longestSubject = 400;
 const longestReason = 2000;
+/** E-mails to one address, of each server. Somebody who starts thousands of builds has no use for as many e-mails. */
+export const mailsPerDay = 100;
+const mostAddresses = 10_000;
+const dayMs = 86_400_000;
 
 export function createAnnounce(options: AnnounceOptions): Announce {
   const { webhooks, mailAfterMs, now = Date.now } = options;
+  const mails = boundedCache<string, number>(mostAddresses);
+  /** Counts an e-mail; false when the address has had its number of this day. */
+  const takesOne = (address: string): boolean => {
+    const key = `${Math.floor(now() / dayMs)} ${address.toLowerCase()}`;
+    const count = (mails.get(key) ?? 0) + 1;
+    mails.set(key, count);
+    return count <= mailsPerDay;
+  };
   return siteEvent => {
     const { kind } = siteEvent;
     const targets = webhooks.filter(({ events }) => events.includes(kind)).map(({ name }) => name);
@@ -91,13 +104,14 @@ export function createAnnounce(options: AnnounceOptions): Announce {
       siteEvent.mailTo !== undefined &&
       isMailAddress(siteEvent.mailTo) &&
       mailAfterMs !== undefined &&
-      siteEvent.endedAt - siteEvent.createdAt >= mailAfterMs;
+      siteEvent.endedAt - siteEvent.createdAt >= mailAfterMs &&
+      takesOne(siteEvent.mailTo);
     if (targets.length === 0 && !isMailed) return [];
     const data = dataOf(siteEvent, options);
     const common = {
       event: randomUUID(),
       kind,
-      subject: subjectOf(siteEvent).slice(0, longestSubject),
+      subject: subjectOf(siteEvent).slice(0, longestSubject).toWellFormed(),
       createdAt: now(),
     };
     return [

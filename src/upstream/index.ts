@@ -6,7 +6,12 @@ export { createFetchToken, type FetchToken } from './auth/bearer.ts';
 export { type CheckLogin, createCheckLogin } from './auth/login.ts';
 export { createExchange } from './exchange/exchange.ts';
 export { faultOfError } from './exchange/failure.ts';
-export { readAll, readPart, type UpstreamResponse } from './exchange/upstream-response.ts';
+export {
+  readAll,
+  readPart,
+  sourceOfStream,
+  type UpstreamResponse,
+} from './exchange/upstream-response.ts';
 export { fetchUrl } from './fetch-url.ts';
 export { nextPage } from './next-page.ts';
 export {

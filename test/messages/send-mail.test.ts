@@ -1,12 +1,18 @@
 /** E-mails, with a real SMTP server. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { createMailDelivery } from '../../src/messages/index.ts';
-import { isMailAddress } from '../../src/messages/site-event.ts';
+import {
+  createAnnounce,
+  eventKinds,
+  isMailAddress,
+  mailsPerDay,
+} from '../../src/messages/site-event.ts';
 import { makeCertificates } from '../world/certificates.ts';
+import { eventually } from '../world/eventually.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 
 async function startMail(t: TestContext, options: SMTPServerOptions = {}) {
@@ -128,4 +134,57 @@ test('a certificate of the own authority is checked before the password is sent'
   await deliver(await readFile(authority, 'utf8'));
   assert.deepEqual(logins, ['word']);
   assert.equal(texts.length, 1);
+});
+
+test('an address gets a limited number of e-mails a day, and no half of a character is in a subject', () => {
+  const clock = { now: 0 };
+  const announce = createAnnounce({
+    ...{ webhooks: [{ name: 'ci', events: eventKinds }], mailAfterMs: 0, host: 'sluice.test' },
+    ...{ pageOf: id => `https://sluice.test/view/builds/${id}`, now: () => clock.now },
+  });
+  const mails = (mailTo: string) =>
+    announce({
+      ...{ kind: 'build.ended', id: 'abc_1', image: 'sluice.test/builds:abc', succeeded: true },
+      ...{ createdAt: 0, endedAt: 1000, mailTo },
+    }).filter(({ target }) => target === 'e-mail').length;
+  const sent = Array.from({ length: mailsPerDay + 20 }, (_, at) =>
+    mails(at % 2 === 0 ? 'ada@example.org' : 'Ada@example.org'),
+  );
+  assert.equal(
+    sent.reduce((sum, one) => sum + one, 0),
+    mailsPerDay,
+  );
+  assert.equal(mails('bob@example.org'), 1);
+  clock.now = 86_400_000;
+  assert.equal(mails('ada@example.org'), 1);
+  const [message] = announce({
+    kind: 'image.deleted',
+    repository: 'a',
+    tag: `${'x'.repeat(397)}😀`,
+  });
+  assert.ok(message?.subject.isWellFormed());
+});
+
+test('a mail server that hangs leaves no connection, and a closed delivery opens none', async t => {
+  const open = new Set<Socket>();
+  const hanging = createServer(socket => {
+    open.add(socket);
+    socket.on('error', () => {}).on('close', () => open.delete(socket));
+    socket.resume();
+  });
+  await new Promise<void>(resolve => hanging.listen(0, '127.0.0.1', resolve));
+  t.after(() => new Promise(resolve => hanging.close(resolve)));
+  const server = new URL(`smtp://127.0.0.1:${(hanging.address() as AddressInfo).port}`);
+  const delivery = createMailDelivery({ ...settings, server }, 100);
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    await assert.rejects(delivery.send(messageTo('ada@example.org')), { blame: 'receiver' });
+  }
+  await eventually('all connections are closed', () => open.size === 0);
+  let connections = 0;
+  hanging.on('connection', () => {
+    connections += 1;
+  });
+  await delivery.close();
+  await assert.rejects(delivery.send(messageTo('ada@example.org')), { blame: 'receiver' });
+  assert.equal(connections, 0);
 });

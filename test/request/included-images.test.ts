@@ -194,14 +194,26 @@ suite('included images', { concurrency: 1 }, () => {
   });
 
   for (const [name, message] of [
-    ['layers:whiteout', /layer 3 of .* deletes files of the layers below it \("\.wh\.gone"\)/],
-    ['busybox:oci-zstd', /'containerIncludes\[0\]': layer 1 of .*only gzip layers/],
-    ['busybox:oci-tar', /only gzip layers/],
     ['busybox:missing', /'containerIncludes\[0\]': .*missing/],
   ] as const) {
     test(`${name} is refused with the reason`, async () => {
       const body = { containerImage: nameOf('busybox:oci'), containerIncludes: [nameOf(name)] };
       assertApiFault(await ask(body), 400, message);
+    });
+  }
+
+  for (const name of ['layers:whiteout', 'busybox:oci-zstd', 'busybox:oci-tar']) {
+    test(`${name} is included`, async () => {
+      const body = { containerImage: nameOf('busybox:oci'), containerIncludes: [nameOf(name)] };
+      const reply = await ask(body);
+      assert.equal(reply.status, 200, reply.body.toString());
+      const { targetImage } = JSON.parse(reply.body.toString());
+      const { config, layers } = await get(targetImage, 'manifests/oci');
+      const { rootfs } = await get(targetImage, `blobs/${config.digest}`);
+      for (const [at, { digest }] of layers.entries()) {
+        const { body: bytes } = await call(sluice.at(targetImage, `blobs/${digest}`));
+        assert.equal(digestOf(gunzipSync(bytes)), rootfs.diff_ids[at]);
+      }
     });
   }
 

@@ -37,7 +37,10 @@ import {
   mostLayers,
   type PlatformImage,
 } from './images-by-platform.ts';
-import type { IncludedLayer, LayerCaller, LayerIntake } from './layers.ts';
+import type { IncludedLayer } from './included-layers.ts';
+import type { Packing } from './layer-check.ts';
+import type { LayerIntake } from './layers.ts';
+import type { LayerCaller } from './one-intake.ts';
 
 /** An included image, which its registry has shown to the caller. */
 export interface IncludedImage {
@@ -129,7 +132,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
   ): IncludedLayer => {
     const descriptor = own[at] as Descriptor;
     const name = `'${field}': layer ${at + 1} of ${own.length} of ${formatReference(image)}`;
-    checkLayer(descriptor, name);
+    const packing = packingOf(descriptor, name);
     const tarDigest = diffIds[at];
     if (!tarDigest?.startsWith('sha256:')) {
       throw refusal(`${name} has no valid diff ID in the config of its image: push it again`);
@@ -147,6 +150,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
         architecture,
         from: `${host}/${repository}@${root.digest}`,
       },
+      packing,
       place,
       right,
       show: async signal => {
@@ -212,13 +216,13 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
   const find = (field: string, image: Reference, caller: LayerCaller): Promise<Found> =>
     ofField(field, async () => ({ field, image, ...(await resolve(image, caller)) }));
 
-  /** Returns the layers of an image for all platforms, as they are at the registry. */
+  /** Returns the layers of an image for each platform, as they are at the registry. */
   const layersOf = (
     found: Found,
     platforms: readonly Platform[],
     budget: DocumentBudget,
     signal: AbortSignal,
-  ): Promise<readonly IncludedLayer[]> =>
+  ): Promise<readonly (readonly IncludedLayer[])[]> =>
     ofField(found.field, async () => {
       const { image, access, root } = found;
       const isNeeded = ({ platform }: Descriptor) =>
@@ -229,7 +233,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
         );
       const source = { documents, access, isNeeded, budget, signal };
       const { images, offered } = await imagesByPlatform(source, root);
-      const listed: IncludedLayer[] = [];
+      const stacks: IncludedLayer[][] = [];
       for (const wanted of platforms) {
         const [chosen] = images
           .filter(({ platform }) => runsOn(wanted, platform))
@@ -245,12 +249,11 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
             `${formatReference(image)} has a config that does not fit its layers: push it again, built by another tool`,
           );
         }
-        for (const at of chosen.layers.keys()) {
-          listed.push(layerOf(found, chosen, at, wanted.architecture));
-        }
+        const positions = [...chosen.layers.keys()];
+        stacks.push(positions.map(at => layerOf(found, chosen, at, wanted.architecture)));
         await pauseTurn();
       }
-      return listed;
+      return stacks;
     });
 
   const named = async ({ containerIncludes = [] }: Submission) => {
@@ -272,7 +275,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
     caller: LayerCaller,
   ) => {
     const names = await named(submission);
-    if (names.length === 0) return { images: [], layers: [] };
+    if (names.length === 0) return { images: [], stacks: [] };
     return within(listMs, caller.signal, async signal => {
       const [platforms, found] = await Promise.all([
         base().then(image => platformsOf(submission, image, signal)),
@@ -283,7 +286,8 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
       const parts = await inTurns(imagesAtOnce, found, one =>
         layersOf(one, platforms, budget, signal),
       );
-      const listed = parts.flat();
+      const stacks = parts.flat();
+      const listed = stacks.flat();
       if (listed.length > mostLayers * platforms.length) throw tooManyLayers();
       if (JSON.stringify(listed.map(({ layer }) => layer)).length > mostText) {
         throw refusal(
@@ -294,7 +298,7 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
         image: pinned(image, root.digest),
         access,
       }));
-      return { images, layers: listed };
+      return { images, stacks };
     });
   };
 
@@ -302,13 +306,13 @@ export function createIncludedImages(deps: IncludedImagesDeps): IncludedImages {
     named,
 
     async list(submission, base, caller) {
-      const { images, layers: listed } = await list(submission, base, caller);
-      return { images, layers: listed.map(({ layer }) => layer) };
+      const { images, stacks } = await list(submission, base, caller);
+      return { images, layers: stacks.flat().map(({ layer }) => layer) };
     },
 
     async take(submission, base, caller) {
-      const { images, layers: listed } = await list(submission, base, caller);
-      return { images, layers: await layers.takeIncluded(listed, caller) };
+      const { images, stacks } = await list(submission, base, caller);
+      return { images, layers: await layers.takeIncluded(stacks, caller) };
     },
 
     async show(images, caller) {
@@ -376,16 +380,23 @@ function onePerArchitecture(platforms: readonly Platform[]): readonly Platform[]
   return [...lowest.values()];
 }
 
-/** Checks that a layer can be kept as it is: a gzip file of files that its registry has. */
-function checkLayer(layer: Descriptor, name: string): void {
+const packings: readonly (readonly [end: string, packing: Packing])[] = [
+  ['gzip', 'gzip'],
+  ['zstd', 'zstd'],
+  ['tar', 'none'],
+];
+
+/** Returns how a layer is compressed. Throws a {@link Fault} for one that cannot be read: encrypted, elsewhere, or of another type. */
+function packingOf(layer: Descriptor, name: string): Packing {
   if (isElsewhere(layer)) throw refusal(`${name} is not at its registry: include another image`);
   const type = bareMediaType(layer.mediaType) ?? '';
-  const isFit = isLayerType(type) && /(?:\+|\.)gzip$/.test(type);
-  if (!isFit || !layer.digest.startsWith('sha256:')) {
+  const packing = packings.find(([end]) => type.endsWith(end))?.[1];
+  if (!isLayerType(type) || !packing || !layer.digest.startsWith('sha256:')) {
     throw refusal(
-      `${name} has the type ${JSON.stringify(type.slice(0, 100))} and the digest ${layer.digest.slice(0, 80)}: only gzip layers with sha256 digests can be included. Push the image with gzip layers, or use COPY --from=IMAGE in a 'containerFile'`,
+      `${name} has the type ${JSON.stringify(type.slice(0, 100))} and the digest ${layer.digest.slice(0, 80)}: only tar, gzip and zstd layers with sha256 digests can be included. Push the image again, or use COPY --from=IMAGE in a 'containerFile'`,
     );
   }
+  return packing;
 }
 
 function pinned({ registry, repository }: Reference, digest: Digest): Reference {

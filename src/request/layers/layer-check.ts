@@ -1,9 +1,10 @@
-import { Transform, type TransformCallback } from 'node:stream';
+import { PassThrough, Transform, type TransformCallback } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createGunzip } from 'node:zlib';
+import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { isTarStart, tarBlockSize } from '../../archives/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { type Permit, Semaphore } from '../../foundation/semaphore.ts';
+import { ZstdFrames } from '../../images/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { createFlowHash, type FlowHash } from '../../storage/hashing/index.ts';
 import type { Caller } from '../container-request.ts';
@@ -21,6 +22,20 @@ interface TarDigester {
   abort(): void;
 }
 
+/** How a layer is compressed. */
+export type Packing = 'gzip' | 'zstd' | 'none';
+
+/** Returns the streams that unpack a layer: the first takes its bytes, the last has those of the tar file. */
+export function unpackers(
+  packing: Packing,
+  chunkSize: number,
+): readonly [Transform, ...Transform[]] {
+  if (packing === 'gzip') return [createGunzip({ chunkSize })];
+  return packing === 'zstd'
+    ? [new ZstdFrames(), createZstdDecompress({ chunkSize })]
+    : [new PassThrough()];
+}
+
 export interface UnpackLimits {
   /** Bytes that may still be unpacked for this request: all its layers share them. */
   readonly room: { left: number; readonly limit: number };
@@ -28,6 +43,8 @@ export interface UnpackLimits {
   readonly takeTurn: () => Promise<Permit>;
   /** Receives the bytes of the tar file. What it throws ends the work. */
   readonly inspect?: ((bytes: Buffer) => void) | undefined;
+  /** Default: gzip. */
+  readonly packing?: Packing | undefined;
 }
 
 // Another thread hashes the output, and each transfer to it has a cost.
@@ -37,9 +54,13 @@ const anyRatioBytes = 256 * 1024 * 1024;
 const maxRatio = 200;
 
 /** @param name name of the layer in messages */
-export function digestTar(name: string, { room, takeTurn, inspect }: UnpackLimits): TarDigester {
+export function digestTar(
+  name: string,
+  { room, takeTurn, inspect, packing = 'gzip' }: UnpackLimits,
+): TarDigester {
   const hash = createLateHash();
-  const gunzip = createGunzip({ chunkSize: pieceBytes });
+  const streams = unpackers(packing, pieceBytes);
+  const [gunzip] = streams;
   let given = 0;
   let size = 0;
   let head = Buffer.alloc(0);
@@ -62,11 +83,15 @@ export function digestTar(name: string, { room, takeTurn, inspect }: UnpackLimit
     },
   });
   sink.resume();
-  const finished = pipeline(gunzip, sink);
+  const finished = pipeline([...streams, sink]);
   // Calls that write or end report the failure; until then it must not count as unhandled.
   finished.catch(() => {});
   const failure = (error: unknown): Fault =>
-    error instanceof Fault ? error : notGzip(name, error);
+    error instanceof Fault
+      ? error
+      : packing === 'gzip'
+        ? notGzip(name, error)
+        : damaged(name, packing, error);
   const unlessFailed = (work: Promise<void>) =>
     Promise.race([work, finished]).catch(error => Promise.reject(failure(error)));
 
@@ -86,14 +111,14 @@ export function digestTar(name: string, { room, takeTurn, inspect }: UnpackLimit
       gunzip.end();
       await finished.catch(error => Promise.reject(failure(error)));
       // zlib ignores bytes after the end of the last member; Go's reader, in docker, does not.
-      if (gunzip.bytesWritten < given)
+      if ('bytesWritten' in gunzip && (gunzip.bytesWritten as number) < given)
         throw notGzip(name, undefined, ' only: it has bytes after its end');
       if (size < tarBlockSize) throw notTar(name);
       return `sha256:${await hash.digest()}` as Digest;
     },
 
     abort() {
-      gunzip.destroy();
+      for (const stream of streams) stream.destroy();
       hash.abort();
     },
   };
@@ -153,6 +178,17 @@ function notTar(name: string): Fault {
     'bad-request',
     `${name} is not a tar archive in a gzip file: pack it with 'tar -czf'`,
     { phase: 'layer' },
+  );
+}
+
+function damaged(name: string, packing: Packing, cause: unknown): Fault {
+  return new Fault(
+    'bad-request',
+    `${name} is not a ${packing} file as its type says: push it again`,
+    {
+      phase: 'layer',
+      cause,
+    },
   );
 }
 

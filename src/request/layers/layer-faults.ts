@@ -1,3 +1,4 @@
+import type { TarError } from '../../archives/index.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { closedAddressIn, WireError } from '../../upstream/transport/index.ts';
 
@@ -67,4 +68,13 @@ export function tooLarge(name: string, { bytes, advice }: SizeLimit): Fault {
   return new Fault('too-large', `${name} is larger than the ${bytes} bytes allowed ${advice}`, {
     phase: 'layer',
   });
+}
+
+/** Reports a tar file that cannot be included. */
+export function unreadable(name: string, error: TarError): Fault {
+  return new Fault(
+    'bad-request',
+    `${name} cannot be included: it ${error.message}. Use COPY --from=IMAGE in a 'containerFile', or include another image`,
+    { phase: 'layer', cause: error },
+  );
 }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { inTurns } from '../../foundation/work.ts';
 import type { InjectedLayer } from '../../images/augment/index.ts';
 import type { Digest } from '../../oci/digest.ts';
 import { namedArchitectures } from '../../oci/naming.ts';
@@ -12,34 +11,27 @@ import type {
   CachedBlobStore,
   FetchedLayerStore,
 } from '../../storage/rows/index.ts';
-import type { Caller, SubmittedLayer } from '../container-request.ts';
-import { createUnpackTurns, digestTar, type UnpackLimits } from './layer-check.ts';
+import type { SubmittedLayer } from '../container-request.ts';
+import { createIncludedLayers, type IncludedLayer } from './included-layers.ts';
+import { createUnpackTurns, digestTar } from './layer-check.ts';
 import {
   failedFetch,
   malformed,
   notAsNamed,
-  notSent,
   removedMeanwhile,
   type SizeLimit,
   tooLarge,
-  tooLate,
 } from './layer-faults.ts';
 import { createLayerFetches } from './layer-fetches.ts';
 import type { LayerSource } from './layer-source.ts';
-import { createWhiteoutCheck } from './no-whiteouts.ts';
-
-export interface LayerLimits {
-  /** Maximum number of layers in one request. */
-  readonly maxCount: number;
-  /** Maximum bytes of a gzip file in the request itself. */
-  readonly maxInlineBytes: number;
-  /** Maximum bytes of a gzip file behind a URL. */
-  readonly maxUrlBytes: number;
-  /** Maximum unpacked bytes of all layers of one request. */
-  readonly maxTarBytes: number;
-  /** Timeout for fetching a URL (ms). */
-  readonly fetchTimeout: number;
-}
+import {
+  type Intake,
+  isSame,
+  type LayerCaller,
+  type LayerLimits,
+  type Measured,
+} from './one-intake.ts';
+import { requireFlow } from './required-flow.ts';
 
 export interface LayerDeps {
   readonly content: ContentStore;
@@ -57,57 +49,19 @@ export interface LayerIntake {
    * {@link Fault}: 400 names the value that differs; 429 and 507 when the caller has reached its limit.
    */
   take(layers: readonly SubmittedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
-  /** Takes in layers of included images, which their registries have shown to the caller. */
-  takeIncluded(layers: readonly IncludedLayer[], caller: LayerCaller): Promise<InjectedLayer[]>;
+  /**
+   * Takes in the layers of included images, which their registries have shown to the caller: a stack for each image and
+   * platform, the lowest layer first.
+   */
+  takeIncluded(
+    stacks: readonly (readonly IncludedLayer[])[],
+    caller: LayerCaller,
+  ): Promise<InjectedLayer[]>;
   /** Takes in a build context, which arrives in the form of a layer. */
   takeContext(context: SubmittedLayer, caller: LayerCaller): Promise<InjectedLayer>;
 }
 
-/** The caller: its rights are used for URLs, and its share for content. */
-export interface LayerCaller extends Pick<Caller, 'grant' | 'network' | 'user'> {
-  /** Aborted when the caller disconnects: a fetch without waiting callers ends. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** A layer of an included image, as its image describes it. */
-export interface IncludedLayer {
-  /** In messages. */
-  readonly name: string;
-  readonly layer: InjectedLayer;
-  /** Repository and digest: the repository has sent these bytes if the place is among the fetched layers. */
-  readonly place: string;
-  /** The place, and the credentials for it: callers with the same text have the same right to the layer. */
-  readonly right: string;
-  /** Throws a {@link Fault} unless the registry shows the blob to the caller now. */
-  readonly show: (signal: AbortSignal | undefined) => Promise<void>;
-  readonly open: (signal: AbortSignal) => Promise<ByteSource>;
-}
-
-/** The layers of one request. */
-interface Intake extends LayerCaller {
-  /** The network whose share the content counts towards. */
-  readonly payer: string | undefined;
-  readonly unpacked: UnpackLimits['room'];
-  readonly inspect?: UnpackLimits['inspect'];
-  /** When set, a layer that differs is refused before anything of it is kept. */
-  readonly expected?: Measured;
-}
-
-/** The measured digests and size of a layer. */
-type Measured = Pick<InjectedLayer, 'gzipDigest' | 'gzipSize' | 'tarDigest'>;
-
-/** What is noted of a layer of an included image: bytes that its repository has sent. */
-interface IncludedNote extends Measured {
-  /** Bytes of the tar file. */
-  readonly tarSize: number;
-}
-
 const maxUrlLength = 8192;
-// A slower server occupies a connection and its memory for too little data.
-const minBytesPerSecond = 16 * 1024;
-const patienceMs = 60_000;
-// One request leaves turns to others of the same caller.
-const includedAtOnce = 4;
 
 export function createLayerIntake({
   content,
@@ -126,14 +80,9 @@ export function createLayerIntake({
     bytes: limits.maxUrlBytes,
     advice: 'for a download: split it, or ask the operator to raise layers.maxUrlBytes',
   };
-  const tarLimit: SizeLimit = {
-    bytes: limits.maxTarBytes,
-    advice:
-      "for all layers of a request: include fewer images, name one 'containerPlatform', or ask the operator to raise layers.maxTarBytes",
-  };
   const known = boundedCache<Digest, Measured>(10_000);
   const takeTurn = createUnpackTurns();
-  const fetches = createLayerFetches<Measured | IncludedNote>({ timeoutMs: limits.fetchTimeout });
+  const fetches = createLayerFetches<Measured>({ timeoutMs: limits.fetchTimeout });
 
   const ingest = async (
     source: ByteSource,
@@ -146,6 +95,7 @@ export function createLayerIntake({
     const tar = digestTar(name, {
       room: caller.unpacked,
       inspect: caller.inspect,
+      packing: caller.packing,
       takeTurn: () => takeTurn(caller, caller.signal),
     });
     try {
@@ -174,7 +124,7 @@ export function createLayerIntake({
       if (!(await content.claim(gzipDigest))) throw removedMeanwhile(name);
       if (isNew) await room.keep(gzipDigest);
       const measured = { gzipDigest, gzipSize, tarDigest };
-      known.set(gzipDigest, measured);
+      if (caller.packing === undefined) known.set(gzipDigest, measured);
       return measured;
     } catch (error) {
       source.destroy();
@@ -300,54 +250,10 @@ export function createLayerIntake({
     return { ...measured, ...(architecture === undefined ? {} : { architecture }) };
   };
 
-  /** Any registry may name any digest: only the bytes prove that it has the blob, and what is in it. */
-  const takeIncluded = async (included: IncludedLayer, caller: Intake): Promise<void> => {
-    const { name, layer, place, right, show, open } = included;
-    const { gzipDigest, gzipSize, tarDigest } = layer;
-    if (gzipSize > urlLimit.bytes) throw tooLarge(name, urlLimit);
-    const text = await fetched.find(place, Date.now());
-    const before = text === undefined ? undefined : (JSON.parse(text) as IncludedNote);
-    if (before) {
-      await show(caller.signal).catch(error => {
-        throw caller.signal?.aborted ? error : notSent(error, name);
-      });
-      if (!isSame(before, layer)) throw notAsNamed(name);
-      if (await claimed(gzipDigest, caller.payer)) return count(before, name, caller);
-    }
-    let isOwn = false;
-    // Another image may describe the same layer in another way, and is refused for it.
-    const key = JSON.stringify([caller.user, caller.network, right, gzipSize, tarDigest]);
-    const note = await fetches(key, caller, async signal => {
-      isOwn = true;
-      let tarSize = 0;
-      const refuseWhiteouts = createWhiteoutCheck(name);
-      const inspect = (bytes: Buffer) => {
-        tarSize += bytes.length;
-        refuseWhiteouts(bytes);
-      };
-      try {
-        const body = await open(signal);
-        signal.addEventListener('abort', () => body.destroy(signal.reason), { once: true });
-        const expected = { gzipDigest, gzipSize, tarDigest };
-        const intake = { ...caller, signal, inspect, expected };
-        const flowing = requireFlow(body, place.slice(0, place.indexOf('/')));
-        const measured = await ingest(flowing, name, urlLimit, intake);
-        const note: IncludedNote = { ...measured, tarSize };
-        fetched.put(place, JSON.stringify(note), Date.now());
-        return note;
-      } catch (error) {
-        throw notSent(signal.aborted ? signal.reason : error, name);
-      }
-    });
-    // The request that began the fetch has counted the bytes while they were unpacked.
-    if (!isOwn) count(note as IncludedNote, name, caller);
-  };
-
-  /** Counts a layer that this request did not unpack. */
-  const count = ({ tarSize }: IncludedNote, name: string, { unpacked }: Intake): void => {
-    unpacked.left -= tarSize;
-    if (unpacked.left < 0) throw tooLarge(name, tarLimit);
-  };
+  const included = createIncludedLayers({
+    ...{ content, fetched, limits, claimed },
+    ingest: (source, name, caller) => ingest(source, name, urlLimit, caller),
+  });
 
   const intakeOf = (caller: LayerCaller): Intake => ({
     ...caller,
@@ -370,51 +276,9 @@ export function createLayerIntake({
       );
     },
 
-    async takeIncluded(layers, caller) {
-      const keyOf = ({ place, layer }: IncludedLayer) =>
-        `${place} ${layer.gzipSize} ${layer.tarDigest}`;
-      const each = [...new Map(layers.map(one => [keyOf(one), one])).values()];
-      const bytes = each.reduce((sum, { layer }) => sum + layer.gzipSize, 0);
-      if (bytes > limits.maxTarBytes) throw tooLarge("'containerIncludes'", tarLimit);
-      const late = new AbortController();
-      const timer = setTimeout(() => late.abort(tooLate(limits.fetchTimeout)), limits.fetchTimeout);
-      const signal = AbortSignal.any([late.signal, ...(caller.signal ? [caller.signal] : [])]);
-      const intake = { ...intakeOf(caller), signal };
-      try {
-        await inTurns(includedAtOnce, each, one => takeIncluded(one, intake));
-      } finally {
-        clearTimeout(timer);
-        // Ends the others when one has failed.
-        late.abort();
-      }
-      return layers.map(({ layer }) => layer);
-    },
+    takeIncluded: (stacks, caller) => included.take(stacks, intakeOf(caller)),
 
     takeContext: (context, caller) => takeOne(context, 'buildContext', intakeOf(caller)),
-  };
-}
-
-/** Returns the source. It ends when it is too slow for too long; only the time spent waiting for it counts. */
-function requireFlow(source: ByteSource, host: string): ByteSource {
-  let waitedMs = 0;
-  let size = 0;
-  return {
-    async read() {
-      const began = performance.now();
-      const chunk = await source.read();
-      waitedMs += performance.now() - began;
-      size += chunk?.bytes.length ?? 0;
-      if (!chunk || waitedMs < patienceMs || size >= (waitedMs / 1000) * minBytesPerSecond) {
-        return chunk;
-      }
-      source.destroy();
-      throw new Fault(
-        'bad-request',
-        `${host} sends less than ${minBytesPerSecond} bytes per second: try again, or name a faster host`,
-        { phase: 'upstream' },
-      );
-    },
-    destroy: reason => source.destroy(reason),
   };
 }
 
@@ -435,12 +299,4 @@ function compare(name: string, claimed: SubmittedLayer, measured: Measured): voi
       );
     }
   }
-}
-
-function isSame(one: Measured, other: Measured): boolean {
-  return (
-    one.gzipDigest === other.gzipDigest &&
-    one.gzipSize === other.gzipSize &&
-    one.tarDigest === other.tarDigest
-  );
 }

@@ -1,8 +1,9 @@
+import type { LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { Fault } from '../../foundation/fault.ts';
-import { createNames } from './names.ts';
+import { createNames, type Names } from './names.ts';
 
-const names = createNames();
+const shared = createNames();
 
 /**
  * Closed networks of IPv4, with the length of their prefix: loopback, private, link-local (including cloud metadata),
@@ -69,14 +70,26 @@ export function checkAddress(url: URL, isAllowed: PrivateHosts): void {
  * Returns a DNS lookup that fails when any address of the name is closed. The connection itself uses this lookup, so
  * it connects to the address that was checked: a name cannot change in between.
  */
-export function guardedLookup(host: string): LookupFunction {
+export function guardedLookup(host: string, names: Names = shared): LookupFunction {
+  return lookupIn(names, addresses => {
+    if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(host);
+  });
+}
+
+/** Returns a DNS lookup with its own turns, for hosts that may have any address. @param check throws for addresses that are refused */
+export function lookupIn(
+  names: Names,
+  check: (addresses: readonly LookupAddress[]) => void = () => {},
+): LookupFunction {
   return (hostname, options, callback) => {
     // An exception in the callback must not reject the promise.
     const respond: typeof callback = (...results) => process.nextTick(callback, ...results);
     names.addressesOf(hostname).then(
       found => {
-        if (found.some(({ address }) => !isPublicAddress(address))) {
-          return respond(closedAddress(host) as NodeJS.ErrnoException, '', 0);
+        try {
+          check(found);
+        } catch (error) {
+          return respond(error as NodeJS.ErrnoException, '', 0);
         }
         const wanted = Number(String(options.family ?? 0).replace('IPv', ''));
         const addresses = found.filter(({ family }) => wanted === 0 || family === wanted);
@@ -95,7 +108,7 @@ export function guardedLookup(host: string): LookupFunction {
  * checks.
  */
 export async function checkName(url: URL): Promise<void> {
-  const addresses = await names.addressesOf(withoutBrackets(url)).catch(() => []);
+  const addresses = await shared.addressesOf(withoutBrackets(url)).catch(() => []);
   if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);
 }
 
@@ -103,7 +116,7 @@ export async function checkName(url: URL): Promise<void> {
  * Returns an address of the URL's host, preferably IPv4. Rejects with a {@link Fault} when any of its addresses is
  * closed, and with the error of the lookup when there is none.
  */
-export async function publicAddressOf(url: URL): Promise<string> {
+export async function publicAddressOf(url: URL, names: Names = shared): Promise<string> {
   const hostname = withoutBrackets(url);
   const addresses = await names.addressesOf(hostname);
   if (addresses.some(({ address }) => !isPublicAddress(address))) throw closedAddress(url.host);

@@ -9,7 +9,15 @@ import { sourceOfStream, type UpstreamResponse } from '../exchange/upstream-resp
 import { privateHostsOf, type Registries, settingsOf } from '../registry-settings.ts';
 import { WirePool } from '../wire/pool.ts';
 import { openWire, type WireUpload } from '../wire/wire.ts';
-import { checkAddress, checkName, guardedLookup, type PrivateHosts } from './address-guard.ts';
+import {
+  checkAddress,
+  checkName,
+  guardedLookup,
+  lookupIn,
+  type PrivateHosts,
+  publicAddressOf,
+} from './address-guard.ts';
+import type { Names } from './names.ts';
 import type { ProxyFor } from './proxy.ts';
 import { createRouteTo, type ProxyRoute, type ProxyRouteTo } from './proxy-route.ts';
 import { connectThrough, refused } from './proxy-tunnel.ts';
@@ -31,6 +39,8 @@ export interface TransportLimits {
   readonly proxyFor?: ProxyFor;
   /** True when proxies look up the names of hosts. */
   readonly proxyNames?: boolean;
+  /** Looks names up for documents. Default: shared by all connections, which wait for each other's new names. */
+  readonly names?: Names;
 }
 
 type Forwarded = Omit<Dispatcher.RequestOptions, 'origin' | 'path' | 'headers'> & {
@@ -94,12 +104,13 @@ export function createTransport(
     connections: maxConnections,
     proxyFor = () => undefined,
     proxyNames = false,
+    names,
   }: TransportLimits = {},
 ): Transport {
   const listed = privateHostsOf(registries);
   const reachWith = (isAllowed: PrivateHosts): Reach => ({
     isAllowed,
-    routeTo: createRouteTo(proxyFor, isAllowed, proxyNames),
+    routeTo: createRouteTo(proxyFor, isAllowed, proxyNames, url => publicAddressOf(url, names)),
   });
   const isPrivate = (host: string) =>
     privateHosts.includes(host) || privateHosts.includes(host.replace(/:\d+$/, ''));
@@ -157,7 +168,7 @@ export function createTransport(
   const agentFor = (host: string, { isAllowed, routeTo }: Reach): Agent => {
     const { ca } = settingsOf(registries, host);
     return agent(`${isAllowed(host) ? host : '*'} ${ca ?? ''}`, () => {
-      const direct = guardedConnector(isAllowed(host), timeouts.connectMs, trustIn(host));
+      const direct = guardedConnector(isAllowed(host), timeouts.connectMs, trustIn(host), names);
       return proxiedConnector(routeTo, direct, timeouts.connectMs, trustIn(host));
     });
   };
@@ -276,14 +287,22 @@ function asSpan(
   });
 }
 
-function guardedConnector(isAllowed: boolean, timeout: number, secureContext: SecureContext) {
+function guardedConnector(
+  isAllowed: boolean,
+  timeout: number,
+  secureContext: SecureContext,
+  names: Names | undefined,
+) {
   const trust = { secureContext };
-  if (isAllowed) return buildConnector({ timeout, ...trust });
+  if (isAllowed) {
+    return buildConnector({ timeout, ...trust, ...(names ? { lookup: lookupIn(names) } : {}) });
+  }
   return ((options, callback) =>
-    buildConnector({ timeout, ...trust, lookup: guardedLookup(options.host ?? options.hostname) })(
-      options,
-      callback,
-    )) satisfies buildConnector.connector;
+    buildConnector({
+      timeout,
+      ...trust,
+      lookup: guardedLookup(options.host ?? options.hostname, names),
+    })(options, callback)) satisfies buildConnector.connector;
 }
 
 /** Connects through the host's proxy, if it has one. */

@@ -181,7 +181,7 @@ export const containerRequestSchema = z
     ),
     containerConfig: kept(configSchema).describe('Changes to the image'),
     containerIncludes: optional(z.array(name).max(most.includes)).describe(
-      'Images whose files are put on top of the image, in this order and below the layers of `containerConfig`. Their configs are ignored, and their layers must not delete files',
+      'Images whose files are put on top of the image, in this order and below the layers of `containerConfig`. Their configs are ignored, and files that their layers delete are deleted from them alone',
     ),
     condaFile: optional(recipe).describe(
       'Conda environment file, base64; with `containerFile` the file `conda.yml` of the build context',
