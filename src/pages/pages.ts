@@ -26,6 +26,7 @@ import { type LayerPageDeps, layerPages } from './images/layer/layer-page.ts';
 import { type BuildListDeps, buildListRoutes } from './lists/build-list-page.ts';
 import { liveNamePages } from './lists/live-name-pages.ts';
 import { type RepositoryPagesDeps, repositoryRoutes } from './lists/repository-routes.ts';
+import { type ScanPageDeps, scanPage } from './scans/scan-page.ts';
 import type { UsagePageDeps } from './usage/usage-data.ts';
 import { usagePages } from './usage/usage-pages.ts';
 
@@ -34,6 +35,7 @@ export type PagesDeps = Omit<PageBasis, 'refuseForeignForms'> &
   ContainerPageDeps &
   LiveNameDeps &
   InspectPageDeps &
+  ScanPageDeps &
   LayerPageDeps &
   UsagePageDeps &
   DocsDeps &
@@ -84,6 +86,7 @@ export const pageRoutes: readonly Route<PageKind, PagesDeps & PageBasis & BuildP
   ...containerPages,
   ...liveNamePages,
   inspectPage,
+  scanPage,
   ...layerPages,
   ...repositoryRoutes,
   ...usagePages,

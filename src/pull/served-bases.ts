@@ -8,6 +8,8 @@ import { createPulledImage, type PulledImage } from './pulled-image.ts';
 /** The base images that builders pull from this server, each under a token of one build. */
 export interface ServedBases {
   readonly offer: OfferImage;
+  /** Offers the image of a request to a program that reads all of it, under another token. `path`: its repository here. */
+  lend(request: ContainerRequest, image: PulledImage): Disposable & { readonly path: string };
   /** Returns true for a token of a builder. */
   has(token: string): boolean;
   /** Returns the image that a token stands for; undefined for other tokens. */
@@ -58,6 +60,17 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
         },
       });
       return { name, [Symbol.dispose]: () => void offers.delete(token) };
+    },
+    lend(request, image) {
+      const token = createToken();
+      const label = tokenLabel(token);
+      const expiresAt = Number.POSITIVE_INFINITY;
+      offers.set(token, { image, request: { ...request, token, label, expiresAt } });
+      const place = `${servedBase}/${token}/${request.image.repository}`;
+      return {
+        path: place.slice(place.indexOf('/') + 1),
+        [Symbol.dispose]: () => void offers.delete(token),
+      };
     },
     has: token => offers.has(token),
     imageOf: token => offers.get(token)?.image,

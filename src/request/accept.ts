@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { maskAddresses } from '../buildkit/index.ts';
 import { type BuildTicket, type OnBegin, sentence } from '../builds/index.ts';
 import { type BuildPlan, pullName, recipeIn } from '../builds/plan/build-plan.ts';
@@ -356,7 +357,13 @@ function commonOf(submission: Submission, caller: Caller) {
     workflowId,
     packages: submission.packages && shownPackages(submission.packages),
   };
-  return { caller, asked, platform: containerPlatform, fingerprint, timestamp };
+  const scan = scanOf(submission);
+  return { caller, asked, platform: containerPlatform, fingerprint, timestamp, ...scan };
+}
+
+function scanOf({ scanMode: mode, scanLevels = [] }: Submission): Pick<ContainerRequest, 'scan'> {
+  if (mode !== 'async' && mode !== 'required') return {};
+  return { scan: { id: `sc-${randomBytes(16).toString('hex')}`, mode, levels: scanLevels } };
 }
 
 /** Returns packages as they were sent, with masked credentials in the addresses of channels and archives. */

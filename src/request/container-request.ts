@@ -31,6 +31,9 @@ export interface Submission extends Claim, BuildFields {
   /** Id of the run at the platform that the request is made for. */
   readonly workflowId?: string | undefined;
   readonly dryRun?: boolean | undefined;
+  /** `required`: the image can be pulled once a scan has found nothing outside of `scanLevels`. */
+  readonly scanMode?: 'none' | 'async' | 'required' | undefined;
+  readonly scanLevels?: readonly string[] | undefined;
   /** Files that the build may use. */
   readonly buildContext?:
     | (SubmittedLayer & { readonly isFiltered?: boolean | undefined })
@@ -97,6 +100,15 @@ export interface RunOfName {
   readonly id: string;
 }
 
+/** The scan that a request asks for. */
+export interface WantedScan {
+  /** Random, because whoever has it can read the result. */
+  readonly id: string;
+  readonly mode: 'async' | 'required';
+  /** Severities that the caller accepts. */
+  readonly levels: readonly string[];
+}
+
 /** All data that a pull through the token requires. It never changes, except its end. */
 export interface ContainerRequest {
   readonly token: ContainerToken;
@@ -130,6 +142,8 @@ export interface ContainerRequest {
   readonly platform?: string | undefined;
   readonly fingerprint?: string | undefined;
   readonly timestamp?: string | undefined;
+  /** The scan of the image. */
+  readonly scan?: WantedScan | undefined;
   /** True if one of the layers is a mounted file system: its pulls are counted separately. */
   readonly isMounted: boolean;
 }

@@ -266,6 +266,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
       await closeInTurn(
         [
           // They stop while the regular work does: either may wait for a slow object store.
+          ['scans', containers.scans?.close ?? (() => {})],
           ['builds', building.close],
           ['messages', messages.close],
           ['regular work', () => workEnds],

@@ -25,5 +25,6 @@ export {
   namePlace,
   placeText,
 } from './container/live-name-routes.ts';
+export { requireScans, type ScanRoutesDeps } from './container/scan-routes.ts';
 export { jsonApi, jsonApiDocument } from './json-api.ts';
 export { isAccepted, type ValidateDeps } from './validate-credentials.ts';

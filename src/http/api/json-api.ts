@@ -9,6 +9,7 @@ import { type MirrorRoutesDeps, mirrorRoutes } from './builds/mirror-routes.ts';
 import { type ContainerDeps, containerRoutes } from './container/container-routes.ts';
 import { type ContextDeps, contextRoutes } from './container/context-routes.ts';
 import { type LiveNameDeps, liveNameRoutes } from './container/live-name-routes.ts';
+import { type ScanRoutesDeps, scanRoutes } from './container/scan-routes.ts';
 import { type InspectDeps, inspectRoutes } from './inspect-routes.ts';
 import {
   type FigureDeps,
@@ -28,6 +29,7 @@ export type JsonApiDeps = ApiBasis &
   BuildRoutesDeps &
   PackageRoutesDeps &
   MirrorRoutesDeps &
+  ScanRoutesDeps &
   ContextDeps &
   InspectDeps &
   ValidateDeps &
@@ -44,6 +46,7 @@ export const jsonApiRoutes: readonly Route<ApiKind, JsonApiDeps>[] = [
   ...buildDocumentRoutes,
   ...packageRoutes,
   ...mirrorRoutes,
+  ...scanRoutes,
   ...contextRoutes,
   ...inspectRoutes,
   ...validateRoutes,
@@ -101,6 +104,7 @@ export function describeJsonApi(version: string): OpenApi {
       Builds: 'Builds and their logs',
       Packages: 'Packages that builds can install',
       Mirrors: 'Copies of images',
+      Scans: 'Scans of images for known vulnerabilities',
       Images: 'Image metadata',
       Repositories: 'Repositories that this server hosts',
       Registries: 'Logins at registries',

@@ -20,6 +20,7 @@ export interface MetricsDeps {
 const metrics: ReadonlyArray<{ id: string; path: string; metric: Metric; alias?: string }> = [
   { id: 'Builds', path: 'builds', metric: 'builds' },
   { id: 'Mirrors', path: 'mirrors', metric: 'mirrors' },
+  { id: 'Scans', path: 'scans', metric: 'scans' },
   { id: 'Pulls', path: 'pulls', metric: 'pulls' },
   { id: 'MountedPulls', path: 'mounted/pulls', metric: 'mounted', alias: `${mountedAlias}/pulls` },
 ];

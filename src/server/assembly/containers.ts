@@ -25,6 +25,7 @@ import {
   createImageFinder,
   createLookAtRight,
   createServedBases,
+  type ImageFinder,
 } from '../../pull/index.ts';
 import {
   createAccept,
@@ -62,6 +63,7 @@ import type { Conda } from './conda.ts';
 import type { People } from './people.ts';
 import { createBlobParts, createVerifyBases, type RegistryAccess } from './registry-clients.ts';
 import type { AppDeps, State } from './server-state.ts';
+import { createSiteScans, requireScan } from './site-scans.ts';
 
 /** The parts that accept container requests and build images for them. */
 export type Containers = ReturnType<typeof createContainers>;
@@ -220,7 +222,7 @@ export function createContainers(
     servedPrefix: `${config.prefix}/`,
     isOpen: accessRules(config, publicUrl).pulls === 'open',
   });
-  const findImage = createImageFinder({
+  const findUnscanned = createImageFinder({
     documents,
     makeImage,
     lookAtRight: createLookAtRight({
@@ -235,6 +237,13 @@ export function createContainers(
     }),
     builtBy: createBuiltBy(builds, config.builds.pullWait, logUrlOf),
   });
+  const scans = createSiteScans(deps, state, registries, servedBases, findUnscanned);
+  // Every use of a served image passes here: pulls, builds that begin with it, its inspection.
+  const findImage: ImageFinder = async request => {
+    const image = await findUnscanned(request);
+    if (request.scan?.mode === 'required') await requireScan(scans, request);
+    return image;
+  };
   const findByServedName = createFindServedBase({ findServed, findImage, documents });
   const includes = createIncludedImages({
     bases,
@@ -294,6 +303,7 @@ export function createContainers(
     tokens,
     lives,
     findImage,
+    scans,
     openRequest,
     servedBases,
     blobParts,

@@ -107,6 +107,9 @@ export function startRegularWork(
       purge('delete old messages', signal =>
         rows.messages.purge(Date.now() - config.messages.keep, signal),
       ),
+      purge('delete old scans', signal =>
+        rows.scans.purge(Date.now() - Math.max(config.scans.keep, lives.maxLifeMs), signal),
+      ),
       purge('delete ended container requests', tokens.purge),
       purge('delete ended runs', runWatch.purge),
       purge('delete old figures', signal => purgeFigures(rows, signal)),

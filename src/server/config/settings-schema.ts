@@ -14,6 +14,7 @@ import { builds, sif } from './sections/builds-schema.ts';
 import { channels, conda } from './sections/conda-schema.ts';
 import { messages } from './sections/messages-schema.ts';
 import { pypi } from './sections/pypi-schema.ts';
+import { scans } from './sections/scans-schema.ts';
 import {
   address,
   connections,
@@ -370,6 +371,7 @@ export const configSchema = z.strictObject({
       path: ['mail', 'from'],
       message: "expected the sender's address beside messages.mail.server",
     }),
+  scans: scans.prefault({}),
   layers: layers.prefault({}),
   hosted: hosted.prefault({}),
   sweep: sweep.prefault({}),

@@ -52,6 +52,7 @@ import {
 } from './images/layer-rows.ts';
 import { createRequestStore, type RequestStore } from './images/request-rows.ts';
 import { createRunStore, type RunStore } from './images/run-rows.ts';
+import { createScanStore, type ScanStore } from './images/scan-rows.ts';
 import { createMessageStore, type MessageStore } from './messages/message-rows.ts';
 import { type AuditKind, type AuditLog, createAuditLog } from './people/audit-log.ts';
 import { type CredentialStore, createCredentialStore } from './people/credential-rows.ts';
@@ -85,6 +86,7 @@ import { createSealedRowStore, type SealedRowStore } from './secret-box.ts';
 export interface Rows {
   readonly requests: RequestStore;
   readonly runs: RunStore;
+  readonly scans: ScanStore;
   readonly builds: BuildStore;
   readonly buildList: BuildListStore;
   readonly hosted: HostedStore;
@@ -164,6 +166,7 @@ function storesOf(
   return {
     requests: createRequestStore(database),
     runs: createRunStore(database),
+    scans: createScanStore(database),
     builds: createBuildStore(database),
     buildList: createBuildListStore(database),
     hosted: createHostedStore(database),

@@ -15,6 +15,7 @@ import {
   isToBeMade,
   type Submission,
 } from '../../../request/index.ts';
+import type { Scans } from '../../../scans/index.ts';
 import type { DiskSpace } from '../../../storage/directory/index.ts';
 import type { UsageStore } from '../../../storage/rows/index.ts';
 import type { NoteBuild } from '../../callers/audit-notes.ts';
@@ -47,6 +48,7 @@ import {
   emptySchema,
   legacyResponseSchema,
 } from './response-schema.ts';
+import { scanWish } from './scan-wish.ts';
 
 /** Examples for the OpenAPI document: an existing image that is served with another entrypoint. */
 const containerExample = {
@@ -79,6 +81,8 @@ export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
   readonly builds: Builds;
   /** Address of the page of a build. */
   readonly pageUrlOf: (buildId: string) => string;
+  /** Undefined on a server without a scanner. */
+  readonly scans: Scans | undefined;
 }
 
 const tag = 'Containers';
@@ -160,9 +164,11 @@ export const containerRoutes = [
     params: { token },
     responses: ok(containerStatusSchema, 'The state', containerExample.status),
     faults: ['not-found'],
-    async run({ params }, { builds, pageUrlOf, tokens }: ContainerDeps) {
+    async run({ params }, { builds, pageUrlOf, tokens, scans }: ContainerDeps) {
       if (isDryRunId(params.token)) throw dryRunHasNoStatus();
-      return containerStatus(builds, pageUrlOf, await tokens.get(params.token));
+      const request = await tokens.get(params.token);
+      const status = await containerStatus(builds, pageUrlOf, request);
+      return withScan(status, request, scans);
     },
   }),
   apiRoute({
@@ -207,16 +213,30 @@ function ifUnknown(error: unknown): undefined {
 }
 
 async function createRequest(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
-  const { body: submission, caller, warnings } = call;
-  deps.gate.serve(submission, caller);
+  const { body, caller } = call;
+  deps.gate.serve(body, caller);
+  const { submission, warnings: ofScan } = scanWish(body, deps.scans !== undefined);
+  const warnings = [...call.warnings, ...ofScan];
   if (submission.dryRun) {
     const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));
     return forecastResponse(forecast, submission, warnings);
   }
-  const accepted = await acceptRequest(call, version, deps).catch(error => {
-    throw withFieldHint(error, warnings);
-  });
-  return containerResponse(accepted, version, submission.freeze, warnings);
+  const accepted = await acceptRequest({ ...call, body: submission }, version, deps).catch(
+    error => {
+      throw withFieldHint(error, warnings);
+    },
+  );
+  const response = containerResponse(accepted, version, submission.freeze, warnings);
+  const { scan } = accepted.request;
+  if (!scan || !deps.scans) return response;
+  await deps.scans.begin(accepted.request);
+  const { containerPlatform, containerImage } = submission;
+  const arch = countedArchitecture(containerPlatform, containerImage === undefined);
+  deps.usage.add('scans', dayOf(Date.now()), caller.org, arch);
+  const { succeeded: _, ...undecided } = response as typeof response & { succeeded?: boolean };
+  // A client that reads this field does not ask for the status, which has the result of the scan.
+  const scanned = scan.mode === 'required' ? undecided : response;
+  return { ...scanned, scanId: scan.id, scanUri: deps.scans.pageUrlOf(scan.id) };
 }
 
 /** Adds what is likely the cause of a refusal: the name of a field with a typing error. */
@@ -262,6 +282,33 @@ async function containerStatus(
     creationTime: isoTime(createdAt),
     // The system clock may have been set back since then.
     duration: Math.max(0, (build?.finishedAt ?? Date.now()) - createdAt) / 1000,
+  };
+}
+
+type Status = Awaited<ReturnType<typeof containerStatus>>;
+
+/** Adds the scan to the status of a request. Source: reference service, status of a container request. */
+async function withScan(
+  status: Status,
+  { scan: wanted }: ContainerRequest,
+  scans: Scans | undefined,
+) {
+  if (!wanted) return status;
+  const about = { ...status, scanId: wanted.id };
+  const isMade = status.status === 'DONE' && status.succeeded === true;
+  if (!isMade || wanted.mode !== 'required') return about;
+  if (!scans) return { ...about, succeeded: false, reason: 'This server no longer scans images' };
+  const scan = await scans.get(wanted.id);
+  const detailsUri = scans.pageUrlOf(wanted.id);
+  const { succeeded: _, ...undecided } = about;
+  if (scan.finishedAt === null) return { ...undecided, status: 'SCANNING', detailsUri };
+  const reason = scans.refusalOf(scan, wanted.levels);
+  return {
+    ...about,
+    succeeded: reason === undefined,
+    detailsUri,
+    ...(reason === undefined ? {} : { reason }),
+    ...(scan.report ? { vulnerabilities: scan.report.counts } : {}),
   };
 }
 

@@ -9,6 +9,7 @@ import {
 import type { LayeredConfig } from '../../../images/augment/index.ts';
 import { supportedPlatforms } from '../../../oci/naming.ts';
 import type { Submission, SubmittedLayer } from '../../../request/index.ts';
+import { severities } from '../../../scans/index.ts';
 import { mayBeEmpty } from '../../route/json-schema.ts';
 
 /** A schema for every field of a type: the compiler reports a field without a schema, and a schema without a field. */
@@ -226,6 +227,12 @@ export const containerRequestSchema = z
     ),
     dryRun: optional(z.boolean()).describe(
       'Report what the request would do, and with which credentials, without doing it',
+    ),
+    scanMode: optional(z.enum(['none', 'async', 'required'])).describe(
+      'Scan the image for known vulnerabilities, where the server has a scanner. `required`: pulls wait for the scan, and are refused if it fails or finds a severity outside of `scanLevels`',
+    ),
+    scanLevels: optional(z.array(z.enum(severities)).max(severities.length)).describe(
+      'Severities that `scanMode: required` accepts. Default: none',
     ),
     namedContexts: optional(
       z.record(z.string(), name).meta({ maxProperties: most.namedContexts }),

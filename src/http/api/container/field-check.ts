@@ -116,8 +116,6 @@ interface ClientField {
   readonly objection: (value: unknown, body: Readonly<Record<string, unknown>>) => Objection;
 }
 
-const noScan = 'this server does not scan images';
-
 const ignored = (why: string) => (value: unknown) =>
   isSomething(value) ? { warning: `is ignored: ${why}` } : undefined;
 
@@ -135,24 +133,6 @@ const layerHint: Omit<ClientField, 'path'> = {
  * promise something about it, and warns about the others. Source: reference service, container request.
  */
 export const clientFields: readonly ClientField[] = [
-  {
-    path: 'scanMode',
-    handling: 'refused',
-    about: '`required` is refused, `async` is answered with a warning: images are not scanned',
-    objection: value => {
-      if (!isSomething(value) || value === 'none') return undefined;
-      if (value === 'async') return { warning: `is ignored: ${noScan}` };
-      return {
-        refusal: `cannot be honoured: ${noScan}. Scan the image before you use it, and leave the field out`,
-      };
-    },
-  },
-  {
-    path: 'scanLevels',
-    handling: 'warning',
-    about: 'Images are not scanned',
-    objection: ignored(noScan),
-  },
   {
     path: 'buildTemplate',
     handling: 'warning',

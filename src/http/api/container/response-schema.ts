@@ -40,6 +40,8 @@ export const containerResponseSchema = z
       .describe('True if the image exists; false while it is built and after a failed build'),
     freeze: z.boolean().optional(),
     mirror: z.boolean().optional().describe('True for a copy of an image'),
+    scanId: z.string().optional().describe('Id of the scan of the image, see `/v1alpha1/scans`'),
+    scanUri: z.string().optional().describe('Address of the page of the scan'),
     succeeded: z
       .boolean()
       .optional()
@@ -117,10 +119,18 @@ export const legacyResponseSchema = containerResponseSchema.partial({ containerI
 export const containerStatusSchema = z
   .object({
     id: z.string(),
-    status: z.enum(['BUILDING', 'DONE']),
+    status: z.enum(['BUILDING', 'SCANNING', 'DONE']),
     buildId: z.string().optional().describe('Id of the build of the image'),
     mirrorId: z.string().optional().describe('Id of the copy, in place of `buildId`'),
-    detailsUri: z.string().optional().describe('Address of the page of the build'),
+    detailsUri: z
+      .string()
+      .optional()
+      .describe('Address of the page of the build, or of the scan that is required'),
+    scanId: z.string().optional().describe('Id of the scan of the image, see `/v1alpha1/scans`'),
+    vulnerabilities: z
+      .record(z.string(), z.number().int())
+      .optional()
+      .describe('Number of vulnerabilities by severity; after a scan that is required'),
     succeeded: z.boolean().optional().describe('Absent while it is built'),
     reason: z.string().optional().describe('Why the build failed'),
     creationTime: isoTime,
@@ -260,7 +270,7 @@ export const inspectResponseSchema = z
 /** Source: container service specification, section 2.9. */
 export const metricResponseSchema = z
   .object({
-    metric: z.enum(['builds', 'mirrors', 'pulls', 'mounted']).optional(),
+    metric: z.enum(['builds', 'mirrors', 'scans', 'pulls', 'mounted']).optional(),
     count: z.number().int(),
     arch: z.string().optional().describe('The architecture that was asked for'),
     orgs: z.record(z.string(), z.number().int()).optional(),

@@ -4,7 +4,7 @@ import type { RowDatabase } from '../row-database.ts';
 import { removeInOrder } from '../small-steps.ts';
 import { gatherCounts } from './count-rows.ts';
 
-export type Metric = 'builds' | 'pulls' | 'mounted' | 'mirrors';
+export type Metric = 'builds' | 'pulls' | 'mounted' | 'mirrors' | 'scans';
 
 /** The scope of a count: one day (`yyyy-mm-dd`, UTC), one organisation, one architecture, several of them or everything. */
 interface UsageQuery {

@@ -362,6 +362,22 @@ const firstSchema = `
   CREATE INDEX messages_dead ON messages (dead_at, id) WHERE dead_at IS NOT NULL;
   CREATE INDEX messages_by_age ON messages (created_at, id);
 
+  -- Scans of the images of container requests.
+  CREATE TABLE scans (
+    id TEXT PRIMARY KEY,
+    image TEXT NOT NULL,
+    sameness TEXT,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    finished_at INTEGER,
+    succeeded INTEGER,
+    reason TEXT,
+    report TEXT,
+    log TEXT NOT NULL DEFAULT ''
+  ) WITHOUT ROWID;
+  CREATE INDEX scans_by_sameness ON scans (sameness, finished_at) WHERE succeeded = 1;
+  CREATE INDEX scans_by_age ON scans (created_at);
+
   CREATE TRIGGER hosted_blob_added AFTER INSERT ON hosted_blobs BEGIN
     UPDATE repositories SET bytes = bytes + NEW.size WHERE id = NEW.repository;
     UPDATE sums SET value = value + NEW.size WHERE name = 'hosted bytes'

@@ -304,6 +304,20 @@ const tables = `
   CREATE INDEX messages_pending ON messages (target, id) WHERE dead_at IS NULL;
   CREATE INDEX messages_dead ON messages (dead_at, id) WHERE dead_at IS NOT NULL;
   CREATE INDEX messages_by_age ON messages (created_at, id);
+  CREATE TABLE scans (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    image TEXT COLLATE "C" NOT NULL,
+    sameness TEXT COLLATE "C",
+    created_at BIGINT NOT NULL,
+    started_at BIGINT,
+    finished_at BIGINT,
+    succeeded BIGINT,
+    reason TEXT COLLATE "C",
+    report TEXT COLLATE "C",
+    log TEXT COLLATE "C" NOT NULL DEFAULT ''
+  );
+  CREATE INDEX scans_by_sameness ON scans (sameness, finished_at) WHERE succeeded = 1;
+  CREATE INDEX scans_by_age ON scans (created_at);
   INSERT INTO sums (name, value) VALUES ('hosted bytes', 0), ('cached bytes', 0), ('users', 0),
     ('access tokens', 0), ('workspaces', 0), ('credentials', 0), ('sessions', 0);
 `;

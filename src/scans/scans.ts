@@ -1,0 +1,305 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { boundedCache } from '../foundation/bounded-cache.ts';
+import { Fault } from '../foundation/fault.ts';
+import { Semaphore } from '../foundation/semaphore.ts';
+import { SingleFlight } from '../foundation/single-flight.ts';
+import { parseManifest } from '../oci/index.ts';
+import { type ImageFinder, type PulledImage, StillBuilding } from '../pull/index.ts';
+import type { ContainerRequest } from '../request/index.ts';
+import type { ScanRow, ScanStore } from '../storage/rows/index.ts';
+import type { ScannedImage, Scanner } from './harbor-adapter.ts';
+import { combine, outside, type ScanReport } from './scan-report.ts';
+
+/** A scan, as far as it has come. */
+export interface Scan extends Omit<ScanRow, 'report'> {
+  readonly report: ScanReport | undefined;
+}
+
+export interface Scans {
+  /** Starts the scan that a request asks for. It runs on its own, after the build of the image. */
+  begin(request: ContainerRequest): Promise<void>;
+  /** Returns a scan. Throws a `Fault` for an unknown id. */
+  get(id: string): Promise<Scan>;
+  /**
+   * Lets the image of a request pass that requires a scan, and waits a while for that scan. Throws {@link StillBuilding} while it
+   * runs, and another `Fault` for an image that must not be pulled.
+   */
+  admit(request: ContainerRequest): Promise<void>;
+  /** Returns why an image must not be pulled; undefined for one that may. */
+  refusalOf(scan: Scan, levels: readonly string[]): string | undefined;
+  /** Address of the page of a scan. */
+  pageUrlOf(id: string): string;
+  purge(before: number, signal?: AbortSignal): Promise<void>;
+  /** Ends the running scans. */
+  close(): Promise<void>;
+}
+
+export interface ScansDeps {
+  readonly store: ScanStore;
+  readonly scanner: Scanner;
+  /** Finds an image without waiting for its scan. */
+  readonly findImage: ImageFinder;
+  /** Offers an image to the scanner, under a token of its own, until it is disposed of. */
+  readonly lend: (request: ContainerRequest, image: PulledImage) => Disposable & { path: string };
+  /** Origin of this server, as the scanner reaches it. */
+  readonly origin: string;
+  readonly pageUrlOf: (id: string) => string;
+  readonly limits: ScanLimits;
+  readonly log: Logger;
+}
+
+export interface ScanLimits {
+  /** Timeout for the scan of one image, with all its platforms (ms). */
+  readonly timeout: number;
+  readonly concurrent: number;
+  /** Scans that run or wait. */
+  readonly maxWaiting: number;
+  /** How long a result is used for other requests of the same image (ms). */
+  readonly maxAge: number;
+  /** How long a pull waits before it is redirected to itself (ms). */
+  readonly pullWait: number;
+}
+
+interface Verdict {
+  readonly scan: Scan;
+}
+
+const mostPlatforms = 20;
+/** What one caller may have of all scans that run or wait. */
+const callerShare = 0.25;
+const keptVerdicts = 1000;
+const lostReason = 'The server stopped during the scan: request the image again';
+
+/** Scans of the images of container requests. They run on the server that leads, and end with it. */
+export function createScans(deps: ScansDeps): Scans {
+  const { store, scanner, findImage, lend, origin, pageUrlOf, limits, log } = deps;
+  const running = new Map<string, { readonly key: string; readonly work: Promise<void> }>();
+  const verdicts = boundedCache<string, Verdict>(keptVerdicts);
+  const permits = new Semaphore({ limit: limits.concurrent });
+  const flights = new SingleFlight<ScanReport>({ sharesFailure: false });
+  const closing = new AbortController();
+
+  const waitForImage = async (request: ContainerRequest): Promise<PulledImage> => {
+    for (;;) {
+      closing.signal.throwIfAborted();
+      try {
+        return await findImage(request);
+      } catch (error) {
+        if (!(error instanceof StillBuilding)) throw error;
+        // Builds may be set to wait for no time.
+        await sleep(500, undefined, { signal: closing.signal });
+      }
+    }
+  };
+
+  /** Does work that asks the scanner, within its time. */
+  const inTime = async <T>(outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>) => {
+    const timeout = AbortSignal.timeout(limits.timeout);
+    try {
+      return await work(AbortSignal.any([outer, timeout]));
+    } catch (error) {
+      if (!timeout.aborted || outer.aborted) throw error;
+      const seconds = Math.round(limits.timeout / 1000);
+      throw new Fault('upstream-timeout', `The scan did not finish within ${seconds} s`, {
+        phase: 'upstream',
+      });
+    }
+  };
+
+  /** Scans each platform of an image, which the scanner reads from this server. */
+  const scanParts = async (
+    request: ContainerRequest,
+    image: PulledImage,
+    scannerName: string,
+    signal: AbortSignal,
+    note: (line: string) => void,
+  ): Promise<ScanReport> => {
+    using lent = lend(request, image);
+    const found = [];
+    for (const { platform, ...part } of partsOf(image)) {
+      note(`Scans ${part.digest}${platform === undefined ? '' : ` for ${platform}`}`);
+      found.push(await scanner.scan({ registry: origin, repository: lent.path, ...part }, signal));
+    }
+    return combine(scannerName, found);
+  };
+
+  const scan = async (request: ContainerRequest, note: (line: string) => void) => {
+    const { registry, repository } = request.image;
+    const image = await waitForImage(request);
+    const name = `${registry}/${repository}@${image.root.digest}`;
+    const startedAt = Date.now();
+    const { signal } = closing;
+    const { name: scannerName, database } = await inTime(signal, scanner.describe);
+    note(`Image ${name}`);
+    note(`Scanner ${scannerName}${database === '' ? '' : `, database of ${database}`}`);
+    const about = { image: name, startedAt };
+    const sameness = JSON.stringify([name, scannerName, database]);
+    const known = await store.sharedReport(sameness, startedAt - limits.maxAge);
+    if (known !== undefined) {
+      note('The result of an earlier scan is used');
+      // It keeps its age: a scan that used it is not shared again.
+      return { ...about, sameness: undefined, report: known };
+    }
+    // The time of a scan begins with its turn.
+    const work = (shared: AbortSignal) =>
+      permits.run(
+        () => inTime(shared, part => scanParts(request, image, scannerName, part, note)),
+        { key: keyOf(request), signal: shared },
+      );
+    const report = await flights.run(work, { key: sameness, signal });
+    return { ...about, sameness, report: JSON.stringify(report) };
+  };
+
+  const run = async (id: string, request: ContainerRequest): Promise<void> => {
+    const { registry, repository } = request.image;
+    const lines: string[] = [];
+    const note = (line: string) => void lines.push(line);
+    const outcome = await scan(request, note).then(
+      done => ({ ...done, succeeded: true, reason: null }),
+      error => {
+        if (!(error instanceof Fault) && !closing.signal.aborted) {
+          log.error({ err: error, scan: id }, 'a scan failed');
+        }
+        const reason = closing.signal.aborted
+          ? lostReason
+          : error instanceof Fault
+            ? error.message
+            : 'The server could not scan the image: its log says why';
+        const image = `${registry}/${repository}`;
+        const startedAt = null;
+        return { image, startedAt, sameness: undefined, succeeded: false, reason, report: null };
+      },
+    );
+    note(outcome.reason ?? 'The scan is finished');
+    const ended = { id, finishedAt: Date.now(), log: `${lines.join('\n')}\n` };
+    await store.finish({ ...outcome, ...ended });
+  };
+
+  const get = async (id: string): Promise<Scan> => {
+    const known = verdicts.get(id);
+    if (known) return known.scan;
+    const row = await store.find(id);
+    if (!row) throw unknown(id);
+    const scan = scanOf(row);
+    if (row.finishedAt !== null) verdicts.set(id, { scan });
+    // Without its work, it never ends.
+    const isLost = row.finishedAt === null && !running.has(id);
+    if (!isLost) return scan;
+    return { ...scan, finishedAt: row.createdAt, succeeded: false, reason: lostReason };
+  };
+
+  const refusalOf = ({ succeeded, reason, report }: Scan, levels: readonly string[]) => {
+    if (!succeeded || !report) {
+      return `Container security scan did not complete successfully: ${reason ?? 'request the image again'}`;
+    }
+    const found = outside(report, levels);
+    if (found.length === 0) return undefined;
+    return `Container security scan operation found one or more vulnerabilities with severity: ${found.join(',')}`;
+  };
+
+  return {
+    async begin(request) {
+      const { scan: wanted, image } = request;
+      if (!wanted) return;
+      const { id } = wanted;
+      const createdAt = request.createdAt;
+      const name = `${image.registry}/${image.repository}`;
+      await store.add({ id, image: name, createdAt });
+      const key = keyOf(request);
+      const own = running.values().reduce((sum, other) => sum + (other.key === key ? 1 : 0), 0);
+      const most = Math.ceil(limits.maxWaiting * callerShare);
+      if (running.size >= limits.maxWaiting || own >= most || closing.signal.aborted) {
+        const reason = `Too many scans run or wait (at most ${limits.maxWaiting}, and ${most} of one caller): request the image again in a while`;
+        await store.finish({
+          ...{ id, image: name, startedAt: null, finishedAt: Date.now(), succeeded: false },
+          ...{ sameness: undefined, reason, report: null, log: `${reason}\n` },
+        });
+        return;
+      }
+      const work = run(id, request)
+        .catch(err => log.error({ err, scan: id }, 'the end of a scan was not stored'))
+        .finally(() => running.delete(id));
+      running.set(id, { key, work });
+    },
+
+    get,
+
+    async admit({ scan: wanted }) {
+      if (wanted?.mode !== 'required') return;
+      const job = running.get(wanted.id);
+      if (job) {
+        const ended = new AbortController();
+        const late = sleep(limits.pullWait, undefined, { signal: ended.signal, ref: false });
+        await Promise.race([job.work, late]);
+        ended.abort();
+        late.catch(() => {});
+      }
+      const scan = await get(wanted.id);
+      const page = pageUrlOf(wanted.id);
+      if (scan.finishedAt === null) {
+        throw new StillBuilding(
+          `The security scan of this image has not finished: pull it again in a while (scan: ${page})`,
+        );
+      }
+      const refusal = refusalOf(scan, wanted.levels);
+      if (refusal === undefined) return;
+      throw new Fault('denied', `${refusal} (scan: ${page})`, { phase: 'request' });
+    },
+
+    refusalOf,
+    pageUrlOf,
+    purge: store.purge,
+
+    async close() {
+      closing.abort();
+      await Promise.allSettled(running.values().map(({ work }) => work));
+      await scanner.close();
+    },
+  };
+}
+
+/** Returns whose scan it is, for the turns and the share of callers. */
+function keyOf({ caller }: ContainerRequest): string {
+  return caller.user ?? caller.network ?? caller.address;
+}
+
+/** Returns the images of an image, one for each platform. */
+function partsOf({ root }: PulledImage) {
+  const manifest = parseManifest(root);
+  if (manifest.kind !== 'index') {
+    return [{ digest: root.digest, mediaType: root.mediaType, platform: undefined }];
+  }
+  // Attestations are listed for an unknown system.
+  const parts = manifest.manifests.filter(({ platform }) => platform?.os !== 'unknown');
+  if (parts.length === 0 || parts.length > mostPlatforms) {
+    throw new Fault(
+      'bad-request',
+      `The image has ${parts.length} platforms, and a scan reads 1 to ${mostPlatforms}: request it for one platform (containerPlatform)`,
+      { phase: 'request' },
+    );
+  }
+  return parts.map(
+    ({
+      digest,
+      mediaType,
+      platform,
+    }): Omit<ScannedImage, 'registry' | 'repository'> & { platform: string | undefined } => ({
+      digest,
+      mediaType,
+      platform: platform ? `${platform.os}/${platform.architecture}` : undefined,
+    }),
+  );
+}
+
+function scanOf({ report, ...row }: ScanRow): Scan {
+  return { ...row, report: report === null ? undefined : (JSON.parse(report) as ScanReport) };
+}
+
+function unknown(id: string): Fault {
+  return new Fault(
+    'not-found',
+    `${id.slice(0, 80)} is not the id of a scan, or the scan was deleted: request the image again`,
+    { phase: 'request' },
+  );
+}

@@ -1,0 +1,46 @@
+import { z } from 'zod';
+import { count, duration, flag, timer } from '../units.ts';
+
+/** Scans of images for known vulnerabilities. */
+export const scans = z.strictObject({
+  adapter: z
+    .url({ protocol: /^https?$/, error: 'expected an http(s) URL' })
+    .refine(
+      text => !/^https?:\/\/[^/]*@/.test(text),
+      'expected a URL without a password: write it as scans.authorization',
+    )
+    .optional()
+    .describe(
+      "Base URL of a scanner: an adapter of Harbor's Pluggable Scanner API 1.x, such as harbor-scanner-trivy. Default: none, and no scans",
+    ),
+  authorization: z
+    .string()
+    .regex(/^[\x20-\x7e]+$/, 'expected the value of a header')
+    .optional()
+    .describe('Value of the header `Authorization` for the adapter, such as `Bearer <token>`')
+    .meta({ secret: true }),
+  ca: z
+    .string()
+    .optional()
+    .describe(
+      'PEM file of a certificate authority of the adapter, in addition to the public authorities',
+    ),
+  allowPrivateAddress: flag
+    .default(false)
+    .describe('Allow the adapter to be at a loopback, private or link-local address'),
+  timeout: timer.prefault('15m').describe('Timeout for the scan of one image'),
+  concurrent: count.min(1).max(100).default(2).describe('Maximum number of scans at once'),
+  maxWaiting: count
+    .min(1)
+    .max(10_000)
+    .default(200)
+    .describe('Maximum number of scans that run or wait. Others fail at once'),
+  maxAge: duration
+    .prefault('1d')
+    .describe(
+      'How long a result is used for other requests of the same image, while scanner and database are the same',
+    ),
+  keep: duration
+    .prefault('7d')
+    .describe('How long scans are kept; at least as long as the names of images live'),
+});

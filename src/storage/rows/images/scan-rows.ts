@@ -1,0 +1,76 @@
+import type { RowDatabase } from '../row-database.ts';
+import { inSmallSteps } from '../small-steps.ts';
+
+/** A scan of the image of one container request. */
+export interface ScanRow {
+  readonly id: string;
+  /** `registry/repository`, with the digest once it is known. */
+  readonly image: string;
+  /** In ms since the epoch, like all times here. */
+  readonly createdAt: number;
+  readonly startedAt: number | null;
+  readonly finishedAt: number | null;
+  readonly succeeded: boolean | null;
+  /** Why it failed. */
+  readonly reason: string | null;
+  /** What was found, as JSON. */
+  readonly report: string | null;
+  readonly log: string;
+}
+
+/** How a scan ended. */
+export interface ScanOutcome
+  extends Pick<ScanRow, 'id' | 'image' | 'startedAt' | 'reason' | 'report' | 'log'> {
+  /** What scans with the same result have in common; undefined where nothing may be shared. */
+  readonly sameness: string | undefined;
+  readonly succeeded: boolean;
+  readonly finishedAt: number;
+}
+
+export interface ScanStore {
+  add(scan: Pick<ScanRow, 'id' | 'image' | 'createdAt'>): Promise<void>;
+  find(id: string): Promise<ScanRow | undefined>;
+  /** Returns the newest report that has the same result, and is not older than a time. */
+  sharedReport(sameness: string, since: number): Promise<string | undefined>;
+  /** Ends a scan. The first end counts. */
+  finish(outcome: ScanOutcome): Promise<void>;
+  /** Removes scans that were requested before a time. */
+  purge(before: number, signal?: AbortSignal): Promise<void>;
+}
+
+export function createScanStore(database: RowDatabase): ScanStore {
+  const add = database.sql(
+    'INSERT INTO scans (id, image, created_at) VALUES (@id, @image, @createdAt) ON CONFLICT (id) DO NOTHING',
+  );
+  const find = database.sql<Omit<ScanRow, 'succeeded'> & { readonly succeeded: number | null }>(
+    `SELECT id, image, created_at AS createdAt, started_at AS startedAt, finished_at AS finishedAt,
+     succeeded, reason, report, log FROM scans WHERE id = ?`,
+  );
+  const shared = database
+    .sql(
+      `SELECT report FROM scans WHERE sameness = ? AND succeeded = 1 AND finished_at >= ?
+       ORDER BY finished_at DESC LIMIT 1`,
+    )
+    .pluck<string>();
+  const finish = database.sql(
+    `UPDATE scans SET image = @image, sameness = @sameness, started_at = @startedAt, finished_at = @finishedAt,
+     succeeded = @succeeded, reason = @reason, report = @report, log = @log WHERE id = @id AND finished_at IS NULL`,
+  );
+  const purge = database.sql(
+    'DELETE FROM scans WHERE id IN (SELECT id FROM scans WHERE created_at < ? ORDER BY created_at LIMIT ?)',
+  );
+
+  return {
+    add: ({ id, image, createdAt }) => database.write(() => add.run({ id, image, createdAt })),
+    async find(id) {
+      const row = await database.read(find.get(id));
+      return row && { ...row, succeeded: row.succeeded === null ? null : row.succeeded === 1 };
+    },
+    sharedReport: (sameness, since) => database.read(shared.get(sameness, since)),
+    finish: ({ sameness = null, succeeded, ...outcome }) =>
+      database.write(() => finish.run({ ...outcome, sameness, succeeded: succeeded ? 1 : 0 })),
+    async purge(before, signal) {
+      await inSmallSteps(database, limit => purge.changes(before, limit), signal);
+    },
+  };
+}
