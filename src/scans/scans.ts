@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from 'pino';
+
 import { boundedCache } from '../foundation/bounded-cache.ts';
 import { Fault } from '../foundation/fault.ts';
 import { Semaphore } from '../foundation/semaphore.ts';
 import { SingleFlight } from '../foundation/single-flight.ts';
+import type { Logger } from '../foundation/telemetry/index.ts';
 import { parseManifest } from '../oci/index.ts';
 import { type ImageFinder, type PulledImage, StillBuilding } from '../pull/index.ts';
 import type { ContainerRequest } from '../request/index.ts';

@@ -4,6 +4,9 @@ import type { ServerResponse } from 'node:http';
 import { after, before, beforeEach, suite, test } from 'node:test';
 import { manifestAccept } from '../../src/oci/media-type.ts';
 import { type Pushed, pushCorpus } from '../corpus/corpus.ts';
+import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
+import { library, program } from '../world/conda-programs.ts';
+import { pushDebianImage } from '../world/debian-image.ts';
 import { eventually } from '../world/eventually.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
@@ -30,24 +33,33 @@ suite('scans', () => {
   let registry: Registry;
   let images: Map<string, Pushed>;
   let adapter: ScriptedAdapter;
+  let channels: CondaChannels;
   let sluice: Sluice;
 
   const config = () => ({
     buildkit: ['off'],
     builds: { pullWait: '200ms' },
     accounts: { admin: 'secret' },
+    limits: { builds: { anonymous: 'off' } },
+    channels: channels.settings,
     registries: { [registry.host]: { plainHttp: true } },
     scans: { adapter: adapter.url, allowPrivateAddress: true, timeout: '20s' },
   });
   before(async () => {
     registry = await startRegistry();
     images = await pushCorpus(registry, ['busybox:oci', 'cfg:full', 'multi:index']);
+    await pushDebianImage(registry, 'debian');
+    channels = await startCondaChannels({
+      'conda-forge': [program('procps-ng', '4.0'), library('1')],
+      bioconda: [program('one', '1', { depends: ['library >=1'] })],
+    });
     adapter = await startAdapter();
     sluice = await startSluice({ config: config() });
   });
   after(async () => {
     await sluice?.stop();
     await adapter?.[Symbol.asyncDispose]();
+    await channels?.stop();
     await registry?.stop();
   });
   let databases = 0;
@@ -151,7 +163,7 @@ suite('scans', () => {
     );
   });
 
-  test('required: another severity refuses manifests, blobs and inspection, with the reason and the page', async () => {
+  test('required: another severity refuses manifests and blobs, with the reason and the page', async () => {
     adapter.found = [low, high];
     const asked = await ask({ scanMode: 'required', scanLevels: ['LOW'] });
     await finished(asked.scanId);
@@ -187,6 +199,40 @@ suite('scans', () => {
     assert.ok(adapter.orders.length - count > 1);
     // One package in all platforms is one finding.
     assert.deepEqual(details.counts, { LOW: 1 });
+  });
+
+  test('an image that is built first is scanned after its build, and held back until then', async () => {
+    adapter.found = [high];
+    const condaOpts = { baseImage: `${registry.host}/debian:1` };
+    const packages = { type: 'CONDA', entries: ['one'], condaOpts };
+    const build = async (scanLevels: readonly string[]) =>
+      (await sluice.request({ packages, scanMode: 'required', scanLevels })) as ScannedResponse;
+    const refused = await build([]);
+    const details = await finished(refused.scanId);
+    assert.equal(details.status, 'SUCCEEDED', details.reason);
+    assert.match(details.containerImage, /@sha256:/);
+    const at = ({ targetImage }: ScannedResponse) =>
+      sluice.at(targetImage, `manifests/${targetImage.split(':').at(-1)}`);
+    const headers = { accept: manifestAccept };
+    assert.equal((await fetch(at(refused), { headers })).status, 403);
+    const { succeeded, reason, buildId } = await statusOf(refused);
+    assert.equal(succeeded, false);
+    assert.match(String(reason), /HIGH$/);
+    assert.equal(buildId, refused.buildId);
+    const accepted = await build(['HIGH']);
+    assert.equal((await fetch(at(accepted), { headers })).status, 200);
+  });
+
+  test('a refused image is not shown by an inspection either', async () => {
+    adapter.found = [high];
+    const asked = await ask({ scanMode: 'required' });
+    await finished(asked.scanId);
+    const inspected = await sluice.fetch('/v1alpha1/inspect', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ containerImage: asked.targetImage }),
+    });
+    assert.equal(inspected.status, 403, await inspected.text());
   });
 
   test('equal requests share a result until the database changes', async () => {
@@ -347,6 +393,7 @@ suite('scans', () => {
     });
     const count = adapter.orders.length;
     const details = await finished((await ask({ scanMode: 'async' })).scanId);
+    assert.doesNotMatch(details.reason ?? '', /127\.0\.0\.1/);
     assert.match(details.reason ?? '', /closed network address.*scans\.allowPrivateAddress/);
     assert.equal(adapter.orders.length, count);
   });

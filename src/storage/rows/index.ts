@@ -61,7 +61,7 @@ export type {
   RequestStore,
 } from './images/request-rows.ts';
 export type { RunRow, RunStore } from './images/run-rows.ts';
-export type { ScanOutcome, ScanRow, ScanStore } from './images/scan-rows.ts';
+export type { ScanRow, ScanStore } from './images/scan-rows.ts';
 export type {
   ListedMessage,
   MessageRow,

@@ -286,7 +286,7 @@ export const serviceInfoSchema = z
       apiLevel: z
         .string()
         .describe(
-          'Version of Wave whose API this server provides for existing clients, without mirrors, scans, images to include and R packages',
+          'Version of Wave whose API this server provides for existing clients; docs/coming-from-wave.md lists the differences',
         ),
     }),
   })
