@@ -10,7 +10,7 @@ import {
   type TransportLimits,
 } from '../upstream/index.ts';
 import { closedAddressIn } from '../upstream/transport/index.ts';
-import { readHarborReport, unusable, type Vulnerability } from './scan-report.ts';
+import { type Findings, readHarborReport, unusable } from './scan-report.ts';
 
 /** The operator's settings of the scanner. */
 export interface AdapterSettings {
@@ -34,8 +34,8 @@ export interface ScannedImage {
 export interface Scanner {
   /** Returns name and version of the scanner, and what its database is of. */
   describe(signal: AbortSignal): Promise<{ readonly name: string; readonly database: string }>;
-  /** Returns what is wrong with an image. Rejects with a `Fault`, or with the reason of the signal. */
-  scan(image: ScannedImage, signal: AbortSignal): Promise<readonly Vulnerability[]>;
+  /** Adds what is wrong with an image. Rejects with a `Fault`, or with the reason of the signal. */
+  scan(image: ScannedImage, findings: Findings, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -137,7 +137,7 @@ export function createHarborAdapter(
       };
     },
 
-    async scan({ registry, repository, digest, mediaType }, signal) {
+    async scan({ registry, repository, digest, mediaType }, findings, signal) {
       const body = JSON.stringify({
         registry: { url: registry, authorization: '' },
         artifact: { repository, digest, mime_type: mediaType },
@@ -153,7 +153,7 @@ export function createHarborAdapter(
           signal,
         });
         if (response.status === 200) {
-          return readHarborReport(await json(response, mostReportBytes), digest);
+          return readHarborReport(await json(response, mostReportBytes), digest, findings);
         }
         if (response.status !== 302) return refuse(response);
         response.body.destroy();

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Fault } from '../foundation/fault.ts';
+import { pauseTurn } from '../foundation/pause-turn.ts';
 
 /** Severities, the most severe first. `NEGLIGIBLE` counts as `LOW`. Source: reference service, `scanLevels`. */
 export const severities = ['CRITICAL', 'HIGH', 'MEDIUM', 'LOW', 'UNKNOWN'] as const;
@@ -28,7 +29,11 @@ export interface ScanReport {
 }
 
 const mostListed = 100;
-const mostFound = 100_000;
+// Of one platform, and of all: more than any genuine image has.
+const mostFound = 20_000;
+const mostInAll = 50_000;
+// Takes a few ms.
+const readAtOnce = 500;
 
 const text = (most: number) =>
   z
@@ -48,45 +53,66 @@ const vulnerability = z.object({
 const harborReport = z.object({
   artifact: z.object({ digest: z.string().nullish() }).nullish(),
   // Scanners written in Go send null for an empty list. A report without the field is not a report.
-  vulnerabilities: z.array(vulnerability).max(mostFound).nullable(),
+  vulnerabilities: z.custom<readonly unknown[]>(Array.isArray).nullable(),
 });
 
+/** What was found in an image so far: equal findings of several platforms are one. */
+export type Findings = Map<string, Vulnerability>;
+
 /**
- * Reads a vulnerability report of a Harbor scanner adapter. All of its texts come from outside: they are cut here, and escaped where
- * they are shown. Throws a `Fault` for a document that is not such a report, or that is about another image.
+ * Reads a vulnerability report of a Harbor scanner adapter, with pauses, and adds what it found. All of its texts come from outside:
+ * they are cut here, and escaped where they are shown. Throws a `Fault` for a document that is not such a report, or that is about
+ * another image.
  */
-export function readHarborReport(body: unknown, digest: string): readonly Vulnerability[] {
-  const read = harborReport.safeParse(body);
-  if (!read.success) {
-    const [issue] = read.error.issues;
-    throw unusable(`a report with a wrong ${issue?.path.join('.') || 'form'}`);
+export async function readHarborReport(
+  body: unknown,
+  digest: string,
+  findings: Findings,
+): Promise<void> {
+  const { artifact, vulnerabilities } = checked(harborReport, body);
+  if (artifact?.digest && artifact.digest !== digest)
+    throw unusable('a report about another image');
+  const all = vulnerabilities ?? [];
+  if (all.length > mostFound)
+    throw unusable(`a report with more than ${mostFound} vulnerabilities`);
+  for (let from = 0; from < all.length; from += readAtOnce) {
+    for (const one of all.slice(from, from + readAtOnce)) {
+      const found = vulnerabilityOf(checked(vulnerability, one));
+      const { id, severity, pkgName, installedVersion } = found;
+      findings.set(JSON.stringify([id, severity, pkgName, installedVersion]), found);
+    }
+    if (findings.size > mostInAll) {
+      throw unusable(`reports with more than ${mostInAll} vulnerabilities in all`);
+    }
+    await pauseTurn();
   }
-  const about = read.data.artifact?.digest;
-  if (about && about !== digest) throw unusable('a report about another image');
-  return (read.data.vulnerabilities ?? []).map(found => {
-    const [link] = found.links ?? [];
-    return {
-      id: found.id,
-      severity: severityOf(found.severity),
-      title: found.description,
-      pkgName: found.package,
-      installedVersion: found.version,
-      ...(found.fix_version === '' ? {} : { fixedVersion: found.fix_version }),
-      ...(typeof link === 'string' && isWebAddress(link) ? { primaryUrl: link } : {}),
-      ...(found.layer?.digest ? { layer: found.layer.digest } : {}),
-    };
-  });
 }
 
-/** Returns the report of an image from what was found in each of its platforms: equal findings count once. */
-export function combine(scanner: string, found: readonly (readonly Vulnerability[])[]): ScanReport {
-  const all = new Map<string, Vulnerability>();
-  for (const one of found.flat()) {
-    all.set(JSON.stringify([one.id, one.severity, one.pkgName, one.installedVersion]), one);
-  }
+function checked<T extends z.ZodType>(schema: T, value: unknown): z.output<T> {
+  const read = schema.safeParse(value);
+  if (read.success) return read.data;
+  throw unusable(`a report with a wrong ${read.error.issues[0]?.path.join('.') || 'form'}`);
+}
+
+function vulnerabilityOf(found: z.output<typeof vulnerability>): Vulnerability {
+  const link = found.links?.[0];
+  return {
+    id: found.id,
+    severity: severityOf(found.severity),
+    title: found.description,
+    pkgName: found.package,
+    installedVersion: found.version,
+    ...(found.fix_version === '' ? {} : { fixedVersion: found.fix_version }),
+    ...(typeof link === 'string' && isWebAddress(link) ? { primaryUrl: link } : {}),
+    ...(found.layer?.digest ? { layer: found.layer.digest } : {}),
+  };
+}
+
+/** Returns the report of an image: all counted, the most severe listed. */
+export function reportOf(scanner: string, findings: Findings): ScanReport {
   const counts: Partial<Record<Severity, number>> = {};
   const listed: Vulnerability[] = [];
-  const bySeverity = Map.groupBy(all.values(), ({ severity }) => severity);
+  const bySeverity = Map.groupBy(findings.values(), ({ severity }) => severity);
   for (const severity of severities) {
     const some = bySeverity.get(severity) ?? [];
     if (some.length > 0) counts[severity] = some.length;

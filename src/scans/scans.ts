@@ -10,7 +10,7 @@ import { type ImageFinder, type PulledImage, StillBuilding } from '../pull/index
 import type { ContainerRequest } from '../request/index.ts';
 import type { ScanRow, ScanStore } from '../storage/rows/index.ts';
 import type { ScannedImage, Scanner } from './harbor-adapter.ts';
-import { combine, outside, type ScanReport } from './scan-report.ts';
+import { type Findings, outside, reportOf, type ScanReport } from './scan-report.ts';
 
 /** A scan, as far as it has come. */
 export interface Scan extends Omit<ScanRow, 'report'> {
@@ -117,12 +117,13 @@ export function createScans(deps: ScansDeps): Scans {
     note: (line: string) => void,
   ): Promise<ScanReport> => {
     using lent = lend(request, image);
-    const found = [];
+    const findings: Findings = new Map();
     for (const { platform, ...part } of partsOf(image)) {
       note(`Scans ${part.digest}${platform === undefined ? '' : ` for ${platform}`}`);
-      found.push(await scanner.scan({ registry: origin, repository: lent.path, ...part }, signal));
+      const read = { registry: origin, repository: lent.path, ...part };
+      await scanner.scan(read, findings, signal);
     }
-    return combine(scannerName, found);
+    return reportOf(scannerName, findings);
   };
 
   const scan = async (request: ContainerRequest, note: (line: string) => void) => {

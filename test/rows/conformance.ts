@@ -6,6 +6,7 @@ import type { BuildOutcome, NewBuild } from '../../src/storage/rows/images/build
 import type { Rows } from '../../src/storage/rows/rows.ts';
 import { eventually } from '../world/eventually.ts';
 import { testMessages } from './message-conformance.ts';
+import { testScans } from './scan-conformance.ts';
 import { testUploads } from './upload-conformance.ts';
 import { testVerifiedLayers } from './verified-layer-conformance.ts';
 
@@ -42,6 +43,7 @@ export function testRows(name: string, open: () => Promise<Rows>): void {
     testNotes(withRows);
     testUploads(withRows);
     testMessages(withRows);
+    testScans(withRows);
     testVerifiedLayers(withRows);
   });
 }

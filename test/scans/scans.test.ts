@@ -257,6 +257,11 @@ suite('scans', () => {
     ['lacks the list', response => response.end('{}'), /wrong vulnerabilities/],
     ['is not JSON', response => response.end('<html>'), /not JSON/],
     ['has no end', response => response.end(Buffer.alloc(8 * 1024 * 1024, 32)), /larger than the/],
+    [
+      'has millions of entries',
+      response => response.end(`{"vulnerabilities":[${'0,'.repeat(2_500_000)}0]}`),
+      /more than 20000 vulnerabilities/,
+    ],
     ['is a failure', response => response.writeHead(500).end(), /answered 500/],
     ['breaks off', response => response.destroy(), /scanner/i],
   ];

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Rows } from '../../src/storage/rows/rows.ts';
+
+/** @param withRows runs work on fresh rows and ends them */
+export function testScans(withRows: (work: (rows: Rows) => Promise<void>) => Promise<void>): void {
+  test('a scan ends once, its result is found by what it is about, and old scans are removed', () =>
+    withRows(async ({ scans }) => {
+      const ended = (id: string, finishedAt: number) => ({
+        ...{ id, image: 'r/a@sha256:1', sameness: 'same', startedAt: 2, finishedAt },
+        ...{ succeeded: true, reason: null, report: `{"${id}":1}`, log: 'line\n' },
+      });
+      for (const id of ['a', 'b', 'c']) await scans.add({ id, image: 'r/a', createdAt: 1 });
+      assert.deepEqual(await scans.find('a'), {
+        ...{ id: 'a', image: 'r/a', createdAt: 1, startedAt: null, finishedAt: null },
+        ...{ succeeded: null, reason: null, report: null, log: '' },
+      });
+      await scans.finish(ended('a', 10));
+      await scans.finish({ ...ended('a', 11), succeeded: false });
+      await scans.finish(ended('b', 20));
+      await scans.finish({ ...ended('c', 30), succeeded: false, report: null, reason: 'why' });
+      const { sameness: _, ...row } = ended('a', 10);
+      assert.deepEqual(await scans.find('a'), { ...row, createdAt: 1 });
+      assert.equal((await scans.find('c'))?.reason, 'why');
+      assert.equal(await scans.sharedReport('same', 10), '{"b":1}');
+      assert.equal(await scans.sharedReport('same', 21), undefined);
+      assert.equal(await scans.sharedReport('other', 0), undefined);
+      await scans.add({ id: 'd', image: 'r/a', createdAt: 5 });
+      await scans.purge(5);
+      assert.equal(await scans.find('a'), undefined);
+      assert.ok(await scans.find('d'));
+    }));
+}
