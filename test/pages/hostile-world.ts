@@ -82,6 +82,8 @@ export async function startHostileWorld(start = startSluice): Promise<HostileWor
   await pushDebianImage(registry, 'debian');
   const sluice = await start({
     config: {
+      // Its page is there only with a scanner.
+      scans: { adapter: 'http://scanner.invalid' },
       accounts: { admin: 'open sesame' },
       builds: { conda: 'native' },
       limits: { builds: { anonymous: 'off' } },
