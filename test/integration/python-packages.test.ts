@@ -110,6 +110,38 @@ suite('images with packages of pip', () => {
     );
   });
 
+  test('a file of requirements is installed with Python of Conda, and its hashes are verified', async () => {
+    const hash = '4721f391ed90541fddacab5acf947aa0d3dc7d27b2e1e8eda2be8970586c3274';
+    const file = (text: string) => ({
+      environment: Buffer.from(text).toString('base64'),
+      channels: ['conda-forge'],
+    });
+    const lines = `six==1.17.0 \\\n  --hash=sha256:${hash}  # the wheel\n`;
+    const built = await request(file(lines));
+    const log = await text(`/v1alpha1/builds/${built.buildId}/logs?follow=true`);
+    assert.match(log, /: 1 packages? and 1 of PyPI, found in /);
+    assert.equal(
+      await run(built, 'python', '-c', 'import six; print(six.__version__)'),
+      '1.17.0\n',
+    );
+    const failed = async (text: string) => {
+      const response = await sluice.fetch('/v1alpha2/container', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ ...bodyOf(file(text)), dryRun: true }),
+      });
+      return ((await response.json()) as { message?: string }).message ?? '';
+    };
+    assert.match(
+      await failed(lines.replace(hash, 'a'.repeat(64))),
+      /No wheel of six 1\.17\.0 has one of the hashes/,
+    );
+    assert.match(
+      await failed(`${lines}idna==3.10\n`),
+      /idna, which one of them requires, has none/,
+    );
+  });
+
   test('a dry run lists the packages of both kinds, and which of them are here', async () => {
     const { packages } = bodyOf(environment(['six==1.17.0', 'idna==3.10'], ['hello']));
     const answer = (await sluice.request({ packages, dryRun: true })) as unknown as {

@@ -1,3 +1,4 @@
 /** Lines for pip, without what solves them. */
 
-export { type PipLine, readPipLine } from './requirement.ts';
+export { type PipLine, readPipLine, splitHashes } from './requirement.ts';
+export { isRequirementsFile, requirementsLines } from './requirements-file.ts';

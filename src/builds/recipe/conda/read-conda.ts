@@ -1,5 +1,6 @@
 import { isLockText } from '../../../conda/locks/index.ts';
 import { formatReference, parseReference } from '../../../oci/naming.ts';
+import { isRequirementsFile } from '../../../pypi/requirements/index.ts';
 import type { RecipeRequest } from '../recipe-kind.ts';
 import { type SubmittedCondaOptions, type SubmittedPackages, spackRetired } from '../submitted.ts';
 import { sortedOnce } from '../text/canonical-document.ts';
@@ -15,6 +16,7 @@ import { isLockUrl, readLockFile, readLockUrl } from './conda-lock.ts';
 import { checkPlatforms, subdirOf } from './conda-platform.ts';
 import type { CondaOptions, CondaSource, CondaWanted } from './conda-source.ts';
 import { orderedChannels, readChannel, readPackage, separatePackages } from './package-spec.ts';
+import { readRequirementsFile } from './python-inputs.ts';
 
 /**
  * Reads the Conda packages of a request; undefined for a request without any. Throws a `Fault` (400). Source:
@@ -74,6 +76,9 @@ function readFile(
   if (isLockText(text)) return condaSource(readLockFile(field, text, subdirs), channels, packages);
   if (isExportedList(text)) {
     return condaSource(readExportedList(field, text), channels, packages);
+  }
+  if (isRequirementsFile(text)) {
+    return condaSource(readRequirementsFile(field, text), channels, packages);
   }
   const file = readEnvironmentFile(field, text);
   return condaSource(file.environment, [...file.channels, ...channels], packages);

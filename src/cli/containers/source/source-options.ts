@@ -50,6 +50,19 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     completes: 'file',
     description: 'Conda environment file, or a renv.lock of R packages',
   },
+  pip: {
+    type: 'string',
+    multiple: true,
+    value: 'REQUIREMENT',
+    description:
+      'Python package, such as multiqc==1.25 or requests[socks]. --conda can be beside it',
+  },
+  requirements: {
+    type: 'string',
+    value: 'FILE',
+    completes: 'file',
+    description: 'requirements.txt of Python packages',
+  },
   'mamba-image': {
     type: 'string',
     value: 'IMAGE',
@@ -139,8 +152,10 @@ export const sourceUsage: readonly string[] = [
   'DIRECTORY',
   '-f FILE [DIRECTORY|URL]',
   '--conda PACKAGE',
+  '--pip REQUIREMENT',
   '--cran PACKAGE',
   '--environment FILE',
+  '--requirements FILE',
 ];
 
 /** A request for a build. */
@@ -196,8 +211,9 @@ export function freezeOf(values: Values): Pick<Submission, 'freeze' | 'defaultRe
 function dockerfileOf(values: Values, context: string | undefined): string | undefined {
   const file = text(values, 'file');
   const hasPackages =
-    [...texts(values, 'conda'), ...texts(values, 'cran')].length > 0 ||
-    values.environment !== undefined;
+    ['conda', 'pip', 'cran'].some(option => texts(values, option).length > 0) ||
+    values.environment !== undefined ||
+    values.requirements !== undefined;
   if (file !== undefined || hasPackages || context === undefined) return file;
   if (/^https?:/i.test(context)) {
     throw new UsageError(`Missing option: -f FILE, the Dockerfile for ${context}`);
@@ -206,19 +222,26 @@ function dockerfileOf(values: Values, context: string | undefined): string | und
 }
 
 async function sourceOf(values: Values, dockerfile: string | undefined) {
-  const environment = text(values, 'environment');
-  const [conda, cran] = [texts(values, 'conda'), texts(values, 'cran')];
+  const requirements = text(values, 'requirements');
+  const environment = text(values, 'environment') ?? requirements;
+  const cran = texts(values, 'cran');
+  const conda = [...texts(values, 'conda'), ...texts(values, 'pip').map(spec => `pip:${spec}`)];
   const channels = texts(values, 'channel');
-  const given = [dockerfile, environment, conda[0], cran[0]].filter(value => value !== undefined);
+  const given = [dockerfile, values.environment, requirements, conda[0], cran[0]].filter(
+    value => value !== undefined,
+  );
   if (given.length !== 1) {
     throw new UsageError(
-      'Specify what to build: a directory with a Dockerfile, or one of --file, --conda, --cran and --environment',
+      'Specify what to build: a directory with a Dockerfile, or one of --file, --conda and --pip, --cran, --environment and --requirements',
     );
   }
   if (dockerfile !== undefined) {
     const stray = ['channel', ...condaOptions].find(option => values[option] !== undefined);
     if (stray !== undefined) {
-      throw new CommandError(`--${stray} requires --conda, --cran or --environment`, 2);
+      throw new CommandError(
+        `--${stray} requires --conda, --pip, --cran, --environment or --requirements`,
+        2,
+      );
     }
     return { containerFile: await base64Of(dockerfile) };
   }
