@@ -1,5 +1,6 @@
 /** Images with packages of pip, without a builder: real packages of the index that pip uses here, and clients that run them. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
@@ -41,6 +42,7 @@ suite('images with packages of pip', () => {
         pypi: {
           'https://pypi.org/simple': { url, ...settings },
           [files]: settings,
+          'https://files.pythonhosted.org': { url: files, ...settings },
         },
       },
     });
@@ -185,5 +187,30 @@ suite('images with packages of pip', () => {
       await refused(['loompy==3.0.7']),
       /The source distribution of loompy requires a builder/,
     );
+  });
+
+  test('lock files of uv and poetry give images of what their project requires', async () => {
+    const fileOf = (name: string) => {
+      const path = new URL(`../pypi/locks/fixtures/${name}`, import.meta.url);
+      return { environment: readFileSync(path).toString('base64'), channels: ['conda-forge'] };
+    };
+    const built = await request(fileOf('uv.lock'));
+    const log = await text(`/v1alpha1/builds/${built.buildId}/logs?follow=true`);
+    assert.match(
+      log,
+      /uv\.lock: not installed: the extra 'old', the group 'dev', the group 'lint'/,
+    );
+    const show =
+      'import httpx, socksio, markupsafe._speedups, importlib.util as u; print(httpx.__version__, u.find_spec("tomli"))';
+    assert.equal(await run(built, 'python', '-c', show), '0.28.1 None\n');
+    const digest = await digestOf(built);
+    const again = await request(fileOf('pylock.toml'));
+    await text(`/v1alpha1/builds/${again.buildId}/logs?follow=true`);
+    assert.equal(await digestOf(again), digest);
+    // Its files are looked up by their hashes.
+    const poetry = await request(fileOf('poetry.lock'));
+    const more = await text(`/v1alpha1/builds/${poetry.buildId}/logs?follow=true`);
+    assert.match(more, /and 9 of PyPI, found in/);
+    assert.equal(await run(poetry, 'python', '-c', show), '0.28.1 None\n');
   });
 });

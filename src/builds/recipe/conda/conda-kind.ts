@@ -1,4 +1,5 @@
 import { compareTexts } from '../../../foundation/text.ts';
+import type { PythonLockForm } from '../../../pypi/locks/index.ts';
 import { readPipLine } from '../../../pypi/requirements/index.ts';
 import type { RecipeKind, RecipeOptions, RecipeSettings, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
@@ -58,6 +59,7 @@ export const condaKind: RecipeKind<CondaSource> = {
       ),
       ...(leftOut.length > 0 ? { warnings: [leftOutWarning(leftOut)] } : {}),
     };
+    requireNativeLock(source, options);
     if (condaMaker === 'buildkit') {
       requireBuilderReads(source);
       requireReachable(source, [], condaChannels);
@@ -88,6 +90,7 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
         list('package', wanted.packages),
         list('pip', wanted.pip),
         list('variable', wanted.variables),
+        ...(wanted.pythonLock ? [text('pythonLock', wanted.pythonLock.text)] : []),
       ];
     case 'lock':
       return lockedFields(wanted);
@@ -148,6 +151,31 @@ function builderReasons(
   ];
   return reasons.filter(([, isGiven]) => isGiven).map(([reason]) => reason);
 }
+
+/** Throws a `Fault` (400) for a lock file of Python packages that only a builder could install: it does not read them. */
+function requireNativeLock(source: CondaSource, options: RecipeOptions & RecipeSettings): void {
+  const { wanted } = source;
+  if (wanted.form !== 'environment' || wanted.pythonLock === undefined) return;
+  const { file } = wanted.pythonLock;
+  const remedy = `send a requirements.txt instead, such as ${requirementsOf[file]} prints`;
+  if (options.condaMaker === 'buildkit' || !options.solvesPython) {
+    refuse(
+      `This server installs no Python packages without a builder, and a builder does not read a ${file}: ${remedy}, or ask the operator for 'builds.uv: auto'`,
+    );
+  }
+  const reasons = builderReasons(source, options);
+  if (reasons.length === 0) return;
+  refuse(
+    `A builder does not read a ${file}, and ${reasons.join(', ')} requires one: leave it out, or ${remedy}`,
+  );
+}
+
+/** The commands that print the packages of lock files as requirements. */
+const requirementsOf: Readonly<Record<PythonLockForm, string>> = {
+  'uv.lock': "'uv export --format requirements.txt'",
+  'pylock.toml': "'uv export --format requirements.txt'",
+  'poetry.lock': "'poetry export'",
+};
 
 const mostReasons = 5;
 

@@ -1,3 +1,4 @@
+import type { PythonLockForm } from '../../../pypi/locks/index.ts';
 import { isPackageUrl } from './package-spec.ts';
 
 /** What makes images of Conda packages: `auto` requires a builder only for what Sluice cannot do itself. */
@@ -25,6 +26,13 @@ export interface CondaEnvironment {
   readonly pip: readonly string[];
   /** Environment variables, `NAME=value` each, sorted by name. */
   readonly variables: readonly string[];
+  /** A lock file of Python packages, which brings its Python; absent for none. */
+  readonly pythonLock?: PythonLockFile | undefined;
+}
+
+export interface PythonLockFile {
+  readonly file: PythonLockForm;
+  readonly text: string;
 }
 
 /** The content of an explicit lock file: exactly these packages, without solving. */

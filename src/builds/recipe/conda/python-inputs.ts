@@ -1,7 +1,15 @@
+import { pythonLockForm } from '../../../pypi/locks/index.ts';
 import { requirementsLines, splitHashes } from '../../../pypi/requirements/index.ts';
 import { refuse, shown } from '../text/text-field.ts';
 import type { CondaEnvironment } from './conda-source.ts';
 import { readPipRequirement } from './package-spec.ts';
+
+/** Returns a lock file of Python packages, as it is: a `uv.lock`, `pylock.toml` or `poetry.lock`; undefined for another text. */
+export function pythonLockIn(text: string): CondaEnvironment | undefined {
+  const file = pythonLockForm(text);
+  if (file === undefined) return undefined;
+  return { form: 'environment', packages: [], pip: [], variables: [], pythonLock: { file, text } };
+}
 
 const mostRequirements = 2000;
 

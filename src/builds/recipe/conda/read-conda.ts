@@ -16,7 +16,7 @@ import { isLockUrl, readLockFile, readLockUrl } from './conda-lock.ts';
 import { checkPlatforms, subdirOf } from './conda-platform.ts';
 import type { CondaOptions, CondaSource, CondaWanted } from './conda-source.ts';
 import { orderedChannels, readChannel, readPackage, separatePackages } from './package-spec.ts';
-import { readRequirementsFile } from './python-inputs.ts';
+import { pythonLockIn, readRequirementsFile } from './python-inputs.ts';
 
 /**
  * Reads the Conda packages of a request; undefined for a request without any. Throws a `Fault` (400). Source:
@@ -74,6 +74,8 @@ function readFile(
 ): CondaSource {
   const text = base64Text(field, base64).replace(/^\ufeff/, '');
   if (isLockText(text)) return condaSource(readLockFile(field, text, subdirs), channels, packages);
+  const pythonLock = pythonLockIn(text);
+  if (pythonLock) return condaSource(pythonLock, channels, packages);
   if (isExportedList(text)) {
     return condaSource(readExportedList(field, text), channels, packages);
   }
@@ -91,6 +93,8 @@ function readList(
 ): CondaWanted {
   const whole = entries.join('\n').replace(/^\ufeff/, '');
   if (isLockText(whole)) return readLockFile(field, whole, subdirs);
+  const pythonLock = pythonLockIn(whole);
+  if (pythonLock) return pythonLock;
   const [first = '', ...others] = entries;
   if (others.length === 0 && isLockUrl(first)) return readLockUrl(`${field}[0]`, first);
   return readEntries(field, entries.flatMap(separatePackages));

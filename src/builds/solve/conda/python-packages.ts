@@ -5,6 +5,7 @@ import {
   isPythonVersion,
   type PythonSolver,
   type PythonTarget,
+  readPythonLock,
   UvFailed,
   type UvProgram,
   type WheelFile,
@@ -12,7 +13,7 @@ import {
 } from '../../../pypi/index.ts';
 import { type PipLine, readPipLine } from '../../../pypi/requirements/index.ts';
 import { BuilderRequired } from './builder-required.ts';
-import type { CondaSystem, FoundPackages } from './conda-packages.ts';
+import { type CondaSystem, type FoundPackages, pythonSystemOf } from './conda-packages.ts';
 
 /** The parts of the server for Python packages. */
 export interface PythonParts {
@@ -20,10 +21,6 @@ export interface PythonParts {
   readonly uv: Pick<UvProgram, 'isThere'>;
 }
 
-const machines: Readonly<Record<string, PythonTarget['machine']>> = {
-  'linux-64': 'x86_64',
-  'linux-aarch64': 'aarch64',
-};
 const mostReasons = 5;
 
 /**
@@ -31,11 +28,28 @@ const mostReasons = 5;
  * {@link BuilderRequired} for those that only pip in a builder can install.
  */
 export async function findWheels(
-  { packages, pip, isLocked }: FoundPackages,
+  { packages, pip, isLocked, pythonLock }: FoundPackages,
   system: CondaSystem,
   { pythonSolver, uv }: PythonParts,
   options: SolveOptions,
 ): Promise<readonly WheelFile[]> {
+  const target = targetOf(packages, system);
+  if (pythonLock !== undefined) {
+    // Elsewhere packages of pip are for a builder, which does not read such a file.
+    if (target === undefined || !uv.isThere()) {
+      throw new Fault(
+        'bad-request',
+        `${pythonLock.name}: this server does not install Python packages itself: ask the operator for 'builds.uv: auto'`,
+        { phase: 'build' },
+      );
+    }
+    const { version, ...chosenFor } = target;
+    const order = { ...pythonLock, system: chosenFor, version };
+    const { wheels, lookups } = await readPythonLock.packages(order);
+    if (lookups.length === 0) return wheels;
+    const request = { requirements: lookups, packages, target, isLocked: true };
+    return [...wheels, ...(await pythonSolver.solve(request, options))];
+  }
   if (pip.length === 0) return [];
   const lines = pip.map(readPipLine);
   const reasons = lines.flatMap(line => (line.kind === 'builder' ? [line.reason] : []));
@@ -45,7 +59,6 @@ export async function findWheels(
   if (requirements.length > 0 && !uv.isThere()) {
     throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
   }
-  const target = targetOf(packages, system);
   // The layers of wheels refuse an environment without Python.
   const hasPython = packages.some(({ name }) => name === 'python');
   if (requirements.length === 0 && !hasPython) return given;
@@ -85,13 +98,12 @@ function isProject(line: PipLine): line is Extract<PipLine, { kind: 'project' }>
 /** Returns the Python of an image; undefined for one that wheels are not chosen for, such as PyPy. */
 function targetOf(
   packages: FoundPackages['packages'],
-  { subdir, virtualPackages }: CondaSystem,
+  system: CondaSystem,
 ): PythonTarget | undefined {
   const python = packages.find(({ name }) => name === 'python');
-  const machine = machines[subdir];
-  const glibc = virtualPackages.find(({ name }) => name === '__glibc')?.version;
-  if (python === undefined || machine === undefined || glibc === undefined) return undefined;
+  const chosenFor = pythonSystemOf(system);
+  if (python === undefined || chosenFor === undefined) return undefined;
   const isOther = /pypy|cp\d+t(?:$|[^a-z])/.test(python.build);
   if (isOther || !isPythonVersion(python.version)) return undefined;
-  return { version: python.version, machine, glibc };
+  return { version: python.version, ...chosenFor };
 }

@@ -61,7 +61,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     value: 'FILE',
     completes: 'file',
-    description: 'requirements.txt of Python packages',
+    description: 'requirements.txt, uv.lock, pylock.toml or poetry.lock of Python packages',
   },
   'mamba-image': {
     type: 'string',

@@ -1,0 +1,156 @@
+import { projectName, type WheelFile } from '../wheel-file.ts';
+import {
+  identityOf,
+  isTable,
+  type LockedPackage,
+  lockedWheel,
+  mostLocked,
+  type PythonLock,
+  refuseLock,
+  type Table,
+  tablesOf,
+  textIn,
+  textsIn,
+} from './locked-package.ts';
+import { type MarkerSystem, markerHolds } from './markers.ts';
+
+interface Entry extends LockedPackage {
+  readonly table: Table;
+  /** True for the project itself and for members of its workspace: their directory is not on the server. */
+  readonly isLocal: boolean;
+  readonly isRoot: boolean;
+}
+
+/** Reads a `uv.lock`. What its project requires is installed, without its extras and groups. Source: uv, Lockfile. */
+export function readUvLock(name: string, lock: Table): PythonLock {
+  if (lock.version !== 1) {
+    refuseLock(
+      name,
+      `version ${String(lock.version).slice(0, 20)} of uv.lock is not known: version 1 is read`,
+    );
+  }
+  const tables = tablesOf(name, lock.package, 'package');
+  if (tables.length > mostLocked) refuseLock(name, `more than ${mostLocked} packages`);
+  const entries = tables.map(table => entryOf(name, table));
+  const byName = new Map<string, Entry[]>();
+  for (const entry of entries) byName.set(entry.name, [...(byName.get(entry.name) ?? []), entry]);
+  const roots = rootsOf(entries);
+  if (roots.length === 0) {
+    refuseLock(name, 'it has no project: send what `uv export --format pylock.toml` prints');
+  }
+  return {
+    requiresPython: textIn(lock, 'requires-python'),
+    leftOut: roots.flatMap(({ table }) => [
+      ...namesIn(table, 'optional-dependencies').map(extra => `the extra '${extra}'`),
+      ...namesIn(table, 'dev-dependencies').map(group => `the group '${group}'`),
+    ]),
+    select: system => selected(name, roots, byName, system),
+  };
+}
+
+function entryOf(name: string, table: Table): Entry {
+  const of = identityOf(name, table);
+  const source = isTable(table.source) ? table.source : {};
+  const local =
+    textIn(source, 'virtual') ?? textIn(source, 'editable') ?? textIn(source, 'directory');
+  const wheels = tablesOf(name, table.wheels, `wheels of ${of.name}`).flatMap(
+    (wheel): WheelFile[] => {
+      const sha256 = textIn(wheel, 'hash')?.replace(/^sha256:/, '');
+      // An address that a project requires is installed as such, and recorded.
+      const found = lockedWheel(name, of, {
+        url: wheel.url ?? source.url,
+        sha256,
+        size: wheel.size,
+      });
+      return found ? [found] : [];
+    },
+  );
+  const what =
+    local !== undefined
+      ? 'a directory'
+      : source.git !== undefined
+        ? 'a git repository'
+        : source.path !== undefined
+          ? 'a path'
+          : table.sdist !== undefined
+            ? 'a source distribution'
+            : undefined;
+  return {
+    ...of,
+    wheels,
+    source: what,
+    table,
+    isLocal: local !== undefined,
+    isRoot: local === '.',
+  };
+}
+
+function rootsOf(entries: readonly Entry[]): readonly Entry[] {
+  const roots = entries.filter(({ isRoot }) => isRoot);
+  // A workspace without a project of its own.
+  return roots.length > 0 ? roots : entries.filter(({ isLocal }) => isLocal);
+}
+
+function namesIn(table: Table, member: string): readonly string[] {
+  const value = table[member];
+  return isTable(value) ? Object.keys(value) : [];
+}
+
+function selected(
+  name: string,
+  roots: readonly Entry[],
+  byName: ReadonlyMap<string, readonly Entry[]>,
+  system: MarkerSystem,
+): readonly LockedPackage[] {
+  const found = new Map<Entry, Set<string>>();
+  const waiting: { entry: Entry; dependencies: unknown; extras: readonly string[] }[] = [];
+  const reach = (entry: Entry, extras: readonly string[]) => {
+    const known = found.get(entry);
+    const seen = known ?? new Set<string>();
+    found.set(entry, seen);
+    if (known === undefined)
+      waiting.push({ entry, dependencies: entry.table.dependencies, extras });
+    const optional = entry.table['optional-dependencies'];
+    for (const extra of extras) {
+      if (seen.has(extra) || !isTable(optional) || !Object.hasOwn(optional, extra)) continue;
+      seen.add(extra);
+      waiting.push({ entry, dependencies: optional[extra], extras });
+    }
+  };
+  for (const root of roots) reach(root, []);
+  for (let work = waiting.pop(); work !== undefined; work = waiting.pop()) {
+    const { entry, dependencies, extras } = work;
+    for (const dependency of tablesOf(name, dependencies, `dependencies of ${entry.name}`)) {
+      const marker = textIn(dependency, 'marker');
+      if (marker !== undefined && !markerHolds(marker, { ...system, extras })) continue;
+      reach(dependencyOf(name, dependency, byName, system), textsIn(dependency.extra));
+    }
+  }
+  const isRoot = new Set(roots);
+  return [...found.keys()].filter(entry => !isRoot.has(entry));
+}
+
+function dependencyOf(
+  name: string,
+  dependency: Table,
+  byName: ReadonlyMap<string, readonly Entry[]>,
+  system: MarkerSystem,
+): Entry {
+  const project = projectName(textIn(dependency, 'name') ?? '');
+  const version = textIn(dependency, 'version');
+  const candidates = (byName.get(project) ?? []).filter(
+    entry => version === undefined || entry.version === version,
+  );
+  const isHere = ({ table }: Entry) => {
+    const markers = textsIn(table['resolution-markers']);
+    return markers.length === 0 || markers.some(marker => markerHolds(marker, system));
+  };
+  const [only] = candidates.length > 1 ? candidates.filter(isHere) : candidates;
+  return (
+    only ??
+    refuseLock(
+      name,
+      `${project || 'a package'} is required and not locked: make the lock file again`,
+    )
+  );
+}
