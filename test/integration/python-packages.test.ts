@@ -207,6 +207,13 @@ suite('images with packages of pip', () => {
     const again = await request(fileOf('pylock.toml'));
     await text(`/v1alpha1/builds/${again.buildId}/logs?follow=true`);
     assert.equal(await digestOf(again), digest);
+    const { packages } = bodyOf({ ...fileOf('pyproject.toml'), pipOpts: { groups: ['lint'] } });
+    const dry = (await sluice.request({ packages, dryRun: true })) as unknown as {
+      solution: { platforms: { packages: { name: string }[] }[] };
+    };
+    const names = dry.solution.platforms[0]?.packages.map(({ name }) => name) ?? [];
+    for (const name of ['python', 'httpx', 'socksio', 'packaging']) assert.ok(names.includes(name));
+    assert.ok(!names.includes('six') && !names.includes('tomli'));
     // Its files are looked up by their hashes.
     const poetry = await request(fileOf('poetry.lock'));
     const more = await text(`/v1alpha1/builds/${poetry.buildId}/logs?follow=true`);

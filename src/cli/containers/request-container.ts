@@ -55,6 +55,8 @@ const optionOfField: Readonly<Partial<Record<keyof Submission, string>>> & Recor
     containerFile: '--file',
     'packages.entries': '--conda, --pip or --cran',
     'packages.environment': '--environment or --requirements',
+    'packages.pipOpts.extras': '--extra',
+    'packages.pipOpts.groups': '--group',
     'packages.channels': '--channel',
     'packages.condaOpts': '--mamba-image and --base-image',
     'packages.condaOpts.mambaImage': '--mamba-image',

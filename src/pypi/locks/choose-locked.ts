@@ -1,8 +1,14 @@
 import type { PythonRequirement } from '../requirements/requirement.ts';
 import { fitOfWheel, type PythonTarget } from '../solving/python-target.ts';
 import type { WheelFile } from '../wheel-file.ts';
-import { type LockedPackage, otherIndex, type PythonLock, refuseLock } from './locked-package.ts';
-import { meets, type VersionCondition, versionConditions } from './python-versions.ts';
+import { type LockedPackage, otherIndex, type PythonLock } from './locked-package.ts';
+import {
+  condaVersions,
+  meets,
+  type VersionCondition,
+  versionConditions,
+} from './python-versions.ts';
+import { refuseLock } from './toml-table.ts';
 
 /** What a Python lock file installs. */
 export interface ChosenPackages {
@@ -48,7 +54,7 @@ export function wantedPython(
   if (allowed.length === 0) {
     refuseLock(name, `requires-python '${requiresPython?.slice(0, 60)}' allows no Python 3`);
   }
-  const base = conditions.map(condaCondition).join(',');
+  const base = condaVersions(conditions);
   const isAny = fitting.length === 0 || fitting.length === allowed.length;
   const versions = isAny
     ? base
@@ -63,11 +69,6 @@ function newestPatch(minor: number, conditions: readonly VersionCondition[]): st
     if (conditions.every(condition => meets(version, condition) === true)) return version;
   }
   return undefined;
-}
-
-function condaCondition({ operator, version }: VersionCondition): string {
-  if (operator === '==' && version.endsWith('.*')) return version;
-  return `${operator === '===' ? '==' : operator}${version}`;
 }
 
 /** Returns the packages of a lock file that have no wheel for a system, and what they have. */

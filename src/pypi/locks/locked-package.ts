@@ -1,6 +1,6 @@
-import { Fault } from '../../foundation/fault.ts';
 import { projectName, type WheelFile } from '../wheel-file.ts';
 import type { MarkerSystem } from './markers.ts';
+import { isTable, refuseLock, type Table, textIn } from './toml-table.ts';
 
 /** A Python lock file, of any form. */
 export interface PythonLock {
@@ -27,16 +27,9 @@ export interface LockedPackage {
 /** The source of a package that is not looked up, since it is at another index than others. */
 export const otherIndex = 'another index';
 
-/** A table of a TOML file. */
-export type Table = Readonly<Record<string, unknown>>;
-
 /** Limits of a lock file. */
 export const mostLocked = 2000;
 const mostWheels = 50_000;
-
-export function refuseLock(name: string, message: string): never {
-  throw new Fault('bad-request', `${name}: ${message}`, { phase: 'request' });
-}
 
 /** Returns the tables of a list; empty for a member that is absent. Throws a `Fault` (400) for any other value. */
 export function tablesOf(name: string, value: unknown, what: string): readonly Table[] {
@@ -46,21 +39,6 @@ export function tablesOf(name: string, value: unknown, what: string): readonly T
   }
   if (value.length > mostWheels) refuseLock(name, `'${what}' has too many entries`);
   return value;
-}
-
-export function isTable(value: unknown): value is Table {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Returns a member that is a text; undefined for any other value. */
-export function textIn(table: unknown, member: string): string | undefined {
-  const value = isTable(table) && Object.hasOwn(table, member) ? table[member] : undefined;
-  return typeof value === 'string' ? value : undefined;
-}
-
-/** Returns the texts of a list; empty for any other value. */
-export function textsIn(value: unknown): readonly string[] {
-  return Array.isArray(value) ? value.filter(one => typeof one === 'string') : [];
 }
 
 const nameGrammar = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,200}[A-Za-z0-9])?$/;

@@ -1,25 +1,18 @@
-import {
-  identityOf,
-  isTable,
-  mostLocked,
-  otherIndex,
-  type PythonLock,
-  refuseLock,
-  type Table,
-  tablesOf,
-  textIn,
-  textsIn,
-} from './locked-package.ts';
+import { projectName } from '../wheel-file.ts';
+import { identityOf, mostLocked, otherIndex, type PythonLock, tablesOf } from './locked-package.ts';
 import { markerHolds } from './markers.ts';
+import { leftOutOf, type ProjectParts } from './project-parts.ts';
+import { isTable, refuseLock, type Table, textIn, textsIn } from './toml-table.ts';
 
 /** An index that a project names explicitly, although it is the default one. */
 const publicIndex = 'https://pypi.org/simple';
 
 /**
- * Reads a `poetry.lock`: its group `main` is installed, without extras. It states no addresses: files are looked up at the index by
+ * Reads a `poetry.lock`: its group `main` is installed, with the given extras and groups. It states no addresses: files are looked up at the index by
  * their SHA-256. Source: poetry, `packages/locker.py`.
  */
-export function readPoetryLock(name: string, lock: Table): PythonLock {
+export function readPoetryLock(name: string, lock: Table, parts: ProjectParts): PythonLock {
+  const installed = ['main', ...parts.groups].map(projectName);
   const metadata = isTable(lock.metadata) ? lock.metadata : {};
   const version = textIn(metadata, 'lock-version') ?? '';
   if (!/^2\.\d{1,3}$/.test(version)) {
@@ -35,8 +28,12 @@ export function readPoetryLock(name: string, lock: Table): PythonLock {
     const { markers } = table;
     return {
       groups,
-      isInstalled: table.optional !== true && (groups.length === 0 || groups.includes('main')),
-      marker: typeof markers === 'string' ? markers : textIn(markers, 'main'),
+      isInstalled: groups.length === 0 || groups.some(one => installed.includes(projectName(one))),
+      markers: groups
+        .filter(one => installed.includes(projectName(one)))
+        .map(group => (typeof markers === 'string' ? markers : textIn(markers, group))),
+      // What an extra brings has a marker that names it.
+      isOptional: table.optional === true && typeof markers !== 'string',
       locked: {
         ...identityOf(name, table),
         wheels: [],
@@ -52,14 +49,18 @@ export function readPoetryLock(name: string, lock: Table): PythonLock {
   const extras = isTable(lock.extras) ? Object.keys(lock.extras) : [];
   return {
     requiresPython: specifiersOf(textIn(metadata, 'python-versions') ?? ''),
-    leftOut: [
-      ...extras.map(extra => `the extra '${extra}'`),
-      ...[...others].map(group => `the group '${group}'`),
-    ],
+    leftOut: leftOutOf(name, { extras, groups: [...others] }, parts),
     select: system =>
       packages
-        .filter(({ isInstalled }) => isInstalled)
-        .filter(({ marker }) => marker === undefined || markerHolds(marker, system))
+        .filter(({ isInstalled, isOptional }) => isInstalled && !isOptional)
+        .filter(
+          ({ markers }) =>
+            markers.length === 0 ||
+            markers.some(
+              marker =>
+                marker === undefined || markerHolds(marker, { ...system, extras: parts.extras }),
+            ),
+        )
         .map(({ locked }) => locked),
   };
 }

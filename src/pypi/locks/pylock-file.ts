@@ -1,44 +1,44 @@
 import type { WheelFile } from '../wheel-file.ts';
 import {
   identityOf,
-  isTable,
   type LockedPackage,
   lockedWheel,
   mostLocked,
   type PythonLock,
-  refuseLock,
-  type Table,
   tablesOf,
-  textIn,
-  textsIn,
 } from './locked-package.ts';
 import { markerHolds } from './markers.ts';
+import { leftOutOf, type ProjectParts } from './project-parts.ts';
+import { isTable, refuseLock, type Table, textIn, textsIn } from './toml-table.ts';
 
-/** Reads a `pylock.toml`: its default groups are installed, and no extras. Source: PyPA specifications, pylock.toml. */
-export function readPylockFile(name: string, lock: Table): PythonLock {
+/** Reads a `pylock.toml`: its default groups are installed, with the given extras and groups. Source: PyPA specifications, pylock.toml. */
+export function readPylockFile(name: string, lock: Table, parts: ProjectParts): PythonLock {
   const version = textIn(lock, 'lock-version') ?? '';
   if (!/^1\.\d{1,3}$/.test(version)) {
     refuseLock(name, `lock-version '${version.slice(0, 20)}' is not known: version 1 is read`);
   }
   const tables = tablesOf(name, lock.packages, 'packages');
   if (tables.length > mostLocked) refuseLock(name, `more than ${mostLocked} packages`);
-  const groups = textsIn(lock['default-groups']);
+  const defaults = textsIn(lock['default-groups']);
+  const groups = [...defaults, ...parts.groups];
   const environments = textsIn(lock.environments);
   const packages = tables.map(table => ({
     marker: textIn(table, 'marker'),
-    requires: textIn(table, 'requires-python'),
     locked: packageOf(name, table),
   }));
   return {
     requiresPython: textIn(lock, 'requires-python'),
-    leftOut: [
-      ...textsIn(lock.extras).map(extra => `the extra '${extra}'`),
-      ...textsIn(lock['dependency-groups'])
-        .filter(group => !groups.includes(group))
-        .map(group => `the group '${group}'`),
-    ],
+    leftOut: leftOutOf(
+      name,
+      {
+        extras: textsIn(lock.extras),
+        // Exporters name default groups that are for nobody to choose.
+        groups: [...textsIn(lock['dependency-groups']), ...defaults],
+      },
+      { extras: parts.extras, groups },
+    ),
     select(system) {
-      const here = { ...system, groups };
+      const here = { ...system, groups, extras: parts.extras };
       if (environments.length > 0 && !environments.some(marker => markerHolds(marker, here))) {
         refuseLock(
           name,

@@ -69,3 +69,13 @@ export function meets(text: string, { operator, version }: VersionCondition): bo
       return undefined;
   }
 }
+
+/** Returns conditions as Conda writes them. */
+export function condaVersions(conditions: readonly VersionCondition[]): string {
+  return conditions
+    .map(({ operator, version }) => {
+      if (operator === '==' && version.endsWith('.*')) return version;
+      return `${operator === '===' ? '==' : operator}${version}`;
+    })
+    .join(',');
+}

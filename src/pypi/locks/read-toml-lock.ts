@@ -1,4 +1,3 @@
-import { parse } from 'smol-toml';
 import type { PythonTarget } from '../solving/python-target.ts';
 import {
   type ChosenPackages,
@@ -7,10 +6,12 @@ import {
   wantedPython,
 } from './choose-locked.ts';
 import { maxPythonLock, pythonLockForm } from './lock-form.ts';
-import { type PythonLock, refuseLock, type Table } from './locked-package.ts';
+import type { PythonLock } from './locked-package.ts';
 import { MarkerProblem } from './markers.ts';
 import { readPoetryLock } from './poetry-lock.ts';
+import type { ProjectParts } from './project-parts.ts';
 import { readPylockFile } from './pylock-file.ts';
+import { refuseLock, tomlOf } from './toml-table.ts';
 import { readUvLock } from './uv-lock.ts';
 
 /** A Python lock file, and the system that it is installed on. */
@@ -19,15 +20,16 @@ export interface PythonLockOrder {
   /** What the file is called in messages. */
   readonly name: string;
   readonly system: Pick<PythonTarget, 'machine' | 'glibc'>;
+  readonly parts: ProjectParts;
   /** The version of Python, once it is known. */
   readonly version?: string | undefined;
 }
 
 /** Returns the Python that a lock file requires, or its packages where the Python is known. Throws a `Fault` (400). */
 export function answerLock(order: PythonLockOrder): WantedPython | ChosenPackages {
-  const { text, name, system, version } = order;
+  const { text, name, system, version, parts } = order;
   try {
-    const lock = readPythonLock(name, text);
+    const lock = readPythonLock(name, text, parts);
     return version === undefined
       ? wantedPython(name, lock, system)
       : chooseLocked(name, lock, { ...system, version });
@@ -37,29 +39,19 @@ export function answerLock(order: PythonLockOrder): WantedPython | ChosenPackage
   }
 }
 
-function readPythonLock(name: string, text: string): PythonLock {
+function readPythonLock(name: string, text: string, parts: ProjectParts): PythonLock {
   if (text.length > maxPythonLock) {
     refuseLock(name, `it has more than ${maxPythonLock / 1024 / 1024} million characters`);
   }
   const table = tomlOf(name, text);
   switch (pythonLockForm(text)) {
     case 'uv.lock':
-      return readUvLock(name, table);
+      return readUvLock(name, table, parts);
     case 'poetry.lock':
-      return readPoetryLock(name, table);
+      return readPoetryLock(name, table, parts);
     case 'pylock.toml':
-      return readPylockFile(name, table);
+      return readPylockFile(name, table, parts);
     case undefined:
       refuseLock(name, 'it is not a uv.lock, pylock.toml or poetry.lock');
-  }
-}
-
-/** Returns the content of a TOML file. Throws a `Fault` (400) with the place of the fault. */
-export function tomlOf(name: string, text: string): Table {
-  try {
-    return parse(text) as Table;
-  } catch (error) {
-    const [sentence = ''] = (error as Error).message.split('\n');
-    refuseLock(name, `it is not a TOML file that can be read: ${sentence.slice(0, 200)}`);
   }
 }

@@ -1,18 +1,15 @@
 import { projectName, type WheelFile } from '../wheel-file.ts';
 import {
   identityOf,
-  isTable,
   type LockedPackage,
   lockedWheel,
   mostLocked,
   type PythonLock,
-  refuseLock,
-  type Table,
   tablesOf,
-  textIn,
-  textsIn,
 } from './locked-package.ts';
 import { type MarkerSystem, markerHolds } from './markers.ts';
+import { leftOutOf, type ProjectParts, partIn } from './project-parts.ts';
+import { isTable, namesIn, refuseLock, type Table, textIn, textsIn } from './toml-table.ts';
 
 interface Entry extends LockedPackage {
   readonly table: Table;
@@ -21,8 +18,8 @@ interface Entry extends LockedPackage {
   readonly isRoot: boolean;
 }
 
-/** Reads a `uv.lock`. What its project requires is installed, without its extras and groups. Source: uv, Lockfile. */
-export function readUvLock(name: string, lock: Table): PythonLock {
+/** Reads a `uv.lock`. What its project requires is installed, with the given extras and groups. Source: uv, Lockfile. */
+export function readUvLock(name: string, lock: Table, parts: ProjectParts): PythonLock {
   if (lock.version !== 1) {
     refuseLock(
       name,
@@ -40,11 +37,15 @@ export function readUvLock(name: string, lock: Table): PythonLock {
   }
   return {
     requiresPython: textIn(lock, 'requires-python'),
-    leftOut: roots.flatMap(({ table }) => [
-      ...namesIn(table, 'optional-dependencies').map(extra => `the extra '${extra}'`),
-      ...namesIn(table, 'dev-dependencies').map(group => `the group '${group}'`),
-    ]),
-    select: system => selected(name, roots, byName, system),
+    leftOut: leftOutOf(
+      name,
+      {
+        extras: roots.flatMap(({ table }) => namesIn(table, 'optional-dependencies')),
+        groups: roots.flatMap(({ table }) => namesIn(table, 'dev-dependencies')),
+      },
+      parts,
+    ),
+    select: system => selected(name, { roots, parts }, byName, system),
   };
 }
 
@@ -91,14 +92,9 @@ function rootsOf(entries: readonly Entry[]): readonly Entry[] {
   return roots.length > 0 ? roots : entries.filter(({ isLocal }) => isLocal);
 }
 
-function namesIn(table: Table, member: string): readonly string[] {
-  const value = table[member];
-  return isTable(value) ? Object.keys(value) : [];
-}
-
 function selected(
   name: string,
-  roots: readonly Entry[],
+  { roots, parts }: { roots: readonly Entry[]; parts: ProjectParts },
   byName: ReadonlyMap<string, readonly Entry[]>,
   system: MarkerSystem,
 ): readonly LockedPackage[] {
@@ -112,12 +108,19 @@ function selected(
       waiting.push({ entry, dependencies: entry.table.dependencies, extras });
     const optional = entry.table['optional-dependencies'];
     for (const extra of extras) {
-      if (seen.has(extra) || !isTable(optional) || !Object.hasOwn(optional, extra)) continue;
+      if (seen.has(extra) || !isTable(optional)) continue;
       seen.add(extra);
-      waiting.push({ entry, dependencies: optional[extra], extras });
+      waiting.push({ entry, dependencies: partIn(optional, extra), extras });
     }
   };
-  for (const root of roots) reach(root, []);
+  for (const entry of roots) {
+    reach(entry, parts.extras);
+    const groups = entry.table['dev-dependencies'];
+    for (const group of isTable(groups) ? parts.groups : []) {
+      const dependencies = partIn(groups as Table, group);
+      waiting.push({ entry, dependencies, extras: parts.extras });
+    }
+  }
   for (let work = waiting.pop(); work !== undefined; work = waiting.pop()) {
     const { entry, dependencies, extras } = work;
     for (const dependency of tablesOf(name, dependencies, `dependencies of ${entry.name}`)) {

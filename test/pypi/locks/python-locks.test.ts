@@ -2,23 +2,23 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { pythonLockForm } from '../../../src/pypi/locks/index.ts';
+import {
+  isPyproject,
+  type ProjectParts,
+  pythonLockForm,
+  readPyproject,
+} from '../../../src/pypi/locks/index.ts';
 import { MarkerProblem, markerHolds } from '../../../src/pypi/locks/markers.ts';
 import { readPythonLock } from '../../../src/pypi/locks/read-python-lock.ts';
 
 const files = ['uv.lock', 'pylock.toml', 'poetry.lock'] as const;
 const textOf = (file: string) =>
   readFileSync(new URL(`./fixtures/${file}`, import.meta.url), 'utf8');
+const none: ProjectParts = { extras: [], groups: [] };
 const system = { machine: 'x86_64', glibc: '2.36' } as const;
 
-async function chosen(
-  name: string,
-  text: string,
-  version: string,
-  machine = system.machine as string,
-) {
-  const of = { ...system, machine: machine as 'x86_64' | 'aarch64' };
-  const { wheels, lookups } = await readPythonLock.packages({ name, text, version, system: of });
+async function chosen(name: string, text: string, version: string, parts: ProjectParts = none) {
+  const { wheels, lookups } = await readPythonLock.packages({ name, text, version, system, parts });
   const looked = lookups.map(({ name, versions }) => `${name}${versions}`);
   return [...wheels.map(({ name, version }) => `${name}==${version}`), ...looked].sort();
 }
@@ -49,7 +49,7 @@ test('a lock file installs what the project requires on the system, without extr
 
 test('the wheel of the system is chosen', async () => {
   const wheelOf = async (version: string, machine: 'x86_64' | 'aarch64') => {
-    const order = { name: 'uv.lock', text: textOf('uv.lock'), version };
+    const order = { name: 'uv.lock', text: textOf('uv.lock'), version, parts: none };
     const { wheels } = await readPythonLock.packages({ ...order, system: { ...system, machine } });
     return wheels.find(({ name }) => name === 'markupsafe');
   };
@@ -62,18 +62,72 @@ test('the wheel of the system is chosen', async () => {
 
 test('Python is one that the lock file allows and has wheels for', async () => {
   const specOf = async (text: string) =>
-    (await readPythonLock.python({ name: 'uv.lock', text, system })).spec;
+    (await readPythonLock.python({ name: 'uv.lock', text, system, parts: none })).spec;
   // markupsafe has wheels for 3.9 to 3.14.
   assert.equal(
     await specOf(textOf('uv.lock')),
     `python ${[14, 13, 12, 11, 10, 9].map(minor => `>=3.9,3.${minor}.*`).join('|')}`,
   );
   const { leftOut } = await readPythonLock.python({
-    ...{ name: 'uv.lock', text: textOf('uv.lock'), system },
+    ...{ name: 'uv.lock', text: textOf('uv.lock'), system, parts: none },
   });
   assert.deepEqual(leftOut, ["the extra 'old'", "the group 'dev'", "the group 'lint'"]);
   const pure = `lock-version = "1.0"\nrequires-python = "~=3.8"\n[[packages]]\nname = "a"\nversion = "1"\nwheels = [{ url = "https://h/a-1-py3-none-any.whl", hashes = { sha256 = "${'a'.repeat(64)}" } }]\n`;
   assert.equal(await specOf(pure), 'python ~=3.8');
+});
+
+test('extras and groups are installed where they are asked for', async () => {
+  for (const file of ['uv.lock', 'poetry.lock']) {
+    const text = textOf(file);
+    const plain = await chosen(file, text, '3.11.2');
+    const more = async (parts: Partial<ProjectParts>) => {
+      const found = await chosen(file, text, '3.11.2', { ...none, ...parts });
+      return found.filter(one => !plain.includes(one)).map(one => one.split('==')[0]);
+    };
+    assert.deepEqual(await more({ extras: ['Old'] }), ['six'], file);
+    assert.deepEqual(await more({ groups: ['lint'] }), ['packaging'], file);
+    assert.deepEqual(await more({ groups: ['dev'] }), ['iniconfig', 'packaging'], file);
+    await assert.rejects(more({ extras: ['new'] }), /it has no extra 'new': it has old/);
+  }
+});
+
+test('a pyproject.toml says what its project requires', () => {
+  const text = textOf('pyproject.toml');
+  assert.ok(isPyproject(text));
+  const { python, requirements, leftOut } = readPyproject('x', text, none);
+  assert.equal(python, 'python >=3.9');
+  assert.deepEqual(requirements, [
+    'markupsafe>=2',
+    'httpx[socks]>=0.28',
+    "tomli>=2 ; python_version < '3.11'",
+    "colorama ; sys_platform == 'win32'",
+  ]);
+  assert.deepEqual(leftOut, ["the extra 'old'", "the group 'dev'", "the group 'lint'"]);
+  const all = readPyproject('x', text, { extras: ['OLD'], groups: ['dev'] });
+  assert.deepEqual(all.requirements.slice(4), ['six', 'iniconfig', 'packaging']);
+  const refused = (more: string, parts = none) => {
+    try {
+      readPyproject('x', more, parts);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return assert.fail('it was taken');
+  };
+  const all2 =
+    '[project]\nname = "a"\n[project.optional-dependencies]\nb = ["c", "A[d]"]\nd = ["e"]\n';
+  assert.deepEqual(readPyproject('x', all2, { ...none, extras: ['b'] }).requirements, ['c', 'e']);
+  assert.match(refused('[project]\ndynamic = ["dependencies"]'), /are dynamic/);
+  assert.match(refused('[tool.poetry]\nname = "x"'), /has no \[project\]/);
+  const circle =
+    '[dependency-groups]\na = [{ include-group = "a" }]\nb = [{ include-group = "c" }]';
+  assert.match(refused(circle, { ...none, groups: ['a'] }), /it requires no package/);
+  assert.match(refused(circle, { ...none, groups: ['b'] }), /the group 'c' cannot be found/);
+  // Each group is read once: otherwise these would be 8 to the power of 30.
+  const level = (at: number) => `g${at} = [${`{ include-group = "g${at + 1}" },`.repeat(8)}]`;
+  const levels = Array.from({ length: 30 }, (_, at) => level(at)).join('\n');
+  const bomb = `[dependency-groups]\n${levels}\ng30 = ["six"]`;
+  assert.deepEqual(readPyproject('x', bomb, { ...none, groups: ['g0'] }).requirements, ['six']);
+  assert.match(refused(`[project]\n#${'x'.repeat(40_000)}`), /more than 32768 characters/);
 });
 
 const sum = 'a'.repeat(64);

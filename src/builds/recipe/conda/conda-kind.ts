@@ -11,6 +11,7 @@ import {
   type CondaSource,
   type CondaWanted,
   leftOutIn,
+  type PythonLockFile,
   packageUrlsIn,
   pipIn,
 } from './conda-source.ts';
@@ -90,7 +91,7 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
         list('package', wanted.packages),
         list('pip', wanted.pip),
         list('variable', wanted.variables),
-        ...(wanted.pythonLock ? [text('pythonLock', wanted.pythonLock.text)] : []),
+        ...(wanted.pythonLock ? lockFields(wanted.pythonLock) : []),
       ];
     case 'lock':
       return lockedFields(wanted);
@@ -102,6 +103,14 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
     case 'lockUrl':
       return [text('lockUrl', wanted.url)];
   }
+}
+
+function lockFields({ text: content, parts }: PythonLockFile): CanonicalField[] {
+  return [
+    text('pythonLock', content),
+    ...(parts.extras.length > 0 ? [list('extra', parts.extras)] : []),
+    ...(parts.groups.length > 0 ? [list('group', parts.groups)] : []),
+  ];
 }
 
 function lockedFields({ urls, sha256s, pip }: Omit<CondaLock, 'form'>): CanonicalField[] {

@@ -1,4 +1,4 @@
-import type { PythonLockForm } from '../../../pypi/locks/index.ts';
+import type { ProjectParts, PythonLockForm } from '../../../pypi/locks/index.ts';
 import { isPackageUrl } from './package-spec.ts';
 
 /** What makes images of Conda packages: `auto` requires a builder only for what Sluice cannot do itself. */
@@ -26,6 +26,8 @@ export interface CondaEnvironment {
   readonly pip: readonly string[];
   /** Environment variables, `NAME=value` each, sorted by name. */
   readonly variables: readonly string[];
+  /** What the request left out of a file; absent for nothing. */
+  readonly leftOut?: readonly string[] | undefined;
   /** A lock file of Python packages, which brings its Python; absent for none. */
   readonly pythonLock?: PythonLockFile | undefined;
 }
@@ -33,6 +35,7 @@ export interface CondaEnvironment {
 export interface PythonLockFile {
   readonly file: PythonLockForm;
   readonly text: string;
+  readonly parts: ProjectParts;
 }
 
 /** The content of an explicit lock file: exactly these packages, without solving. */

@@ -1,14 +1,53 @@
-import { pythonLockForm } from '../../../pypi/locks/index.ts';
-import { requirementsLines, splitHashes } from '../../../pypi/requirements/index.ts';
+import {
+  isPyproject,
+  type ProjectParts,
+  pythonLockForm,
+  readPyproject,
+} from '../../../pypi/locks/index.ts';
+import {
+  isRequirementsFile,
+  requirementsLines,
+  splitHashes,
+} from '../../../pypi/requirements/index.ts';
 import { refuse, shown } from '../text/text-field.ts';
 import type { CondaEnvironment } from './conda-source.ts';
 import { readPipRequirement } from './package-spec.ts';
 
 /** Returns a lock file of Python packages, as it is: a `uv.lock`, `pylock.toml` or `poetry.lock`; undefined for another text. */
-export function pythonLockIn(text: string): CondaEnvironment | undefined {
+function pythonLockIn(text: string, parts: ProjectParts): CondaEnvironment | undefined {
   const file = pythonLockForm(text);
   if (file === undefined) return undefined;
-  return { form: 'environment', packages: [], pip: [], variables: [], pythonLock: { file, text } };
+  return {
+    form: 'environment',
+    packages: [],
+    pip: [],
+    variables: [],
+    pythonLock: { file, text, parts },
+  };
+}
+
+/** No extras and no groups. */
+export const noParts: ProjectParts = { extras: [], groups: [] };
+
+/**
+ * Reads a file that lists Python packages alone: a lock file, a `pyproject.toml` or a file of requirements; undefined for another
+ * text. Throws a `Fault` (400).
+ */
+export function pythonFileIn(
+  field: string,
+  text: string,
+  parts: ProjectParts,
+): CondaEnvironment | undefined {
+  const lock = pythonLockIn(text, parts);
+  if (lock) return lock;
+  if (isPyproject(text)) {
+    const { python, requirements, leftOut } = readPyproject(field, text, parts);
+    const pip = requirements.map((line, at) =>
+      readPipRequirement(`${field}: requirement ${at + 1}`, line),
+    );
+    return { form: 'environment', packages: [python], pip, variables: [], leftOut };
+  }
+  return isRequirementsFile(text) ? readRequirementsFile(field, text) : undefined;
 }
 
 const mostRequirements = 2000;
@@ -25,7 +64,7 @@ const refusedOptions: readonly (readonly [grammar: RegExp, remedy: string])[] = 
  * Reads a file of requirements for pip. Conda adds Python, and nothing else. Throws a `Fault` (400) that names the line. Source: pip,
  * Requirements File Format.
  */
-export function readRequirementsFile(field: string, text: string): CondaEnvironment {
+function readRequirementsFile(field: string, text: string): CondaEnvironment {
   const lines = requirementsLines(text);
   if (lines.length > mostRequirements) {
     refuse(`'${field}' has more than ${mostRequirements} requirements: send a shorter list`);

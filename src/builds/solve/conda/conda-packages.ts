@@ -11,12 +11,12 @@ import {
 import { maxLockLength } from '../../../conda/locks/index.ts';
 import { Fault } from '../../../foundation/fault.ts';
 import { type PythonTarget, readPythonLock } from '../../../pypi/index.ts';
-import { isRequirementsFile } from '../../../pypi/requirements/index.ts';
+import type { ProjectParts } from '../../../pypi/locks/index.ts';
 import { readAll } from '../../../upstream/index.ts';
 import { anyCuda } from '../../recipe/conda/conda-platform.ts';
 import type { CondaEnvironment, CondaSource } from '../../recipe/conda/conda-source.ts';
 import { isPackageUrl, parsePackage } from '../../recipe/conda/package-spec.ts';
-import { pythonLockIn, readRequirementsFile } from '../../recipe/conda/python-inputs.ts';
+import { noParts, pythonFileIn } from '../../recipe/conda/python-inputs.ts';
 import { sortedOnce } from '../../recipe/text/canonical-document.ts';
 import type { ReadOwnLock } from './kept-documents.ts';
 
@@ -51,6 +51,7 @@ interface NamedLock {
   /** What the file is called in messages. */
   readonly name: string;
   readonly text: string;
+  readonly parts: ProjectParts;
 }
 
 /**
@@ -136,7 +137,8 @@ export async function findCondaPackages(
   switch (wanted.form) {
     case 'environment': {
       const { pythonLock } = wanted;
-      if (pythonLock) return withPythonLock({ name: pythonLock.file, text: pythonLock.text });
+      if (pythonLock) return withPythonLock({ ...pythonLock, name: pythonLock.file });
+      if (wanted.leftOut?.length) options.log(`Not installed: ${wanted.leftOut.join(', ')}`);
       return withPip(wanted, false);
     }
     case 'lock': {
@@ -152,8 +154,9 @@ export async function findCondaPackages(
       const { url } = wanted;
       const text =
         (await deps.readOwnLock(url)) ?? (await fetchText(deps.channels, url, options.signal));
-      if (pythonLockIn(text)) return withPythonLock({ name: url, text });
-      if (isRequirementsFile(text)) return withPip(readRequirementsFile(url, text), false);
+      const python = pythonFileIn(url, text.replace(/^\ufeff/, ''), noParts);
+      if (python?.pythonLock) return withPythonLock({ ...python.pythonLock, name: url });
+      if (python) return withPip(python, false);
       const { packages, pip } = await deps.readLock(text, system.subdir, url);
       return { packages: await withBase(packages), pip, isLocked: true };
     }

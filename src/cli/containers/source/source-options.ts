@@ -61,7 +61,20 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     type: 'string',
     value: 'FILE',
     completes: 'file',
-    description: 'requirements.txt, uv.lock, pylock.toml or poetry.lock of Python packages',
+    description:
+      'requirements.txt, pyproject.toml, uv.lock, pylock.toml or poetry.lock of Python packages',
+  },
+  extra: {
+    type: 'string',
+    multiple: true,
+    value: 'NAME',
+    description: 'Extra of the project in the file of --requirements',
+  },
+  group: {
+    type: 'string',
+    multiple: true,
+    value: 'NAME',
+    description: 'Dependency group of the project in the file of --requirements',
   },
   'mamba-image': {
     type: 'string',
@@ -248,6 +261,11 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
   const [mambaImage, baseImage, basePackages] = condaTexts.map(option => text(values, option));
   const commands = texts(values, 'command');
   const options = { basePackages, ...(commands.length > 0 ? { commands } : {}) };
+  const [extras, groups] = [texts(values, 'extra'), texts(values, 'group')];
+  const hasParts = extras.length > 0 || groups.length > 0;
+  if (hasParts && environment === undefined) {
+    throw new CommandError('--extra and --group require --requirements', 2);
+  }
   const isCran = cran.length > 0 || basename(environment ?? '').endsWith('renv.lock');
   if (isCran && mambaImage !== undefined) {
     throw new CommandError(
@@ -261,6 +279,7 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
         ? { entries: isCran ? cran : conda }
         : { environment: await base64Of(environment) }),
       ...(channels.length > 0 ? { channels } : {}),
+      ...(hasParts ? { pipOpts: { extras, groups } } : {}),
       ...(isCran
         ? { type: 'CRAN', cranOpts: { rImage: baseImage, ...options } }
         : { type: 'CONDA', condaOpts: { mambaImage, baseImage, ...options } }),
