@@ -41,6 +41,15 @@ export function tablesOf(name: string, value: unknown, what: string): readonly T
   return value;
 }
 
+// Real wheels have at most eight.
+const mostTags = 64;
+
+/** Returns the number of systems that the name of a wheel lists: each is compared with that of the image. */
+function tagsIn(fileName: string): number {
+  const parts = fileName.split('-').slice(-3);
+  return parts.reduce((product, part) => product * part.replace(/\.whl$/, '').split('.').length, 1);
+}
+
 const nameGrammar = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,200}[A-Za-z0-9])?$/;
 const versionGrammar = /^[A-Za-z0-9.!+_-]{1,200}$/;
 
@@ -75,6 +84,7 @@ export function lockedWheel(
   if (!/^[A-Za-z0-9._+!-]{1,300}\.whl$/.test(fileName) || !/^[0-9a-f]{64}$/.test(sha256)) {
     return undefined;
   }
+  if (tagsIn(fileName) > mostTags) return undefined;
   const address = url.replace(/#.*$/s, '');
   return {
     ...of,

@@ -20,7 +20,7 @@ export const readPythonLock: ReadPythonLock = {
   packages: order => queue.run(() => answer(order)),
 };
 
-const longestMs = 20_000;
+const longestMs = 10_000;
 
 async function answer<R>(order: PythonLockOrder): Promise<R> {
   try {

@@ -11,6 +11,8 @@ import { type MarkerSystem, markerHolds } from './markers.ts';
 import { leftOutOf, type ProjectParts, partIn } from './project-parts.ts';
 import { isTable, namesIn, refuseLock, type Table, textIn, textsIn } from './toml-table.ts';
 
+const mostVersions = 50;
+
 interface Entry extends LockedPackage {
   readonly table: Table;
   /** True for the project itself and for members of its workspace: their directory is not on the server. */
@@ -31,6 +33,9 @@ export function readUvLock(name: string, lock: Table, parts: ProjectParts): Pyth
   const entries = tables.map(table => entryOf(name, table));
   const byName = new Map<string, Entry[]>();
   for (const entry of entries) byName.set(entry.name, [...(byName.get(entry.name) ?? []), entry]);
+  if ([...byName.values()].some(({ length }) => length > mostVersions)) {
+    refuseLock(name, `more than ${mostVersions} versions of one package`);
+  }
   const roots = rootsOf(entries);
   if (roots.length === 0) {
     refuseLock(name, 'it has no project: send what `uv export --format pylock.toml` prints');
@@ -113,6 +118,14 @@ function selected(
       waiting.push({ entry, dependencies: partIn(optional, extra), extras });
     }
   };
+  // Many dependencies have the same marker.
+  const known = new Map<string, boolean>();
+  const holds = (marker: string, extras: readonly string[]): boolean => {
+    const key = `${marker}\n${extras.join(' ')}`;
+    const held = known.get(key) ?? markerHolds(marker, { ...system, extras });
+    known.set(key, held);
+    return held;
+  };
   for (const entry of roots) {
     reach(entry, parts.extras);
     const groups = entry.table['dev-dependencies'];
@@ -125,7 +138,7 @@ function selected(
     const { entry, dependencies, extras } = work;
     for (const dependency of tablesOf(name, dependencies, `dependencies of ${entry.name}`)) {
       const marker = textIn(dependency, 'marker');
-      if (marker !== undefined && !markerHolds(marker, { ...system, extras })) continue;
+      if (marker !== undefined && !holds(marker, extras)) continue;
       reach(dependencyOf(name, dependency, byName, system), textsIn(dependency.extra));
     }
   }

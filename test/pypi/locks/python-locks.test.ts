@@ -173,6 +173,24 @@ test('a package without a wheel is named with what it has', async () => {
   assert.match(await refused(`${lockOf('')}a = [`), /is not a TOML file that can be read/);
 });
 
+test('a lock file that is made to take long is refused or read in little time', async () => {
+  const read = (text: string) =>
+    readPythonLock.python({ name: 'uv.lock', text, system, parts: none });
+  const versions = Array.from(
+    { length: 60 },
+    (_, at) => `[[package]]\nname = "tool"\nversion = "${at}"\n`,
+  );
+  await assert.rejects(read(`${lockOf('')}${versions.join('\n')}`), /more than 50 versions of one/);
+  const many = (tag: string) => Array(40).fill(tag).join('.');
+  const wheel = `{ url = "https://h/tool-2-${many('py3')}-none-${many('any')}.whl", hash = "sha256:${sum}" },\n`;
+  const spec = await read(lockOf(`wheels = [\n${wheel.repeat(5000)}]`));
+  // Such wheels are not taken into account.
+  assert.equal(spec.spec, 'python >=3.9');
+  const dotted = `${lockOf('')}a${'.a'.repeat(1_900_000)} = 1`;
+  await assert.rejects(read(dotted), /takes too long or too much memory to read/);
+  await assert.rejects(read(`${lockOf('')}# ${'x'.repeat(4_200_000)}`), /more than 4 million/);
+});
+
 test('markers hold as they do for pip', () => {
   const holds = (marker: string) =>
     markerHolds(marker, { version: '3.10.4', machine: 'x86_64', extras: ['A_b'], groups: ['dev'] });

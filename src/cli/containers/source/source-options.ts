@@ -62,7 +62,7 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     value: 'FILE',
     completes: 'file',
     description:
-      'requirements.txt, pyproject.toml, uv.lock, pylock.toml or poetry.lock of Python packages',
+      'Python packages: a requirements.txt, pyproject.toml, uv.lock, pylock.toml or poetry.lock',
   },
   extra: {
     type: 'string',
