@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { condaKind } from '../../src/builds/recipe/conda/conda-kind.ts';
 import type { CondaEnvironment, CondaSource } from '../../src/builds/recipe/conda/conda-source.ts';
 import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import { isRequirementsFile, readPipLine } from '../../src/pypi/requirements/index.ts';
@@ -73,6 +75,41 @@ test('what a file of requirements cannot ask for is refused with its line', () =
   assert.match(secret, /line 3' contains credentials/);
   assert.doesNotMatch(secret, /s3cret/);
   assert.match(refused('six\n'.repeat(2001)), /more than 2000 requirements/);
+});
+
+test('a lock file of Python packages is for a server that installs them itself', () => {
+  const sourceOf = (parts: object, condaOpts: object = {}) => {
+    const environment = readFileSync(new URL('../pypi/locks/fixtures/uv.lock', import.meta.url));
+    return readBuildSource({
+      packages: {
+        ...{ type: 'CONDA', environment: environment.toString('base64'), condaOpts },
+        pipOpts: parts,
+      },
+    }) as CondaSource;
+  };
+  const plain = sourceOf({});
+  const { maker } = condaKind.recipe(plain, { solvesPython: true });
+  assert.equal(maker, 'native');
+  // Where a name is made without a server.
+  assert.equal(condaKind.recipe(plain, {}).maker, 'native');
+  assert.throws(() => condaKind.recipe(plain, { solvesPython: false }), {
+    kind: 'bad-request',
+    message: /a builder does not read a uv\.lock.*'uv export --format requirements\.txt'/,
+  });
+  const commands = sourceOf({}, { commands: ['RUN true'] });
+  assert.throws(() => condaKind.recipe(commands, { solvesPython: true }), {
+    message: /A builder does not read a uv\.lock, and 'condaOpts\.commands' requires one/,
+  });
+  const keyOf = (source: CondaSource) => JSON.stringify(condaKind.keyFields(source, 'native'));
+  const keys = [{}, { extras: ['old'] }, { groups: ['old'] }].map(parts => keyOf(sourceOf(parts)));
+  assert.equal(new Set(keys).size, 3);
+  assert.equal(keyOf(sourceOf({ extras: ['Old', 'old'] })), keys[1]);
+  assert.throws(() => sourceOf({ extras: ['--x'] }), { message: /extras\[0\]'.*is not a name/ });
+});
+
+test('extras and groups are for a project', () => {
+  const packages = { type: 'CONDA', entries: ['bwa'], pipOpts: { groups: ['dev'] } };
+  assert.throws(() => readBuildSource({ packages }), { message: /selects parts of a pyproject/ });
 });
 
 test('environment files are not files of requirements', () => {

@@ -167,7 +167,8 @@ function requireNativeLock(source: CondaSource, options: RecipeOptions & RecipeS
   if (wanted.form !== 'environment' || wanted.pythonLock === undefined) return;
   const { file } = wanted.pythonLock;
   const remedy = `send a requirements.txt instead, such as ${requirementsOf[file]} prints`;
-  if (options.condaMaker === 'buildkit' || !options.solvesPython) {
+  // Undefined where a name is made without a server, which alone knows.
+  if (options.condaMaker === 'buildkit' || options.solvesPython === false) {
     refuse(
       `This server installs no Python packages without a builder, and a builder does not read a ${file}: ${remedy}, or ask the operator for 'builds.uv: auto'`,
     );

@@ -13,6 +13,7 @@ import {
   type Values,
 } from '../../command/command.ts';
 import { type ContextDirectory, contextDirectory, packContext } from './packed-context.ts';
+import { withoutOtherWheels } from './python-lock-lines.ts';
 import { recipeOptions, recipeOptionsOf } from './recipe-options.ts';
 
 /** The options that specify what to build. */
@@ -277,7 +278,7 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
     packages: {
       ...(environment === undefined
         ? { entries: isCran ? cran : conda }
-        : { environment: await base64Of(environment) }),
+        : { environment: await environmentOf(environment) }),
       ...(channels.length > 0 ? { channels } : {}),
       ...(hasParts ? { pipOpts: { extras, groups } } : {}),
       ...(isCran
@@ -352,6 +353,17 @@ export function choiceOf<T extends string>(
   const chosen = choices.find(choice => choice === given);
   if (given === undefined || chosen !== undefined) return chosen;
   throw new CommandError(`--${option} ${given}: expected ${choices.join(' or ')}`, 2);
+}
+
+// The largest file that a server reads from a request.
+const mostBytes = 256 * 1024;
+
+async function environmentOf(path: string): Promise<string> {
+  const content = await contentOf(path);
+  const isLarge = content.length > mostBytes;
+  return (isLarge ? Buffer.from(withoutOtherWheels(content.toString())) : content).toString(
+    'base64',
+  );
 }
 
 async function base64Of(path: string): Promise<string> {
