@@ -214,6 +214,22 @@ suite('images with packages of pip', () => {
     const names = dry.solution.platforms[0]?.packages.map(({ name }) => name) ?? [];
     for (const name of ['python', 'httpx', 'socksio', 'packaging']) assert.ok(names.includes(name));
     assert.ok(!names.includes('six') && !names.includes('tomli'));
+    // A package of a poetry.lock that has no wheel is named, and not built.
+    const hash = 'a'.repeat(64);
+    const source = `[[package]]\nname = "loompy"\nversion = "3.0.7"\noptional = false\nfiles = [{file = "loompy-3.0.7.tar.gz", hash = "sha256:${hash}"}]\n[metadata]\nlock-version = "2.0"\npython-versions = "^3.8"\ncontent-hash = "x"\n`;
+    const response = await sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...bodyOf({
+          environment: Buffer.from(source).toString('base64'),
+          channels: ['conda-forge'],
+        }),
+        dryRun: true,
+      }),
+    });
+    assert.equal(response.status, 400, await response.clone().text());
+    assert.match(await response.text(), /poetry\.lock: the index has no wheel for .* of loompy\./);
     // Its files are looked up by their hashes.
     const poetry = await request(fileOf('poetry.lock'));
     const more = await text(`/v1alpha1/builds/${poetry.buildId}/logs?follow=true`);

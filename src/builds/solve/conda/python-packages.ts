@@ -34,21 +34,9 @@ export async function findWheels(
   options: SolveOptions,
 ): Promise<readonly WheelFile[]> {
   const target = targetOf(packages, system);
-  if (pythonLock !== undefined) {
-    // Elsewhere packages of pip are for a builder, which does not read such a file.
-    if (target === undefined || !uv.isThere()) {
-      throw new Fault(
-        'bad-request',
-        `${pythonLock.name}: this server does not install Python packages itself: ask the operator for 'builds.uv: auto'`,
-        { phase: 'build' },
-      );
-    }
-    const { version, ...chosenFor } = target;
-    const order = { ...pythonLock, system: chosenFor, version };
-    const { wheels, lookups } = await readPythonLock.packages(order);
-    if (lookups.length === 0) return wheels;
-    const request = { requirements: lookups, packages, target, isLocked: true };
-    return [...wheels, ...(await pythonSolver.solve(request, options))];
+  if (pythonLock) {
+    const given = { packages, pythonLock, target };
+    return wheelsOfLock(given, { pythonSolver, uv }, options);
   }
   if (pip.length === 0) return [];
   const lines = pip.map(readPipLine);
@@ -76,6 +64,48 @@ export async function findWheels(
     if (!(error instanceof WheelsMissing)) throw error;
     const { projects } = error;
     throw new BuilderRequired(projects.map(name => `the source distribution of ${name}`));
+  }
+}
+
+/** Returns the wheels of a lock file of Python packages. Throws a `Fault`: what it lists is never built. */
+async function wheelsOfLock(
+  {
+    packages,
+    pythonLock,
+    target,
+  }: Pick<FoundPackages, 'packages'> & {
+    pythonLock: NonNullable<FoundPackages['pythonLock']>;
+    target: PythonTarget | undefined;
+  },
+  { pythonSolver, uv }: PythonParts,
+  options: SolveOptions,
+): Promise<readonly WheelFile[]> {
+  const { name } = pythonLock;
+  const refuse = (kind: 'bad-request' | 'unavailable', message: string) =>
+    new Fault(kind, `${name}: ${message}`, { phase: 'build' });
+  // Elsewhere packages of pip are for a builder, which does not read such a file.
+  if (target === undefined || !uv.isThere()) {
+    throw refuse(
+      'bad-request',
+      "this server does not install Python packages itself: ask the operator to install uv and to set 'builds.uv: auto'",
+    );
+  }
+  const { version, ...system } = target;
+  const { wheels, lookups } = await readPythonLock.packages({ ...pythonLock, system, version });
+  if (lookups.length === 0) return wheels;
+  try {
+    const request = { requirements: lookups, packages, target, isLocked: true };
+    return [...wheels, ...(await pythonSolver.solve(request, options))];
+  } catch (error) {
+    if (error instanceof UvFailed) {
+      options.log(`uv: ${error.words}`);
+      throw refuse('unavailable', `uv could not look its packages up: ${error.reason}`);
+    }
+    if (!(error instanceof WheelsMissing)) throw error;
+    throw refuse(
+      'bad-request',
+      `the index has no wheel for Python ${version} on Linux ${target.machine} of ${error.projects.join(', ')}. Packages of a lock file are not built: send a requirements.txt, which a builder can install`,
+    );
   }
 }
 
