@@ -15,6 +15,7 @@ export {
   type MixedLayers,
 } from './layers/environment-layers.ts';
 export { createWheelThreads } from './layers/wheel-threads.ts';
+export { readPythonLock } from './locks/read-python-lock.ts';
 export {
   createPythonSolver,
   type PythonSolver,

@@ -235,7 +235,10 @@ suite('Conda builds', () => {
     const named = await sluiceCommand(['name', ...options], environment);
     assert.equal(assertSuccess(named).trim(), containerImage);
     const stray = await sluiceCommand(['name', '-f', '-', '--mamba-image', manager], environment);
-    assert.match(stray.stderr, /--mamba-image requires --conda, --cran or --environment/);
+    assert.match(
+      stray.stderr,
+      /--mamba-image requires --conda, --pip, --cran, --environment or --requirements/,
+    );
   });
 
   test('the command line reads a Dockerfile from standard input, and explains how to follow the build', async () => {

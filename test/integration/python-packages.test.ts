@@ -1,5 +1,6 @@
 /** Images with packages of pip, without a builder: real packages of the index that pip uses here, and clients that run them. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
@@ -41,6 +42,7 @@ suite('images with packages of pip', () => {
         pypi: {
           'https://pypi.org/simple': { url, ...settings },
           [files]: settings,
+          'https://files.pythonhosted.org': { url: files, ...settings },
         },
       },
     });
@@ -110,6 +112,38 @@ suite('images with packages of pip', () => {
     );
   });
 
+  test('a file of requirements is installed with Python of Conda, and its hashes are verified', async () => {
+    const hash = '4721f391ed90541fddacab5acf947aa0d3dc7d27b2e1e8eda2be8970586c3274';
+    const file = (text: string) => ({
+      environment: Buffer.from(text).toString('base64'),
+      channels: ['conda-forge'],
+    });
+    const lines = `six==1.17.0 \\\n  --hash=sha256:${hash}  # the wheel\n`;
+    const built = await request(file(lines));
+    const log = await text(`/v1alpha1/builds/${built.buildId}/logs?follow=true`);
+    assert.match(log, /: 1 packages? and 1 of PyPI, found in /);
+    assert.equal(
+      await run(built, 'python', '-c', 'import six; print(six.__version__)'),
+      '1.17.0\n',
+    );
+    const failed = async (text: string) => {
+      const response = await sluice.fetch('/v1alpha2/container', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ ...bodyOf(file(text)), dryRun: true }),
+      });
+      return ((await response.json()) as { message?: string }).message ?? '';
+    };
+    assert.match(
+      await failed(lines.replace(hash, 'a'.repeat(64))),
+      /No wheel of six 1\.17\.0 has one of the hashes/,
+    );
+    assert.match(
+      await failed(`${lines}idna==3.10\n`),
+      /idna, which one of them requires, has none/,
+    );
+  });
+
   test('a dry run lists the packages of both kinds, and which of them are here', async () => {
     const { packages } = bodyOf(environment(['six==1.17.0', 'idna==3.10'], ['hello']));
     const answer = (await sluice.request({ packages, dryRun: true })) as unknown as {
@@ -153,5 +187,53 @@ suite('images with packages of pip', () => {
       await refused(['loompy==3.0.7']),
       /The source distribution of loompy requires a builder/,
     );
+  });
+
+  test('lock files of uv and poetry give images of what their project requires', async () => {
+    const fileOf = (name: string) => {
+      const path = new URL(`../pypi/locks/fixtures/${name}`, import.meta.url);
+      return { environment: readFileSync(path).toString('base64'), channels: ['conda-forge'] };
+    };
+    const built = await request(fileOf('uv.lock'));
+    const log = await text(`/v1alpha1/builds/${built.buildId}/logs?follow=true`);
+    assert.match(
+      log,
+      /uv\.lock: not installed: the extra 'old', the group 'dev', the group 'lint'/,
+    );
+    const show =
+      'import httpx, socksio, markupsafe._speedups, importlib.util as u; print(httpx.__version__, u.find_spec("tomli"))';
+    assert.equal(await run(built, 'python', '-c', show), '0.28.1 None\n');
+    const digest = await digestOf(built);
+    const again = await request(fileOf('pylock.toml'));
+    await text(`/v1alpha1/builds/${again.buildId}/logs?follow=true`);
+    assert.equal(await digestOf(again), digest);
+    const { packages } = bodyOf({ ...fileOf('pyproject.toml'), pipOpts: { groups: ['lint'] } });
+    const dry = (await sluice.request({ packages, dryRun: true })) as unknown as {
+      solution: { platforms: { packages: { name: string }[] }[] };
+    };
+    const names = dry.solution.platforms[0]?.packages.map(({ name }) => name) ?? [];
+    for (const name of ['python', 'httpx', 'socksio', 'packaging']) assert.ok(names.includes(name));
+    assert.ok(!names.includes('six') && !names.includes('tomli'));
+    // A package of a poetry.lock that has no wheel is named, and not built.
+    const hash = 'a'.repeat(64);
+    const source = `[[package]]\nname = "loompy"\nversion = "3.0.7"\noptional = false\nfiles = [{file = "loompy-3.0.7.tar.gz", hash = "sha256:${hash}"}]\n[metadata]\nlock-version = "2.0"\npython-versions = "^3.8"\ncontent-hash = "x"\n`;
+    const response = await sluice.fetch('/v1alpha2/container', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        ...bodyOf({
+          environment: Buffer.from(source).toString('base64'),
+          channels: ['conda-forge'],
+        }),
+        dryRun: true,
+      }),
+    });
+    assert.equal(response.status, 400, await response.clone().text());
+    assert.match(await response.text(), /poetry\.lock: the index has no wheel for .* of loompy\./);
+    // Its files are looked up by their hashes.
+    const poetry = await request(fileOf('poetry.lock'));
+    const more = await text(`/v1alpha1/builds/${poetry.buildId}/logs?follow=true`);
+    assert.match(more, /and 9 of PyPI, found in/);
+    assert.equal(await run(poetry, 'python', '-c', show), '0.28.1 None\n');
   });
 });

@@ -14,6 +14,7 @@ export type {
   SubmittedCondaOptions,
   SubmittedCranOptions,
   SubmittedPackages,
+  SubmittedPipOptions,
 } from '../recipe/submitted.ts';
 export { inField, maxRecipeBase64 } from '../recipe/text/text-field.ts';
 export {

@@ -25,6 +25,8 @@ export interface SubmittedPackages {
   /** As existing clients send them; `condaOpts` counts before them. */
   readonly pixiOpts?: Omit<SubmittedCondaOptions, 'mambaImage'> | undefined;
   readonly cranOpts?: SubmittedCranOptions | undefined;
+  /** Not in the specification. */
+  readonly pipOpts?: SubmittedPipOptions | undefined;
 }
 
 export interface SubmittedCondaOptions {
@@ -34,6 +36,12 @@ export interface SubmittedCondaOptions {
   /** Separated by blanks. */
   readonly basePackages?: string | undefined;
   readonly commands?: readonly string[] | undefined;
+}
+
+/** The optional parts of a `pyproject.toml` or of its lock file. */
+export interface SubmittedPipOptions {
+  readonly extras?: readonly string[] | undefined;
+  readonly groups?: readonly string[] | undefined;
 }
 
 /** Options of R packages. Source: reference service, `cranOpts`. */

@@ -11,8 +11,9 @@ type TaskResponse<R> =
  * Runs a task on a thread that ends with it. Throws the error of the task.
  *
  * @param worker a file that calls {@link serveTask}
+ * @param signal ends the task with its reason. Default: it has no limit of time
  */
-export async function runTask<O, R>(worker: URL, order: O): Promise<R> {
+export async function runTask<O, R>(worker: URL, order: O, signal?: AbortSignal): Promise<R> {
   await makeRoom();
   const thread = new Worker(worker, {
     resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
@@ -20,7 +21,7 @@ export async function runTask<O, R>(worker: URL, order: O): Promise<R> {
   // After the response, nothing else listens.
   thread.on('error', () => {});
   try {
-    const responded = once(thread, 'message');
+    const responded = once(thread, 'message', { ...(signal ? { signal } : {}) });
     thread.postMessage(order);
     const [response] = (await responded) as [TaskResponse<R>];
     if ('result' in response) return response.result;

@@ -9,6 +9,8 @@ export interface PythonRequirement {
   readonly versions: string;
   /** A condition on the system of the image, such as `python_version < "3.12"`. */
   readonly marker?: string | undefined;
+  /** SHA-256 of the files that may be installed; absent for any file. */
+  readonly hashes?: readonly string[] | undefined;
 }
 
 /** What a line for pip asks for. */
@@ -32,10 +34,11 @@ const markerGrammar = /^[A-Za-z0-9_.,<>=!~'"()+* -]{1,1000}$/;
  * for the program that solves it. Source: PyPA specifications, Dependency specifiers.
  */
 export function readPipLine(text: string): PipLine {
-  const line = text.replace(/(?:^|\s)#(?!sha256=).*$/s, '').trim();
+  const { line, hashes } = splitHashes(text.replace(/(?:^|\s)#(?!sha256=).*$/s, '').trim());
   const builder = (what: string): PipLine => ({ kind: 'builder', reason: what });
   if (line.length > longestLine) return builder('a very long line for pip');
   if (line.startsWith('-')) return builder(`the pip option ${/^[-A-Za-z]{1,40}/.exec(line)?.[0]}`);
+  if (!hashes.every(hash => sha256Hash.test(hash))) return builder('a hash that is not SHA-256');
   if (/\$/.test(line)) return builder('a variable in a line for pip');
   if (/[`\\{}]/.test(line))
     return builder(`the character ${/[`\\{}]/.exec(line)?.[0]} in a line for pip`);
@@ -65,7 +68,16 @@ export function readPipLine(text: string): PipLine {
     extras: [...new Set(extras.map(projectName))].sort(),
     versions,
     ...(marker === '' ? {} : { marker }),
+    ...(hashes.length === 0 ? {} : { hashes: hashes.map(hash => hash.slice('sha256:'.length)) }),
   };
+}
+
+const sha256Hash = /^sha256:[0-9a-f]{64}$/;
+
+/** Separates a line for pip from its options `--hash=sha256:...`, which can be longer than all else. */
+export function splitHashes(text: string): { line: string; hashes: readonly string[] } {
+  const [line = '', ...hashes] = text.split(/ --hash[ =]/);
+  return { line: line.trim(), hashes: hashes.map(hash => hash.trim()) };
 }
 
 function versionsIn(text: string): string | undefined {

@@ -124,9 +124,10 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       signal: AbortSignal.any([signal, stop.signal]),
     });
     if ('problem' in result) throw unsolved(result.problem, installed);
+    const allowed = allowedFiles(requirements);
     const found: WheelFile[] = [];
     for (const project of readPylock(result.lock)) {
-      found.push(...wheelOf(project, target, opened));
+      found.push(...wheelOf(project, { target, allowed, index: opened }));
       await pauseTurn();
     }
     return found.sort((one, other) => (one.name < other.name ? -1 : 1));
@@ -155,23 +156,60 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
 /** Returns the wheel of a project of a solution; none for one of Conda. */
 function wheelOf(
   { name, version, wheels }: LockedProject,
-  target: PythonTarget,
-  { fileAt }: Pick<OpenedIndex, 'fileAt'>,
+  {
+    target,
+    allowed,
+    index,
+  }: { target: PythonTarget; allowed: AllowedFiles; index: Pick<OpenedIndex, 'fileAt'> },
 ): WheelFile[] {
   if (wheels.some(({ url }) => new URL(url).pathname.includes('/installed/'))) return [];
   const fitting = wheels.flatMap(({ url: listed, size, sha256 }) => {
     const fit = fitOfWheel(listed.slice(listed.lastIndexOf('/') + 1), target);
     if (fit === undefined || sha256 === undefined) return [];
-    const published = fileAt(listed);
+    const published = index.fileAt(listed);
     if (published === undefined) return [];
     const { url, fileName } = published;
     return [{ url, fileName, fit, size, sha256 }];
   });
+  const listed = fitting.filter(({ sha256 }) => isAllowed(allowed, name, sha256));
+  if (fitting.length > 0 && listed.length === 0) {
+    throw new Fault(
+      'bad-request',
+      `No wheel of ${name} ${version} has one of the hashes that the request states: the index has other files, or the hashes are of files for other systems`,
+      { phase: 'build' },
+    );
+  }
   // Two that fit the same way differ by their build numbers.
-  const [best] = fitting.toSorted((a, b) => a.fit - b.fit || (a.fileName < b.fileName ? 1 : -1));
+  const [best] = listed.toSorted((a, b) => a.fit - b.fit || (a.fileName < b.fileName ? 1 : -1));
   if (best === undefined) throw new WheelsMissing([name]);
   const { fileName, url, size, sha256 } = best;
   return [{ name: projectName(name), version, fileName, url, size, sha256 }];
+}
+
+/** The SHA-256 of the files of each project that may be installed; undefined where requirements state none. */
+type AllowedFiles = ReadonlyMap<string, ReadonlySet<string>> | undefined;
+
+function allowedFiles(requirements: readonly PythonRequirement[]): AllowedFiles {
+  const allowed = new Map<string, Set<string>>();
+  for (const { name, hashes = [] } of requirements) {
+    if (hashes.length > 0) {
+      allowed.set(name, new Set([...(allowed.get(name) ?? []), ...hashes]));
+    }
+  }
+  return allowed.size === 0 ? undefined : allowed;
+}
+
+/** As pip, which installs nothing without a hash where one requirement has a hash. */
+function isAllowed(allowed: AllowedFiles, written: string, sha256: string): boolean {
+  if (allowed === undefined) return true;
+  const name = projectName(written);
+  const ofProject = allowed.get(name);
+  if (ofProject !== undefined) return ofProject.has(sha256);
+  throw new Fault(
+    'bad-request',
+    `The Python packages have hashes, and ${name}, which one of them requires, has none: list it with its version and '--hash', or remove all hashes`,
+    { phase: 'build' },
+  );
 }
 
 const noSolution = /^No solution found when resolving dependencies:? /;

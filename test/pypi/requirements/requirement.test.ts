@@ -41,7 +41,7 @@ test('what is not a name with versions is for a builder, and never an option or 
     'six --find-links /etc': 'the requirement of pip for six',
     'six; --find-links=etc': 'the requirement of pip for six',
     'six\n--find-links=/etc': 'the requirement of pip for six',
-    'six==1.0 --hash=sha256:00': 'the requirement of pip for six',
+    'six==1.0 --hash=sha256:00': 'a hash that is not SHA-256',
     'six[--find-links]': 'the requirement of pip for six',
   };
   for (const [line, reason] of Object.entries(cases)) {

@@ -1,4 +1,5 @@
 import { compareTexts } from '../../../foundation/text.ts';
+import type { PythonLockForm } from '../../../pypi/locks/index.ts';
 import { readPipLine } from '../../../pypi/requirements/index.ts';
 import type { RecipeKind, RecipeOptions, RecipeSettings, Tool } from '../recipe-kind.ts';
 import { type CanonicalField, list, text } from '../text/canonical-document.ts';
@@ -10,6 +11,7 @@ import {
   type CondaSource,
   type CondaWanted,
   leftOutIn,
+  type PythonLockFile,
   packageUrlsIn,
   pipIn,
 } from './conda-source.ts';
@@ -58,6 +60,7 @@ export const condaKind: RecipeKind<CondaSource> = {
       ),
       ...(leftOut.length > 0 ? { warnings: [leftOutWarning(leftOut)] } : {}),
     };
+    requireNativeLock(source, options);
     if (condaMaker === 'buildkit') {
       requireBuilderReads(source);
       requireReachable(source, [], condaChannels);
@@ -88,6 +91,7 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
         list('package', wanted.packages),
         list('pip', wanted.pip),
         list('variable', wanted.variables),
+        ...(wanted.pythonLock ? lockFields(wanted.pythonLock) : []),
       ];
     case 'lock':
       return lockedFields(wanted);
@@ -99,6 +103,14 @@ function wantedFields(wanted: CondaWanted): CanonicalField[] {
     case 'lockUrl':
       return [text('lockUrl', wanted.url)];
   }
+}
+
+function lockFields({ text: content, parts }: PythonLockFile): CanonicalField[] {
+  return [
+    text('pythonLock', content),
+    ...(parts.extras.length > 0 ? [list('extra', parts.extras)] : []),
+    ...(parts.groups.length > 0 ? [list('group', parts.groups)] : []),
+  ];
 }
 
 function lockedFields({ urls, sha256s, pip }: Omit<CondaLock, 'form'>): CanonicalField[] {
@@ -148,6 +160,32 @@ function builderReasons(
   ];
   return reasons.filter(([, isGiven]) => isGiven).map(([reason]) => reason);
 }
+
+/** Throws a `Fault` (400) for a lock file of Python packages that only a builder could install: it does not read them. */
+function requireNativeLock(source: CondaSource, options: RecipeOptions & RecipeSettings): void {
+  const { wanted } = source;
+  if (wanted.form !== 'environment' || wanted.pythonLock === undefined) return;
+  const { file } = wanted.pythonLock;
+  const remedy = `send a requirements.txt instead, such as ${requirementsOf[file]} prints`;
+  // Undefined where a name is made without a server, which alone knows.
+  if (options.condaMaker === 'buildkit' || options.solvesPython === false) {
+    refuse(
+      `This server installs no Python packages without a builder, and a builder does not read a ${file}: ${remedy}, or ask the operator for 'builds.uv: auto'`,
+    );
+  }
+  const reasons = builderReasons(source, options);
+  if (reasons.length === 0) return;
+  refuse(
+    `A builder does not read a ${file}, and ${reasons.join(', ')} requires one: leave it out, or ${remedy}`,
+  );
+}
+
+/** The commands that print the packages of lock files as requirements. */
+const requirementsOf: Readonly<Record<PythonLockForm, string>> = {
+  'uv.lock': "'uv export --format requirements.txt'",
+  'pylock.toml': "'uv export --format requirements.txt'",
+  'poetry.lock': "'poetry export'",
+};
 
 const mostReasons = 5;
 

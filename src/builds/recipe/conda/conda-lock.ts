@@ -72,10 +72,13 @@ export function readLockUrl(field: string, text: string): CondaLockUrl {
   return { form: 'lockUrl', url };
 }
 
+const unreadLock =
+  /(?:\/(?:pixi\.lock|uv\.lock|poetry\.lock|[^/]*\.toml|requirements[^/]*\.txt)$|[?&]format=pixi\b)/;
+
 /** Throws a `Fault` for the address of a lock file that the package manager of a builder does not read. */
 export function requireBuilderReads({ wanted }: Pick<CondaSource, 'wanted'>): void {
-  if (wanted.form !== 'lockUrl' || !/(?:\/pixi\.lock$|[?&]format=pixi\b)/.test(wanted.url)) return;
+  if (wanted.form !== 'lockUrl' || !unreadLock.test(wanted.url)) return;
   refuse(
-    `A builder makes this image, and it cannot read the pixi.lock at ${shown(wanted.url)}: send the content of the file in 'packages.environment'`,
+    `A builder makes this image, and it cannot read the file at ${shown(wanted.url)}: send the content of the file in 'packages.environment'`,
   );
 }

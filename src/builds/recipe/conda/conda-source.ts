@@ -1,3 +1,4 @@
+import type { ProjectParts, PythonLockForm } from '../../../pypi/locks/index.ts';
 import { isPackageUrl } from './package-spec.ts';
 
 /** What makes images of Conda packages: `auto` requires a builder only for what Sluice cannot do itself. */
@@ -25,6 +26,16 @@ export interface CondaEnvironment {
   readonly pip: readonly string[];
   /** Environment variables, `NAME=value` each, sorted by name. */
   readonly variables: readonly string[];
+  /** What the request left out of a file; absent for nothing. */
+  readonly leftOut?: readonly string[] | undefined;
+  /** A lock file of Python packages, which brings its Python; absent for none. */
+  readonly pythonLock?: PythonLockFile | undefined;
+}
+
+export interface PythonLockFile {
+  readonly file: PythonLockForm;
+  readonly text: string;
+  readonly parts: ProjectParts;
 }
 
 /** The content of an explicit lock file: exactly these packages, without solving. */

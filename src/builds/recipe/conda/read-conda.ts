@@ -1,10 +1,12 @@
 import { isLockText } from '../../../conda/locks/index.ts';
 import { formatReference, parseReference } from '../../../oci/naming.ts';
+import type { ProjectParts } from '../../../pypi/locks/index.ts';
+import { projectName } from '../../../pypi/requirements/index.ts';
 import type { RecipeRequest } from '../recipe-kind.ts';
 import { type SubmittedCondaOptions, type SubmittedPackages, spackRetired } from '../submitted.ts';
 import { sortedOnce } from '../text/canonical-document.ts';
 import { commandLine, imageName } from '../text/recipe-field.ts';
-import { base64Text, refuse, shown } from '../text/text-field.ts';
+import { base64Text, oneLine, refuse, shown } from '../text/text-field.ts';
 import {
   isExportedList,
   readEntries,
@@ -15,6 +17,7 @@ import { isLockUrl, readLockFile, readLockUrl } from './conda-lock.ts';
 import { checkPlatforms, subdirOf } from './conda-platform.ts';
 import type { CondaOptions, CondaSource, CondaWanted } from './conda-source.ts';
 import { orderedChannels, readChannel, readPackage, separatePackages } from './package-spec.ts';
+import { pythonFileIn } from './python-inputs.ts';
 
 /**
  * Reads the Conda packages of a request; undefined for a request without any. Throws a `Fault` (400). Source:
@@ -30,6 +33,7 @@ export function readConda({ submitted, platforms }: RecipeRequest): CondaSource 
       ? readFile('condaFile', condaFile, [], {}, subdirs)
       : packages && readPackages(packages, subdirs);
   if (source) checkPlatforms(source, platforms);
+  if (source && packages && condaFile === undefined) requireProject(source, packages);
   return source;
 }
 
@@ -75,6 +79,8 @@ function readFile(
   if (isExportedList(text)) {
     return condaSource(readExportedList(field, text), channels, packages);
   }
+  const python = pythonFileIn(field, text, partsOf(packages));
+  if (python) return condaSource(python, channels, packages);
   const file = readEnvironmentFile(field, text);
   return condaSource(file.environment, [...file.channels, ...channels], packages);
 }
@@ -89,6 +95,33 @@ function readList(
   const [first = '', ...others] = entries;
   if (others.length === 0 && isLockUrl(first)) return readLockUrl(`${field}[0]`, first);
   return readEntries(field, entries.flatMap(separatePackages));
+}
+
+/** Throws a `Fault` (400) for extras and groups of packages that have none. */
+function requireProject({ wanted }: CondaSource, { pipOpts = {} }: SubmittedPackages): void {
+  const isProject =
+    wanted.form === 'environment' &&
+    (wanted.pythonLock !== undefined || wanted.leftOut !== undefined);
+  const { extras = [], groups = [] } = pipOpts;
+  if (isProject || extras.length + groups.length === 0) return;
+  refuse(
+    "'packages.pipOpts' selects parts of a pyproject.toml, uv.lock, pylock.toml or poetry.lock: send the content of one in 'packages.environment', or leave it out",
+  );
+}
+
+/** Returns the extras and groups of a request, each once. */
+function partsOf({ pipOpts = {} }: SubmittedPackages): ProjectParts {
+  const { extras = [], groups = [] } = pipOpts;
+  const read = (member: string, names: readonly string[]) =>
+    sortedOnce(
+      names.map((one, at) => {
+        const name = oneLine(`packages.pipOpts.${member}[${at}]`, one);
+        if (/^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$/.test(name))
+          return projectName(name);
+        return refuse(`'packages.pipOpts.${member}[${at}]': ${shown(name)} is not a name`);
+      }),
+    );
+  return { extras: read('extras', extras), groups: read('groups', groups) };
 }
 
 function condaSource(

@@ -9,10 +9,14 @@ import {
   type VirtualPackage,
 } from '../../../conda/index.ts';
 import { maxLockLength } from '../../../conda/locks/index.ts';
+import { Fault } from '../../../foundation/fault.ts';
+import { type PythonTarget, readPythonLock } from '../../../pypi/index.ts';
+import type { ProjectParts } from '../../../pypi/locks/index.ts';
 import { readAll } from '../../../upstream/index.ts';
 import { anyCuda } from '../../recipe/conda/conda-platform.ts';
-import type { CondaSource } from '../../recipe/conda/conda-source.ts';
+import type { CondaEnvironment, CondaSource } from '../../recipe/conda/conda-source.ts';
 import { isPackageUrl, parsePackage } from '../../recipe/conda/package-spec.ts';
+import { noParts, pythonFileIn } from '../../recipe/conda/python-inputs.ts';
 import { sortedOnce } from '../../recipe/text/canonical-document.ts';
 import type { ReadOwnLock } from './kept-documents.ts';
 
@@ -38,6 +42,16 @@ export interface FoundPackages {
   readonly pip: readonly string[];
   /** True for lines of a lock file: these are all packages of pip. */
   readonly isLocked: boolean;
+  /** A lock file of Python packages: it has all packages of pip. */
+  readonly pythonLock?: NamedLock | undefined;
+}
+
+/** A lock file of Python packages. */
+interface NamedLock {
+  /** What the file is called in messages. */
+  readonly name: string;
+  readonly text: string;
+  readonly parts: ProjectParts;
 }
 
 /**
@@ -90,21 +104,42 @@ export async function findCondaPackages(
     );
   };
 
+  const withPip = async (
+    { packages: wantedPackages, pip }: Pick<CondaEnvironment, 'packages' | 'pip'>,
+    isLocked: boolean,
+  ): Promise<FoundPackages> => {
+    const everything = sortedOnce([...wantedPackages, ...basePackages]);
+    const urls = everything.filter(isPackageUrl);
+    const given = urls.length === 0 ? [] : await readUrls(urls);
+    const named = everything.filter(spec => !isPackageUrl(spec));
+    const hasPython =
+      named.some(spec => parsePackage(spec)?.name === 'python') ||
+      given.some(({ name }) => name === 'python');
+    const specs = pip.length > 0 && !hasPython ? [...named, 'python'] : named;
+    const replaced = new Set(given.map(({ name }) => name));
+    const solved = specs.length === 0 ? [] : await solve(specs);
+    const packages = [...solved.filter(({ name }) => !replaced.has(name)), ...given];
+    return { packages, pip, isLocked };
+  };
+
+  const withPythonLock = async (pythonLock: NamedLock): Promise<FoundPackages> => {
+    const pythonSystem = pythonSystemOf(system);
+    if (pythonSystem === undefined) {
+      throw new Fault('bad-request', `There are no wheels for ${system.subdir}`, {
+        phase: 'build',
+      });
+    }
+    const { spec, leftOut } = await readPythonLock.python({ ...pythonLock, system: pythonSystem });
+    if (leftOut.length > 0) options.log(`${pythonLock.name}: not installed: ${leftOut.join(', ')}`);
+    return { ...(await withPip({ packages: [spec], pip: [] }, true)), pythonLock };
+  };
+
   switch (wanted.form) {
     case 'environment': {
-      const everything = sortedOnce([...wanted.packages, ...basePackages]);
-      const urls = everything.filter(isPackageUrl);
-      const given = urls.length === 0 ? [] : await readUrls(urls);
-      const named = everything.filter(spec => !isPackageUrl(spec));
-      const { pip } = wanted;
-      const hasPython =
-        named.some(spec => parsePackage(spec)?.name === 'python') ||
-        given.some(({ name }) => name === 'python');
-      const specs = pip.length > 0 && !hasPython ? [...named, 'python'] : named;
-      const replaced = new Set(given.map(({ name }) => name));
-      const solved = specs.length === 0 ? [] : await solve(specs);
-      const packages = [...solved.filter(({ name }) => !replaced.has(name)), ...given];
-      return { packages, pip, isLocked: false };
+      const { pythonLock } = wanted;
+      if (pythonLock) return withPythonLock({ ...pythonLock, name: pythonLock.file });
+      if (wanted.leftOut?.length) options.log(`Not installed: ${wanted.leftOut.join(', ')}`);
+      return withPip(wanted, false);
     }
     case 'lock': {
       const packages = await withBase(await readUrls(wanted.urls, wanted.sha256s));
@@ -119,11 +154,29 @@ export async function findCondaPackages(
       const { url } = wanted;
       const text =
         (await deps.readOwnLock(url)) ?? (await fetchText(deps.channels, url, options.signal));
+      const python = pythonFileIn(url, text.replace(/^\ufeff/, ''), noParts);
+      if (python?.pythonLock) return withPythonLock({ ...python.pythonLock, name: url });
+      if (python) return withPip(python, false);
       const { packages, pip } = await deps.readLock(text, system.subdir, url);
       return { packages: await withBase(packages), pip, isLocked: true };
     }
   }
 }
+
+/** Returns the system that wheels are chosen for; undefined for one that has none. */
+export function pythonSystemOf({
+  subdir,
+  virtualPackages,
+}: CondaSystem): Pick<PythonTarget, 'machine' | 'glibc'> | undefined {
+  const machine = machines[subdir];
+  const glibc = virtualPackages.find(({ name }) => name === '__glibc')?.version;
+  return machine === undefined || glibc === undefined ? undefined : { machine, glibc };
+}
+
+const machines: Readonly<Record<string, PythonTarget['machine']>> = {
+  'linux-64': 'x86_64',
+  'linux-aarch64': 'aarch64',
+};
 
 async function fetchText(
   channels: Pick<ChannelAccess, 'open'>,

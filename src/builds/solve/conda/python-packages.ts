@@ -5,6 +5,7 @@ import {
   isPythonVersion,
   type PythonSolver,
   type PythonTarget,
+  readPythonLock,
   UvFailed,
   type UvProgram,
   type WheelFile,
@@ -12,7 +13,7 @@ import {
 } from '../../../pypi/index.ts';
 import { type PipLine, readPipLine } from '../../../pypi/requirements/index.ts';
 import { BuilderRequired } from './builder-required.ts';
-import type { CondaSystem, FoundPackages } from './conda-packages.ts';
+import { type CondaSystem, type FoundPackages, pythonSystemOf } from './conda-packages.ts';
 
 /** The parts of the server for Python packages. */
 export interface PythonParts {
@@ -20,10 +21,6 @@ export interface PythonParts {
   readonly uv: Pick<UvProgram, 'isThere'>;
 }
 
-const machines: Readonly<Record<string, PythonTarget['machine']>> = {
-  'linux-64': 'x86_64',
-  'linux-aarch64': 'aarch64',
-};
 const mostReasons = 5;
 
 /**
@@ -31,11 +28,16 @@ const mostReasons = 5;
  * {@link BuilderRequired} for those that only pip in a builder can install.
  */
 export async function findWheels(
-  { packages, pip, isLocked }: FoundPackages,
+  { packages, pip, isLocked, pythonLock }: FoundPackages,
   system: CondaSystem,
   { pythonSolver, uv }: PythonParts,
   options: SolveOptions,
 ): Promise<readonly WheelFile[]> {
+  const target = targetOf(packages, system);
+  if (pythonLock) {
+    const given = { packages, pythonLock, target };
+    return wheelsOfLock(given, { pythonSolver, uv }, options);
+  }
   if (pip.length === 0) return [];
   const lines = pip.map(readPipLine);
   const reasons = lines.flatMap(line => (line.kind === 'builder' ? [line.reason] : []));
@@ -45,7 +47,6 @@ export async function findWheels(
   if (requirements.length > 0 && !uv.isThere()) {
     throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
   }
-  const target = targetOf(packages, system);
   // The layers of wheels refuse an environment without Python.
   const hasPython = packages.some(({ name }) => name === 'python');
   if (requirements.length === 0 && !hasPython) return given;
@@ -63,6 +64,48 @@ export async function findWheels(
     if (!(error instanceof WheelsMissing)) throw error;
     const { projects } = error;
     throw new BuilderRequired(projects.map(name => `the source distribution of ${name}`));
+  }
+}
+
+/** Returns the wheels of a lock file of Python packages. Throws a `Fault`: what it lists is never built. */
+async function wheelsOfLock(
+  {
+    packages,
+    pythonLock,
+    target,
+  }: Pick<FoundPackages, 'packages'> & {
+    pythonLock: NonNullable<FoundPackages['pythonLock']>;
+    target: PythonTarget | undefined;
+  },
+  { pythonSolver, uv }: PythonParts,
+  options: SolveOptions,
+): Promise<readonly WheelFile[]> {
+  const { name } = pythonLock;
+  const refuse = (kind: 'bad-request' | 'unavailable', message: string) =>
+    new Fault(kind, `${name}: ${message}`, { phase: 'build' });
+  // Elsewhere packages of pip are for a builder, which does not read such a file.
+  if (target === undefined || !uv.isThere()) {
+    throw refuse(
+      'bad-request',
+      "this server does not install Python packages itself: ask the operator to install uv and to set 'builds.uv: auto'",
+    );
+  }
+  const { version, ...system } = target;
+  const { wheels, lookups } = await readPythonLock.packages({ ...pythonLock, system, version });
+  if (lookups.length === 0) return wheels;
+  try {
+    const request = { requirements: lookups, packages, target, isLocked: true };
+    return [...wheels, ...(await pythonSolver.solve(request, options))];
+  } catch (error) {
+    if (error instanceof UvFailed) {
+      options.log(`uv: ${error.words}`);
+      throw refuse('unavailable', `uv could not look its packages up: ${error.reason}`);
+    }
+    if (!(error instanceof WheelsMissing)) throw error;
+    throw refuse(
+      'bad-request',
+      `the index has no wheel for Python ${version} on Linux ${target.machine} of ${error.projects.join(', ')}. Packages of a lock file are not built: send a requirements.txt, which a builder can install`,
+    );
   }
 }
 
@@ -85,13 +128,12 @@ function isProject(line: PipLine): line is Extract<PipLine, { kind: 'project' }>
 /** Returns the Python of an image; undefined for one that wheels are not chosen for, such as PyPy. */
 function targetOf(
   packages: FoundPackages['packages'],
-  { subdir, virtualPackages }: CondaSystem,
+  system: CondaSystem,
 ): PythonTarget | undefined {
   const python = packages.find(({ name }) => name === 'python');
-  const machine = machines[subdir];
-  const glibc = virtualPackages.find(({ name }) => name === '__glibc')?.version;
-  if (python === undefined || machine === undefined || glibc === undefined) return undefined;
+  const chosenFor = pythonSystemOf(system);
+  if (python === undefined || chosenFor === undefined) return undefined;
   const isOther = /pypy|cp\d+t(?:$|[^a-z])/.test(python.build);
   if (isOther || !isPythonVersion(python.version)) return undefined;
-  return { version: python.version, machine, glibc };
+  return { version: python.version, ...chosenFor };
 }

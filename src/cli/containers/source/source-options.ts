@@ -13,6 +13,7 @@ import {
   type Values,
 } from '../../command/command.ts';
 import { type ContextDirectory, contextDirectory, packContext } from './packed-context.ts';
+import { withoutOtherWheels } from './python-lock-lines.ts';
 import { recipeOptions, recipeOptionsOf } from './recipe-options.ts';
 
 /** The options that specify what to build. */
@@ -49,6 +50,32 @@ export const sourceOptions: Readonly<Record<string, Option>> = {
     value: 'FILE',
     completes: 'file',
     description: 'Conda environment file, or a renv.lock of R packages',
+  },
+  pip: {
+    type: 'string',
+    multiple: true,
+    value: 'REQUIREMENT',
+    description:
+      'Python package, such as multiqc==1.25 or requests[socks]. --conda can be beside it',
+  },
+  requirements: {
+    type: 'string',
+    value: 'FILE',
+    completes: 'file',
+    description:
+      'Python packages: a requirements.txt, pyproject.toml, uv.lock, pylock.toml or poetry.lock',
+  },
+  extra: {
+    type: 'string',
+    multiple: true,
+    value: 'NAME',
+    description: 'Extra of the project in the file of --requirements',
+  },
+  group: {
+    type: 'string',
+    multiple: true,
+    value: 'NAME',
+    description: 'Dependency group of the project in the file of --requirements',
   },
   'mamba-image': {
     type: 'string',
@@ -139,8 +166,10 @@ export const sourceUsage: readonly string[] = [
   'DIRECTORY',
   '-f FILE [DIRECTORY|URL]',
   '--conda PACKAGE',
+  '--pip REQUIREMENT',
   '--cran PACKAGE',
   '--environment FILE',
+  '--requirements FILE',
 ];
 
 /** A request for a build. */
@@ -196,8 +225,9 @@ export function freezeOf(values: Values): Pick<Submission, 'freeze' | 'defaultRe
 function dockerfileOf(values: Values, context: string | undefined): string | undefined {
   const file = text(values, 'file');
   const hasPackages =
-    [...texts(values, 'conda'), ...texts(values, 'cran')].length > 0 ||
-    values.environment !== undefined;
+    ['conda', 'pip', 'cran'].some(option => texts(values, option).length > 0) ||
+    values.environment !== undefined ||
+    values.requirements !== undefined;
   if (file !== undefined || hasPackages || context === undefined) return file;
   if (/^https?:/i.test(context)) {
     throw new UsageError(`Missing option: -f FILE, the Dockerfile for ${context}`);
@@ -206,25 +236,37 @@ function dockerfileOf(values: Values, context: string | undefined): string | und
 }
 
 async function sourceOf(values: Values, dockerfile: string | undefined) {
-  const environment = text(values, 'environment');
-  const [conda, cran] = [texts(values, 'conda'), texts(values, 'cran')];
+  const requirements = text(values, 'requirements');
+  const environment = text(values, 'environment') ?? requirements;
+  const cran = texts(values, 'cran');
+  const conda = [...texts(values, 'conda'), ...texts(values, 'pip').map(spec => `pip:${spec}`)];
   const channels = texts(values, 'channel');
-  const given = [dockerfile, environment, conda[0], cran[0]].filter(value => value !== undefined);
+  const given = [dockerfile, values.environment, requirements, conda[0], cran[0]].filter(
+    value => value !== undefined,
+  );
   if (given.length !== 1) {
     throw new UsageError(
-      'Specify what to build: a directory with a Dockerfile, or one of --file, --conda, --cran and --environment',
+      'Specify what to build: a directory with a Dockerfile, or one of --file, --conda and --pip, --cran, --environment and --requirements',
     );
   }
   if (dockerfile !== undefined) {
     const stray = ['channel', ...condaOptions].find(option => values[option] !== undefined);
     if (stray !== undefined) {
-      throw new CommandError(`--${stray} requires --conda, --cran or --environment`, 2);
+      throw new CommandError(
+        `--${stray} requires --conda, --pip, --cran, --environment or --requirements`,
+        2,
+      );
     }
     return { containerFile: await base64Of(dockerfile) };
   }
   const [mambaImage, baseImage, basePackages] = condaTexts.map(option => text(values, option));
   const commands = texts(values, 'command');
   const options = { basePackages, ...(commands.length > 0 ? { commands } : {}) };
+  const [extras, groups] = [texts(values, 'extra'), texts(values, 'group')];
+  const hasParts = extras.length > 0 || groups.length > 0;
+  if (hasParts && environment === undefined) {
+    throw new CommandError('--extra and --group require --requirements', 2);
+  }
   const isCran = cran.length > 0 || basename(environment ?? '').endsWith('renv.lock');
   if (isCran && mambaImage !== undefined) {
     throw new CommandError(
@@ -236,8 +278,9 @@ async function sourceOf(values: Values, dockerfile: string | undefined) {
     packages: {
       ...(environment === undefined
         ? { entries: isCran ? cran : conda }
-        : { environment: await base64Of(environment) }),
+        : { environment: await environmentOf(environment) }),
       ...(channels.length > 0 ? { channels } : {}),
+      ...(hasParts ? { pipOpts: { extras, groups } } : {}),
       ...(isCran
         ? { type: 'CRAN', cranOpts: { rImage: baseImage, ...options } }
         : { type: 'CONDA', condaOpts: { mambaImage, baseImage, ...options } }),
@@ -310,6 +353,17 @@ export function choiceOf<T extends string>(
   const chosen = choices.find(choice => choice === given);
   if (given === undefined || chosen !== undefined) return chosen;
   throw new CommandError(`--${option} ${given}: expected ${choices.join(' or ')}`, 2);
+}
+
+// The largest file that a server reads from a request.
+const mostBytes = 256 * 1024;
+
+async function environmentOf(path: string): Promise<string> {
+  const content = await contentOf(path);
+  const isLarge = content.length > mostBytes;
+  return (isLarge ? Buffer.from(withoutOtherWheels(content.toString())) : content).toString(
+    'base64',
+  );
 }
 
 async function base64Of(path: string): Promise<string> {

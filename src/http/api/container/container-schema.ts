@@ -5,6 +5,7 @@ import {
   type SubmittedCondaOptions,
   type SubmittedCranOptions,
   type SubmittedPackages,
+  type SubmittedPipOptions,
 } from '../../../builds/plan/index.ts';
 import type { LayeredConfig } from '../../../images/augment/index.ts';
 import { supportedPlatforms } from '../../../oci/naming.ts';
@@ -155,6 +156,11 @@ const cranOptionsSchema = z.object({
   ),
 } satisfies SchemaOf<SubmittedCranOptions>);
 
+const pipOptionsSchema = z.object({
+  extras: optional(strings(most.entries)).describe('Extras of the project to install'),
+  groups: optional(strings(most.entries)).describe('Dependency groups of the project to install'),
+} satisfies SchemaOf<SubmittedPipOptions>);
+
 const packagesSchema = z
   .object({
     type: optional(short).describe('`CONDA`, or `CRAN` for R packages'),
@@ -170,6 +176,9 @@ const packagesSchema = z
       'The same, as clients for pixi send it. Without effect beside `condaOpts`',
     ),
     cranOpts: optional(cranOptionsSchema).describe('How R packages are installed'),
+    pipOpts: optional(pipOptionsSchema).describe(
+      'Optional parts of a `pyproject.toml`, `uv.lock`, `pylock.toml` or `poetry.lock` in `environment`',
+    ),
   } satisfies SchemaOf<SubmittedPackages>)
   .describe('`entries`, `channels` and `commands` have at most 262,144 characters together');
 
