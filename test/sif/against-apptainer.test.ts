@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { test } from 'node:test';
 import { imageOf } from '../corpus/image.ts';
 import type { Layer } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
 import { apptainerTool, openApptainer } from '../world/apptainer.ts';
 import { startRegistry } from '../world/registry.ts';
+import { keptFolder, textsOf } from '../world/run-folder.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
 import { convert, describeFile } from './conversion.ts';
 import { distributionLayer } from './distribution-layer.ts';
@@ -18,7 +24,13 @@ interface Trees {
 }
 
 /** The tree of the image as Sluice makes it, and as `apptainer build` of the same image does. */
-async function treesOf(layers: readonly Layer[]): Promise<Trees> {
+async function treesOf(layers: readonly Layer[], theirTree = apptainerTree): Promise<Trees> {
+  const theirs = await theirTree(layers);
+  await using conversion = await convert(layers);
+  return { own: await conversion.tree(), theirs };
+}
+
+async function apptainerTree(layers: readonly Layer[]): Promise<Tree> {
   await using registry = await startRegistry();
   const pusher = await Pusher.open(registry, 'compared');
   await pusher.push(imageOf({ layers }), '1');
@@ -30,9 +42,27 @@ async function treesOf(layers: readonly Layer[]): Promise<Trees> {
   assert.equal(code, 0, stderr);
   const { squashfs } = await describeFile(sif);
   assert.ok(squashfs);
-  const theirs = await squashedTree(sif, squashfs.offset);
-  await using conversion = await convert(layers);
-  return { own: await conversion.tree(), theirs };
+  return squashedTree(sif, squashfs.offset);
+}
+
+/** Returns what the same programs made of the same layers before: theirs takes half a minute of processor time. */
+async function keptApptainerTree(layers: readonly Layer[]): Promise<Tree> {
+  const programs = ['apptainer', 'mksquashfs'] as const;
+  const sources = [
+    ...layers.map(({ diffId }) => diffId),
+    ...(await Promise.all(programs.map(name => digestOf(apptainerTool(name))))),
+    ...textsOf('apptainer.ts', '../sif/squashed-tree.ts', '../sif/against-apptainer.test.ts'),
+  ];
+  const folder = await keptFolder('apptainer-tree', sources, async into => {
+    await writeFile(join(into, 'tree.json'), JSON.stringify(await apptainerTree(layers)));
+  });
+  return JSON.parse(await readFile(join(folder, 'tree.json'), 'utf8'));
+}
+
+async function digestOf(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
 }
 
 /** Every path in which the two differ; what is in `/.singularity.d` is meant to. */
@@ -72,7 +102,10 @@ test('Apptainer makes the same tree of a distribution', async () => {
     { name: 'bin/sh-too', type: 'link', link: 'bin/dash' },
     { name: 'opt/.wh..wh..opq', content: '' },
   ]);
-  const trees = await treesOf([await distributionLayer(directory.path), changes]);
+  const trees = await treesOf(
+    [await distributionLayer(directory.path), changes],
+    keptApptainerTree,
+  );
   assert.ok(Object.keys(trees.theirs).length > 4000);
   assert.equal(trees.own['usr/share/doc'], undefined);
   assert.equal(trees.own['usr/bin/sh-too'], trees.own['usr/bin/dash']);

@@ -46,6 +46,8 @@ export async function pushCondaImages(
         'COPY --from=python . /',
         'COPY --from=rattler . /usr/lib/python3/dist-packages/',
         'COPY micromamba /usr/bin/',
+        // Keeps what Python compiles: each step of a build would compile it again.
+        'RUN MAMBA_ROOT_PREFIX=/tmp micromamba --help > /dev/null',
         `ENV MAMBA_CHANNEL_ALIAS=${channelAlias} PIP_INDEX_URL=${pipIndex}`,
         '',
       ].join('\n'),
