@@ -16,7 +16,7 @@ const typingMs = 60_000;
 
 /** Returns all completions that a shell offers for the text before the cursor. */
 const offers: readonly (readonly [line: string, offered: readonly string[]])[] = [
-  ['sluice bui', ['build']],
+  ['sluice bui', ['build', 'builds']],
   ['sluice help cre', ['credentials']],
   ['sluice user ', ['add', 'list', 'remove']],
   ['sluice user add --ser', ['--server']],
@@ -73,8 +73,8 @@ COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _sluice; printf '%s\\n' "\${COMPREPLY[@]
         `${start}source ${directory.join(shell)}; cd ${directory.path}; echo rea''dy\n`,
         /ready/,
       );
-      await typed('sluice bui\t', /sluice build/);
-      await typed('-f rec\t', /-f recipe\.dockerfile/);
+      await typed('sluice inspe\t', /sluice inspect/);
+      await typed('\x15sluice build -f rec\t', /-f recipe\.dockerfile/);
       await typed('--forma\t', /--format/);
       await typed('si\t', /sif/);
       await typed('\x15sluice user rem\t', /user remove/);

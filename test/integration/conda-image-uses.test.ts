@@ -77,7 +77,7 @@ suite('uses of Conda images', () => {
     await logOf(first);
     const second = await request(['one', 'two'], place);
     const log = await logOf(second);
-    const pushed = [...log.matchAll(/(sha256:[0-9a-f]{64}) \(\d+ bytes\): (\w+)$/gm)];
+    const pushed = [...log.matchAll(/(sha256:[0-9a-f]{64}) \([^()]+\): (\w+)$/gm)];
     const sent = pushed.filter(([, , how]) => how === 'sent').map(([, digest]) => digest);
     const before = new Set(digestsOf(await manifestOf(first)));
     const image = await manifestOf(second);

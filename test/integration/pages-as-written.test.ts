@@ -39,6 +39,7 @@ const elsewhere: Readonly<Record<string, readonly (readonly [begin: string, wher
   ],
   'docs/builds.md': [['docker compose', 'test/integration/builder-compose.test.ts']],
   'docs/compose.md': [['', 'test/integration/compose.test.ts']],
+  'docs/conda.md': [['sluice build --requirements', 'test/integration/python-packages.test.ts']],
   'docs/definition-files.md': [['', 'test/sif builds, pushes and verifies']],
   'docs/hosted-repositories.md': [['docker login', 'asks for a password; hosted-clients.test.ts']],
   'docs/install.md': [
@@ -48,6 +49,8 @@ const elsewhere: Readonly<Record<string, readonly (readonly [begin: string, wher
   ],
   'docs/kubernetes.md': [['', 'npm run cluster installs the chart']],
   'docs/operating.md': [['SLUICE_URL=', 'serves until it is stopped: test/cli']],
+  'docs/r.md': [['', 'test/integration/cran.test.ts']],
+  'docs/scans.md': [['', 'test/scans/scans.test.ts']],
   'docs/traces.md': [['SLUICE_TRACES', 'settings']],
   'docs/workflows.md': [
     ['export TOWER', 'a variable of another program'],

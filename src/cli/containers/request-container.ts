@@ -21,7 +21,8 @@ export async function requestContainer(
   try {
     const what = body.packages ? 'Solving the packages' : 'Waiting for the server';
     const send = () => post(values, '/v1alpha2/container', body);
-    const response = (await withWaitingLine(process.stderr, what, send)) as ImageResponse;
+    const sent = values.plain === true ? send() : withWaitingLine(process.stderr, what, send);
+    const response = (await sent) as ImageResponse;
     const { warnings } = response;
     return warnings ? { ...response, warnings: warnings.map(inWords) } : response;
   } catch (error) {

@@ -10,8 +10,10 @@ export async function withWaitingLine<T>(
 ): Promise<T> {
   if (!sink.isTTY || process.env.TERM === 'dumb') return work();
   const begin = Date.now();
+  let isShown = false;
   let timer: NodeJS.Timeout;
   const show = () => {
+    isShown = true;
     sink.write(`\r\x1b[K${what} ... ${Math.floor((Date.now() - begin) / 1000)} s`);
     timer = setTimeout(show, redrawMs);
   };
@@ -20,6 +22,6 @@ export async function withWaitingLine<T>(
     return await work();
   } finally {
     clearTimeout(timer);
-    sink.write('\r\x1b[K');
+    if (isShown) sink.write('\r\x1b[K');
   }
 }
