@@ -42,7 +42,8 @@ async function apptainerTree(layers: readonly Layer[]): Promise<Tree> {
   assert.equal(code, 0, stderr);
   const { squashfs } = await describeFile(sif);
   assert.ok(squashfs);
-  return squashedTree(sif, squashfs.offset);
+  // Awaited: the image is removed with this function.
+  return await squashedTree(sif, squashfs.offset);
 }
 
 /** Returns what the same programs made of the same layers before: theirs takes half a minute of processor time. */
