@@ -76,10 +76,9 @@ export function startMessageSender(deps: MessageSenderDeps): { close(): Promise<
     const { name } = delivery;
     let failures = failuresBefore;
     // After a failure, one message shows whether the receiver is back: one that may not be the reason.
-    const probe = failures > 0 ? await store.leastTried(name, now(), longestWaitMs) : undefined;
     const rows =
       failures > 0
-        ? [probe].filter(row => row !== undefined)
+        ? await store.leastTried(name, now(), longestWaitMs)
         : await store.due(name, now(), longestWaitMs, mostAtOnce);
     const found = rows.length;
     for (const message of rows) {

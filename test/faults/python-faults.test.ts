@@ -176,7 +176,7 @@ test('a wheel that is not what its page says is refused, and made when the index
   for (const [at, [name, fault, message]] of faults.entries()) {
     index.answer = (request, response) =>
       isWheel(request) ? fault(request, response) : serve(request, response);
-    // Another request each: a failure is told again for a while.
+    // Each is another request, because a failure is the answer to equal requests for a while.
     const log = await outcome(sluice, [`lib>=0.${at}`]);
     assert.doesNotMatch(log, /The build succeeded/, name);
     assert.match(log, message, name);

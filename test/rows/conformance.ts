@@ -170,7 +170,7 @@ function testBuilds(withRows: WithRows): void {
       assert.equal((await builds.latest(row.target))?.id, again.row.id);
     }));
 
-  test('the first end of a build counts, and is told once', () =>
+  test('the first end of a build counts, and has one message', () =>
     withRows(async ({ builds, messages }) => {
       const { row } = await builds.insert(build('a'), undefined, 1);
       const told = (event: string) => [

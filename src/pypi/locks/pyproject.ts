@@ -59,7 +59,7 @@ export function readPyproject(
     if (Array.isArray(dynamic) && dynamic.includes(field)) {
       refuseLock(
         name,
-        `its '${field}' are dynamic: only building the project tells them. Send its lock file`,
+        `its '${field}' are dynamic: they are known only after the project is built. Send its lock file`,
       );
     }
   }

@@ -35,7 +35,7 @@ function failure(reason: string, words: RegExp) {
   };
 }
 
-test('an older or broken uv is told apart from requirements without a solution', async t => {
+test('an older or broken uv is not taken for requirements without a solution', async t => {
   const reason = "the 'pip' packages that the uv of this server cannot solve";
   const scripts: readonly (readonly [string, RegExp])[] = [
     ['echo "error: unexpected argument --format" >&2; exit 2', /^unexpected argument --format$/],

@@ -1,6 +1,6 @@
 import type { BuildkitRecipe, RecipeKind, Tool } from '../recipe-kind.ts';
 import { list, text } from '../text/canonical-document.ts';
-import { type CranSource, readCran } from './read-cran.ts';
+import { type CranSource, partsOfEntry, readCran } from './read-cran.ts';
 
 /**
  * Increases whenever the recipe of a source changes its result. It is part of the build key, so that images of an older
@@ -30,9 +30,8 @@ export const cranKind: RecipeKind<CranSource> = {
   partOf: () => undefined,
 };
 
-/** Returns the tool of a package as renv writes it. */
 function toolOf(entry: string): Tool {
-  const [name = '', version] = entry.replace(/^bioc::/, '').split('@');
+  const { name, version } = partsOfEntry(entry);
   return { name, version };
 }
 

@@ -97,6 +97,13 @@ function readEntry(entry: string, position: number): string {
   return `${source}${name}${version === undefined ? '' : `@${version}`}`;
 }
 
+/** Returns the parts of an entry as renv writes it. */
+export function partsOfEntry(entry: string) {
+  const isOfBioconductor = entry.startsWith('bioc::');
+  const [name = '', version] = entry.replace(/^bioc::/, '').split('@');
+  return { name, version, isOfBioconductor };
+}
+
 /**
  * Returns the Conda packages of the same names; undefined for a request for other packages, and for a lock file. Source:
  * conda-forge and bioconda, naming of R packages.
@@ -104,8 +111,8 @@ function readEntry(entry: string, position: number): string {
 export function condaTwins({ type, entries = [] }: SubmittedPackages): string[] | undefined {
   if (type?.toUpperCase() !== 'CRAN' || entries.length === 0) return undefined;
   return sortedOnce(entries.map(readEntry)).map(entry => {
-    const [name = '', version] = entry.replace(/^bioc::/, '').split('@');
-    const prefix = entry.startsWith('bioc::') ? 'bioconductor-' : 'r-';
+    const { name, version, isOfBioconductor } = partsOfEntry(entry);
+    const prefix = isOfBioconductor ? 'bioconductor-' : 'r-';
     // A hyphen separates the version of a Conda package from its build.
     const pin = version === undefined ? '' : `=${version.replaceAll('-', '_')}`;
     return `${prefix}${name.toLowerCase()}${pin}`;

@@ -56,8 +56,8 @@ export interface MessageStore {
    * @param longestMs a message that is due later than after this time is due now: the clock was set back
    */
   due(target: string, at: number, longestMs: number, limit: number): Promise<MessageRow[]>;
-  /** Returns one message that is due, of the oldest ones the first with the fewest attempts. */
-  leastTried(target: string, at: number, longestMs: number): Promise<MessageRow | undefined>;
+  /** Returns one message that is due, of the oldest ones the first with the fewest attempts; none without any. */
+  leastTried(target: string, at: number, longestMs: number): Promise<MessageRow[]>;
   /** Removes a message that its receiver has. Does not wait for the disk. */
   remove(id: number): Promise<void>;
   /** Notes a failed attempt. Does not wait for the disk. */
@@ -164,12 +164,12 @@ export function createMessageStore(database: RowDatabase): MessageStore {
     async leastTried(target, at, longestMs) {
       const values = { target, at, latest: at + longestMs, limit: mostCompared };
       const [first, ...others] = await database.read(dueAttempts.all(values));
-      if (first === undefined) return undefined;
+      if (first === undefined) return [];
       const least = others.reduce(
         (one, other) => (other.attempts < one.attempts ? other : one),
         first,
       );
-      return database.read(byId.get(least.id));
+      return database.read(byId.all(least.id));
     },
     oldest: target => database.read(oldest.get(target)),
     remove: id => database.commit(() => remove.run(id)),
