@@ -21,6 +21,7 @@ import {
   type TrustDomain,
 } from '../../src/builds/domain.ts';
 import type { RecipeOrigin } from '../../src/builds/plan/build-plan.ts';
+import { withPatience } from '../../src/builds/runs/patience.ts';
 import { createLogger } from '../../src/foundation/telemetry.ts';
 import { startBuildkitd } from '../world/buildkitd.ts';
 import { eventually } from '../world/eventually.ts';
@@ -28,7 +29,8 @@ import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { buildkitDirectory, requireBusybox } from '../world/tools.ts';
 
 const never = new AbortController().signal;
-const log = createLogger('silent');
+// Reasons for callers omit what the log has.
+const log = createLogger('warn');
 const user = domainOfCaller({ owner: 'one', isTrusted: true });
 const other = domainOfCaller({ owner: 'other', isTrusted: true });
 const alone = (id: string): TrustDomain => ({ ...user, name: `build ${id}`, isAlone: true });
@@ -194,7 +196,13 @@ suite('builders that the server starts', () => {
     const crowd = (seconds: number) =>
       `i=0; while [ $i -lt 80 ]; do sleep ${seconds} & i=$((i+1)); done; sleep ${seconds}`;
     // One alone has room, and the builders of both are there afterwards.
-    for (const domain of [user, other]) await runStep(own.builders, domain, crowd(0.1));
+    for (const domain of [user, other]) {
+      await withPatience(
+        never,
+        () => {},
+        () => runStep(own.builders, domain, crowd(0.1)),
+      );
+    }
     const ended = await Promise.allSettled(
       [user, other].map(domain => runStep(own.builders, domain, crowd(6))),
     );
