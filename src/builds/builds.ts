@@ -31,7 +31,7 @@ import { keptDocument, keptNames } from './solve/conda/kept-documents.ts';
 
 export type Cancellation = 'cancelled' | 'others-wait' | 'over';
 
-/** The image of a plan as its asker sees it, for a request that follows. */
+/** The image of a plan as its caller sees it, for a request that follows. */
 export interface Sought {
   /** The newest build of the image before the registry was asked. */
   readonly seen: BuildRow | undefined;

@@ -68,7 +68,10 @@ export function createHosted(options: HostedOptions): Hosted {
   const authenticator = createAuthenticator({ ...options, tokens });
   const { announce } = options;
   const manifests = createHostedManifests({
-    ...{ content, store, pulls, quota },
+    content,
+    store,
+    pulls,
+    quota,
     ...(announce ? { announce } : {}),
   });
   const blobs = createHostedBlobs({ content, store, quota });

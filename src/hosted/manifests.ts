@@ -126,8 +126,11 @@ export function createHostedManifests({
           ? []
           : announce({
               kind: 'image.pushed',
-              ...{ repository, digest, tags: pushed.tags },
-              ...{ mediaType: row.mediaType, size: row.size },
+              repository,
+              digest,
+              tags: pushed.tags,
+              mediaType: row.mediaType,
+              size: row.size,
             }),
       });
       if (pushedTo.kind !== 'put') throw refusalOf({ repository, digest }, pushedTo, quota);

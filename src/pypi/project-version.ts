@@ -2,7 +2,11 @@
 const grammar =
   /^v?(?:(\d{1,9})!)?(\d{1,20}(?:\.\d{1,20}){0,30})(?:[-_.]?(a|b|c|rc|alpha|beta|pre|preview)[-_.]?(\d{0,20}))?(?:-(\d{1,20})|[-_.]?(post|rev|r)[-_.]?(\d{0,20}))?(?:[-_.]?(dev)[-_.]?(\d{0,20}))?(?:\+([a-z0-9]+(?:[-_.][a-z0-9]+)*))?$/;
 const preWords: Readonly<Record<string, string>> = {
-  ...{ alpha: 'a', beta: 'b', c: 'rc', pre: 'rc', preview: 'rc' },
+  alpha: 'a',
+  beta: 'b',
+  c: 'rc',
+  pre: 'rc',
+  preview: 'rc',
 };
 
 /**

@@ -111,7 +111,10 @@ async function buildOf(values: Values, id: string): Promise<Build | undefined> {
     };
     const { targetImage, startTime: creationTime, duration, reason } = details;
     return {
-      ...{ id, state: stateOf(details), targetImage, creationTime },
+      id,
+      state: stateOf(details),
+      targetImage,
+      creationTime,
       ...(duration === undefined ? {} : { duration }),
       ...(reason === undefined ? {} : { reason }),
     };

@@ -30,7 +30,10 @@ export function withLocalPlatform<T>(
         return await work(
           askLocal(
             createPlatformApi({
-              ...{ platform, version: readVersion(), audit, audits },
+              platform,
+              version: readVersion(),
+              audit,
+              audits,
               messages: rows.messages,
             }),
           ),

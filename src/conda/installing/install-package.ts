@@ -253,7 +253,10 @@ function sharing(
   const first = placeholders.get(key) ?? placeholder;
   if (first) placeholders.set(key, first);
   return {
-    ...{ path, type, noLink, size },
+    path,
+    type,
+    noLink,
+    size,
     sha256: sha256 === content?.sha256 ? content?.sha256 : sha256,
     placeholder: first,
   };

@@ -138,7 +138,10 @@ function addedWheels(
       }
       found.push(...(await Promise.all(all)));
       return found.map(layer => ({
-        ...{ layer, name: layer.name, isNoarch: false, tier },
+        layer,
+        name: layer.name,
+        isNoarch: false,
+        tier,
         depends: () => requiredBy(layer),
         remake: lostPaths => make(layer.subject.package, { ...place, lostPaths }),
       }));

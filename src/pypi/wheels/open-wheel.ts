@@ -96,7 +96,11 @@ export async function openWheel(
   const hasPoints = members.has(`${stem}.dist-info/entry_points.txt`);
   const interpreter = `${prefix}/bin/python${python.minorVersion.replace(/t$/, '')}`;
   const paths = planWheel({
-    ...{ members, stem, name: metadata.name, python, interpreter },
+    members,
+    stem,
+    name: metadata.name,
+    python,
+    interpreter,
     commands: readCommands(hasPoints ? await text('entry_points.txt') : '', python.minorVersion),
     directUrl: wheel.directUrl && JSON.stringify(wheel.directUrl),
   });

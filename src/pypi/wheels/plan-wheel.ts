@@ -79,7 +79,9 @@ export function planWheel(input: WheelPlanInput): WheelPath[] {
   }
   const own = (name: string, text: string) =>
     planned.set(`${sitePackages}/${stem}.dist-info/${name}`, {
-      ...{ kind: 'own', bytes: Buffer.from(text), mode: fileMode },
+      kind: 'own',
+      bytes: Buffer.from(text),
+      mode: fileMode,
     });
   own('INSTALLER', installerName);
   // As in uv, whoever asked for the wheel: it has one layer.

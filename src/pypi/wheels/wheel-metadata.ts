@@ -66,7 +66,8 @@ export function readMetadata(text: string): WheelMetadata {
   const pages = (fields.get('project-url') ?? []).map(url => url.split(/,\s*/, 2));
   const page = pages.find(([label = '']) => /^home\s?-?page$/i.test(label))?.[1];
   return {
-    ...{ name, version },
+    name,
+    version,
     summary: short('summary'),
     license: short('license'),
     licenseExpression: short('license-expression'),

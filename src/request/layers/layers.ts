@@ -251,7 +251,10 @@ export function createLayerIntake({
   };
 
   const included = createIncludedLayers({
-    ...{ content, fetched, limits, claimed },
+    content,
+    fetched,
+    limits,
+    claimed,
     ingest: (source, name, caller) => ingest(source, name, urlLimit, caller),
   });
 

@@ -40,8 +40,11 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
   const flights = createLayerFetches<readonly Measured[]>({ timeoutMs: limits.fetchTimeout });
   const turns = new Semaphore({
     // Callers without a login do not delay those with one.
-    ...{ limit: atOnce, perKey: 1, low: { limit: 1, passedBy: 1 } },
-    ...{ mostWaiting, refusal: tooBusy },
+    limit: atOnce,
+    perKey: 1,
+    low: { limit: 1, passedBy: 1 },
+    mostWaiting,
+    refusal: tooBusy,
   });
 
   /** Yields the bytes of the tar file in whole blocks. */
@@ -119,7 +122,9 @@ export function createStackRewriter({ content, fetched, limits, ingest }: StackR
       }
     }
     return written.map(({ gzipDigest, gzipSize, tarDigest }) => ({
-      ...{ gzipDigest, gzipSize, tarDigest },
+      gzipDigest,
+      gzipSize,
+      tarDigest,
     }));
   };
 

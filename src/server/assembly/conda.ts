@@ -157,7 +157,8 @@ function createPython(
     );
   }
   const solver = createPythonSolver({
-    ...{ index, directory },
+    index,
+    directory,
     findUv: uv.path,
     limits: config.conda.solve,
   });

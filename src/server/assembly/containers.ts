@@ -117,7 +117,10 @@ export function createContainers(
   const sharesMounts = cacheMounts === 'owner';
   const buildPlaces = {
     ...places,
-    ...{ syntax, conda: condaMaker, condaChannels, sharesMounts },
+    syntax,
+    conda: condaMaker,
+    condaChannels,
+    sharesMounts,
     solvesPython: conda.uv.isThere,
   };
   const servedBase = `${ownHost}/${config.prefix}`;

@@ -114,7 +114,11 @@ function billedWheel({ wheel, metadata, sums }: LayeredWheel): BilledWheel {
   const { name, version, fileName, url } = wheel;
   const { licenseExpression, license, licenseClassifiers, summary, homePage } = metadata;
   return {
-    ...{ name, version, fileName, url, ...sums },
+    name,
+    version,
+    fileName,
+    url,
+    ...sums,
     license: licenseExpression ?? license ?? licenseClassifiers[0],
     summary,
     home: homePage,

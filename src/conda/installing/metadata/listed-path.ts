@@ -69,8 +69,12 @@ export function* listedInOldFiles(
     if (entry.isListed) continue;
     entry.isListed = true;
     const listed = {
-      ...{ path, type: pathTypes[entry.kind], noLink: copied.has(line) },
-      ...{ sha256: undefined, size: undefined, placeholder: placeholders.get(line) },
+      path,
+      type: pathTypes[entry.kind],
+      noLink: copied.has(line),
+      sha256: undefined,
+      size: undefined,
+      placeholder: placeholders.get(line),
     };
     yield { listed, entry };
   }

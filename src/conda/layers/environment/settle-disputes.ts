@@ -54,7 +54,10 @@ export async function settleDisputes<L extends SettledLayer>(
 ): Promise<SettledLayers<L>> {
   const all = parties.map(
     ({ layer, name, isNoarch, tier }): Rival => ({
-      ...{ name, depends: [], isNoarch, tier },
+      name,
+      depends: [],
+      isNoarch,
+      tier,
       pathHashes: layer.pathHashes ?? nothing,
     }),
   );

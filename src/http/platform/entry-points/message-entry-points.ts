@@ -64,7 +64,12 @@ export const messageEntryPoints = [
 function messageView(message: ListedMessage) {
   const { id, event, target, kind, subject, createdAt, attempts, deadAt, error } = message;
   return {
-    ...{ id, event, target, kind, subject, attempts },
+    id,
+    event,
+    target,
+    kind,
+    subject,
+    attempts,
     time: new Date(createdAt).toISOString(),
     state: deadAt === null ? ('waiting' as const) : ('dead' as const),
     ...(error === null ? {} : { error }),

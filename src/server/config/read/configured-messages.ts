@@ -8,7 +8,13 @@ export function configuredWebhooks({ messages }: Pick<Config, 'messages'>): Webh
     const { address, form, events, secret, authorization, ca, allowPrivateAddress } = settings;
     const url = new URL(address);
     return {
-      ...{ name, url, form, events, secret, authorization, allowPrivateAddress },
+      name,
+      url,
+      form,
+      events,
+      secret,
+      authorization,
+      allowPrivateAddress,
       ca: ca === undefined ? undefined : readAuthority(`messages.webhooks.${name}`, ca),
     };
   });
@@ -19,7 +25,10 @@ export function configuredMail({ messages }: Pick<Config, 'messages'>): MailSett
   const { server, from, ca, builds: _, after: __, ...rest } = messages.mail;
   if (server === undefined || from === undefined) return undefined;
   return {
-    ...{ username: undefined, password: undefined, ...rest, from },
+    username: undefined,
+    password: undefined,
+    ...rest,
+    from,
     server: new URL(server),
     ca: ca === undefined ? undefined : readAuthority('messages.mail', ca),
   };
