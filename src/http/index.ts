@@ -2,6 +2,7 @@
 
 export { createBodyMemory, lendMemory, usualBodyMemory } from './bodies/body-memory.ts';
 export { readBody } from './bodies/read-body.ts';
+export { sendValue } from './bodies/send-value.ts';
 export {
   createNoteBuild,
   createNotePull,

@@ -1,7 +1,8 @@
 import type { Middleware } from 'koa';
+import { sendValue } from '../bodies/send-value.ts';
 import type { RequestState } from '../request-state.ts';
 import { describeApi, type OpenApi } from '../route/describe-api.ts';
-import { type Context, type Route, serveRoutes } from '../route/pipeline.ts';
+import { type Route, serveRoutes } from '../route/pipeline.ts';
 import type { ApiBasis, ApiKind } from './api-route.ts';
 import { type BuildListRouteDeps, buildListApiRoutes } from './builds/build-list.ts';
 import { type BuildRoutesDeps, buildDocumentRoutes, buildRoutes } from './builds/build-routes.ts';
@@ -59,13 +60,7 @@ export const jsonApiRoutes: readonly Route<ApiKind, JsonApiDeps>[] = [
 
 /** Answers the calls of the JSON API. */
 export function jsonApi(deps: JsonApiDeps): Middleware<RequestState> {
-  return serveRoutes(jsonApiRoutes, { send }, deps);
-}
-
-function send(ctx: Context, value: unknown): void {
-  // Koa sends objects as JSON, but no booleans.
-  if (typeof value === 'boolean') ctx.type = 'application/json';
-  ctx.body = typeof value === 'boolean' ? JSON.stringify(value) : value;
+  return serveRoutes(jsonApiRoutes, { send: sendValue }, deps);
 }
 
 const access = {

@@ -3,6 +3,7 @@ import type { Middleware } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
 import type { DiskSpace } from '../../storage/directory/index.ts';
 import { readJsonBody } from '../bodies/read-body.ts';
+import { sendValue } from '../bodies/send-value.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { type RequireAdministrator, readBasic, readBearer } from '../callers/identify.ts';
 import { createLimiter, isFailedLogin, type LoginLimit, type Rate } from '../limits/limiter.ts';
@@ -47,7 +48,7 @@ export function platformRoutes(deps: PlatformRoutesDeps): Middleware<RequestStat
       readBody: () => readJsonBody(ctx.req, maxBodyBytes),
     });
     if (body === undefined) ctx.status = 204;
-    else ctx.body = body;
+    else sendValue(ctx, body);
   };
 }
 

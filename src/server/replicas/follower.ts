@@ -19,6 +19,7 @@ import {
   outermost,
   type RequestState,
   requireOwnHost,
+  sendValue,
   traceRequests,
 } from '../../http/index.ts';
 import type { UpstreamDeps } from '../assembly/registry-clients.ts';
@@ -79,8 +80,8 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   koa.use(async ctx => {
     const { req, res, path, method } = ctx;
     if (own.has(path)) ctx.state.route = path;
-    if (method === 'GET' && path === '/healthz') ctx.body = alive;
-    else if (method === 'GET' && path === '/health') ctx.body = { status: 'UP' };
+    if (method === 'GET' && path === '/healthz') sendValue(ctx, alive);
+    else if (method === 'GET' && path === '/health') sendValue(ctx, { status: 'UP' });
     else if (method === 'GET' && path === '/metrics') {
       ctx.type = metrics.contentType;
       ctx.body = await metrics.metrics();
