@@ -51,6 +51,14 @@ test('a request, a failure and its causes are one line each, without control cha
   );
 });
 
+test('a cause whose message the failure contains is not shown again, and lines become one', () => {
+  const text = logged(log => {
+    const cause = new Error('no address\nfor\n  it');
+    log.error({ err: new Fault('unavailable', 'No base: no address; for; it', { cause }) }, 'x');
+  }).replaceAll(/^\d\d:\d\d:\d\d/gm, 'TIME');
+  assert.equal(text, 'TIME error: x: No base: no address; for; it\n');
+});
+
 test('a defect keeps its stack', () => {
   const text = logged(log => log.fatal({ err: new TypeError('x is not a function') }, 'defect'));
   assert.match(text, /fatal: defect: x is not a function\n +at /);

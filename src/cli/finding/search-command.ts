@@ -79,7 +79,7 @@ async function showPackages(values: Values, name: string): Promise<number> {
   const head = ['package', 'newest', 'channels', 'summary'];
   print(values, found, rows.length === 0 ? [] : table(head, rows));
   reportFailures(found);
-  if (rows.length === 0) console.error(`No package has '${name}' in its name`);
+  if (rows.length === 0) console.error(`No package${ofRead(found)} has '${name}' in its name`);
   else if (more > 0 && !values.json) console.error(`${more} more: write more of the name`);
   return rows.length === 0 ? 1 : 0;
 }
@@ -92,9 +92,16 @@ async function showVersions(values: Values, name: string): Promise<number> {
   print(values, found, rows.length === 0 ? [] : table(['version', 'channel', 'platforms'], rows));
   reportFailures(found);
   if (rows.length === 0) {
-    console.error(`No package is called '${name}'. To search names: sluice search ${name}`);
+    console.error(
+      `No package${ofRead(found)} is called '${name}'. To search names: sluice search ${name}`,
+    );
   } else if (found.hasMore && !values.json) console.error('There are older versions');
   return rows.length === 0 ? 1 : 0;
+}
+
+/** Returns a limit to what the answer is about; empty if all channels were read. */
+function ofRead({ problems, late }: Failures): string {
+  return problems.length > 0 || late.length > 0 ? ' of a channel that could be read' : '';
 }
 
 /** Returns the result when all channels have answered, or after a minute. */

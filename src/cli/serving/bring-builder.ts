@@ -34,15 +34,13 @@ async function bring(
   // Its standard input closes when this process ends.
   const child = spawn(process.execPath, command, { stdio: ['pipe', 'pipe', 'pipe'] });
   const ended = endOf(child);
-  let last = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    if (!stream) continue;
-    createInterface({ input: stream }).on('line', line => {
-      last = `${last}\n${line}`.slice(-keptCharacters);
-      onStep(line);
-    });
-  }
-  child.stdin?.on('error', () => {});
+  let reasons = '';
+  createInterface({ input: child.stdout }).on('line', onStep);
+  createInterface({ input: child.stderr }).on('line', line => {
+    reasons = `${reasons}\n${line}`.slice(-keptCharacters);
+    onStep(line);
+  });
+  child.stdin.on('error', () => {});
   const stop = () => {
     child.kill('SIGTERM');
     setTimeout(() => child.kill('SIGKILL'), endMs).unref();
@@ -52,7 +50,7 @@ async function bring(
     const failure = await ended;
     signal.throwIfAborted();
     if (failure !== undefined) {
-      const words = last.trim() === '' ? failure : last.trim();
+      const words = reasons.trim() === '' ? failure : reasons.trim();
       throw new Fault('unavailable', `Cannot install ${name}: ${words}`, {
         phase: 'build',
       });

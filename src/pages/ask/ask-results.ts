@@ -167,7 +167,8 @@ function packageRows(text: string, result: SearchResult): Html {
   const { packages, total, failures, isDescribing } = result;
   const count =
     total === 0
-      ? failures.late.length === 0 && html`No package with “${text}” in its name.`
+      ? failures.late.length === 0 &&
+        html`No package ${failures.problems.length > 0 && 'of a channel that could be read '}has “${text}” in its name.`
       : total > packages.length
         ? html`The best ${packages.length} of ${total >= mostCounted ? 'more than ' : ''}${countText(total)} matches:`
         : html`${countText(total)} ${total === 1 ? 'match' : 'matches'}:`;

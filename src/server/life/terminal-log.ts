@@ -59,7 +59,13 @@ function textOf(line: Line, style: (colour: Colour, text: string) => string): st
   const what = isRequest ? `${method} ${path} ${status}` : msg;
   const members = isRequest ? { ms, client, ...rest, requestId } : more;
   const reasons = err ? [err.message ?? '', ...(err.causes ?? [])] : [];
-  const words = [what, ...reasons].filter(word => word !== '').join(': ');
+  let words = what;
+  // Many faults contain the message of their cause.
+  for (const reason of reasons) {
+    const lines = reason.split('\n').map(line => line.trim());
+    const text = lines.filter(line => line !== '').join('; ');
+    if (!words.includes(text)) words += `: ${text}`;
+  }
   const facts = Object.entries(members)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${factOf(value)}`);
