@@ -17,7 +17,7 @@ export type { Builds, Cancellation } from './builds.ts';
 export { sendUnsent, unsentIn } from './logs/archived-logs.ts';
 export type { BuildLogs, LogOptions } from './logs/build-logs.ts';
 export type { BuildStep, PlatformLayers, StepState } from './logs/build-step.ts';
-export type { LoggedStep, LogLine, LogLines } from './logs/log-lines.ts';
+export type { LoggedStep, LogLine, LogLines, StepProgress } from './logs/log-lines.ts';
 export { buildResults, ownFailure } from './runs/build-outcomes.ts';
 export {
   type BaseCheckDeps,

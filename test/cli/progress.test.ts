@@ -24,7 +24,7 @@ const lines: readonly [line: string, LogLine][] = [
       ...{ step: 5, kind: 'progress', text: 'sha256:ab 1.00MB / 2.00MB 0.1s' },
       part: {
         ...{ id: 'sha256:ab', label: 'sha256:ab', amount: '1.00MB / 2.00MB' },
-        ...{ share: 0.5, isDone: false },
+        ...{ bytes: 1_000_000, totalBytes: 2_000_000, seconds: 0.1, share: 0.5, isDone: false },
       },
     },
   ],
@@ -32,7 +32,10 @@ const lines: readonly [line: string, LogLine][] = [
     '#5 1 / 4 packages',
     {
       ...{ step: 5, kind: 'progress', text: '1 / 4 packages' },
-      part: { id: 'packages', label: '1 / 4 packages', amount: '', share: 0.25, isDone: false },
+      part: {
+        ...{ id: 'packages', label: '1 / 4 packages', amount: '', bytes: 0, totalBytes: 0 },
+        ...{ seconds: undefined, share: 0.25, isDone: false },
+      },
     },
   ],
   ['#5 DONE soon', { step: 5, kind: 'text', text: 'DONE soon' }],

@@ -21,7 +21,7 @@ suite('the log of a build by its steps', () => {
     await using tab = await world.browser.open();
     const { page } = tab;
     await page.goto(`${world.sluice.url}/view/builds/${id}`);
-    await page.locator('#state .steps a', { hasText: '#5' }).waitFor();
+    await page.locator('#course .steps a', { hasText: '#5' }).waitFor();
     await page.goto(`${world.sluice.url}/view/builds/${id}?step=5`);
     await page.locator('.line', { hasText: 'beat 2' }).waitFor();
     await page.locator('#state .badge.good', { hasText: 'succeeded' }).waitFor();

@@ -8,7 +8,7 @@ import { assertSuccess } from '../integration/served.ts';
 import { hello, library, program } from '../world/conda-programs.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir } from '../world/temp-dir.ts';
-import { checkLooks } from './browser-world.ts';
+import { checkLooks, requireAccessible } from './browser-world.ts';
 import { type BuildWorld, startBuildWorld } from './build-world.ts';
 
 const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
@@ -21,7 +21,10 @@ suite('the page of a build', () => {
     world = await startBuildWorld({
       packages: {
         'conda-forge': [program('procps-ng', '4.0'), library('1.3'), hello],
-        bioconda: [program('samtools', '1.20', { depends: ['library >=1.3,<2'] })],
+        bioconda: [
+          program('samtools', '1.20', { depends: ['library >=1.3,<2'] }),
+          program('bwa', '0.7.18'),
+        ],
       },
       config: { accounts: { admin: 'secret' } },
     });
@@ -67,6 +70,40 @@ suite('the page of a build', () => {
     assert.equal(await tab.page.locator('.steps tr.failed').count(), 1);
     assert.ok(!(await html(path)).includes('<script>alert'));
     await checkLooks(world.browser, world.sluice.url + path, 'build-failed');
+  });
+
+  test('the download of a package is a bar, above the commands too, with scripts and without', async () => {
+    const { channels } = world;
+    assert.ok(channels);
+    const path = [...channels.files.keys()].find(one => one.includes('/bwa-')) ?? '';
+    const free = Promise.withResolvers<void>();
+    channels.held.set(path, free.promise);
+    const { buildId = '', containerToken } = await world.sluice.request({
+      packages: {
+        ...{ type: 'CONDA', entries: ['bwa'], channels: ['conda-forge', 'bioconda'] },
+        condaOpts: { baseImage: `${world.registry.host}/debian:1` },
+      },
+    });
+    try {
+      await using tab = await world.browser.open();
+      await using plain = await world.browser.open({ javaScript: false, width: 360 });
+      for (const address of [`/view/containers/${containerToken}`, `/view/builds/${buildId}`]) {
+        for (const { page } of [tab, plain]) {
+          await page.goto(world.sluice.url + address);
+          const row = page.locator('.progress li', { hasText: 'download bwa' });
+          await row.getByText(/\b(?:49|50) % · .* of .* · \d+ s/).waitFor();
+          assert.match((await row.locator('progress').getAttribute('value')) ?? '', /^(49|50)$/);
+        }
+        await requireAccessible(tab.page);
+      }
+      await checkLooks(world.browser, `${world.sluice.url}/view/builds/${buildId}`, 'progress');
+      free.resolve();
+      await tab.page.locator('#state .badge.good', { hasText: 'succeeded' }).waitFor();
+      assert.equal(await tab.page.locator('.progress').count(), 0);
+    } finally {
+      free.resolve();
+      channels.held.clear();
+    }
   });
 
   test('a native build of Conda packages shows its phases, its lock files and bills', async () => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { statePart } from '../../src/pages/builds/build-state.ts';
+import { statePart, stepsPart } from '../../src/pages/builds/build-state.ts';
 import type { BuildView } from '../../src/pages/builds/build-view.ts';
 import type { ShownStep } from '../../src/pages/builds/recipe/shown-recipe.ts';
 
 const waiting: BuildView = {
   ...{ id: 'key_1', state: 'queued', createdAt: 0, startedAt: undefined, finishedAt: undefined },
-  ...{ failure: undefined, steps: [], isFromLog: true, lines: undefined },
+  ...{ failure: undefined, steps: [], isFromLog: true, lines: undefined, progress: new Map() },
   image: {
     ...{ name: 'host/builds:1', isPlainHttp: false, format: 'docker', digest: undefined },
     ...{ platforms: [], documents: [] },
@@ -16,7 +16,7 @@ const waiting: BuildView = {
 };
 const shown = (before: number, all: number) => {
   const waitsFor = 'other builds, which go first';
-  return statePart({ ...waiting, queue: { waitsFor, before, all } }, 0).toString();
+  return statePart({ ...waiting, queue: { waitsFor, before, all } }).toString();
 };
 
 test('a waiting build says what it waits for, and its place in the queue', () => {
@@ -36,7 +36,7 @@ test('the time line of a running build ends at a round time, so that it changes 
   };
   const at = (now: number) => {
     const view: BuildView = { ...waiting, state: 'running', isFromLog: false, steps: [step] };
-    return statePart(view, now).toString();
+    return stepsPart(view, now).toString();
   };
   assert.equal(at(10_200), at(11_800));
   assert.match(at(10_200), /<rect class="running"/);

@@ -32,6 +32,8 @@ export interface BuildWorld extends AsyncDisposable {
   readonly registry: Registry;
   readonly sluice: Sluice;
   readonly browser: TestBrowser;
+  /** The channels of the packages; undefined without packages. */
+  readonly channels: CondaChannels | undefined;
   /** The reference of a small image in the registry. */
   readonly base: string;
   /** Requests a container for a Dockerfile. */
@@ -82,6 +84,7 @@ export async function startBuildWorld({
     registry,
     sluice,
     browser,
+    channels,
     base,
     request,
     build: async dockerfile => (await request(dockerfile)).buildId ?? '',

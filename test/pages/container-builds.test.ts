@@ -30,6 +30,7 @@ suite('the page of a container that is built', () => {
     await two.page.locator('#build').getByText('This build waits for').waitFor();
     await one.page.locator('#build tr.running', { hasText: 'sleep 5' }).waitFor();
     await one.page.locator('#state').getByText('Building').waitFor();
+    assert.match(await one.page.title(), /^Building: container /);
     await one.page.getByText(`docker run --rm -it ${first.targetImage}`).waitFor();
     await requireAccessible(one.page);
     await requireAccessible(two.page);
@@ -38,6 +39,7 @@ suite('the page of a container that is built', () => {
 
     await one.page.locator('#state').getByText('Ready').waitFor();
     await one.page.locator('#contents .stack').waitFor();
+    assert.match(await one.page.title(), /^Ready: container /);
     assert.equal(await one.page.locator('#use button:focus').count(), 1);
     assert.equal(await one.page.locator('#build').textContent(), '');
     await two.page.locator('#build tr.running', { hasText: 'sleep 1' }).waitFor();

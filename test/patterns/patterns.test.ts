@@ -66,7 +66,6 @@ const exceptions: Readonly<Record<string, readonly (readonly [pattern: RegExp, w
 const composed: readonly string[] = [
   'builds/logs/log-text.ts',
   'builds/solve/build-fault.ts',
-  'cli/progress/build-steps.ts',
   'conda/channels/channel-address.ts',
   'conda/installing/metadata/listed-path.ts',
   'conda/locks/pixi-entries.ts',

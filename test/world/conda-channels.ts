@@ -13,6 +13,8 @@ export interface CondaChannels extends AsyncDisposable {
   readonly requests: string[];
   /** Every file by its path; added entries are served, pages under paths that end in `/`. */
   readonly files: Map<string, Uint8Array>;
+  /** Files of which the second half waits for something, by their paths. */
+  readonly held: Map<string, Promise<void>>;
   stop(): Promise<void>;
 }
 
@@ -25,13 +27,23 @@ export async function startCondaChannels(
     await fill(files, channel, packages);
   }
   const requests: string[] = [];
+  const held = new Map<string, Promise<void>>();
   const server = createServer((request, response) => {
     const path = decodeURI(request.url ?? '');
     requests.push(path);
     const content = files.get(path);
     const type = path.endsWith('/') ? 'text/html' : 'application/octet-stream';
     if (content === undefined) response.writeHead(404).end();
-    else response.writeHead(200, { 'content-type': type }).end(content);
+    else {
+      response.writeHead(200, { 'content-type': type, 'content-length': content.length });
+      const half = content.length / 2;
+      const free = held.get(path);
+      if (!free) response.end(content);
+      else {
+        response.write(content.subarray(0, half));
+        void free.then(() => response.end(content.subarray(half)));
+      }
+    }
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -42,7 +54,7 @@ export async function startCondaChannels(
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;
   const settings = channelSettings(url, Object.keys(channels));
-  return { url, settings, requests, files, stop, [Symbol.asyncDispose]: stop };
+  return { url, settings, requests, files, held, stop, [Symbol.asyncDispose]: stop };
 }
 
 /** Returns the section `channels` of a configuration, for channels below an address by their names. */

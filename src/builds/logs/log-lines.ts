@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from 'node:util';
+import { allPackages, type PartProgress, readProgress } from '../../foundation/part-progress.ts';
 
 /** A line of a log. */
 export interface LogLine {
@@ -21,6 +22,19 @@ export interface LoggedStep {
   readonly spentMs: number | undefined;
   /** Its first line in the log. */
   readonly line: number;
+  readonly progress: StepProgress;
+}
+
+/** How far a running step is, as far as the log says it. Nothing after the end of the step. */
+export interface StepProgress {
+  /** All packages of an environment together; undefined for another step. */
+  readonly all: PartProgress | undefined;
+  /** Downloads and other parts that go on. */
+  readonly parts: readonly PartProgress[];
+  /** True if more parts go on than these. */
+  readonly hasMore: boolean;
+  /** Bytes of the parts that have ended. */
+  readonly doneBytes: number;
 }
 
 /** A log by its lines. Reading some of them does not read the whole log. */
@@ -54,13 +68,19 @@ interface FoundStep {
   state: LoggedStep['state'];
   spentMs: number | undefined;
   readonly line: number;
+  readonly parts: Map<string, PartProgress>;
+  all: PartProgress | undefined;
+  hasMore: boolean;
+  doneBytes: number;
 }
 
 // Steps and blocks beyond that are in the log, but cannot be found by their number.
 const maxSteps = 1000;
 const maxBlocks = 20_000;
 const maxName = 400;
-const [hash, zero, nine, space] = [35, 48, 57, 32];
+// Parts of all running steps together: each takes some hundred bytes, and a page shows fewer.
+const maxParts = 200;
+const [hash, zero, nine, space, point] = [35, 48, 57, 32, 46];
 // First letters of the lines that report the end of a step.
 const stepEndings = new Set([...'DCE'].map(letter => letter.charCodeAt(0)));
 
@@ -72,6 +92,8 @@ export class StepLines {
   #isWhole = true;
   readonly #counts = new Map<number, number>();
   readonly #steps = new Map<number, FoundStep>();
+  /** Parts of all steps that go on. */
+  #partCount = 0;
 
   /**
    * @param line number of the line, counted from 0
@@ -87,6 +109,7 @@ export class StepLines {
         this.#blockCount = 0;
         this.#isWhole = true;
         this.#steps.clear();
+        this.#partCount = 0;
       }
       return;
     }
@@ -108,10 +131,44 @@ export class StepLines {
       }
       const text = bytes.toString('utf8', at + 1, Math.min(at + 1 + maxName, end));
       const name = stripVTControlCharacters(text);
-      this.#steps.set(step, { name, state: 'running', spentMs: undefined, line: line + 1 });
+      this.#steps.set(step, {
+        name,
+        state: 'running',
+        spentMs: undefined,
+        line: line + 1,
+        parts: new Map(),
+        all: undefined,
+        hasMore: false,
+        doneBytes: 0,
+      });
     } else if (stepEndings.has(bytes[at + 1] ?? 0)) {
       setEnd(known, bytes.toString('utf8', at + 1, Math.min(at + 40, end)));
+      if (known.state !== 'running') this.#forgetParts(known);
+    } else if (known.state === 'running' && !isOutput(bytes, at + 1, end)) {
+      this.#seePart(known, bytes.toString('utf8', at + 1, Math.min(at + 1 + maxName, end)));
     }
+  }
+
+  #seePart(step: FoundStep, text: string): void {
+    const part = readProgress(text);
+    if (!part) return;
+    const { parts } = step;
+    if (part.id === allPackages) step.all = part;
+    else if (part.isDone) {
+      step.doneBytes += part.totalBytes || part.bytes;
+      if (parts.delete(part.id)) this.#partCount -= 1;
+      if (parts.size === 0) step.hasMore = false;
+    } else if (parts.has(part.id)) parts.set(part.id, part);
+    else if (this.#partCount < maxParts) {
+      parts.set(part.id, part);
+      this.#partCount += 1;
+    } else step.hasMore = true;
+  }
+
+  #forgetParts(step: FoundStep): void {
+    this.#partCount -= step.parts.size;
+    step.parts.clear();
+    [step.all, step.hasMore, step.doneBytes] = [undefined, false, 0];
   }
 
   #addTo(step: number, line: number): void {
@@ -132,7 +189,11 @@ export class StepLines {
   }
 
   get steps(): LoggedStep[] {
-    const all = [...this.#steps].map(([number, step]) => ({ number, ...step }));
+    const all = [...this.#steps].map(([number, step]): LoggedStep => {
+      const { name, state, spentMs, line, parts, hasMore, doneBytes } = step;
+      const progress = { all: step.all, parts: [...parts.values()], hasMore, doneBytes };
+      return { number, name, state, spentMs, line, progress };
+    });
     return all.sort((one, other) => one.number - other.number);
   }
 
@@ -162,6 +223,16 @@ export class StepLines {
   #of(step: number): readonly Block[] {
     return this.#blocks.get(step) ?? [];
   }
+}
+
+/** Returns true for a line of output, which begins with its seconds: most lines of a log do. */
+function isOutput(bytes: Buffer, start: number, end: number): boolean {
+  let at = start;
+  for (; at < end; at += 1) {
+    const digit = bytes[at] ?? 0;
+    if (digit < zero || digit > nine) break;
+  }
+  return at > start && bytes[at] === point;
 }
 
 function setEnd(step: FoundStep, text: string): void {

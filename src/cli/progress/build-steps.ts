@@ -1,3 +1,5 @@
+import { type PartProgress, readProgress } from '../../foundation/part-progress.ts';
+
 /** A step of a build, as its log reports it. Times are ms since the epoch. */
 export interface BuildStep {
   readonly number: number;
@@ -141,51 +143,6 @@ function stepLine(text: string): StepLine {
   if (output) return { kind: 'output', seconds: Number(output[1]), text: output[2] ?? '' };
   const part = readProgress(text);
   return part ? { kind: 'progress', text, part } : { kind: 'text', text };
-}
-
-/** How far a part of a step is, such as a download. */
-export interface PartProgress {
-  /** Identifies the part within its step. */
-  readonly id: string;
-  readonly label: string;
-  /** `4.19MB / 12.50MB`; empty if the log does not say it. */
-  readonly amount: string;
-  /** 0 to 1; undefined if the end is unknown. */
-  readonly share: number | undefined;
-  readonly isDone: boolean;
-}
-
-const sizePattern = /(\d{1,12}(?:\.\d{1,9})?)([kMGT]?)B/;
-const statusPattern = new RegExp(
-  `^(.{1,400}?) {1,2}(${sizePattern.source}(?: / ${sizePattern.source})?)(?: \\d+\\.\\ds)?( done)?$`,
-);
-const packagesPattern = /^((\d{1,9}) \/ (\d{1,9}) packages)(?: (.{1,100}))?$/;
-const sizeUnits = ['', 'k', 'M', 'G', 'T'];
-
-/**
- * Reads the progress of a part, such as `sha256:ab 4.19MB / 12.50MB 0.5s`, or that of all packages, such as
- * `1 / 3 packages 4.19MB / 12.50MB`. Returns undefined for other text.
- */
-function readProgress(text: string): PartProgress | undefined {
-  const [, label, done, all, bytes = ''] = packagesPattern.exec(text) ?? [];
-  if (label !== undefined) {
-    const share = shareOf(Number(done), Number(all));
-    return { id: 'packages', label, amount: bytes, share, isDone: false };
-  }
-  const found = statusPattern.exec(text);
-  if (!found) return undefined;
-  const [, id = '', amount = '', number, unit, total, totalUnit, end] = found;
-  const share =
-    total === undefined ? undefined : shareOf(bytesOf(number, unit), bytesOf(total, totalUnit));
-  return { id, label: id, amount, share, isDone: end !== undefined };
-}
-
-function bytesOf(number = '0', unit = ''): number {
-  return Number(number) * 1000 ** sizeUnits.indexOf(unit);
-}
-
-function shareOf(part: number, whole: number): number | undefined {
-  return whole > 0 ? Math.min(1, part / whole) : undefined;
 }
 
 const mostBar = 30;

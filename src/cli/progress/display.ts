@@ -1,7 +1,8 @@
 import { StringDecoder } from 'node:string_decoder';
 import { styleText } from 'node:util';
+import type { PartProgress } from '../../foundation/part-progress.ts';
 import { terminalLine, terminalLines } from '../../foundation/text.ts';
-import { type BuildStep, BuildSteps, barLine, type PartProgress } from './build-steps.ts';
+import { type BuildStep, BuildSteps, barLine } from './build-steps.ts';
 
 /** How a build ended. */
 export interface BuildResult {

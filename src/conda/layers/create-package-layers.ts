@@ -23,6 +23,7 @@ import {
   tarLayerKey,
 } from './layer-key.ts';
 import { createLayerLog, type LayerLog } from './layer-log.ts';
+import { layerTitles, titleOfLayer, titleOfPackage } from './layer-title.ts';
 import type { UnpackLimits } from './making/layer-threads.ts';
 import {
   createPackageMaker,
@@ -149,19 +150,24 @@ export function createPackageLayers({
     const above = settled.layers.slice(ofPackages.length) as AddedLayer[];
     for (const sentence of settled.replaced.slice(0, mostReplaced)) progress.say(sentence);
     const mostAbove = layersOfAdded(made.length, above.length);
-    const groups = [
-      ...groupPackages(
-        made.map(layer => ({ ...layer, name: layer.subject.package.name })),
-        mostPackageLayers - mostAbove,
-      ),
-      ...groupPackages(above, mostAbove),
-    ];
+    const groupsOfPackages = groupPackages(
+      made.map(layer => ({ ...layer, ...namesOf(layer.subject.package) })),
+      mostPackageLayers - mostAbove,
+    );
+    const groupsAbove = groupPackages(above, mostAbove);
+    const groups = [...groupsOfPackages, ...groupsAbove];
     const tars = environment.isReplaced ? [replacingTar(environmentPrefix)] : [];
     const layers = await Promise.all([
       ...tars.map(tar => tarLayer(tar, signal)),
       ...groups.map(group => join(group, signal)),
       tarLayer(historyTar(environment, environmentPrefix), signal),
     ]);
+    const titles = [
+      ...tars.map(() => layerTitles.replaced),
+      ...groupsOfPackages.map(group => titleOfLayer('conda', titlesOf(group))),
+      ...groupsAbove.map(group => titleOfLayer('pypi', titlesOf(group))),
+      layerTitles.history,
+    ];
     progress.end(layers);
     const variables: Record<string, string> = {};
     const layered: EnvironmentLayers['packages'][number][] = [];
@@ -171,7 +177,11 @@ export function createPackageLayers({
       layered.push({ package: layer.subject.package, ...facts });
       await pauseTurn();
     }
-    return { layers: layers.map(injectedLayer), packages: layered, variables };
+    return {
+      layers: layers.map((layer, at) => injectedLayer(layer, titles[at])),
+      packages: layered,
+      variables,
+    };
   };
 
   return {
@@ -254,8 +264,16 @@ function tooWordy(name: string): Fault {
   );
 }
 
-function injectedLayer({ digest, size, tarDigest }: PackageLayerRow): InjectedLayer {
-  return { gzipDigest: digest, gzipSize: size, tarDigest };
+function namesOf(one: CondaPackage): Readonly<Record<'name' | 'title', string>> {
+  return { name: one.name, title: titleOfPackage(one) };
+}
+
+function titlesOf(group: readonly { readonly title: string }[]): readonly string[] {
+  return group.map(({ title }) => title);
+}
+
+function injectedLayer({ digest, size, tarDigest }: PackageLayerRow, holds = ''): InjectedLayer {
+  return { gzipDigest: digest, gzipSize: size, tarDigest, holds };
 }
 
 function byName({ name: one }: CondaPackage, { name: other }: CondaPackage): number {

@@ -49,6 +49,8 @@ export interface AddedPackages {
 export interface AddedLayer extends PackageLayerRow {
   readonly key: string;
   readonly name: string;
+  /** Its name and version, as people write them. */
+  readonly title: string;
   /** The work that made it now; undefined for a layer that was here. */
   readonly progress?: PackageProgress | undefined;
 }

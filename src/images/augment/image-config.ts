@@ -97,14 +97,15 @@ function appendHistory(
   return [
     ...entries,
     ...Array.from({ length: missing }, () => ({ created: layerCreated })),
-    ...layers.map(({ gzipDigest, from }) => ({
-      created: layerCreated,
-      created_by:
-        from === undefined
-          ? `sluice: injected layer ${gzipDigest}`
-          : `sluice: layer ${gzipDigest} of ${from}`,
-    })),
+    ...layers.map(layer => ({ created: layerCreated, created_by: makerOf(layer) })),
   ];
+}
+
+function makerOf({ gzipDigest, from, holds }: InjectedLayer): string {
+  if (holds !== undefined) return holds;
+  return from === undefined
+    ? `sluice: injected layer ${gzipDigest}`
+    : `sluice: layer ${gzipDigest} of ${from}`;
 }
 
 function asList(value: unknown, member: string): unknown[] {
@@ -173,6 +174,8 @@ export interface InjectedLayer {
   readonly architecture?: string;
   /** Name and digest of the included image that it is a layer of. */
   readonly from?: string;
+  /** What the history of the image says of it, such as `conda: samtools 1.20 (bioconda)`. */
+  readonly holds?: string;
 }
 
 /** Changes to a config, and layers to add: either as a client describes them, or verified. */

@@ -47,6 +47,8 @@ if (place.dataset.live !== undefined) {
       const title = document.querySelector('#state [data-title]')?.getAttribute('data-title');
       if (title) document.title = `${title} · Sluice`;
     },
+    progress: show('progress'),
+    steps: show('course'),
     recipe: show('recipe'),
     lines: log.add,
     end() {

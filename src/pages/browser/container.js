@@ -4,7 +4,7 @@ import { follow } from './follow.js';
 import { rememberBuild } from './own-builds.js';
 
 const againMs = 3000;
-const parts = ['state', 'use', 'build', 'facts', 'contents'];
+const parts = ['state', 'progress', 'use', 'build', 'facts', 'contents'];
 
 /** Shows the page as it is now. */
 async function refresh() {
@@ -21,6 +21,7 @@ async function refresh() {
 
 /** @param {Document} page */
 function show(page) {
+  document.title = page.title;
   for (const id of parts) {
     const old = document.getElementById(id);
     const now = page.getElementById(id);
@@ -41,12 +42,18 @@ function followState() {
 function watch(build) {
   const id = build.getAttribute('data-build') ?? '';
   rememberBuild(id);
+  /** @param {string} name */
+  const show = name => (/** @type {string} */ html) => {
+    const part = document.getElementById(name);
+    if (!part) return;
+    // Written by this server, which escapes every text in it.
+    part.innerHTML = html;
+    improve(part);
+  };
   follow(id, {
-    state(html) {
-      // Written by this server, which escapes every text in it.
-      build.innerHTML = html;
-      improve(build);
-    },
+    state: show('build-state'),
+    progress: show('progress'),
+    steps: show('course'),
     end: refresh,
   });
 }

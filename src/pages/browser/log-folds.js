@@ -75,7 +75,7 @@ export function openFolds(box) {
 
   /** Shows the steps of the table as they are now: there each has the same name, state and duration. */
   const update = () => {
-    for (const row of document.querySelectorAll('#state .steps tr[data-step]')) {
+    for (const row of document.querySelectorAll('#course .steps tr[data-step]')) {
       const { step = '' } = /** @type {HTMLElement} */ (row).dataset;
       const known = foldOf(step);
       const fold = known ?? create(step);

@@ -15,7 +15,14 @@ import { optional } from '../frame/form-body.ts';
 import { html } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute, type Viewer } from '../frame/page-route.ts';
-import { buildTitle, type ComparedBuild, comparePart, statePart } from './build-state.ts';
+import { progressPart } from './build-progress.ts';
+import {
+  buildTitle,
+  type ComparedBuild,
+  comparePart,
+  statePart,
+  stepsPart,
+} from './build-state.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
 import type { BuildWatches } from './build-watches.ts';
 import { foldsOf, type LogPage, linesAtOnce, linesPart, logPart, mostFound } from './log-part.ts';
@@ -287,7 +294,9 @@ ${own.done !== undefined && html`<p class="notice" role="status">${own.done}</p>
       own.mayCancel &&
       html`<form method="post" action="/view/builds/${id}/cancel" id="cancel"><button class="danger">Cancel the build</button></form>`
     }${own.again !== undefined && html`<a class="button quiet" href="${own.again}">Build again…</a>`}</div>
-<div id="state">${statePart(view, now)}</div>
+<div id="state">${statePart(view)}</div>
+<div id="progress">${progressPart(view, now)}</div>
+<div id="course">${stepsPart(view, now)}</div>
 <div id="recipe">${recipePart(view.recipe)}</div>
 ${own.files !== undefined && html`<p><a href="${own.files}">Files of the build context</a></p>`}
 ${comparePart(own.compared, id)}

@@ -25,12 +25,16 @@ export function buildTitle({ state, image }: Pick<BuildView, 'state' | 'image'>)
   return `${word.charAt(0).toUpperCase()}${word.slice(1)}: build of ${shortName(image.name)}`;
 }
 
-/** Returns the part of the page that changes while a build runs: the same for everyone who looks. */
-export function statePart(view: BuildView, now: number): Html {
+/** Returns the state of a build and its result: the same for everyone who looks. */
+export function statePart(view: BuildView): Html {
   const [word, kind] = stateWords[view.state];
   return html`<p data-title="${buildTitle(view)}"><span class="badge ${kind}" role="status">${word}</span> ${timesPart(view)}</p>
-${queuePart(view)}${failurePart(view)}${view.state === 'succeeded' && resultPart(view.image, view.id)}
-<h2 id="steps">Steps</h2>
+${queuePart(view)}${failurePart(view)}${view.state === 'succeeded' && resultPart(view.image, view.id)}`;
+}
+
+/** Returns the steps of a build, which change while it runs. */
+export function stepsPart(view: BuildView, now: number): Html {
+  return html`<h2 id="steps">Steps</h2>
 ${stepsTable(view, now)}`;
 }
 
@@ -211,11 +215,11 @@ export function comparePart(builds: readonly ComparedBuild[], own: string): Html
         id === own ? html`${label} (this one)` : html`<a href="/view/builds/${id}">${label}</a>`
       }</th><td class="span"><svg viewBox="0 0 ${tableWidth} 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="${tableWidth}" height="12"/><rect class="${state === 'failed' ? 'failed' : 'done'}" width="${length.toFixed(1)}" height="12"/></svg></td><td>${state}</td><td class="number">${tookMs !== undefined && durationText(tookMs)}</td></tr>`;
     },
-  )}</tbody></table></div>${stepsPart(builds, own)}`;
+  )}</tbody></table></div>${comparedSteps(builds, own)}`;
 }
 
 /** Steps are the same where their names are: their numbers depend on the order in which they began. */
-function stepsPart(builds: readonly ComparedBuild[], own: string): Html | undefined {
+function comparedSteps(builds: readonly ComparedBuild[], own: string): Html | undefined {
   const shown = builds.filter(({ steps }) => steps.length > 0);
   const steps = shown.find(({ id }) => id === own)?.steps ?? [];
   if (shown.length < 2 || steps.length === 0) return undefined;

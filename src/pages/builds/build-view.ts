@@ -4,6 +4,7 @@ import {
   type LogLines,
   lastLinesFollow,
   type PlatformLayers,
+  type StepProgress,
 } from '../../builds/index.ts';
 import { type BuildPlan, pullName } from '../../builds/plan/build-plan.ts';
 import type { DocumentName } from '../../conda/index.ts';
@@ -32,6 +33,8 @@ export interface BuildView {
   readonly steps: readonly ShownStep[];
   /** Steps are known by the text of the log only. */
   readonly isFromLog: boolean;
+  /** How far the running steps are, by their numbers; empty for a build that does not run. */
+  readonly progress: ReadonlyMap<number, StepProgress>;
   readonly image: ShownImage;
   readonly recipe: ShownRecipe;
   readonly lines: LogLines | undefined;
@@ -70,6 +73,7 @@ export async function viewBuild(id: string, deps: BuildViewDeps): Promise<BuildV
   const isFromLog = recorded.length === 0;
   const steps = isFromLog ? loggedSteps(lines?.steps ?? []) : recorded;
   const platforms = record?.platforms ?? [];
+  const running = state === 'running' ? (lines?.steps ?? []) : [];
   return {
     id: build.id,
     state,
@@ -78,6 +82,11 @@ export async function viewBuild(id: string, deps: BuildViewDeps): Promise<BuildV
     steps,
     isFromLog,
     lines,
+    progress: new Map(
+      running
+        .filter(step => step.state === 'running')
+        .map(({ number, progress }) => [number, progress]),
+    ),
     startedAt: build.startedAt ?? undefined,
     finishedAt: build.finishedAt ?? undefined,
     queue:

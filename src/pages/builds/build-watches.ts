@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { html } from '../frame/html.ts';
-import { statePart } from './build-state.ts';
+import { progressPart } from './build-progress.ts';
+import { statePart, stepsPart } from './build-state.ts';
 import { type BuildView, type BuildViewDeps, viewBuild } from './build-view.ts';
 import { linesAtOnce, linesPart } from './log-part.ts';
 import { recipePart } from './recipe/recipe-part.ts';
@@ -9,8 +10,8 @@ import { recipePart } from './recipe/recipe-part.ts';
 /** Streams of server-sent events about running builds. All watchers of a build share one reader and one rendering. */
 export interface BuildWatches {
   /**
-   * Returns the events of a build until it has ended: `state` and `recipe` with HTML, `lines` with new lines of its log,
-   * `end`. Data is JSON.
+   * Returns the events of a build until it has ended: `state`, `progress`, `steps` and `recipe` with HTML, `lines` with new lines of
+   * its log, `end`. Data is JSON.
    */
   watch(id: string): Readable;
 }
@@ -32,8 +33,8 @@ const pieceBytes = 64 * 1024;
 interface Watch {
   readonly readers: Set<Readable>;
   view: BuildView | undefined;
-  state: string;
-  recipe: string;
+  /** HTML by the name of its event. */
+  parts: ReadonlyMap<string, string>;
   total: number;
   /** Number of lines by step. */
   counts: ReadonlyMap<number, number>;
@@ -49,10 +50,10 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
   const tick = async (id: string, watch: Watch): Promise<boolean> => {
     const view = await viewBuild(id, deps);
     const events: string[] = [];
-    const state = statePart(view, Date.now()).toString();
-    if (state !== watch.state) events.push(eventOf('state', state));
-    const recipe = recipePart(view.recipe).toString();
-    if (recipe !== watch.recipe) events.push(eventOf('recipe', recipe));
+    const parts = partsOf(view, Date.now());
+    for (const [name, text] of parts) {
+      if (text !== watch.parts.get(name)) events.push(eventOf(name, text));
+    }
     const total = view.lines?.total ?? 0;
     const counts = countsIn(view);
     if (total !== watch.total) {
@@ -60,7 +61,7 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
       events.push(await linesEvent(view, Math.min(watch.total, total), changed));
     }
     const isFirst = watch.view === undefined;
-    Object.assign(watch, { view, state, recipe, total, counts });
+    Object.assign(watch, { view, parts, total, counts });
     if (events.length > 0) {
       watch.first = undefined;
       if (!isFirst) send(watch, Buffer.from(events.join('')));
@@ -111,8 +112,7 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
         readers: new Set(),
         view: undefined,
         first: undefined,
-        state: '',
-        recipe: '',
+        parts: new Map(),
         total: 0,
         counts: new Map(),
       };
@@ -134,15 +134,25 @@ export function createBuildWatches(deps: BuildWatchesDeps): BuildWatches {
   };
 }
 
+/** Returns the parts of a page that change while the build runs, as HTML by the names of their events. */
+function partsOf(view: BuildView, now: number): ReadonlyMap<string, string> {
+  const html = (part: { toString(): string } | undefined) => part?.toString() ?? '';
+  return new Map([
+    ['state', html(statePart(view))],
+    ['progress', html(progressPart(view, now))],
+    ['steps', html(stepsPart(view, now))],
+    ['recipe', html(recipePart(view.recipe))],
+  ]);
+}
+
 /** Sends the present state to a new watcher. */
 async function greet(watch: Watch, reader: Readable): Promise<void> {
-  const { view, state, recipe } = watch;
+  const { view, parts } = watch;
   if (!view) return;
   watch.first ??= (async () => {
     const from = Math.max(0, watch.total - linesAtOnce);
     const events = [
-      eventOf('state', state),
-      eventOf('recipe', recipe),
+      ...[...parts].map(([name, text]) => eventOf(name, text)),
       await linesEvent(view, from, [...watch.counts]),
     ];
     return Buffer.from(events.join(''));

@@ -230,8 +230,8 @@ async function readBase(
   return choiceOf({ access, documents, root }).read(platform);
 }
 
-/** Layers of packages have a note of this server in the history of the image that it made of them. */
-const notePackage = 'sluice: injected layer ';
+/** The history of an image that this server made of packages names them. Older ones have a note of the server only. */
+const packageNotes = ['conda: ', 'pypi: ', 'sluice: injected layer '];
 
 async function originOfBuilt(
   { buildId = '' }: ContainerRequest,
@@ -239,7 +239,7 @@ async function originOfBuilt(
 ): Promise<(layer: LayerFacts) => LayerOrigin> {
   const plan = JSON.parse((await builds.get(buildId)).plan) as BuildPlan;
   if (!isNative(plan)) return () => 'built';
-  return ({ by }) => (by?.startsWith(notePackage) ? 'package' : 'base');
+  return ({ by }) => (packageNotes.some(note => by?.startsWith(note)) ? 'package' : 'base');
 }
 
 function usualPlatform(platforms: readonly string[], requested: string | undefined): string {

@@ -6,7 +6,8 @@ import { changesIn, type ImageChange } from '../../images/augment/index.ts';
 import { hasScope } from '../../platform/built-in/index.ts';
 import { type ContainerRequest, layerName } from '../../request/index.ts';
 import { shortName, useCommands } from '../ask/use-commands.ts';
-import { statePart as buildStatePart, failureBox } from '../builds/build-state.ts';
+import { progressPart } from '../builds/build-progress.ts';
+import { statePart as buildStatePart, failureBox, stepsPart } from '../builds/build-state.ts';
 import { failureOf } from '../builds/build-view.ts';
 import {
   byteText,
@@ -90,10 +91,12 @@ function containerPage(data: ContainerData, mayEnd: boolean, now: number): Page 
   const isLive = state.kind === 'ready' || isBuilding;
   const name = shortName(source);
   return {
-    title: `Container ${visibleText(name, 80)}`,
+    // The state comes first, because a tab shows a few letters.
+    title: `${titleWords(state)}: container ${visibleText(name, 80)}`,
     ...(refreshSeconds === undefined ? {} : { refreshSeconds, scripts: ['container'] }),
     content: html`<h1>Container <code>${shownText(name, 300)}</code></h1>
 <div id="state" aria-live="polite">${statePart(data)}</div>
+<div id="progress">${state.kind === 'building' && progressPart(state.build, now)}</div>
 <div id="use">${state.kind !== 'ended' && state.kind !== 'failed' && usePart(data)}</div>
 <div id="build">${buildPart(data, now)}</div>
 <h2>The request</h2>
@@ -103,6 +106,11 @@ ${state.kind !== 'frozen' && pullsPart(data.pulls)}
 ${mayEnd && isLive && endPart(request)}
 <p><a href="/">Ask for another container</a></p>`,
   };
+}
+
+function titleWords(state: ContainerData['state']): string {
+  if (state.kind === 'building') return state.build.state === 'queued' ? 'Waiting' : 'Building';
+  return { ready: 'Ready', frozen: 'Ready', failed: 'Failed', ended: 'Ended' }[state.kind];
 }
 
 function contentsPart(
@@ -178,16 +186,17 @@ ${failureBox(failureOf(state.reason))}`;
   }
 }
 
-/** Returns a running build as its own page shows it. Scripts follow its events. */
 function longerText({ id }: NonNullable<ContainerRequest['run']>): Html {
   return html`, and longer while the run <code>${id}</code> is active`;
 }
 
+/** Returns a running build as its own page shows it. Scripts follow its events. */
 function buildPart({ state }: ContainerData, now: number): Html | undefined {
   if (state.kind !== 'building') return undefined;
   const { id } = state.build;
   return html`<h2>Its build</h2>
-<div data-build="${id}">${buildStatePart(state.build, now)}</div>
+<div data-build="${id}"><div id="build-state">${buildStatePart(state.build)}</div>
+<div id="course">${stepsPart(state.build, now)}</div></div>
 <p>${linkTo(id, 'The page of the build')} has its recipe and its log.</p>`;
 }
 
@@ -296,7 +305,7 @@ const layerOrigins: Readonly<
   Record<LayerOrigin, { readonly name: string; readonly about: string }>
 > = {
   injected: { name: 'injected', about: 'added by this request' },
-  package: { name: 'packages', about: 'Conda packages' },
+  package: { name: 'packages', about: 'packages of Conda and PyPI' },
   built: { name: 'built', about: 'the image that the build made' },
   base: { name: 'base', about: 'of the base image' },
 };

@@ -129,10 +129,12 @@ function factRow(name: string, value: Html | string): Html {
   return html`<dt>${name}</dt><dd>${value}</dd>`;
 }
 
+/** Builders that make equal images equal leave a date out in this way. */
+const noDate = 0;
+
 function dateOf(text: string): Html | string {
   const at = Date.parse(text);
-  // Builders that make equal images equal leave the date out in this way.
-  if (at === 0) return 'not recorded';
+  if (at === noDate) return 'not recorded';
   return Number.isNaN(at) ? visibleText(text, 60) : timeElement(at);
 }
 
@@ -215,16 +217,20 @@ ${leftOut(left)}`;
 }
 
 function stepRow(
-  { createdBy, comment }: HistoryStep,
+  { createdBy, comment, created = '' }: HistoryStep,
   layer: LayerView | undefined,
   address: string | undefined,
   total: number,
   largest: number,
 ): Html {
   const command = createdBy.replace(/^\/bin\/sh -c (?:#\(nop\)\s*)?/, '');
+  const at = Date.parse(created);
+  const isDated = !Number.isNaN(at) && at !== noDate;
   const what = html`<td class="step">${
     command === '' ? html`<span class="minor">No history</span>` : foldedText(command)
-  }${comment && html`<div class="minor">${visibleText(comment, 200)}</div>`}</td>`;
+  }${comment && html`<div class="minor">${visibleText(comment, 200)}</div>`}${
+    isDated && html`<div class="minor">${timeElement(at)}</div>`
+  }</td>`;
   if (!layer || address === undefined) {
     return html`<tr class="unchanged">${what}<td class="minor">no layer</td><td></td><td></td></tr>`;
   }

@@ -21,6 +21,8 @@ export interface WheelLayer extends PackageLayerRow {
   readonly key: string;
   /** Marks a wheel: a Conda package may have the same name. */
   readonly name: string;
+  /** Its name and version, as people write them. */
+  readonly title: string;
   readonly subject: WheelSubject;
   /** The work that made it now; undefined for a layer that was here. */
   readonly progress?: PackageProgress | undefined;
@@ -84,7 +86,8 @@ export function createWheelMaker({ kept, fetchWheel, limits, tally }: WheelMaker
           key: workKey(key, subject),
           signal,
         }));
-      return { ...layer, key, subject, name: addedName(subject.package.name) };
+      const { name, version } = subject.package;
+      return { ...layer, key, subject, name: addedName(name), title: `${name} ${version}` };
     },
     has: subject => kept.has(wheelLayerKey(subject)),
     progressOf: key => running.get(key),

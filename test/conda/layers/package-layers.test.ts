@@ -59,7 +59,10 @@ suite('layers of packages', () => {
   test('each package has a layer, with its files in place, and the history is on top', async t => {
     const world = await worldOf(t, [tool('one'), tool('two')]);
     const made = await world.make(world.all);
-    assert.equal(made.layers.length, 3);
+    assert.deepEqual(
+      made.layers.map(({ holds }) => holds?.replace(/ \(.*\)$/, '')),
+      ['conda: one 1.0', 'conda: two 1.0', 'conda: list of the packages'],
+    );
     const files = await filesOf(world, made);
     assert.equal(files.get('opt/conda/bin/one'), '#!/opt/conda/bin/sh\necho 1.0\n');
     assert.equal(files.get('opt/conda/share/two/data'), 'two'.repeat(1000));

@@ -94,6 +94,10 @@ suite('wheels as layers', () => {
     const [own, all] = [digestsOf(alone), digestsOf(made)];
     assert.deepEqual([...all.slice(0, 2), all.at(-1)], own);
     assert.deepEqual(
+      made.layers.slice(2, -1).map(({ holds }) => holds),
+      ['pypi: one 1.0', 'pypi: two 1.0'],
+    );
+    assert.deepEqual(
       made.wheels.map(({ wheel, metadata }) => [wheel.name, metadata.version]),
       [
         ['one', '1.0'],
