@@ -160,3 +160,13 @@ for (const [what, packages, message] of refused) {
     );
   });
 }
+
+test('extras of a Python project are refused beside R packages', () => {
+  for (const pipOpts of [{ extras: ['all'] }, { groups: ['test'] }]) {
+    assert.throws(() => read({ entries: ['dplyr'], pipOpts }), {
+      kind: 'bad-request',
+      message: /^'packages\.pipOpts' selects parts of a Python project/,
+    });
+  }
+  assert.equal(read({ entries: ['dplyr'], pipOpts: {} }).kind, 'cran');
+});

@@ -1,6 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto';
 import { mkdir, open, opendir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { boundedCache } from '../../foundation/bounded-cache.ts';
 import { sortInTurns } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { SingleFlight } from '../../foundation/single-flight.ts';
@@ -52,6 +53,9 @@ const maxPageBytes = 32 * 1024 * 1024;
 /** Of the pages that are read and rewritten at the same time: a solver asks for those of all its projects at once. */
 const bytesAtOnce = maxPageBytes;
 const timeoutMs = 60_000;
+/** How long a project that an index does not have is not asked for again: somebody may publish it. */
+const missingMs = 60_000;
+const mostMissing = 10_000;
 const accepted =
   'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1';
 
@@ -59,6 +63,8 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
   const { access, thread, directory, freshMs, key } = deps;
   const fetches = new SingleFlight<KeptPage | undefined>({ lingerMs: 5000 });
   const memory = new Semaphore({ limit: bytesAtOnce });
+  const missingFor = Math.min(missingMs, freshMs);
+  const missing = boundedCache<string, true>(mostMissing);
   /** What is kept; undefined before it has been counted. */
   let kept: { pages: number; bytes: number } | undefined;
   let sweeping: Promise<void> | undefined;
@@ -109,6 +115,7 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
 
   const fetchPage = async (index: string, project: string, signal: AbortSignal) => {
     const url = `${index}/${project}/`;
+    if (missing.has(url)) return undefined;
     const stored = await readKept(pathOf(url), url);
     const now = Date.now();
     const age = stored === undefined ? freshMs : now - stored.head.checkedAt;
@@ -142,7 +149,10 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
       return { page, note: undefined };
     } catch (cause) {
       if (signal.aborted) throw cause;
-      if (cause instanceof IndexFault && cause.responseStatus === 404) return undefined;
+      if (cause instanceof IndexFault && cause.responseStatus === 404) {
+        if (missingFor > 0) missing.set(url, true, { ttl: missingFor });
+        return undefined;
+      }
       const error = asFault(cause, url);
       if (stored === undefined || !isPassing(error)) throw error;
       const minutes = Math.round(age / 60_000);

@@ -2,7 +2,8 @@
 export interface LockedProject {
   readonly name: string;
   readonly version: string;
-  readonly wheels: readonly LockedWheel[];
+  /** Read one after the other: a version can have tens of thousands. */
+  readonly wheels: Iterable<LockedWheel>;
 }
 
 export interface LockedWheel {
@@ -17,6 +18,8 @@ const wheelSize = /\bsize = (\d{1,15})\b/;
 const wheelSha256 = /\bsha256 = "([0-9a-f]{64})"/;
 
 const packageStart = '\n[[packages]]\n';
+const wheelsStart = '\nwheels = [';
+const entryStart = '{ url = ';
 
 /**
  * Returns the packages and wheels of a `pylock.toml` that uv wrote, one after the other: it has one field on each line, one wheel in
@@ -33,27 +36,30 @@ export function* readPylock(text: string): Generator<LockedProject> {
 }
 
 function readProject(block: string): LockedProject {
-  const lines = block.split('\n');
+  const start = block.indexOf(wheelsStart);
   const fields = new Map<string, string>();
-  for (const line of lines) {
+  for (const line of block.slice(0, start < 0 ? undefined : start).split('\n')) {
     const [, name, value] = field.exec(line) ?? [];
     if (name !== undefined && value !== undefined) fields.set(name, value);
   }
-  const wheels = lines.slice(lines.findIndex(line => line.startsWith('wheels = [')));
   return {
     name: fields.get('name') ?? '',
     version: fields.get('version') ?? '',
-    wheels: wheels
-      .join('\n')
-      .split('{ url = ')
-      .slice(1)
-      .map(entry => {
-        const size = wheelSize.exec(entry)?.[1];
-        return {
-          url: wheelUrl.exec(entry)?.[1] ?? '',
-          size: size === undefined ? undefined : Number(size),
-          sha256: wheelSha256.exec(entry)?.[1],
-        };
-      }),
+    wheels: { [Symbol.iterator]: () => readWheels(start < 0 ? '' : block.slice(start)) },
   };
+}
+
+function* readWheels(list: string): Generator<LockedWheel> {
+  let start = list.indexOf(entryStart);
+  while (start >= 0) {
+    const next = list.indexOf(entryStart, start + 1);
+    const entry = list.slice(start + entryStart.length, next < 0 ? undefined : next);
+    const size = wheelSize.exec(entry)?.[1];
+    yield {
+      url: wheelUrl.exec(entry)?.[1] ?? '',
+      size: size === undefined ? undefined : Number(size),
+      sha256: wheelSha256.exec(entry)?.[1],
+    };
+    start = next;
+  }
 }

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { CondaPackage } from '../../conda/index.ts';
 import { Fault } from '../../foundation/fault.ts';
-import { pauseTurn } from '../../foundation/pause-turn.ts';
+import { pauseTurn, sortInTurns } from '../../foundation/pause-turn.ts';
 import { Semaphore } from '../../foundation/semaphore.ts';
 import { defaultIndex } from '../indexes/index-access.ts';
 import {
@@ -127,7 +127,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
     const allowed = allowedFiles(requirements);
     const found: WheelFile[] = [];
     for (const project of readPylock(result.lock)) {
-      found.push(...wheelOf(project, { target, allowed, index: opened }));
+      found.push(...(await wheelOf(project, { target, allowed, index: opened })));
       await pauseTurn();
     }
     return found.sort((one, other) => (one.name < other.name ? -1 : 1));
@@ -154,23 +154,25 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
 }
 
 /** Returns the wheel of a project of a solution; none for one of Conda. */
-function wheelOf(
+async function wheelOf(
   { name, version, wheels }: LockedProject,
   {
     target,
     allowed,
     index,
   }: { target: PythonTarget; allowed: AllowedFiles; index: Pick<OpenedIndex, 'fileAt'> },
-): WheelFile[] {
-  if (wheels.some(({ url }) => new URL(url).pathname.includes('/installed/'))) return [];
-  const fitting = wheels.flatMap(({ url: listed, size, sha256 }) => {
+): Promise<WheelFile[]> {
+  const fitting: FittingWheel[] = [];
+  for (const { url: listed, size, sha256 } of wheels) {
+    await pauseTurn();
+    if (!URL.canParse(listed)) continue;
+    if (new URL(listed).pathname.includes('/installed/')) return [];
     const fit = fitOfWheel(listed.slice(listed.lastIndexOf('/') + 1), target);
-    if (fit === undefined || sha256 === undefined) return [];
+    if (fit === undefined || sha256 === undefined) continue;
     const published = index.fileAt(listed);
-    if (published === undefined) return [];
-    const { url, fileName } = published;
-    return [{ url, fileName, fit, size, sha256 }];
-  });
+    if (published === undefined) continue;
+    fitting.push({ url: published.url, fileName: published.fileName, fit, size, sha256 });
+  }
   const listed = fitting.filter(({ sha256 }) => isAllowed(allowed, name, sha256));
   if (fitting.length > 0 && listed.length === 0) {
     throw new Fault(
@@ -179,11 +181,22 @@ function wheelOf(
       { phase: 'build' },
     );
   }
-  // Two that fit the same way differ by their build numbers.
-  const [best] = listed.toSorted((a, b) => a.fit - b.fit || (a.fileName < b.fileName ? 1 : -1));
+  const [best] = await sortInTurns(listed, preferred);
   if (best === undefined) throw new WheelsMissing([name]);
   const { fileName, url, size, sha256 } = best;
   return [{ name: projectName(name), version, fileName, url, size, sha256 }];
+}
+
+/** A wheel that the Python of an image can use. */
+interface FittingWheel extends Omit<WheelFile, 'name' | 'version' | 'sha256'> {
+  readonly sha256: string;
+  /** The place of its tags: the smallest fits best. */
+  readonly fit: number;
+}
+
+/** Two that fit the same way differ by their build numbers. */
+function preferred(one: FittingWheel, other: FittingWheel): number {
+  return one.fit - other.fit || (one.fileName < other.fileName ? 1 : -1);
 }
 
 /** The SHA-256 of the files of each project that may be installed; undefined where requirements state none. */

@@ -40,6 +40,19 @@ test('after a change of the configuration the pages of the index before it do no
   assert.equal(before.requests.length, asked + 1);
 });
 
+test('a project that an index does not have is not asked for again at once', async t => {
+  const index = await startIndex(t, listing({ lib }));
+  const { pages } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  const later = await solverFor(t, [indexAt(index.url, publicIndex)], { freshMs: 0 });
+  assert.equal(await pages.page(publicIndex, 'none', t.signal), undefined);
+  assert.equal(await later.pages.page(publicIndex, 'none', t.signal), undefined);
+  const asked = index.requests.length;
+  assert.equal(await pages.page(publicIndex, 'none', t.signal), undefined);
+  assert.equal(index.requests.length, asked);
+  await later.pages.page(publicIndex, 'none', t.signal);
+  assert.equal(index.requests.length, asked + 1, 'it can be published');
+});
+
 test('a page that was not written to its end, or could not be written, is fetched again', async t => {
   const directory = await emptyDirectory(t);
   const index = await startIndex(t, listing({ lib }));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
-import { UvFailed } from '../../../src/pypi/index.ts';
+import { UvFailed, WheelsMissing } from '../../../src/pypi/index.ts';
 import { eventually } from '../../world/eventually.ts';
 import { boundMs, longestBlock } from '../../world/longest-block.ts';
 import { makeTempDir } from '../../world/temp-dir.ts';
@@ -100,6 +100,20 @@ test('a large solution is read without holding the event loop', async t => {
   const project = `\n[[packages]]\nname = "a"\nversion = "1.0"\nwheels = [\n${wheel.repeat(50)}]\n`;
   await writeFile(folder.join('lock'), `lock-version = "1.0"\n${project.repeat(2000)}`);
   const { cpuMs } = await longestBlock(async () => assert.deepEqual(await solve(['lib']), []));
+  assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
+});
+
+test('a version with 60,000 wheels is read without holding the event loop', async t => {
+  const { solve, folder } = await withProgram(t, path => `exec /bin/cp ${path}/lock pylock.toml`);
+  const file = `http://127.0.0.1/secret/files/a/${'0'.repeat(32)}/${'A'.repeat(40)}`;
+  const wheels = Array.from(
+    { length: 60_000 },
+    (_, at) =>
+      `    { url = "${file}/a-1.0-${at}-py3-none-any.whl", hashes = { sha256 = "${'a'.repeat(64)}" } },\n`,
+  );
+  const project = `\n[[packages]]\nname = "a"\nversion = "1.0"\nwheels = [\n${wheels.join('')}]\n`;
+  await writeFile(folder.join('lock'), `lock-version = "1.0"\n${project}`);
+  const { cpuMs } = await longestBlock(() => assert.rejects(solve(['lib']), WheelsMissing));
   assert.ok(cpuMs < boundMs(50), `held for ${cpuMs} ms`);
 });
 

@@ -57,13 +57,18 @@ export function readCran({ submitted }: RecipeRequest): CranSource | undefined {
   const { packages, containerFile, condaFile } = submitted;
   if (containerFile !== undefined || condaFile !== undefined) return undefined;
   if (packages?.type?.toUpperCase() !== 'CRAN') return undefined;
-  const { environment, entries = [], channels = [], cranOpts = {} } = packages;
+  const { environment, entries = [], channels = [], cranOpts = {}, pipOpts = {} } = packages;
   if (environment !== undefined && entries.length > 0) {
     refuse("'packages.environment' and 'packages.entries' exclude each other: send one of the two");
   }
   if (environment === undefined && entries.length === 0) {
     refuse(
       "'packages' does not name a package: list R packages in 'packages.entries', or send a renv.lock as 'packages.environment'",
+    );
+  }
+  if ((pipOpts.extras ?? []).length + (pipOpts.groups ?? []).length > 0) {
+    refuse(
+      "'packages.pipOpts' selects parts of a Python project, and a request for R packages has none: leave it out",
     );
   }
   const lock = environment === undefined ? undefined : readLock(environment);
