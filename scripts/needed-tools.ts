@@ -13,6 +13,7 @@ const toolOf: Readonly<Record<string, readonly string[]>> = {
   buildkitDirectory: ['buildkit'],
   requireNode: ['node'],
   requireObjectStore: ['object-store'],
+  requireGrype: ['grype'],
   requireHelm: ['helm'],
   requireUv: ['uv'],
   requireWheels: ['wheels'],

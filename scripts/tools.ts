@@ -1,7 +1,7 @@
 /**
  * Installs the real programs that tests run: `node scripts/tools.ts [name...]`. A name is `host`, `busybox`,
  * `apptainer`, `conda`, `conda-readers`, `buildkit`, `node`,
- * `object-store`, `helm`, `uv`, `wheels`, `r`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
+ * `object-store`, `grype`, `helm`, `uv`, `wheels`, `r`, `checker`, `cluster` or a Debian suite. Without names it installs all of them but `cluster`,
  * which takes long and which `npm test` does not need. Skips installed programs. Requires Debian and root, and starts no
  * service.
  */
@@ -23,6 +23,7 @@ import { buildChecker, hasChecker } from './tools/checker.ts';
 import { buildCluster, hasCluster } from './tools/cluster.ts';
 import { buildConda, hasConda } from './tools/conda.ts';
 import { buildCondaReaders, hasCondaReaders } from './tools/conda-readers.ts';
+import { buildGrype, hasGrype } from './tools/grype.ts';
 import { buildHelm, hasHelm } from './tools/helm.ts';
 import { installOnHost } from './tools/host.ts';
 import { lock } from './tools/lock.ts';
@@ -43,6 +44,7 @@ const names = [
   'buildkit',
   'node',
   'object-store',
+  'grype',
   'helm',
   'uv',
   'wheels',
@@ -68,6 +70,7 @@ const needsReaders = isWanted('conda-readers') && !hasCondaReaders();
 const needsBuildkit = isWanted('buildkit') && !hasBuildkit(buildkitDirectory());
 const needsNode = isWanted('node') && !hasNode();
 const needsStore = isWanted('object-store') && !hasObjectStore();
+const needsGrype = isWanted('grype') && !hasGrype();
 const needsHelm = isWanted('helm') && !hasHelm();
 const needsUv = isWanted('uv') && !hasUv();
 const needsWheels = isWanted('wheels') && !hasWheels();
@@ -80,7 +83,8 @@ const needsHost =
 const needsPrograms = needsNode || needsUv || needsWheels || needsReaders;
 const needsFiles =
   missingRoots.length > 0 || needsBusybox || needsApptainer || needsConda || needsR;
-const needsCompilers = needsBuildkit || needsStore || needsHelm || needsChecker || needsCluster;
+const needsCompilers =
+  needsBuildkit || needsStore || needsGrype || needsHelm || needsChecker || needsCluster;
 if (!needsHost && !needsCompilers && !needsPrograms && !needsFiles) {
   console.log(`Everything is installed (${toolsDirectory()})`);
   process.exit(0);
@@ -100,6 +104,7 @@ Object.assign(process.env, goCaches());
 }
 if (needsNode) await buildNode();
 if (needsStore) await buildObjectStore();
+if (needsGrype) await buildGrype();
 if (needsHelm) await buildHelm();
 if (needsUv) await fetchUv();
 if (needsWheels) await fetchWheels();

@@ -14,6 +14,8 @@ export interface PulledImage {
   readonly access: Access;
   /** True for a builder: all of the image is known, nothing else is served with it, and copies of it are kept. */
   readonly isForBuilder: boolean;
+  /** True for a scanner: nothing else is served with it, by this server alone. Default: false. */
+  readonly isForScanner?: boolean;
   /** Returns a manifest, config or layer of the image; undefined for content that is not known to belong to it. */
   member(digest: Digest): Promise<Member | undefined>;
   /**
@@ -185,7 +187,7 @@ export function createManifestFinder(
     if (reference === request.image.tag || reference === root.digest) return root;
     if (isDigest(reference)) {
       const entry = await image.member(reference);
-      if (!entry && image.isForBuilder) throw notOfImage(image, reference);
+      if (!entry && (image.isForBuilder || image.isForScanner)) throw notOfImage(image, reference);
       if (!entry) return unnamedByDigest(request.token, image, reference);
       const kept = image.owns(reference)
         ? await documents.local(reference, entry.mediaType)
@@ -195,7 +197,8 @@ export function createManifestFinder(
       return document;
     }
     const [, hex] = referrersTag.exec(reference) ?? [];
-    if (hex !== undefined) return unnamed(image, reference, `sha256:${hex}` as Digest);
+    if (hex !== undefined && !image.isForScanner)
+      return unnamed(image, reference, `sha256:${hex}` as Digest);
     throw new Fault(
       'manifest-unknown',
       `This container token serves ${request.targetImage.slice(request.targetImage.lastIndexOf('/') + 1)} only: make a container request for other tags`,

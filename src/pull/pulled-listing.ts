@@ -35,7 +35,7 @@ export async function listingOf(
   }
   const subject = path.slice(path.indexOf('/') + 1);
   if (!isDigest(subject)) return only(referrersOf([]));
-  const isClosed = image.access.isService || image.isForBuilder;
+  const isClosed = image.access.isService || image.isForBuilder || image.isForScanner;
   if (isClosed && !(await image.member(subject))) return only(referrersOf([]));
   const response = await unlessMissing(registry.getJson(image.access, path, query));
   if (!response) return taggedReferrers(registry, image, subject, query);

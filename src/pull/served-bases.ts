@@ -65,7 +65,10 @@ export function createServedBases({ documents, servedBase }: ServedBasesDeps): S
       const token = createToken();
       const label = tokenLabel(token);
       const expiresAt = Number.POSITIVE_INFINITY;
-      offers.set(token, { image, request: { ...request, token, label, expiresAt } });
+      offers.set(token, {
+        image: { ...image, isForScanner: true },
+        request: { ...request, token, label, expiresAt },
+      });
       const place = `${servedBase}/${token}/${request.image.repository}`;
       return {
         path: place.slice(place.indexOf('/') + 1),

@@ -10,7 +10,9 @@ import {
   type TransportLimits,
 } from '../upstream/index.ts';
 import { closedAddressIn } from '../upstream/transport/index.ts';
-import { type Findings, readHarborReport, unusable } from './scan-report.ts';
+import { readHarborReport } from './scan-report.ts';
+import type { Scanner } from './scanner.ts';
+import { unusable } from './unusable-report.ts';
 
 /** The operator's settings of the scanner. */
 export interface AdapterSettings {
@@ -20,23 +22,6 @@ export interface AdapterSettings {
   /** PEM text of certificate authorities, in addition to the public ones. */
   readonly ca: string | undefined;
   readonly allowPrivateAddress: boolean;
-}
-
-/** One image for one platform, where the scanner reads it. */
-export interface ScannedImage {
-  /** Origin of the registry. */
-  readonly registry: string;
-  readonly repository: string;
-  readonly digest: string;
-  readonly mediaType: string;
-}
-
-export interface Scanner {
-  /** Returns name and version of the scanner, and what its database is of. */
-  describe(signal: AbortSignal): Promise<{ readonly name: string; readonly database: string }>;
-  /** Adds what is wrong with an image. Rejects with a `Fault`, or with the reason of the signal. */
-  scan(image: ScannedImage, findings: Findings, signal: AbortSignal): Promise<void>;
-  close(): Promise<void>;
 }
 
 interface AdapterOptions {
@@ -137,7 +122,7 @@ export function createHarborAdapter(
       };
     },
 
-    async scan({ registry, repository, digest, mediaType }, findings, signal) {
+    async scan({ registry, repository, digest, mediaType }, { vulnerabilities }, signal) {
       const body = JSON.stringify({
         registry: { url: registry, authorization: '' },
         artifact: { repository, digest, mime_type: mediaType },
@@ -153,7 +138,7 @@ export function createHarborAdapter(
           signal,
         });
         if (response.status === 200) {
-          return readHarborReport(await json(response, mostReportBytes), digest, findings);
+          return readHarborReport(await json(response, mostReportBytes), digest, vulnerabilities);
         }
         if (response.status !== 302) return refuse(response);
         response.body.destroy();

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { Fault } from '../foundation/fault.ts';
 import { pauseTurn } from '../foundation/pause-turn.ts';
+import { unusable } from './unusable-report.ts';
 
 /** Severities, the most severe first. `NEGLIGIBLE` counts as `LOW`. Source: reference service, `scanLevels`. */
 export const severities = ['CRITICAL', 'HIGH', 'MEDIUM', 'LOW', 'UNKNOWN'] as const;
@@ -72,7 +72,14 @@ export async function readHarborReport(
   const { artifact, vulnerabilities } = checked(harborReport, body);
   if (artifact?.digest && artifact.digest !== digest)
     throw unusable('a report about another image');
-  const all = vulnerabilities ?? [];
+  await addVulnerabilities(vulnerabilities ?? [], findings);
+}
+
+/** Adds vulnerabilities in the form of Harbor's API, with pauses. Throws a `Fault` for other forms, and for too many. */
+export async function addVulnerabilities(
+  all: readonly unknown[],
+  findings: Findings,
+): Promise<void> {
   if (all.length > mostFound)
     throw unusable(`a report with more than ${mostFound} vulnerabilities`);
   for (let from = 0; from < all.length; from += readAtOnce) {
@@ -134,8 +141,4 @@ function severityOf(sent: string): Severity {
 function isWebAddress(link: string): boolean {
   const protocol = link.length <= 500 ? URL.parse(link)?.protocol : undefined;
   return protocol === 'https:' || protocol === 'http:';
-}
-
-export function unusable(what: string): Fault {
-  return new Fault('upstream-unusable', `The scanner sent ${what}`, { phase: 'upstream' });
 }

@@ -9,8 +9,9 @@ import { parseManifest } from '../oci/index.ts';
 import { type ImageFinder, type PulledImage, StillBuilding } from '../pull/index.ts';
 import type { ContainerRequest } from '../request/index.ts';
 import type { ScanRow, ScanStore } from '../storage/rows/index.ts';
-import type { ScannedImage, Scanner } from './harbor-adapter.ts';
-import { type Findings, outside, reportOf, type ScanReport } from './scan-report.ts';
+import type { FoundInImage } from './found-in-image.ts';
+import { outside, reportOf, type ScanReport } from './scan-report.ts';
+import type { ScannedImage, Scanner } from './scanner.ts';
 
 /** A scan, as far as it has come. */
 export interface Scan extends Omit<ScanRow, 'report'> {
@@ -117,13 +118,13 @@ export function createScans(deps: ScansDeps): Scans {
     note: (line: string) => void,
   ): Promise<ScanReport> => {
     using lent = lend(request, image);
-    const findings: Findings = new Map();
+    const found: FoundInImage = { vulnerabilities: new Map(), packages: undefined };
     for (const { platform, ...part } of partsOf(image)) {
       note(`Scans ${part.digest}${platform === undefined ? '' : ` for ${platform}`}`);
       const read = { registry: origin, repository: lent.path, ...part };
-      await scanner.scan(read, findings, signal);
+      await scanner.scan(read, found, signal);
     }
-    return reportOf(scannerName, findings);
+    return reportOf(scannerName, found.vulnerabilities);
   };
 
   const scan = async (request: ContainerRequest, note: (line: string) => void) => {

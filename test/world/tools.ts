@@ -193,6 +193,21 @@ export function requireWheels(): string {
   return wheelsDirectory();
 }
 
+/** The version of Grype, which finds vulnerabilities in images. */
+export const grypeVersion = '0.121.2';
+
+/** Where Grype is. */
+export function grypeDirectory(): string {
+  return join(toolsDirectory(), `grype-${grypeVersion}`);
+}
+
+/** Returns the path of Grype. Throws an `Error` when it is not installed. */
+export function requireGrype(): string {
+  const path = join(grypeDirectory(), 'grype');
+  if (!existsSync(path)) throw missing('Grype is missing');
+  return path;
+}
+
 /** Where a small Debian with R is. */
 export function rDirectory(): string {
   return join(toolsDirectory(), `r-${recipeVersion}`);

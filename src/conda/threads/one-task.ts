@@ -12,11 +12,17 @@ type TaskResponse<R> =
  *
  * @param worker a file that calls {@link serveTask}
  * @param signal ends the task with its reason. Default: it has no limit of time
+ * @param maxOldGenerationSizeMb memory for what it keeps
  */
-export async function runTask<O, R>(worker: URL, order: O, signal?: AbortSignal): Promise<R> {
+export async function runTask<O, R>(
+  worker: URL,
+  order: O,
+  signal?: AbortSignal,
+  maxOldGenerationSizeMb = 96,
+): Promise<R> {
   await makeRoom();
   const thread = new Worker(worker, {
-    resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
+    resourceLimits: { maxOldGenerationSizeMb, maxYoungGenerationSizeMb: 8 },
   });
   // After the response, nothing else listens.
   thread.on('error', () => {});

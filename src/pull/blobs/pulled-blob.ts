@@ -43,7 +43,8 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
    */
   const keptSize = async (image: PulledImage, digest: Digest) => {
     const member = await image.member(digest);
-    if (!member && (image.access.isService || image.isForBuilder)) throw notOfImage(image, digest);
+    const isClosed = image.access.isService || image.isForBuilder || image.isForScanner;
+    if (!member && isClosed) throw notOfImage(image, digest);
     const mayServe =
       member && (image.owns(digest) || (!member.isElsewhere && (await isShown(image, digest))));
     const size = mayServe ? await content.size(digest) : undefined;
@@ -73,8 +74,12 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
   };
 
   /** The next builds use the copies that builders get. */
-  const modeFor = ({ access, isForBuilder }: PulledImage): BlobMode =>
-    isForBuilder ? 'cache' : modeOf(access.registry);
+  const modeFor = ({ access, isForBuilder, isForScanner }: PulledImage): BlobMode => {
+    if (isForBuilder) return 'cache';
+    const mode = modeOf(access.registry);
+    // It reaches no other host.
+    return isForScanner && mode === 'redirect' ? 'relay' : mode;
+  };
 
   /** Counts a use of kept content. */
   const noteKept = ({ access, owns }: PulledImage, digest: Digest): void => {
@@ -134,7 +139,8 @@ export function createBlobFinder(deps: BlobFinderDeps): BlobFinder {
       const mode = modeFor(image);
       if (size !== undefined) {
         const isOwn = image.access.registry === ownHost || image.owns(digest);
-        const found = await (isOwn ? keptBlob : copied)(content, digest, size, rangeOf);
+        const store = image.isForScanner ? unlinked(content) : content;
+        const found = await (isOwn ? keptBlob : copied)(store, digest, size, rangeOf);
         if (found) {
           noteKept(image, digest);
           return found;
@@ -163,6 +169,11 @@ function notOfImage({ access: { repository } }: PulledImage, digest: Digest): Fa
   return new Fault('blob-unknown', `The image of ${repository} has no blob ${digest}`, {
     phase: 'request',
   });
+}
+
+/** Returns a store that sends all of its content itself. */
+function unlinked(content: ContentStore): Pick<ContentStore, 'link' | 'open' | 'size'> {
+  return { link: async () => undefined, open: content.open, size: content.size };
 }
 
 /** A blob of the content store, for a client. */

@@ -1,9 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdir, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Fault } from '../../foundation/fault.ts';
+import { runLimited } from '../../foundation/limited-program.ts';
 
 export interface UvOrder {
   /** Path of the program. */
@@ -30,9 +28,6 @@ export type UvResult =
   | { readonly problem: string };
 
 const maxLockBytes = 16 * 1024 * 1024;
-const maxOutput = 32 * 1024;
-const watchMs = 200;
-// What a program reserves and does not use counts for the limit of the kernel, so that it is wider than that of the server.
 const spareAddresses = 3 * 1024 * 1024 * 1024;
 
 /**
@@ -55,110 +50,52 @@ async function runIn(order: UvOrder): Promise<UvResult> {
   await mkdir(home, { recursive: true, mode: 0o700 });
   await writeFile(join(directory, 'requirements.in'), `${order.requirements.join('\n')}\n`);
   await writeFile(python, order.python, { mode: 0o700 });
-  // Nothing waits between here and the race below, which would miss an abort of before.
-  signal.throwIfAborted();
   const seconds = Math.ceil(order.timeoutMs / 1000);
-  const kibibytes = Math.floor((order.memoryBytes + spareAddresses) / 1024);
-  // Were this server killed, the kernel still ends the program after its time.
-  const limited = `ulimit -c 0 && ulimit -t ${seconds} && ulimit -v ${kibibytes} && exec "$0" "$@"`;
-  const child = spawn(
-    '/bin/sh',
-    [
-      '-c',
-      limited,
-      ...[program, 'pip', 'compile', 'requirements.in'],
+  const { end, code, output } = await runLimited({
+    program,
+    args: [
+      ...['pip', 'compile', 'requirements.in'],
       ...['--no-config', '--no-cache', '--python', python, '--no-python-downloads'],
       ...['--only-binary', ':all:', '--keyring-provider', 'disabled'],
       ...(order.isLocked ? ['--no-deps'] : []),
       ...['--format', 'pylock.toml', '--output-file', 'pylock.toml', '--no-header'],
       ...['--no-progress', '--quiet', '--color', 'never'],
     ],
-    {
-      cwd: directory,
-      detached: true,
-      stdio: ['ignore', 'ignore', 'pipe'],
-      env: {
-        HOME: home,
-        TMPDIR: home,
-        PATH: '/nonexistent',
-        LC_ALL: 'C',
-        // Its address is a secret, and other users of the machine see the arguments of programs.
-        UV_DEFAULT_INDEX: index,
-        UV_HTTP_RETRIES: '0',
-        // The limits of the index count, which say what is slow.
-        UV_HTTP_TIMEOUT: String(seconds),
-        UV_CONCURRENT_DOWNLOADS: '16',
-        TOKIO_WORKER_THREADS: '2',
-        RAYON_NUM_THREADS: '2',
-        // Nothing listens there: all that is not the index is out of reach.
-        ALL_PROXY: 'http://127.0.0.1:9',
-        HTTP_PROXY: 'http://127.0.0.1:9',
-        HTTPS_PROXY: 'http://127.0.0.1:9',
-        NO_PROXY: '127.0.0.1',
-      },
+    directory,
+    env: {
+      HOME: home,
+      TMPDIR: home,
+      PATH: '/nonexistent',
+      LC_ALL: 'C',
+      // Its address is a secret, and other users of the machine see the arguments of programs.
+      UV_DEFAULT_INDEX: index,
+      UV_HTTP_RETRIES: '0',
+      // The limits of the index count, which say what is slow.
+      UV_HTTP_TIMEOUT: String(seconds),
+      UV_CONCURRENT_DOWNLOADS: '16',
+      TOKIO_WORKER_THREADS: '2',
+      RAYON_NUM_THREADS: '2',
+      // Nothing listens there: all that is not the index is out of reach.
+      ALL_PROXY: 'http://127.0.0.1:9',
+      HTTP_PROXY: 'http://127.0.0.1:9',
+      HTTPS_PROXY: 'http://127.0.0.1:9',
+      NO_PROXY: '127.0.0.1',
     },
-  );
-  let output = '';
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    output = `${output}${text}`.slice(0, maxOutput);
+    timeoutMs: order.timeoutMs,
+    memoryBytes: order.memoryBytes,
+    spareAddresses,
+    signal,
   });
-  const closed = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
-  closed.catch(() => {});
-  const watching = new AbortController();
+  if (end === 'too large') throw memoryFault(order.memoryBytes);
+  if (end === 'too long') throw timeFault(order.timeoutMs);
+  if (code !== 0) return { problem: withoutPlaces(output, order) };
   try {
-    const [code, killedBy] = await Promise.race([
-      closed,
-      tooLong(order.timeoutMs, watching.signal),
-      tooLarge(child, order.memoryBytes, watching.signal),
-      abortOf(signal, watching.signal),
-    ]);
-    if (code === 0) return { lock: await readStart(lockFile) };
-    // 134 and SIGABRT: it got no more memory.
-    if (killedBy === 'SIGABRT' || code === 134) throw memoryFault(order.memoryBytes);
-    if (killedBy === 'SIGXCPU' || killedBy === 'SIGKILL') throw timeFault(order.timeoutMs);
-    return { problem: withoutPlaces(output, order) };
+    return { lock: await readStart(lockFile) };
   } catch (error) {
-    // The shell could not be started, or uv has ended well without a lock file.
+    // uv has ended well without a lock file.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { problem: 'it has no result' };
     throw error;
-  } finally {
-    watching.abort();
-    killGroup(child);
-    await closed.catch(() => {});
   }
-}
-
-function killGroup({ pid }: ChildProcess): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch {
-    // All of the group has ended.
-  }
-}
-
-async function tooLong(ms: number, signal: AbortSignal): Promise<never> {
-  await sleep(ms, undefined, { signal, ref: false });
-  throw timeFault(ms);
-}
-
-/** Rejects when the process has more memory than it may have. */
-async function tooLarge(
-  { pid }: ChildProcess,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<never> {
-  for (;;) {
-    await sleep(watchMs, undefined, { signal });
-    const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-    const kibibytes = Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1] ?? 0);
-    if (kibibytes * 1024 > maxBytes) throw memoryFault(maxBytes);
-  }
-}
-
-async function abortOf(signal: AbortSignal, ended: AbortSignal): Promise<never> {
-  await once(signal, 'abort', { signal: ended });
-  throw signal.reason;
 }
 
 function timeFault(ms: number): Fault {

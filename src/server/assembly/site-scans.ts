@@ -1,25 +1,46 @@
+import { join } from 'node:path';
 import { Fault } from '../../foundation/fault.ts';
 import type { createServedBases, ImageFinder } from '../../pull/index.ts';
 import type { ContainerRequest } from '../../request/index.ts';
-import { createHarborAdapter, createScans, type Scans } from '../../scans/index.ts';
-import { configuredScanner } from '../config/read/index.ts';
+import {
+  createHarborAdapter,
+  createScannerProgram,
+  createScans,
+  type Scanner,
+  type Scans,
+} from '../../scans/index.ts';
+import { configuredScanner, scanFolder } from '../config/read/index.ts';
 import type { RegistryAccess } from './registry-clients.ts';
 import type { AppDeps, State } from './server-state.ts';
 
 /** Returns the scans of images; undefined without a scanner in the settings. */
 export function createSiteScans(
   { config, publicUrl, log }: AppDeps,
-  { rows }: State,
-  { connecting }: RegistryAccess,
+  { rows, space }: State,
+  { connecting: { timeouts, bounds } }: RegistryAccess,
   { lend }: Pick<ReturnType<typeof createServedBases>, 'lend'>,
   findImage: ImageFinder,
 ): Scans | undefined {
-  const adapter = configuredScanner(config);
-  if (!adapter) return undefined;
-  const { timeouts, bounds } = connecting;
+  const configured = configuredScanner(config);
+  if (!configured) return undefined;
+  const createScanner = (): Scanner => {
+    if ('adapter' in configured) {
+      const limits = { connectMs: timeouts.connectMs, limits: bounds };
+      return createHarborAdapter(configured.adapter, limits);
+    }
+    return createScannerProgram(configured.program, {
+      folder: join(scanFolder(config), 'runs'),
+      timeoutMs: config.scans.timeout,
+      async requireSpace() {
+        await space.look();
+        space.take(0);
+      },
+      proxies: ownProxies(),
+    });
+  };
   return createScans({
     store: rows.scans,
-    scanner: createHarborAdapter(adapter, { connectMs: timeouts.connectMs, limits: bounds }),
+    scanner: createScanner(),
     findImage,
     lend,
     origin: publicUrl.origin,
@@ -27,6 +48,12 @@ export function createSiteScans(
     limits: { ...config.scans, pullWait: config.builds.pullWait },
     log,
   });
+}
+
+/** Returns the variables of this process with the proxies for other hosts. */
+function ownProxies(): Readonly<Record<string, string>> {
+  const names = ['HTTP_PROXY', 'HTTPS_PROXY', 'http_proxy', 'https_proxy'];
+  return Object.fromEntries(names.map(name => [name, process.env[name] ?? '']));
 }
 
 /** Lets the image of a request pass that requires a scan. Throws a `Fault` for others, also if the scanner was removed since. */

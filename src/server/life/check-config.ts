@@ -17,6 +17,7 @@ import {
   configuredCredentials,
   configuredIndexes,
   configuredRegistries,
+  configuredScanner,
   configuredSifSigner,
   publicUrlOf,
   tlsSettings,
@@ -120,6 +121,7 @@ function checksOf(config: Config): Check[] {
     [['replica'], () => replicaSettings(config)],
     [['dockerConfig'], () => configuredCredentials(new Map(), config, undefined)],
     [['sif', 'signingKey'], () => configuredSifSigner(config.sif.signingKey)],
+    [['scans'], () => configuredScanner(config)],
     [['platform'], () => checkPlatform(config, publicUrl)],
   ];
 }

@@ -80,7 +80,7 @@ export function requireScans(scans: Scans | undefined): Scans {
   if (scans) return scans;
   throw new Fault(
     'not-provided',
-    'This server does not scan images: its operator can set scans.adapter',
+    'This server does not scan images: its operator can set scans.program or scans.adapter',
     {
       phase: 'request',
     },

@@ -1,13 +1,58 @@
-import type { AdapterSettings } from '../../../scans/index.ts';
+import { isAbsolute, join, resolve } from 'node:path';
+import {
+  type AdapterSettings,
+  findScannerProgram,
+  type ProgramSettings,
+} from '../../../scans/index.ts';
+import { ConfigError } from '../config-file.ts';
 import type { Config } from '../settings-schema.ts';
 import { readAuthority } from './registries.ts';
 
-/** Returns the scanner of images; undefined without one. Throws a `ConfigError`. */
-export function configuredScanner({ scans }: Pick<Config, 'scans'>): AdapterSettings | undefined {
-  const { adapter, authorization, ca, allowPrivateAddress } = scans;
-  if (adapter === undefined) return undefined;
+/** A scanner of images: an adapter of another host, or a program of this machine. */
+export type ConfiguredScanner =
+  | { readonly adapter: AdapterSettings }
+  | { readonly program: ProgramSettings };
+
+/**
+ * Returns the scanner of images; undefined without one. Throws a `ConfigError`.
+ *
+ * @param path `PATH`, where a program without a folder is searched
+ */
+export function configuredScanner(
+  { scans, data }: Pick<Config, 'scans' | 'data'>,
+  path = process.env.PATH ?? '',
+): ConfiguredScanner | undefined {
+  const { adapter, program, authorization, allowPrivateAddress } = scans;
+  const ca = scans.ca === undefined ? undefined : readAuthority('scans', scans.ca);
+  if (adapter !== undefined && program !== undefined) {
+    throw new ConfigError(
+      'scans.adapter and scans.program are both set: one of them scans the images, remove the other',
+    );
+  }
+  if (adapter !== undefined) {
+    return { adapter: { address: new URL(adapter), authorization, allowPrivateAddress, ca } };
+  }
+  if (program === undefined) return undefined;
+  const found = findScannerProgram(program, path);
+  if (!found) {
+    throw new ConfigError(
+      isAbsolute(program)
+        ? `scans.program: ${program} is not a program that this server may run: install it there`
+        : `scans.program: ${program} is not on the PATH of this server: install it, or write its absolute path`,
+    );
+  }
   return {
-    ...{ address: new URL(adapter), authorization, allowPrivateAddress },
-    ca: ca === undefined ? undefined : readAuthority('scans', ca),
+    program: {
+      ...found,
+      database: scans.database ?? join(scanFolder({ data }), found.kind),
+      updatesDatabase: scans.updateDatabase,
+      ca,
+      memoryBytes: scans.memory,
+    },
   };
+}
+
+/** Returns the folder below the data directory for what scanners keep. */
+export function scanFolder({ data }: Pick<Config, 'data'>): string {
+  return join(resolve(data), 'scans');
 }

@@ -9,7 +9,7 @@ export {
   configuredSifSigner,
 } from './configured-builds.ts';
 export { configuredMail, configuredWebhooks } from './configured-messages.ts';
-export { configuredScanner } from './configured-scans.ts';
+export { configuredScanner, scanFolder } from './configured-scans.ts';
 export {
   anonymousCredentials,
   configuredChannels,

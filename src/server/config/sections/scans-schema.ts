@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { count, duration, flag, timer } from '../units.ts';
+import { count, duration, flag, size, timer } from '../units.ts';
 
 /** Scans of images for known vulnerabilities. */
 export const scans = z.strictObject({
@@ -13,6 +13,31 @@ export const scans = z.strictObject({
     .describe(
       "Base URL of a scanner: an adapter of Harbor's Pluggable Scanner API 1.x, such as harbor-scanner-trivy. Default: none, and no scans",
     ),
+  program: z
+    .string()
+    .refine(
+      text => /^(?:trivy|grype|\/(?:[^/]{1,255}\/){0,30}(?:trivy|grype)[^/]{0,200})$/.test(text),
+      'expected trivy, grype, or the absolute path of one of them',
+    )
+    .optional()
+    .describe(
+      'A scanner on the machine of the server, in place of an adapter: `trivy` or `grype`, searched on the PATH, or the absolute path of one of them',
+    ),
+  database: z
+    .string()
+    .startsWith('/', 'expected an absolute path')
+    .optional()
+    .describe(
+      "Folder with the program's database of vulnerabilities: the cache of Trivy, or `GRYPE_DB_CACHE_DIR`. Default: `SLUICE_DATA/scans/trivy` or `SLUICE_DATA/scans/grype`",
+    ),
+  updateDatabase: flag
+    .default(false)
+    .describe(
+      'Let the program download its database before a scan. It can then connect to other hosts. Otherwise the operator keeps the folder up to date',
+    ),
+  memory: size
+    .prefault('2 GiB')
+    .describe('Maximum memory of the program for one image. It is ended when it takes more'),
   authorization: z
     .string()
     .regex(/^[\x20-\x7e]+$/, 'expected the value of a header')
@@ -23,7 +48,7 @@ export const scans = z.strictObject({
     .string()
     .optional()
     .describe(
-      'PEM file of a certificate authority of the adapter, in addition to the public authorities',
+      'PEM file of a certificate authority of the adapter, in addition to the public authorities. For a program: of the address of this server',
     ),
   allowPrivateAddress: flag
     .default(false)

@@ -1,0 +1,217 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { runTask } from '../../conda/threads/one-task.ts';
+import { Fault } from '../../foundation/fault.ts';
+import { type ProgramEnd, runLimited } from '../../foundation/limited-program.ts';
+import type { FoundInImage } from '../found-in-image.ts';
+import { addVulnerabilities } from '../scan-report.ts';
+import type { ScannedImage, Scanner } from '../scanner.ts';
+import { type ProgramKind, type ProgramRun, programKinds } from './program-kinds.ts';
+import type { ProgramReport } from './program-reports.ts';
+import type { ReportOrder } from './report-worker.ts';
+
+/** The operator's settings of a program that scans images. */
+export interface ProgramSettings {
+  readonly kind: ProgramKind;
+  /** Absolute path of the program. */
+  readonly path: string;
+  /** Absolute path of the folder with its database. */
+  readonly database: string;
+  /** True if it downloads its database itself. */
+  readonly updatesDatabase: boolean;
+  /** PEM text of certificate authorities of the server that it reads images from, in addition to the public ones. */
+  readonly ca: string | undefined;
+  readonly memoryBytes: number;
+}
+
+interface ProgramOptions {
+  /** A folder for the runs. Nothing else is in it. */
+  readonly folder: string;
+  readonly timeoutMs: number;
+  /** Throws a `Fault` when the disk is full. */
+  readonly requireSpace: () => void | Promise<void>;
+  /** Variables with the proxies for other hosts, for a program that downloads its database. */
+  readonly proxies: Readonly<Record<string, string>>;
+}
+
+// Databases are mapped into memory.
+const spareAddresses = 16 * 1024 * 1024 * 1024;
+const versionMs = 20_000;
+const authorityFile = 'ca.pem';
+const threadMiB = 512;
+/** Share of the memory at which a program written in Go collects garbage more often. */
+const usualShare = 0.8;
+
+/** Scans with Trivy or Grype as a program of this machine, in a process group of its own, with a home of its own and no secrets. */
+export function createScannerProgram(settings: ProgramSettings, options: ProgramOptions): Scanner {
+  const { path, database, updatesDatabase, ca, memoryBytes } = settings;
+  const kind = programKinds[settings.kind];
+  const { timeoutMs, requireSpace, proxies } = options;
+  let known: { readonly stamp: string; readonly name: string } | undefined;
+
+  // What a killed server has left.
+  const emptied = rm(options.folder, { recursive: true, force: true }).catch(() => {});
+
+  const inFolder = async <T>(work: (folder: string) => Promise<T>): Promise<T> => {
+    await emptied;
+    const folder = join(options.folder, randomUUID());
+    await mkdir(join(folder, 'home'), { recursive: true, mode: 0o700 });
+    try {
+      return await work(folder);
+    } finally {
+      await rm(folder, { recursive: true, force: true }).catch(() => {});
+    }
+  };
+
+  const run = (
+    folder: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    limits: { readonly timeoutMs: number; readonly signal: AbortSignal },
+  ): Promise<ProgramEnd> =>
+    runLimited({
+      program: path,
+      args,
+      directory: folder,
+      env: {
+        HOME: join(folder, 'home'),
+        TMPDIR: join(folder, 'home'),
+        XDG_CACHE_HOME: join(folder, 'home'),
+        PATH: '/nonexistent',
+        LC_ALL: 'C',
+        GOMEMLIMIT: String(Math.floor(memoryBytes * usualShare)),
+        GOMAXPROCS: '2',
+        ...(ca === undefined ? {} : { SSL_CERT_FILE: join(folder, authorityFile) }),
+        ...env,
+      },
+      memoryBytes,
+      spareAddresses,
+      check: requireSpace,
+      ...limits,
+    });
+
+  /** Returns name and version of the program. They are asked again when it was replaced. */
+  const nameOf = async (signal: AbortSignal): Promise<string> => {
+    const file = await stat(path).catch(() => undefined);
+    if (!file) throw failed(`${kind.name} is not at the path of scans.program`);
+    const stamp = `${file.ino} ${file.size} ${file.mtimeMs}`;
+    if (known?.stamp === stamp) return known.name;
+    const version = await inFolder(async folder => {
+      const output = join(folder, 'version.json');
+      // The output of the shell's child is not read: it could have any length.
+      const { code } = await runLimited({
+        ...{ program: '/bin/sh', directory: folder, memoryBytes, spareAddresses, signal },
+        args: ['-c', 'exec "$0" "$@" > version.json', path, ...kind.versionArgs],
+        env: { HOME: join(folder, 'home'), PATH: '/nonexistent' },
+        timeoutMs: versionMs,
+        maxFileBytes: 64 * 1024,
+      });
+      if (code !== 0)
+        throw failed(`${kind.name} does not run: try it on the machine of the server`);
+      return versionIn(await readFile(output, 'utf8'), kind.versionOf);
+    });
+    known = { stamp, name: `${kind.name} ${version}`.trim() };
+    return known.name;
+  };
+
+  return {
+    async describe(signal) {
+      const of = await kind.databaseOf(database).catch(() => undefined);
+      if (of === undefined && !updatesDatabase) {
+        throw failed(
+          `${kind.name} has no database of vulnerabilities: its operator downloads it into the folder scans.database, see docs/scans.md`,
+        );
+      }
+      return { name: await nameOf(signal), database: (of ?? '').slice(0, 100) };
+    },
+
+    async scan(image, found, signal) {
+      await inFolder(async folder => {
+        const { origin, name } = addressOf(image);
+        const order: ProgramRun = {
+          ...{ folder, database, updatesDatabase, timeoutMs },
+          image: name,
+          isPlainHttp: origin.protocol === 'http:',
+        };
+        if (ca !== undefined) await writeFile(join(folder, authorityFile), ca);
+        await kind.prepare(order);
+        const env = { ...kind.env(order), ...reachOf(origin, updatesDatabase, proxies) };
+        const { end, code, output } = await run(folder, kind.args(order), env, {
+          timeoutMs,
+          signal,
+        });
+        if (end === 'too long') throw failed('It did not end in time', 'upstream-timeout');
+        if (end === 'too large') {
+          const most = Math.floor(memoryBytes / 1024 / 1024);
+          throw failed(`${kind.name} requires more than ${most} MiB of memory for this image`);
+        }
+        if (code !== 0) {
+          const places = [name, image.repository, folder, database, path];
+          throw failed(`${kind.name} failed: ${lastWords(output, places)}`);
+        }
+        await addReport({ kind: settings.kind, folder }, found, signal);
+      });
+    },
+
+    close: async () => {},
+  };
+}
+
+/** Returns an image as the programs name it. */
+function addressOf({ registry, repository, digest }: ScannedImage) {
+  const origin = new URL(registry);
+  return { origin, name: `${origin.host}/${repository}@${digest}` };
+}
+
+/** Returns the variables that keep a program from other hosts than its registry. */
+function reachOf(
+  { hostname }: URL,
+  updatesDatabase: boolean,
+  proxies: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  const nowhere = 'http://127.0.0.1:9';
+  return {
+    ...(updatesDatabase ? proxies : { HTTP_PROXY: nowhere, HTTPS_PROXY: nowhere }),
+    NO_PROXY: hostname.replace(/^\[|\]$/g, ''),
+  };
+}
+
+async function addReport(
+  order: ReportOrder,
+  found: FoundInImage,
+  signal: AbortSignal,
+): Promise<void> {
+  const worker = new URL('./report-worker.ts', import.meta.url);
+  const read = await runTask<ReportOrder, ProgramReport>(worker, order, signal, threadMiB);
+  await addVulnerabilities(read.vulnerabilities, found.vulnerabilities);
+  found.packages ??= new Map();
+  for (const one of read.packages) {
+    found.packages.set(one.purl ?? `${one.name}@${one.version}`, one);
+  }
+}
+
+function versionIn(
+  text: string,
+  versionOf: (output: Readonly<Record<string, unknown>>) => unknown,
+): string {
+  try {
+    const version = versionOf(JSON.parse(text) as Readonly<Record<string, unknown>>);
+    // A program that was not built by its makers has words in its place.
+    return typeof version === 'string' && /^v?\d[\w.+-]{0,40}$/.test(version) ? version : '';
+  } catch {
+    return '';
+  }
+}
+
+/** Returns the last line that a program wrote, without names of this server. */
+function lastWords(output: string, places: readonly string[]): string {
+  const lines = output.trim().split('\n');
+  let words = lines.at(-1) ?? '';
+  for (const place of places) words = words.replaceAll(place, '');
+  return words.trim().slice(0, 300) || 'it said nothing';
+}
+
+function failed(what: string, kind: 'upstream' | 'upstream-timeout' = 'upstream'): Fault {
+  return new Fault(kind, what, { phase: 'upstream' });
+}

@@ -1,0 +1,165 @@
+/** Programs that scan images, and misbehave: scripts in place of Grype. */
+import assert from 'node:assert/strict';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { after, before, suite, test } from 'node:test';
+import { Fault } from '../../src/foundation/fault.ts';
+import type { FoundInImage } from '../../src/scans/found-in-image.ts';
+import { findScannerProgram } from '../../src/scans/programs/find-program.ts';
+import { createScannerProgram } from '../../src/scans/programs/scanner-program.ts';
+import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
+
+const image = {
+  registry: 'https://[::1]:8443',
+  repository: 'wt/secrettoken/library/one',
+  digest: `sha256:${'a'.repeat(64)}`,
+  mediaType: 'application/vnd.oci.image.manifest.v1+json',
+};
+
+suite('a program that scans images', () => {
+  let folder: TempDir;
+  before(async () => {
+    folder = await makeTempDir('scanner-program');
+  });
+  after(() => folder.remove());
+
+  let count = 0;
+  const scan = async (
+    script: string,
+    more: { timeoutMs?: number; requireSpace?: () => void; signal?: AbortSignal } = {},
+  ) => {
+    count += 1;
+    const path = folder.join(`grype-${count}`);
+    await writeFile(path, `#!/bin/sh\n${script}\n`, { mode: 0o700 });
+    const scanner = createScannerProgram(
+      {
+        kind: 'grype',
+        path,
+        database: folder.join('database'),
+        updatesDatabase: false,
+        ca: '-----BEGIN CERTIFICATE-----',
+        memoryBytes: 64 * 1024 * 1024,
+      },
+      {
+        folder: folder.join('runs'),
+        timeoutMs: 10_000,
+        requireSpace: () => {},
+        proxies: { HTTPS_PROXY: 'http://name:secret@proxy' },
+        ...more,
+      },
+    );
+    const found: FoundInImage = { vulnerabilities: new Map(), packages: undefined };
+    try {
+      await scanner.scan(image, found, more.signal ?? new AbortController().signal);
+      return found;
+    } finally {
+      assert.deepEqual(await readdir(folder.join('runs')), []);
+    }
+  };
+  const report = (text: string, bill = '{"components":[]}') =>
+    `printf '%s' '${text}' > report.json; printf '%s' '${bill}' > bill.json`;
+
+  test('gets the image, and no variable of the server', async () => {
+    process.env.SLUICE_TEST_SECRET = 'word';
+    await scan(
+      `export -p > ${folder.join('env')}; echo "$@" > ${folder.join('args')}; ${report('{"matches":[]}')}`,
+    );
+    delete process.env.SLUICE_TEST_SECRET;
+    const env = await readFile(folder.join('env'), 'utf8');
+    assert.doesNotMatch(env, /secret|SLUICE_|word/);
+    assert.match(env, /NO_PROXY='?::1/);
+    assert.match(env, /HTTPS_PROXY='http:\/\/127\.0\.0\.1:9'/);
+    assert.match(
+      await readFile(folder.join('args'), 'utf8'),
+      /^registry:\[::1\]:8443\/wt\/secrettoken\/library\/one@sha256:a{64} /,
+    );
+  });
+
+  test('reports vulnerabilities and packages', async () => {
+    const match = {
+      vulnerability: { id: 'CVE-1', severity: 'Negligible', fix: { versions: ['2', '3'] } },
+      artifact: { name: 'zlib', version: '1', locations: [{ layerID: 'sha256:1' }] },
+    };
+    const part = {
+      ...{ type: 'library', name: 'zlib', version: '1', purl: 'pkg:apk/alpine/zlib@1' },
+      licenses: [{ license: { id: 'Zlib' } }, { expression: 'MIT OR Zlib' }],
+    };
+    const bill = { components: [part, { type: 'file', name: '/etc/passwd' }] };
+    const found = await scan(report(JSON.stringify({ matches: [match] }), JSON.stringify(bill)));
+    const [one] = found.vulnerabilities.values();
+    assert.equal(one?.severity, 'LOW');
+    assert.equal(one?.fixedVersion, '2, 3');
+    assert.equal(one?.layer, 'sha256:1');
+    const licenses = ['Zlib', 'MIT OR Zlib'];
+    const { type: _, ...listed } = { ...part, licenses };
+    assert.deepEqual([...(found.packages?.values() ?? [])], [listed]);
+  });
+
+  const faults: readonly (readonly [string, string, RegExp])[] = [
+    ['writes no report', ':', /sent no report/],
+    ['writes something else', report('<html>'), /not JSON/],
+    ['writes a list', report('[]'), /not a report about an image/],
+    ['writes members of all objects', report('{"matches":{"length":1}}'), /not a report/],
+    ['nests without end', nested(), /not JSON|not a report/],
+    [
+      'writes more than it may',
+      `: > bill.json; /usr/bin/truncate -s 60M report.json`,
+      /more than 48 MiB/,
+    ],
+    [
+      'finds a million vulnerabilities',
+      `{ printf '{"matches":[0'; /usr/bin/yes ,0 | /usr/bin/head -n 1000000; printf ']}'; } > report.json; echo '{}' > bill.json`,
+      /more than 20000 vulnerabilities/,
+    ],
+    [
+      'fails, and names the place of the image',
+      `echo "at $PWD" >&2; echo "cannot read $1 in $PWD: 404" >&2; exit 1`,
+      /^Grype failed: cannot read registry: in : 404$/,
+    ],
+    ['takes too much memory', 'x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done', /MiB of memory/],
+  ];
+  for (const [what, script, reason] of faults) {
+    test(`that ${what} fails the scan`, async () => {
+      await assert.rejects(scan(script), (error: Fault) => {
+        assert.ok(error instanceof Fault, String(error));
+        assert.match(error.message, reason);
+        return true;
+      });
+    });
+  }
+
+  test('is ended with all that it started: after its time, with its scan, and on a full disk', async () => {
+    const pids = folder.join('pids');
+    const endless = `echo $$ >> ${pids}; /usr/bin/sleep 60 & echo $! >> ${pids}; while :; do :; done`;
+    await assert.rejects(scan(endless, { timeoutMs: 300 }), /did not end in time/);
+    const signal = AbortSignal.timeout(300);
+    await assert.rejects(scan(endless, { signal }), /aborted due to timeout/);
+    const requireSpace = () => {
+      throw new Error('full');
+    };
+    await assert.rejects(scan(endless, { requireSpace }), /full/);
+    const started = (await readFile(pids, 'utf8')).trim().split('\n');
+    assert.equal(started.length, 6);
+    for (const pid of started) {
+      const state = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '0 (gone) Z');
+      // A killed child of a killed program may wait for the first process of the machine.
+      assert.match(state, /\) Z/);
+    }
+  });
+
+  test('is found by its name, or by a path that says which one it is', async () => {
+    await writeFile(folder.join('trivy'), '', { mode: 0o700 });
+    await writeFile(folder.join('grype'), '', { mode: 0o600 });
+    const path = `relative:/nonexistent:${folder.path}`;
+    assert.deepEqual(findScannerProgram('trivy', path), {
+      kind: 'trivy',
+      path: folder.join('trivy'),
+    });
+    assert.equal(findScannerProgram('grype', path), undefined);
+    assert.equal(findScannerProgram('/bin/sh', path), undefined);
+  });
+});
+
+/** A script that writes arrays in arrays, 4 million deep. */
+function nested(): string {
+  return `/usr/bin/yes '[[[[' | /usr/bin/head -n 1000000 > report.json; echo '{}' > bill.json`;
+}
