@@ -1,6 +1,6 @@
 /**
  * Changes one thing at a time in the modules that decide about rights, digests, limits, keys and redirects, and runs the
- * unit tests of the module: `npm run mutants`, or `npm run mutants -- FILE ...` for some of them. Prints the mutants that
+ * unit tests of the module: `npm run mutants`, or `npm run mutants -- TEXT ...` for those with a text in their path. Prints the mutants that
  * no test noticed, and the score of each file. Fails below 90 of 100.
  */
 import { spawn } from 'node:child_process';
@@ -115,8 +115,17 @@ async function scoreOf(held: HeldModule): Promise<Score> {
   return { killed: count - living, count };
 }
 
-const files = process.argv.slice(2);
-const chosen = heldModules.filter(({ file }) => files.length === 0 || files.includes(file));
+const named = process.argv.slice(2);
+const absent = named.filter(text => !heldModules.some(({ file }) => file.includes(text)));
+if (absent.length > 0) {
+  console.error(
+    `No module has '${absent.join("' or '")}' in its path: the modules are in scripts/mutants/held-modules.ts`,
+  );
+  process.exit(2);
+}
+const chosen = heldModules.filter(
+  ({ file }) => named.length === 0 || named.some(text => file.includes(text)),
+);
 const rows: string[] = [];
 let [allKilled, all] = [0, 0];
 const rowOf = (file: string, killed: number, count: number) => {

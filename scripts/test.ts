@@ -1,6 +1,6 @@
 /**
- * Runs the tests: `npm test` runs all of them, `npm test -- test/oci` those in a folder or file. `npm run test:fast`
- * runs those that need no program but Node. First installs the tools that these tests need and that are missing, and makes
+ * Runs the tests: `npm test` runs all of them, `npm test -- test/oci` those in a folder or file, `npm test -- digest` those with
+ * the text in their path. `npm run test:fast` runs those that need no program but Node. First installs the tools that these tests need and that are missing, and makes
  * the bundle that servers run. Ends with the files that took the most time.
  */
 import { spawnSync } from 'node:child_process';
@@ -20,9 +20,7 @@ import { lock } from './tools/lock.ts';
 
 const options = { fast: { type: 'boolean', default: false } } as const;
 const { values, positionals } = parseArgs({ options, allowPositionals: true });
-const found = (positionals.length > 0 ? positionals : ['test']).flatMap(path =>
-  statSync(path).isDirectory() ? globSync(`${path}/**/*.test.ts`).sort() : [path],
-);
+const found = (positionals.length > 0 ? positionals : ['test']).flatMap(testFiles);
 const needsTools = (file: string) => neededTools([file]).length > 0;
 const [slow = [], fast = []] = [true, false].map(is => found.filter(one => needsTools(one) === is));
 // The short ones come last, so that no long one runs alone at the end.
@@ -96,6 +94,17 @@ const { tests: count = 0, passed = 0, cancelled = 0, skipped = 0 } = counted;
 console.log(
   `\nℹ tests ${count}, pass ${passed}, fail 0, cancelled ${cancelled}, skipped ${skipped}`,
 );
+
+/** Returns the test files at a path or, where nothing is, those with the text in their path. */
+function testFiles(text: string): readonly string[] {
+  const state = statSync(text, { throwIfNoEntry: false });
+  if (state?.isFile()) return [text];
+  const files = globSync(`${state ? text : 'test'}/**/*.test.ts`).sort();
+  const chosen = state ? files : files.filter(file => file.includes(text));
+  if (chosen.length > 0) return chosen;
+  console.error(`No test file is at '${text}' or has it in its path`);
+  process.exit(2);
+}
 
 /** Makes the bundle of the project if a source file has changed since it was made. */
 async function renewBundle(): Promise<void> {
