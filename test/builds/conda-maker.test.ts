@@ -71,8 +71,11 @@ test('packages of pip need no builder where uv is, unless only pip itself can ha
   const made = withUv('rich==13.9.4, six>=1');
   assert.ok(isNative(made));
   assert.notEqual(made.key, withUv('rich==13.9.3').key);
-  const other = withUv('rich, --extra-index-url=https://example.org/simple');
-  assert.deepEqual(recipeIn(other)?.builderReasons, ['the pip option --extra-index-url']);
+  const elsewhere = withUv('rich==13.9.4, --extra-index-url=https://example.org/simple');
+  assert.ok(isNative(elsewhere));
+  assert.notEqual(elsewhere.key, withUv('rich==13.9.4').key);
+  const other = withUv('rich, --pre');
+  assert.deepEqual(recipeIn(other)?.builderReasons, ['the pip option --pre']);
 });
 
 test('the operator can have BuildKit make every image, which then has another key', () => {

@@ -21,8 +21,8 @@ export interface LoopbackIndex {
 }
 
 export interface IndexSession {
-  /** Base URL of the index. */
-  readonly index: string;
+  /** Base URLs of indexes: the first one that has a name is the only one for it. */
+  readonly indexes: readonly string[];
   /** The version of each project that the image has from Conda, by its name as indexes compare it. */
   readonly installed: ReadonlyMap<string, string>;
   /** True to have the solver read the metadata of wheels in the wheels. Default: false. */
@@ -46,6 +46,8 @@ export interface OpenedIndex extends Disposable {
   readonly url: string;
   /** Returns the file at an address of a page that the solver has got; undefined for other addresses. */
   fileAt(url: string): PublishedFile | undefined;
+  /** Returns the index that had a project; undefined for a project that the solver did not ask for, or none has. */
+  indexOf(project: string): string | undefined;
   /** Settles with the first failure of the index that ends the solve. */
   readonly failed: Promise<never>;
 }
@@ -73,8 +75,8 @@ interface OpenSession extends IndexSession {
   requests: number;
   bytes: number;
   readonly notes: Set<string>;
-  /** Projects whose page the solver has got: only files of these are served. */
-  readonly projects: Set<string>;
+  /** Projects whose page the solver has got, and the index of each: only files of these are served. */
+  readonly projects: Map<string, string>;
   fail(error: unknown): void;
 }
 
@@ -128,21 +130,22 @@ export function createLoopbackIndex(deps: {
     request: IncomingMessage,
     response: ServerResponse,
   ) => {
-    const { installed, index } = session;
+    const { installed } = session;
     const [, project] = /^\/simple\/([^/]+)\/$/.exec(path) ?? [];
     if (project !== undefined) {
       const name = projectName(project);
       const version = installed.get(name);
       if (version !== undefined) return sendPage(response, installedPage(name, version));
       using _turn = await turns.take({ signal });
-      const kept = await deps.pages.page(index, name, signal);
-      if (kept === undefined) return void response.writeHead(404).end();
+      const found = await firstPage(session.indexes, name, signal);
+      if (found === undefined) return void response.writeHead(404).end();
+      const { index, kept } = found;
       if (kept.note !== undefined && !session.notes.has(kept.note)) {
         session.notes.add(kept.note);
         session.log(kept.note);
       }
       countBytes(session, kept.page.length);
-      session.projects.add(name);
+      session.projects.set(name, index);
       sendPage(response, session.readsWheels ? withoutMetadata(kept.page) : kept.page);
       return finished(response, { signal });
     }
@@ -159,6 +162,15 @@ export function createLoopbackIndex(deps: {
     const url = new URL(published.url);
     if (isMetadata) url.pathname += '.metadata';
     await relay(session, { url, signal, isMetadata }, request, response);
+  };
+
+  /** Returns the page of the first index that has a project. One that is down is not passed over: the next could have another project. */
+  const firstPage = async (indexes: readonly string[], project: string, signal: AbortSignal) => {
+    for (const index of indexes) {
+      const kept = await deps.pages.page(index, project, signal);
+      if (kept !== undefined) return { index, kept };
+    }
+    return undefined;
   };
 
   /** Passes on metadata, or the parts of a wheel that contain them. */
@@ -215,6 +227,25 @@ export function createLoopbackIndex(deps: {
     }
   };
 
+  /**
+   * Returns the indexes of a session in their order. Those of the configuration come first: nobody who names another index gets a package
+   * of that one in place of a private package of the same name.
+   */
+  const inOrder = ({ indexes, log }: IndexSession): readonly string[] => {
+    const each = [...new Set(indexes)];
+    const isListed = (index: string) => deps.access.settingsOf(`${index}/`) !== undefined;
+    const listed = each.filter(isListed);
+    const others = each.filter(index => !isListed(index));
+    for (const index of others) {
+      if (listed.some(one => each.indexOf(one) > each.indexOf(index))) {
+        log(
+          `The index ${index} answers only for names that the indexes of the configuration do not have`,
+        );
+      }
+    }
+    return [...listed, ...others];
+  };
+
   const listen = async () => {
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -232,9 +263,10 @@ export function createLoopbackIndex(deps: {
         requests: 0,
         bytes: 0,
         notes: new Set<string>(),
-        projects: new Set<string>(),
+        projects: new Map<string, string>(),
       };
-      const session = { ...given, ...counts, fail };
+      const indexes = inOrder(given);
+      const session = { ...given, ...counts, indexes, fail };
       sessions.set(secret, session);
       const { port } = server.address() as AddressInfo;
       const base = `http://127.0.0.1:${port}/${secret}/`;
@@ -242,6 +274,7 @@ export function createLoopbackIndex(deps: {
         url: `${base}simple/`,
         failed,
         fileAt: address => (address.startsWith(base) ? fileAt(session, address) : undefined),
+        indexOf: project => session.projects.get(project),
         [Symbol.dispose]: () => void sessions.delete(secret),
       };
     },

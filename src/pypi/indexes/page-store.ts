@@ -149,7 +149,7 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
       return { page, note: undefined };
     } catch (cause) {
       if (signal.aborted) throw cause;
-      if (cause instanceof IndexFault && cause.responseStatus === 404) {
+      if (cause instanceof IndexFault && isMissing(cause.responseStatus, url)) {
         if (missingFor > 0) missing.set(url, true, { ttl: missingFor });
         return undefined;
       }
@@ -165,6 +165,12 @@ export function createPageStore(deps: PageStoreDeps): PageStore {
     page: (index, project, signal) =>
       fetches.run(stop => fetchPage(index, project, stop), { key: `${index}/${project}`, signal }),
   };
+}
+
+/** That of PyTorch answers 403 for a project that it does not have. Source: uv, `IndexStatusCodeStrategy`. */
+function isMissing(status: number | undefined, url: string): boolean {
+  const forbids = status === 403 && new URL(url).hostname === 'download.pytorch.org';
+  return status === 404 || forbids;
 }
 
 function asFault(error: unknown, url: string): IndexFault | Error {

@@ -13,11 +13,21 @@ export interface PythonRequirement {
   readonly hashes?: readonly string[] | undefined;
 }
 
+/** An index that a request names, by `--index-url` or `--extra-index-url`. */
+export interface NamedIndex {
+  /** Base URL, without a slash at its end. */
+  readonly url: string;
+  /** True for one beside the index of names, which it precedes. */
+  readonly isExtra: boolean;
+}
+
 /** What a line for pip asks for. */
 export type PipLine =
   | ({ readonly kind: 'project' } & PythonRequirement)
   /** A wheel at an address, as lock files list it. */
   | { readonly kind: 'wheel'; readonly wheel: WheelFile }
+  /** Where names are looked up. */
+  | ({ readonly kind: 'index' } & NamedIndex)
   /** A line that only pip in a builder can handle. */
   | { readonly kind: 'builder'; readonly reason: string };
 
@@ -37,6 +47,8 @@ export function readPipLine(text: string): PipLine {
   const { line, hashes } = splitHashes(text.replace(/(?:^|\s)#(?!sha256=).*$/s, '').trim());
   const builder = (what: string): PipLine => ({ kind: 'builder', reason: what });
   if (line.length > longestLine) return builder('a very long line for pip');
+  const index = namedIndex(line);
+  if (index !== undefined) return { kind: 'index', ...index };
   if (line.startsWith('-')) return builder(`the pip option ${/^[-A-Za-z]{1,40}/.exec(line)?.[0]}`);
   if (!hashes.every(hash => sha256Hash.test(hash))) return builder('a hash that is not SHA-256');
   if (/\$/.test(line)) return builder('a variable in a line for pip');
@@ -70,6 +82,20 @@ export function readPipLine(text: string): PipLine {
     ...(marker === '' ? {} : { marker }),
     ...(hashes.length === 0 ? {} : { hashes: hashes.map(hash => hash.slice('sha256:'.length)) }),
   };
+}
+
+const indexOption = /^(--extra-index-url|--index-url|-i)(?:=| {1,9})(\S{1,1000})$/;
+
+/** Returns the index of an option line; undefined for another line, and for an address that could be read in two ways. */
+function namedIndex(line: string): NamedIndex | undefined {
+  const [, option, address = ''] = indexOption.exec(line) ?? [];
+  if (option === undefined || !/^https?:\/\//.test(address) || !URL.canParse(address))
+    return undefined;
+  const { href, pathname, search, hash, username, password } = new URL(address);
+  const isSame = href === address || href === `${address}/`;
+  const isPlain = [search, hash, username, password].every(part => part === '');
+  if (!isSame || !isPlain || /[;%]|\/\//.test(pathname)) return undefined;
+  return { url: href.replace(/\/$/, ''), isExtra: option === '--extra-index-url' };
 }
 
 const sha256Hash = /^sha256:[0-9a-f]{64}$/;

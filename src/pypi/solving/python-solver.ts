@@ -11,7 +11,11 @@ import {
   MetadataMissing,
   type OpenedIndex,
 } from '../indexes/loopback-index.ts';
-import { type PythonRequirement, requirementLine } from '../requirements/requirement.ts';
+import {
+  type NamedIndex,
+  type PythonRequirement,
+  requirementLine,
+} from '../requirements/requirement.ts';
 import { projectName, type WheelFile } from '../wheel-file.ts';
 import { installedProjects } from './installed-projects.ts';
 import { type LockedProject, readPylock } from './pylock.ts';
@@ -33,6 +37,8 @@ export interface PythonRequest {
   /** Packages of Conda: they count as installed. */
   readonly packages: readonly CondaPackage[];
   readonly target: PythonTarget;
+  /** Indexes that the request names, in its order. Default: none. */
+  readonly indexes?: readonly NamedIndex[] | undefined;
   /** True where the requirements are all packages: what they require is not added. Default: false. */
   readonly isLocked?: boolean | undefined;
 }
@@ -83,6 +89,7 @@ export interface PythonSolverDeps {
 
 const atOnce = 2;
 const mostRequirements = 2000;
+const mostIndexes = 8;
 
 export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   const { limits } = deps;
@@ -100,13 +107,14 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   const ready = rm(deps.directory, { recursive: true, force: true }).catch(() => {});
 
   const solveNow = async (
-    { requirements, packages, target, isLocked }: PythonRequest,
+    { requirements, packages, target, indexes: named = [], isLocked }: PythonRequest,
     { log, signal }: PythonSolveOptions,
     readsWheels = false,
   ): Promise<readonly WheelFile[]> => {
     await ready;
     const installed = installedProjects(packages);
-    const session = { index: defaultIndex, installed, log, signal, readsWheels };
+    const indexes = indexesOf(named);
+    const session = { indexes, installed, log, signal, readsWheels };
     using opened = await deps.index.open(session);
     const directory = join(resolve(deps.directory), randomUUID());
     const stop = new AbortController();
@@ -123,7 +131,7 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       memoryBytes: limits.memory,
       signal: AbortSignal.any([signal, stop.signal]),
     });
-    if ('problem' in result) throw unsolved(result.problem, installed);
+    if ('problem' in result) throw unsolved(result.problem, { installed, opened, indexes });
     const allowed = allowedFiles(requirements);
     const found: WheelFile[] = [];
     for (const project of readPylock(result.lock)) {
@@ -151,6 +159,18 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       });
     },
   };
+}
+
+/** Returns the indexes for names, the first one first: those beside the index of names come before it, as in uv. Throws a `Fault`. */
+function indexesOf(named: readonly NamedIndex[]): readonly string[] {
+  if (named.length > mostIndexes) {
+    throw new Fault('bad-request', `More than ${mostIndexes} indexes for pip: name fewer`, {
+      phase: 'build',
+    });
+  }
+  const extra = named.filter(({ isExtra }) => isExtra).map(({ url }) => url);
+  const given = named.findLast(({ isExtra }) => !isExtra)?.url;
+  return [...extra, given ?? defaultIndex];
 }
 
 /** Returns the wheel of a project of a solution; none for one of Conda. */
@@ -229,7 +249,13 @@ const noSolution = /^No solution found when resolving dependencies:? /;
 const wheelsRequired = /Wheels are required for `([A-Za-z0-9._-]{1,200})`/g;
 const addressed = /Package `([A-Za-z0-9._-]{1,200})` was included as a URL dependency/;
 
-function unsolved(problem: string, installed: ReadonlyMap<string, string>): Error {
+interface Looked {
+  readonly installed: ReadonlyMap<string, string>;
+  readonly opened: Pick<OpenedIndex, 'indexOf'>;
+  readonly indexes: readonly string[];
+}
+
+function unsolved(problem: string, { installed, opened, indexes }: Looked): Error {
   const missing = [...problem.matchAll(wheelsRequired)].map(([, name = '']) => projectName(name));
   if (missing.length > 0) return new WheelsMissing([...new Set(missing)].sort());
   if (!problem.startsWith('No solution found')) {
@@ -251,7 +277,26 @@ function unsolved(problem: string, installed: ReadonlyMap<string, string>): Erro
       : ` These packages are from Conda: ${ofConda}. Ask Conda for versions that fit, or pip for other ones.`;
   return new Fault(
     'bad-request',
-    `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}`.trim(),
+    `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}${placesNote(words, { opened, indexes })}`.trim(),
     { phase: 'build' },
   );
 }
+
+/** Says which names another index than the last one has answered for: pip would have compared the versions of all. */
+function placesNote(
+  words: ReadonlySet<string>,
+  { opened, indexes }: Pick<Looked, 'opened' | 'indexes'>,
+): string {
+  if (indexes.length < 2) return '';
+  const found = new Set(
+    [...words].flatMap(name => {
+      const index = opened.indexOf(name);
+      return index === undefined ? [] : [`${name} at ${index}`];
+    }),
+  );
+  if (found.size === 0) return '';
+  const list = [...found].sort().slice(0, mostPlaces).join(', ');
+  return ` The first index that has a name is the only one for it: ${list}. Leave out that index, or name versions that it has.`;
+}
+
+const mostPlaces = 10;

@@ -26,7 +26,11 @@ test('what is not a name with versions is for a builder, and never an option or 
     '--find-links /etc': 'the pip option --find-links',
     '-r /etc/passwd': 'the pip option -r',
     '-e git+https://example.org/a.git': 'the pip option -e',
-    '--index-url=https://example.org': 'the pip option --index-url',
+    '--index-url=file:///etc': 'the pip option --index-url',
+    '--extra-index-url https://me:secret@example.org/simple': 'the pip option --extra-index-url',
+    '--extra-index-url https://example.org/simple?token=secret': 'the pip option --extra-index-url',
+    '--extra-index-url https://example.org/a/../simple': 'the pip option --extra-index-url',
+    '--extra-index-url https://example.org/simple --pre': 'the pip option --extra-index-url',
     './here': 'a path or address for pip',
     '/etc/passwd': 'a path or address for pip',
     'https://example.org/six.whl': 'a path or address for pip',
@@ -46,6 +50,16 @@ test('what is not a name with versions is for a builder, and never an option or 
   };
   for (const [line, reason] of Object.entries(cases)) {
     assert.deepEqual(readPipLine(line), { kind: 'builder', reason }, line);
+  }
+});
+
+test('an option can name an index', () => {
+  const url = 'https://download.pytorch.org/whl/cpu';
+  for (const line of [`--extra-index-url ${url}`, `--extra-index-url=${url}/`]) {
+    assert.deepEqual(readPipLine(line), { kind: 'index', url, isExtra: true });
+  }
+  for (const line of [`--index-url ${url}`, `-i ${url}`]) {
+    assert.deepEqual(readPipLine(line), { kind: 'index', url, isExtra: false });
   }
 });
 

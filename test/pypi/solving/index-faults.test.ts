@@ -167,7 +167,7 @@ test('a solve ends with its time or memory, and leaves nothing behind', async t 
 test('the index on the loopback answers only the solver that it was opened for', async t => {
   const index = await startIndex(t, listing({ lib }));
   const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
-  const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
+  const session = { indexes: [publicIndex], installed: new Map(), log() {}, signal: t.signal };
   const opened = await loopback.open(session);
   const page = `${opened.url}lib/`;
   assert.equal((await fetch(page)).status, 200);
@@ -191,7 +191,7 @@ test('the metadata of a wheel are read in parts where an index does not list the
     response.writeHead(206, { 'content-range': `bytes ${first}-${last}/${file.length}` }).end(part);
   });
   const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
-  const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
+  const session = { indexes: [publicIndex], installed: new Map(), log() {}, signal: t.signal };
   using opened = await loopback.open(session);
   const [url = ''] = await addressesIn(`${opened.url}lib/`);
   const head = await fetch(url, { method: 'HEAD' });
@@ -212,7 +212,7 @@ async function addressesIn(page: string): Promise<string[]> {
 test('only files that a page has listed for this solver are fetched', async t => {
   const index = await startIndex(t, listing({ lib, tool }));
   const { loopback } = await solverFor(t, [indexAt(index.url, publicIndex)]);
-  const session = { index: publicIndex, installed: new Map(), log() {}, signal: t.signal };
+  const session = { indexes: [publicIndex], installed: new Map(), log() {}, signal: t.signal };
   using opened = await loopback.open(session);
   using other = await loopback.open(session);
   const [url = ''] = await addressesIn(`${opened.url}lib/`);

@@ -116,7 +116,7 @@ export async function solverFor(
   const openWith = async (other: PageStore) => {
     const replaced = createLoopbackIndex({ access, pages: other, key });
     t.after(replaced.close);
-    const session = { index: 'https://pypi.org/simple', installed: new Map(), log() {} };
+    const session = { indexes: ['https://pypi.org/simple'], installed: new Map(), log() {} };
     return replaced.open({ ...session, signal: t.signal });
   };
   return { solve, solver, request, lines, directory, access, pages, loopback: index, openWith };

@@ -44,6 +44,7 @@ export async function findWheels(
   if (reasons.length > 0) throw new BuilderRequired([...new Set(reasons)].slice(0, mostReasons));
   const given = lines.flatMap(line => (line.kind === 'wheel' ? [line.wheel] : []));
   const requirements = lines.filter(isProject);
+  const indexes = lines.filter(isIndex);
   if (requirements.length > 0 && !uv.isThere()) {
     throw new BuilderRequired([`the 'pip' packages${isLocked ? ' of the lock file' : ''}`]);
   }
@@ -54,7 +55,7 @@ export async function findWheels(
   requireFitting(given, target);
   if (requirements.length === 0) return given;
   try {
-    const request = { requirements, packages, target, isLocked };
+    const request = { requirements, packages, target, indexes, isLocked };
     return [...given, ...(await pythonSolver.solve(request, options))];
   } catch (error) {
     if (error instanceof UvFailed) {
@@ -123,6 +124,10 @@ function requireFitting(wheels: readonly WheelFile[], target: PythonTarget): voi
 
 function isProject(line: PipLine): line is Extract<PipLine, { kind: 'project' }> {
   return line.kind === 'project';
+}
+
+function isIndex(line: PipLine): line is Extract<PipLine, { kind: 'index' }> {
+  return line.kind === 'index';
 }
 
 /** Returns the Python of an image; undefined for one that wheels are not chosen for, such as PyPy. */
