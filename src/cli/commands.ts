@@ -11,6 +11,8 @@ export const commands: Commands = {
   name: async () => (await import('./containers/name-command.ts')).nameCommand,
   inspect: clientCommands.inspect,
   files: clientCommands.files,
+  scan: clientCommands.scan,
+  sbom: clientCommands.sbom,
   logs: clientCommands.logs,
   builds: clientCommands.builds,
   search: clientCommands.search,

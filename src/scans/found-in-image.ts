@@ -1,4 +1,4 @@
-import type { Vulnerability } from './scan-report.ts';
+import type { Vulnerability } from './vulnerability.ts';
 
 /** A package that a scanner saw in an image. */
 export interface FoundPackage {

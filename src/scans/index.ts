@@ -3,6 +3,6 @@
 export { type AdapterSettings, createHarborAdapter } from './harbor-adapter.ts';
 export { findScannerProgram } from './programs/find-program.ts';
 export { createScannerProgram, type ProgramSettings } from './programs/scanner-program.ts';
-export { severities, type Vulnerability } from './scan-report.ts';
 export type { Scanner } from './scanner.ts';
 export { createScans, type Scan, type Scans } from './scans.ts';
+export { severities, type Vulnerability } from './vulnerability.ts';

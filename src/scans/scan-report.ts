@@ -1,22 +1,8 @@
 import { z } from 'zod';
 import { pauseTurn } from '../foundation/pause-turn.ts';
+import type { FoundInImage } from './found-in-image.ts';
 import { unusable } from './unusable-report.ts';
-
-/** Severities, the most severe first. `NEGLIGIBLE` counts as `LOW`. Source: reference service, `scanLevels`. */
-export const severities = ['CRITICAL', 'HIGH', 'MEDIUM', 'LOW', 'UNKNOWN'] as const;
-export type Severity = (typeof severities)[number];
-
-export interface Vulnerability {
-  readonly id: string;
-  readonly severity: Severity;
-  readonly title: string;
-  readonly pkgName: string;
-  readonly installedVersion: string;
-  readonly fixedVersion?: string;
-  readonly primaryUrl?: string;
-  /** Digest of the layer with the package. */
-  readonly layer?: string;
-}
+import { type Severity, severities, type Vulnerability } from './vulnerability.ts';
 
 /** What a scanner found. */
 export interface ScanReport {
@@ -26,6 +12,8 @@ export interface ScanReport {
   readonly counts: Readonly<Partial<Record<Severity, number>>>;
   /** The most severe ones. */
   readonly vulnerabilities: readonly Vulnerability[];
+  /** Number of packages in the image; undefined where the scanner does not list them. */
+  readonly packages?: number;
 }
 
 const mostListed = 100;
@@ -116,16 +104,28 @@ function vulnerabilityOf(found: z.output<typeof vulnerability>): Vulnerability {
 }
 
 /** Returns the report of an image: all counted, the most severe listed. */
-export function reportOf(scanner: string, findings: Findings): ScanReport {
+export function reportOf(
+  scanner: string,
+  { vulnerabilities, packages }: Pick<FoundInImage, 'vulnerabilities' | 'packages'>,
+): ScanReport {
   const counts: Partial<Record<Severity, number>> = {};
   const listed: Vulnerability[] = [];
-  const bySeverity = Map.groupBy(findings.values(), ({ severity }) => severity);
-  for (const severity of severities) {
-    const some = bySeverity.get(severity) ?? [];
+  for (const [severity, some] of groupsOf(vulnerabilities.values())) {
     if (some.length > 0) counts[severity] = some.length;
     listed.push(...some.slice(0, mostListed - listed.length));
   }
-  return { scanner, counts, vulnerabilities: listed };
+  const listing = { scanner, counts, vulnerabilities: listed };
+  return packages === undefined ? listing : { ...listing, packages: packages.size };
+}
+
+/** Returns vulnerabilities with the most severe first. */
+export function bySeverity(found: Iterable<Vulnerability>): Vulnerability[] {
+  return groupsOf(found).flatMap(([, some]) => some);
+}
+
+function groupsOf(found: Iterable<Vulnerability>): (readonly [Severity, Vulnerability[]])[] {
+  const groups = Map.groupBy(found, ({ severity }) => severity);
+  return severities.map(severity => [severity, groups.get(severity) ?? []] as const);
 }
 
 /** Returns the severities in a report that a request does not accept. */

@@ -9,7 +9,10 @@ import { parseManifest } from '../oci/index.ts';
 import { type ImageFinder, type PulledImage, StillBuilding } from '../pull/index.ts';
 import type { ContainerRequest } from '../request/index.ts';
 import type { ScanRow, ScanStore } from '../storage/rows/index.ts';
+import { writeSarif } from './documents/write-sarif.ts';
+import { writeSpdx } from './documents/write-spdx.ts';
 import type { FoundInImage } from './found-in-image.ts';
+import { packDetails, unpackDetails } from './scan-details.ts';
 import { outside, reportOf, type ScanReport } from './scan-report.ts';
 import type { ScannedImage, Scanner } from './scanner.ts';
 
@@ -23,6 +26,10 @@ export interface Scans {
   begin(request: ContainerRequest): Promise<void>;
   /** Returns a scan. Throws a `Fault` for an unknown id. */
   get(id: string): Promise<Scan>;
+  /** Returns the vulnerabilities that a finished scan found, as SARIF. Throws a `Fault` where there are none to list. */
+  sarif(id: string): Promise<string>;
+  /** Returns the bill of materials of an image, as SPDX. Throws a `Fault` where the scanner did not list the packages. */
+  spdx(id: string): Promise<string>;
   /**
    * Lets the image of a request pass that requires a scan, and waits a while for that scan. Throws {@link StillBuilding} while it
    * runs, and another `Fault` for an image that must not be pulled.
@@ -63,6 +70,11 @@ export interface ScanLimits {
   readonly pullWait: number;
 }
 
+interface Packed {
+  /** See {@link packDetails}. */
+  readonly details: string;
+}
+
 interface Verdict {
   readonly scan: Scan;
 }
@@ -79,7 +91,9 @@ export function createScans(deps: ScansDeps): Scans {
   const running = new Map<string, { readonly key: string; readonly work: Promise<void> }>();
   const verdicts = boundedCache<string, Verdict>(keptVerdicts);
   const permits = new Semaphore({ limit: limits.concurrent });
-  const flights = new SingleFlight<ScanReport>({ sharesFailure: false });
+  const flights = new SingleFlight<ScanReport & Packed>({ sharesFailure: false });
+  // A document of 20,000 packages has 8 MB.
+  const writing = new Semaphore({ limit: 2, mostWaiting: 50, refusal: tooManyDocuments });
   const closing = new AbortController();
 
   const waitForImage = async (request: ContainerRequest): Promise<PulledImage> => {
@@ -116,7 +130,7 @@ export function createScans(deps: ScansDeps): Scans {
     scannerName: string,
     signal: AbortSignal,
     note: (line: string) => void,
-  ): Promise<ScanReport> => {
+  ): Promise<ScanReport & Packed> => {
     using lent = lend(request, image);
     const found: FoundInImage = { vulnerabilities: new Map(), packages: undefined };
     for (const { platform, ...part } of partsOf(image)) {
@@ -124,7 +138,8 @@ export function createScans(deps: ScansDeps): Scans {
       const read = { registry: origin, repository: lent.path, ...part };
       await scanner.scan(read, found, signal);
     }
-    return reportOf(scannerName, found.vulnerabilities);
+    const details = await packDetails(found);
+    return { ...reportOf(scannerName, found), details };
   };
 
   const scan = async (request: ContainerRequest, note: (line: string) => void) => {
@@ -138,11 +153,11 @@ export function createScans(deps: ScansDeps): Scans {
     note(`Scanner ${scannerName}${database === '' ? '' : `, database of ${database}`}`);
     const about = { image: name, startedAt };
     const sameness = JSON.stringify([name, scannerName, database]);
-    const known = await store.sharedReport(sameness, startedAt - limits.maxAge);
+    const known = await store.sharedResult(sameness, startedAt - limits.maxAge);
     if (known !== undefined) {
       note('The result of an earlier scan is used');
       // It keeps its age: a scan that used it is not shared again.
-      return { ...about, sameness: undefined, report: known };
+      return { ...about, sameness: undefined, report: known.report, detailsOf: known.id };
     }
     // The time of a scan begins with its turn.
     const work = (shared: AbortSignal) =>
@@ -150,8 +165,8 @@ export function createScans(deps: ScansDeps): Scans {
         () => inTime(shared, part => scanParts(request, image, scannerName, part, note)),
         { key: keyOf(request), signal: shared },
       );
-    const report = await flights.run(work, { key: sameness, signal });
-    return { ...about, sameness, report: JSON.stringify(report) };
+    const { details, ...report } = await flights.run(work, { key: sameness, signal });
+    return { ...about, sameness, report: JSON.stringify(report), details };
   };
 
   const run = async (id: string, request: ContainerRequest): Promise<void> => {
@@ -190,6 +205,20 @@ export function createScans(deps: ScansDeps): Scans {
     const isLost = row.finishedAt === null && !running.has(id);
     if (!isLost) return scan;
     return { ...scan, finishedAt: row.createdAt, succeeded: false, reason: lostReason };
+  };
+
+  /** Returns a finished scan with all that it found. Throws a `Fault` for others. */
+  const documented = async (id: string) => {
+    const { image, finishedAt, report, reason } = await get(id);
+    if (finishedAt === null) throw notFound('The scan has not finished: try again in a while');
+    if (!report) throw notFound(`The scan found nothing: ${reason ?? 'request the image again'}`);
+    const packed = await store.details(id);
+    if (packed === undefined) {
+      throw notFound('The findings of this scan are no longer kept: request the image again');
+    }
+    const { scanner } = report;
+    const scan = { image, finishedAt, report, scanner, address: `${pageUrlOf(id)}/spdx` };
+    return { scan, details: await unpackDetails(packed) };
   };
 
   const refusalOf = ({ succeeded, reason, report }: Scan, levels: readonly string[]) => {
@@ -250,6 +279,23 @@ export function createScans(deps: ScansDeps): Scans {
       throw new Fault('denied', `${refusal} (scan: ${page})`, { phase: 'request' });
     },
 
+    sarif: id =>
+      writing.run(async () => {
+        const { scan, details } = await documented(id);
+        return writeSarif(scan, scan.report, details.vulnerabilities);
+      }),
+
+    spdx: id =>
+      writing.run(async () => {
+        const { scan, details } = await documented(id);
+        if (details.packages) return writeSpdx(scan, details.packages);
+        throw notFound(
+          scan.report.packages === undefined
+            ? `${scan.scanner} does not list the packages of images: a bill of materials requires Trivy or Grype as a program (scans.program)`
+            : `The image has ${scan.report.packages} packages, which are too many for a bill of materials`,
+        );
+      }),
+
     refusalOf,
     pageUrlOf,
     purge: store.purge,
@@ -300,9 +346,17 @@ function scanOf({ report, ...row }: ScanRow): Scan {
 }
 
 function unknown(id: string): Fault {
-  return new Fault(
-    'not-found',
+  return notFound(
     `${id.slice(0, 80)} is not the id of a scan, or the scan was deleted: request the image again`,
-    { phase: 'request' },
   );
+}
+
+function notFound(what: string): Fault {
+  return new Fault('not-found', what, { phase: 'request' });
+}
+
+function tooManyDocuments(): Fault {
+  return new Fault('unavailable', 'Many documents are being written: try again in a moment', {
+    phase: 'request',
+  });
 }

@@ -1,6 +1,6 @@
 /** Scans by Grype as a program of the server's machine, with a small database in its own format. */
 import assert from 'node:assert/strict';
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { manifestAccept } from '../../src/oci/media-type.ts';
@@ -8,8 +8,10 @@ import { amd64, arm64, imageOf, indexOf } from '../corpus/image.ts';
 import { layerOf } from '../corpus/layer.ts';
 import { Pusher } from '../corpus/push.ts';
 import { eventually } from '../world/eventually.ts';
+import { runProgram } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
+import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 import { requireGrype } from '../world/tools.ts';
 import { makeGrypeDatabase } from './grype-database.ts';
@@ -110,6 +112,56 @@ suite('scans by grype', () => {
     const accepted = await ask({ scanLevels: ['HIGH'] });
     await finished(accepted.scanId);
     assert.equal((await pull(accepted)).status, 200);
+  });
+
+  test('gives the findings as SARIF, and a bill of materials in which grype finds the same', async () => {
+    const { scanId } = await ask({ scanMode: 'async' });
+    await finished(scanId);
+    const sarif = await sluice.fetch(`/v1alpha1/scans/${scanId}/sarif`);
+    assert.equal(sarif.headers.get('content-type'), 'application/sarif+json');
+    const { runs } = (await sarif.json()) as { runs: { results: { ruleId: string }[] }[] };
+    assert.deepEqual(
+      runs[0]?.results.map(({ ruleId }) => ruleId),
+      ['CVE-2099-1'],
+    );
+    const file = database.join('bom.spdx.json');
+    const printed = await sluiceCommand(['sbom', `${registry.host}/alpine:3.20`], {
+      SLUICE_SERVER: sluice.url,
+    });
+    assert.equal(printed.code, 0, printed.stderr);
+    await writeFile(file, printed.stdout);
+    const env = {
+      ...{ HOME: database.path, GRYPE_DB_CACHE_DIR: database.path, GRYPE_DB_AUTO_UPDATE: 'false' },
+      ...{ GRYPE_DB_VALIDATE_AGE: 'false', GRYPE_DB_VALIDATE_BY_HASH_ON_START: 'false' },
+      GRYPE_CHECK_FOR_APP_UPDATE: 'false',
+    };
+    const read = await runProgram([requireGrype(), `sbom:${file}`, '-q', '-o', 'json'], { env });
+    assert.equal(read.code, 0, read.stderr);
+    const { matches } = JSON.parse(read.stdout) as { matches: { vulnerability: { id: string } }[] };
+    assert.deepEqual(
+      matches.map(({ vulnerability }) => vulnerability.id),
+      ['CVE-2099-1'],
+    );
+    const page = await (await sluice.fetch(`/view/scans/${scanId}`)).text();
+    assert.match(page, /href="[^"]*\/sarif"/);
+    assert.match(page, /href="[^"]*\/spdx"/);
+  });
+
+  test('sluice scan prints a table, and its exit code is about the accepted severities', async () => {
+    const scan = (...more: string[]) =>
+      sluiceCommand(['scan', `${registry.host}/alpine:3.20`, ...more], {
+        SLUICE_SERVER: sluice.url,
+      });
+    const { code, stdout } = await scan();
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /^SEVERITY +VULNERABILITY +PACKAGE +INSTALLED +FIXED\nHIGH +CVE-2099-1 +zlib +1\.3\.1-r1 +1\.3\.1-r9\n1 HIGH\n$/,
+    );
+    assert.equal((await scan('--levels', 'low,high')).code, 0);
+    const wrong = await scan('--levels', 'severe');
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.stderr, /expected CRITICAL, HIGH/);
   });
 
   test('leaves nothing of a scan in the data directory', async () => {

@@ -319,9 +319,17 @@ suite('scans', () => {
       ...{ id: `CVE-${at}`, severity: at % 50 === 0 ? 'Critical' : 'Low' },
       description: 'x'.repeat(1000),
     }));
-    const { counts, vulnerabilities } = await finished((await ask({ scanMode: 'async' })).scanId);
+    const { scanId } = await ask({ scanMode: 'async' });
+    const { counts, vulnerabilities } = await finished(scanId);
     assert.deepEqual(counts, { CRITICAL: 100, LOW: 4900 });
     assert.equal(vulnerabilities?.length, 100);
+    const { runs } = await json<{ runs: { results: unknown[] }[] }>(
+      `/v1alpha1/scans/${scanId}/sarif`,
+    );
+    assert.equal(runs[0]?.results.length, 5000);
+    const bill = await sluice.fetch(`/v1alpha1/scans/${scanId}/spdx`);
+    assert.equal(bill.status, 404);
+    assert.match(await bill.text(), /Scripted 1\.0 does not list the packages of images/);
   });
 
   test('frozen images and copies are not scanned, and scans are counted', async () => {

@@ -28,6 +28,7 @@ export const scanPage = pageRoute({
 // All texts of a scan come from the scanner and its database.
 function pageOf(scan: Scan): Page {
   const { id, image, createdAt, finishedAt, succeeded, reason, report } = scan;
+  const base = `/v1alpha1/scans/${encodeURIComponent(id)}`;
   const state = succeeded === null ? 'Running' : succeeded ? 'Finished' : 'Failed';
   return {
     title: `Scan ${visibleText(id, 60)}`,
@@ -39,8 +40,14 @@ function pageOf(scan: Scan): Page {
 ${reason !== null && html`<dt>Reason</dt><dd>${foldedText(reason)}</dd>`}
 <dt>Requested</dt><dd>${timeElement(createdAt)}</dd>
 ${report && html`<dt>Scanner</dt><dd>${visibleText(report.scanner, 100)}</dd>`}
+${report?.packages !== undefined && html`<dt>Packages</dt><dd>${countText(report.packages)}</dd>`}
 </dl>
-<p><a href="/v1alpha1/scans/${encodeURIComponent(id)}/logs">Log</a></p>
+<p><a href="${base}/logs">Log</a>${
+      report && html` · <a href="${base}/sarif" download="scan.sarif">Vulnerabilities (SARIF)</a>`
+    }${
+      report?.packages !== undefined &&
+      html` · <a href="${base}/spdx" download="bom.spdx.json">Bill of materials (SPDX)</a>`
+    }</p>
 ${report && findings(report)}`,
   };
 }

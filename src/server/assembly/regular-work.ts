@@ -108,7 +108,11 @@ export function startRegularWork(
         rows.messages.purge(Date.now() - config.messages.keep, signal),
       ),
       purge('delete old scans', signal =>
-        rows.scans.purge(Date.now() - Math.max(config.scans.keep, lives.maxLifeMs), signal),
+        rows.scans.purge(
+          // A scan with the result of another one is younger than that by at most this age.
+          Date.now() - Math.max(config.scans.keep, lives.maxLifeMs) - config.scans.maxAge,
+          signal,
+        ),
       ),
       purge('delete ended container requests', tokens.purge),
       purge('delete ended runs', runWatch.purge),

@@ -13,6 +13,8 @@ export interface ScanRoutesDeps {
 const tag = 'Scans';
 const params = { scanId: z.string().describe('`scanId` of the answer to the request') };
 const plainText = 'text/plain; charset=utf-8';
+const sarifType = 'application/sarif+json';
+const spdxType = 'application/spdx+json';
 
 const scanDetailsSchema = z
   .object({
@@ -42,6 +44,11 @@ const scanDetailsSchema = z
       )
       .optional()
       .describe('The most severe ones, at most 100'),
+    packages: z
+      .number()
+      .int()
+      .optional()
+      .describe('Number of packages in the image; absent where the scanner does not list them'),
   })
   .meta({ title: 'ScanDetails' });
 
@@ -72,6 +79,37 @@ export const scanRoutes = [
     faults: ['not-found', 'not-provided'],
     run: async ({ params: { scanId } }, { scans }: ScanRoutesDeps) =>
       (await requireScans(scans).get(scanId)).log,
+  }),
+  apiRoute({
+    id: 'getScanSarif',
+    method: 'get',
+    path: '/v1alpha1/scans/{scanId}/sarif',
+    tag,
+    summary:
+      'Vulnerabilities in an image, as SARIF 2.1.0 for code scanning. At most 5000, the most severe ones',
+    access: 'anybody',
+    params,
+    responses: { 200: { about: 'The vulnerabilities', types: [sarifType] } },
+    faults: ['not-found', 'not-provided', 'unavailable'],
+    async run({ ctx, params: { scanId } }, { scans }: ScanRoutesDeps) {
+      ctx.type = sarifType;
+      return requireScans(scans).sarif(scanId);
+    },
+  }),
+  apiRoute({
+    id: 'getScanBill',
+    method: 'get',
+    path: '/v1alpha1/scans/{scanId}/spdx',
+    tag,
+    summary: 'Bill of materials of a scanned image, as SPDX 2.3: all packages that the scanner saw',
+    access: 'anybody',
+    params,
+    responses: { 200: { about: 'The bill of materials', types: [spdxType] } },
+    faults: ['not-found', 'not-provided', 'unavailable'],
+    async run({ ctx, params: { scanId } }, { scans }: ScanRoutesDeps) {
+      ctx.type = spdxType;
+      return requireScans(scans).spdx(scanId);
+    },
   }),
 ];
 

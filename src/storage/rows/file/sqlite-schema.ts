@@ -373,6 +373,8 @@ const firstSchema = `
     succeeded INTEGER,
     reason TEXT,
     report TEXT,
+    details TEXT,
+    details_of TEXT,
     log TEXT NOT NULL DEFAULT ''
   ) WITHOUT ROWID;
   CREATE INDEX scans_by_sameness ON scans (sameness, finished_at) WHERE succeeded = 1;

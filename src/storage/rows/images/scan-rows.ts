@@ -25,13 +25,25 @@ export interface ScanOutcome
   readonly sameness: string | undefined;
   readonly succeeded: boolean;
   readonly finishedAt: number;
+  /** All that was found, packed. Default: none. */
+  readonly details?: string | undefined;
+  /** Id of the scan whose details are those of this one. Default: it has its own. */
+  readonly detailsOf?: string | undefined;
+}
+
+/** The result of a scan, for others of the same image. */
+export interface SharedResult {
+  readonly id: string;
+  readonly report: string;
 }
 
 export interface ScanStore {
   add(scan: Pick<ScanRow, 'id' | 'image' | 'createdAt'>): Promise<void>;
   find(id: string): Promise<ScanRow | undefined>;
-  /** Returns the newest report that has the same result, and is not older than a time. */
-  sharedReport(sameness: string, since: number): Promise<string | undefined>;
+  /** Returns the packed details of a scan; undefined for one without. */
+  details(id: string): Promise<string | undefined>;
+  /** Returns the newest result of what is the same, unless it is older than a time. */
+  sharedResult(sameness: string, since: number): Promise<SharedResult | undefined>;
   /** Ends a scan. The first end counts. */
   finish(outcome: ScanOutcome): Promise<void>;
   /** Removes scans that were requested before a time. */
@@ -46,15 +58,19 @@ export function createScanStore(database: RowDatabase): ScanStore {
     `SELECT id, image, created_at AS createdAt, started_at AS startedAt, finished_at AS finishedAt,
      succeeded, reason, report, log FROM scans WHERE id = ?`,
   );
-  const shared = database
+  const details = database
     .sql(
-      `SELECT report FROM scans WHERE sameness = ? AND succeeded = 1 AND finished_at >= ?
-       ORDER BY finished_at DESC LIMIT 1`,
+      'SELECT details FROM scans WHERE id = (SELECT COALESCE(details_of, id) FROM scans WHERE id = ?)',
     )
-    .pluck<string>();
+    .pluck<string | null>();
+  const shared = database.sql<SharedResult>(
+    `SELECT id, report FROM scans WHERE sameness = ? AND succeeded = 1 AND finished_at >= ?
+     ORDER BY finished_at DESC LIMIT 1`,
+  );
   const finish = database.sql(
     `UPDATE scans SET image = @image, sameness = @sameness, started_at = @startedAt, finished_at = @finishedAt,
-     succeeded = @succeeded, reason = @reason, report = @report, log = @log WHERE id = @id AND finished_at IS NULL`,
+     succeeded = @succeeded, reason = @reason, report = @report, details = @details, details_of = @detailsOf,
+     log = @log WHERE id = @id AND finished_at IS NULL`,
   );
   const purge = database.sql(
     'DELETE FROM scans WHERE id IN (SELECT id FROM scans WHERE created_at < ? ORDER BY created_at LIMIT ?)',
@@ -66,9 +82,14 @@ export function createScanStore(database: RowDatabase): ScanStore {
       const row = await database.read(find.get(id));
       return row && { ...row, succeeded: row.succeeded === null ? null : row.succeeded === 1 };
     },
-    sharedReport: (sameness, since) => database.read(shared.get(sameness, since)),
-    finish: ({ sameness = null, succeeded, ...outcome }) =>
-      database.write(() => finish.run({ ...outcome, sameness, succeeded: succeeded ? 1 : 0 })),
+    details: async id => (await database.read(details.get(id))) ?? undefined,
+    sharedResult: (sameness, since) => database.read(shared.get(sameness, since)),
+    finish({ sameness = null, details: packed = null, detailsOf = null, succeeded, ...outcome }) {
+      const nullable = { sameness, details: packed, detailsOf };
+      return database.write(() =>
+        finish.run({ ...outcome, ...nullable, succeeded: succeeded ? 1 : 0 }),
+      );
+    },
     async purge(before, signal) {
       await inSmallSteps(database, limit => purge.changes(before, limit), signal);
     },

@@ -314,6 +314,8 @@ const tables = `
     succeeded BIGINT,
     reason TEXT COLLATE "C",
     report TEXT COLLATE "C",
+    details TEXT COLLATE "C",
+    details_of TEXT COLLATE "C",
     log TEXT COLLATE "C" NOT NULL DEFAULT ''
   );
   CREATE INDEX scans_by_sameness ON scans (sameness, finished_at) WHERE succeeded = 1;
