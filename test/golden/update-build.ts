@@ -1,5 +1,5 @@
 /**
- * Writes the recipe of every case: `node test/golden/update-build.ts`.
+ * Writes the recipe of every case: `npx node test/golden/update-build.ts`.
  * A recipe that makes another image than before requires a new `condaRecipeVersion`; otherwise images of the old recipe
  * count as images of the new one. Use `--same-image` when only words have changed.
  */

@@ -1,5 +1,5 @@
 /**
- * Writes the digests of what is installed from the archives of packages: `node test/golden/update-conda.ts`. A changed
+ * Writes the digests of what is installed from the archives of packages: `npx node test/golden/update-conda.ts`. A changed
  * digest changes layers of all images: increase `layerVersion`. `--pack` packs the archives again: another version of
  * Node writes other bytes.
  */

@@ -1,4 +1,4 @@
-/** Translates every definition file of `test/golden/sif`: `node test/golden/update-sif.ts`. */
+/** Translates every definition file of `test/golden/sif`: `npx node test/golden/update-sif.ts`. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { definitionNames, sifFolder, translated } from './translated.ts';

@@ -1,5 +1,5 @@
 /**
- * Writes the result of augmentation for every case: `node test/golden/update.ts`. A case without a folder gets its base
+ * Writes the result of augmentation for every case: `npx node test/golden/update.ts`. A case without a folder gets its base
  * from the corpus; an existing base stays. Check the difference before you commit it: digests of served images must be
  * stable.
  */
