@@ -7,7 +7,7 @@ import {
   createMetricsRegistry,
   createRemoteMetrics,
 } from '../foundation/telemetry/index.ts';
-import { closeInTurn } from '../foundation/work.ts';
+import { type ClosingPart, closeInTurn } from '../foundation/work.ts';
 import { jsonApi, jsonApiDocument } from '../http/api/index.ts';
 import {
   createAdministratorCheck,
@@ -67,6 +67,8 @@ export interface App {
   readonly noteRefused: RefusedListener;
   /** Reports the server as not ready for new work. Running work continues, except for builds after the loss of the lead. */
   drain(why: StopReason): void;
+  /** Stops all work that changes rows, and writes unsaved state: another server continues. Requests in progress continue. */
+  release(): Promise<void>;
   /** Writes unsaved state and closes all parts. Logs parts that fail; never rejects. */
   close(): Promise<void>;
 }
@@ -90,6 +92,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
   addLoadMetric(metrics, building.builds.load);
 
   let isDraining = false;
+  let isReleased = false;
   const readiness = createReadiness({
     ...state,
     directory: localContent(config),
@@ -248,6 +251,12 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const work = startRegularWork(deps, state, registries, people, containers, metrics);
   const messages = startMessages(deps, state, registries, metrics);
 
+  const unsaved: ClosingPart[] = [
+    ['usage', usage.flush],
+    ['figures', flushFigures(state.rows)],
+    ...Object.values(state.audits).map(audit => ['audit log', audit.flush] as const),
+  ];
+
   return {
     koa,
     pairing: client.pairing,
@@ -261,6 +270,19 @@ export async function createApp(deps: AppDeps): Promise<App> {
       // The replica that leads now runs them.
       if (why === 'lost') void building.builds.close();
     },
+    async release() {
+      isReleased = true;
+      // Platforms connect to the next leader, which also runs the builds.
+      client.pairing.close();
+      const parts: ClosingPart[] = [
+        ['builds', building.builds.close],
+        ['scans', containers.scans?.close ?? (() => {})],
+        ['messages', messages.close],
+        ['regular work', work.stop],
+      ];
+      await Promise.all(parts.map(part => closeInTurn([part], log)));
+      await closeInTurn(unsaved, log);
+    },
     async close() {
       const workEnds = work.stop();
       await closeInTurn(
@@ -272,9 +294,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
           ['regular work', () => workEnds],
           ['listings of layers', containers.layerListings.close],
           ['conda', conda.close],
-          ['usage', usage.flush],
-          ['figures', flushFigures(state.rows)],
-          ...Object.values(state.audits).map(audit => ['audit log', audit.flush] as const),
+          // The next leader writes the rows.
+          ...(isReleased ? [] : unsaved),
           ['platforms', client.close],
           ['connections to registries', transport.close],
           ['connections for layers', layerTransport.close],

@@ -197,6 +197,8 @@ suite('the lock of the server', () => {
         },
         ...{ isHeld: true, isTaken: false, fence: 'SELECT 1', noteTaken: () => otherLeads },
         async announce() {},
+        hasSuccessor: async () => false,
+        async handOver() {},
         async release() {},
       },
     });
@@ -226,7 +228,7 @@ suite('the lock of the server', () => {
         /names a connection pooler/,
       );
       const signal = new AbortController().signal;
-      const unused = { onLeader() {}, onNews() {}, onOutage() {} };
+      const unused = { onLeader() {}, onNews() {}, onHandOver() {}, onOutage() {} };
       await assert.rejects(
         awaitLead(pooler.url, { ...unused, signal }),
         /names a connection pooler/,
@@ -289,6 +291,7 @@ suite('the wait for the lead', () => {
     const lock = awaitLead(url, {
       onLeader() {},
       onNews() {},
+      onHandOver() {},
       onOutage: reason => outages.push(reason),
       signal: closing.signal,
     });

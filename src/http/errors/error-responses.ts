@@ -14,6 +14,7 @@ import { inAliases } from '../api/aliases.ts';
 import { dropBody } from '../bodies/read-body.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { foreignIds } from '../callers/foreign-ids.ts';
+import { handedOnHeaders } from '../callers/handed-on.ts';
 import { noteRefusal } from '../limits/refusal-notes.ts';
 import { apiVersionHeader } from '../registry/registry-responses.ts';
 import { type RequestState, stateOf } from '../request-state.ts';
@@ -80,8 +81,10 @@ export function outermost(deps: OutermostDeps): Middleware<RequestState> {
         ...(fault ? { err: fault } : {}),
       };
       const isFailure = fault && statusOf(fault, path) >= 500;
+      // Another replica sends the request to the next leader.
+      const isSentAgain = fault?.headers?.[handedOnHeaders.proof] !== undefined;
       // A server that is not ready is a state: each probe reports it again.
-      if (isFailure && path !== '/readyz') log.error(line, 'request');
+      if (isFailure && !isSentAgain && path !== '/readyz') log.error(line, 'request');
       else log.info(line, 'request');
     });
     try {

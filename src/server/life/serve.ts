@@ -12,7 +12,7 @@ import type { Replica } from '../replicas/replica.ts';
 import { type Entries, type Entry, holdEntries } from './entries.ts';
 import { type Listeners, openListeners } from './listeners.ts';
 import { startFaultOf } from './start-fault.ts';
-import { spreadLastNet, stopOn, untilSignal } from './stop-server.ts';
+import { type StopReason, spreadLastNet, stopOn, untilSignal } from './stop-server.ts';
 import { terminalLog } from './terminal-log.ts';
 
 const endMs = 3000;
@@ -100,7 +100,16 @@ export async function serve(
     await replica?.lead();
     logReady(settings ? { leader: settings.address.origin } : {});
     const end = replica ? Promise.race([stopping, replica.lost]) : stopping;
-    return await stopOn(end, listeners, app, config, log);
+    const running = {
+      ...app,
+      drain(why: StopReason) {
+        app.drain(why);
+        // It answers as a follower once it has handed the lead over.
+        replica?.drain();
+      },
+      handOver: async () => replica?.giveUpLead(openAll, app.release),
+    };
+    return await stopOn(end, listeners, running, config, log);
   } catch (thrown) {
     const error = startFaultOf(thrown, config.data);
     if (error instanceof ConfigError) console.error(error.message);

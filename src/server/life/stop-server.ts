@@ -13,6 +13,8 @@ export type StopReason = (typeof signals)[number] | 'lost';
 interface Running {
   /** Reports the server as not ready for new work. Running work continues, except what a server without its lead cannot finish. */
   drain(why: StopReason): void;
+  /** Gives up the lead of the site, if this server has it and another one waits for it. Never rejects. */
+  handOver?(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -36,19 +38,27 @@ export async function stopOn(
   log: Logger,
 ): Promise<number> {
   const why = await reason;
+  // From now on, no signal ends the process at once.
+  const second = untilSignal();
+  const third = second.then(untilSignal);
   running.drain(why);
   listeners.drain();
+  if (why !== 'lost') await running.handOver?.();
   const delayMs = why === 'SIGINT' || why === 'lost' ? 0 : stopDelay;
+  let isHurried = false;
   if (delayMs > 0) {
     log.info({ ms: delayMs }, 'no longer ready: the server stops after the delay');
     log.flush();
-    await Promise.race([sleep(delayMs, undefined, { ref: false }), untilSignal()]);
+    isHurried = await Promise.race([
+      sleep(delayMs, false, { ref: false }),
+      second.then(() => true),
+    ]);
   }
   log.info('stopping: the server refuses new connections and finishes running transfers');
   await Promise.race([
     listeners.finish(),
     sleep(drainTime, undefined, { ref: false }),
-    untilSignal(),
+    isHurried ? third : second,
   ]);
   await closeInTurn(
     [

@@ -11,6 +11,11 @@ export interface CurrentLeader {
   readonly address: URL | undefined;
   /** Exchanges with a replica that no longer leads end. */
   set(address: URL | undefined): void;
+  /**
+   * Notes that the leader has handed the lead over. Exchanges without a response end, and go to the next leader; others
+   * continue.
+   */
+  handOver(): void;
   /** Returns a signal that ends with the lead of the replica that leads now. */
   readonly signal: AbortSignal;
   /**
@@ -20,6 +25,9 @@ export interface CurrentLeader {
    */
   reach(work: (address: URL) => Promise<Outcome>, isWanted: () => boolean): Promise<void>;
 }
+
+/** Why exchanges end: their leader finishes the responses that it has begun. */
+export const handedOver = new Error('the leader has handed the lead over');
 
 // A replica takes the lead within two seconds, and a leader that stops finishes its transfers first.
 export const usualPatienceMs = 30_000;
@@ -36,6 +44,7 @@ export function createCurrentLeader(patienceMs = usualPatienceMs): CurrentLeader
     return controller;
   };
   let lead = begin();
+  let change = Promise.withResolvers<void>();
   return {
     get address() {
       return current;
@@ -44,6 +53,10 @@ export function createCurrentLeader(patienceMs = usualPatienceMs): CurrentLeader
       return lead.signal;
     },
     set(address) {
+      if (address?.href !== current?.href) {
+        change.resolve();
+        change = Promise.withResolvers();
+      }
       current = address;
       // While nobody leads, the last leader may finish what it does.
       if (!address || address.href === last?.href) return;
@@ -51,15 +64,23 @@ export function createCurrentLeader(patienceMs = usualPatienceMs): CurrentLeader
       lead = begin();
       last = address;
     },
+    handOver() {
+      current = undefined;
+      last = undefined;
+      lead.abort(handedOver);
+      lead = begin();
+    },
     async reach(work, isWanted) {
       // A response may take long before its leader ends. Only the wait for the next leader counts.
-      for (let waitedMs = 0; isWanted(); waitedMs += pauseMs) {
+      for (let waitedMs = 0; isWanted(); ) {
         const began = performance.now();
         const outcome = current && (await work(current));
         if (outcome === 'answered') return;
         if (outcome === 'unreached') waitedMs += performance.now() - began;
         if (waitedMs > patienceMs) throw nobodyLeads();
-        await sleep(pauseMs);
+        const paused = performance.now();
+        await Promise.race([sleep(pauseMs), change.promise]);
+        waitedMs += performance.now() - paused;
       }
     },
   };

@@ -14,7 +14,7 @@ import { endWith, rawResponse } from '../../foundation/responses.ts';
 import { handedOnHeaders } from '../../http/index.ts';
 import { largestOrder, parseOrder } from '../../http/registry/index.ts';
 import { traceHeaders } from '../../tracing/traces.ts';
-import type { CurrentLeader, Outcome } from './current-leader.ts';
+import { type CurrentLeader, handedOver, type Outcome } from './current-leader.ts';
 import type { OrderedBlobs } from './ordered-blobs.ts';
 
 /** Hands requests on to the replica that leads. */
@@ -119,8 +119,11 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
     ]);
     const end = () => void out.destroy();
     const { signal } = leader;
+    const leadEnds = () => {
+      if (signal.reason !== handedOver || !response.headersSent) end();
+    };
     response.once('close', end);
-    signal.addEventListener('abort', end);
+    signal.addEventListener('abort', leadEnds);
     try {
       const responded = responseOf(out);
       responded.catch(() => {});
@@ -140,7 +143,8 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       const reply = await responded.catch(() => undefined);
       if (!reply || !isOfLeader(reply)) {
         reply?.resume();
-        if (!hasBody && mayRepeat(request)) return 'ended';
+        // A replica that does not lead has done nothing.
+        if (!hasBody && (reply || mayRepeat(request))) return 'ended';
         throw leaderEnded();
       }
       if (reply.headers[handedOnHeaders.order] !== undefined) {
@@ -170,7 +174,7 @@ export function createHandOn(leader: CurrentLeader, proof: string, blobs: Ordere
       request.unpipe(out);
       if (response.headersSent) request.resume();
       response.off('close', end);
-      signal.removeEventListener('abort', end);
+      signal.removeEventListener('abort', leadEnds);
     }
   };
 

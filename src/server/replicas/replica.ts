@@ -1,11 +1,18 @@
 import { hkdfSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { sendUnsent, unsentIn } from '../../builds/index.ts';
+import { atMost } from '../../foundation/work.ts';
 import { admitHandedOn } from '../../http/index.ts';
 import { readKeyFile } from '../../storage/directory/index.ts';
 import { isDirectory, openNamedObjects } from '../../storage/index.ts';
-import { awaitLead, type Leader, type ServerLock } from '../../storage/rows/postgres/index.ts';
+import {
+  awaitLead,
+  type Leader,
+  type ServerLock,
+  watchLead,
+} from '../../storage/rows/postgres/index.ts';
 import type { UpstreamDeps } from '../assembly/registry-clients.ts';
 import { logLock } from '../assembly/server-state.ts';
 import { ConfigError, type ReplicaSettings } from '../config/index.ts';
@@ -26,6 +33,13 @@ export interface Replica extends Follower {
   readonly lock: Promise<ServerLock>;
   /** Lets the other replicas know that this one leads, and sends it the waiting requests. */
   lead(): Promise<void>;
+  /**
+   * Gives up the lead if another replica waits for it: new requests go to the next leader, changes in progress have a
+   * second, and running transfers continue. Does nothing before {@link lead}. Never rejects.
+   *
+   * @param release stops the work of a leader, and writes what is only in memory
+   */
+  giveUpLead(follow: (entry: Entry) => void, release: () => Promise<void>): Promise<void>;
   /** Resolves when another replica has taken the lock from this one. */
   readonly lost: Promise<'lost'>;
   /** Returns the entry for clients and for other replicas. */
@@ -49,6 +63,8 @@ export async function startReplica(
   const strange = Promise.withResolvers<never>();
   const lost = Promise.withResolvers<'lost'>();
   const closing = new AbortController();
+  const changes = createChanges();
+  let hasLead = false;
 
   const onLeader = (found: Leader | undefined): void => {
     if (found && found.keys !== keys.name) {
@@ -62,17 +78,19 @@ export async function startReplica(
     leader.set(next);
     if (next) known.resolve(next);
   };
+  const onOutage = (reason: string | undefined): void => {
+    if (reason === undefined) log.info('the database answers this replica again');
+    else log.warn({ reason }, 'cannot ask the database who leads: this replica tries again');
+  };
   const lock = awaitLead(database, {
     onLeader,
+    onHandOver: leader.handOver,
+    onOutage,
     signal: closing.signal,
     onNews(news) {
       if (news !== 'taken') return logLock(log, news);
       log.error('another replica leads now: this one ends, and follows when it is started again');
       lost.resolve('lost');
-    },
-    onOutage(reason) {
-      if (reason === undefined) log.info('the database answers this replica again');
-      else log.warn({ reason }, 'cannot ask the database who leads: this replica tries again');
     },
   });
   for (const promise of [lock, strange.promise]) promise.catch(() => {});
@@ -91,11 +109,31 @@ export async function startReplica(
     async lead() {
       await (await lock).announce({ address: address.href, keys: keys.name });
       leader.set(address);
+      hasLead = true;
+    },
+    async giveUpLead(toFollower, release) {
+      if (!hasLead) return;
+      const held = await lock;
+      if (!(await held.hasSuccessor())) return;
+      const began = performance.now();
+      // Requests wait from now on.
+      leader.handOver();
+      toFollower(follower.entry);
+      await atMost(changesMs, changes.settled());
+      await atMost(releaseMs, release()).catch(err =>
+        log.warn({ err }, 'some figures of this replica are lost with its lead'),
+      );
+      await held.handOver();
+      void watchLead(database, { onLeader, onOutage, signal: closing.signal });
+      log.info(
+        { ms: Math.round(performance.now() - began) },
+        'another replica takes the lead: this one finishes its transfers',
+      );
     },
     admit: ({ respond, handleUpgrade }) => ({
       respond(request, response) {
         admitHandedOn(request, keys.proof);
-        return respond(request, response);
+        return changes.during(request, respond(request, response));
       },
       handleUpgrade(request, socket, head) {
         admitHandedOn(request, keys.proof);
@@ -110,6 +148,33 @@ export async function startReplica(
       );
       await follower.close();
     },
+  };
+}
+
+// Writes wait for as long as both, and for the start of the next leader.
+const changesMs = 1000;
+const releaseMs = 1000;
+
+/** Counts the requests in progress that may change something. */
+function createChanges() {
+  let running = 0;
+  let settled = Promise.withResolvers<void>();
+  return {
+    async during({ method }: IncomingMessage, work: Promise<void>): Promise<void> {
+      if (method === 'GET' || method === 'HEAD') return work;
+      running += 1;
+      try {
+        await work;
+      } finally {
+        running -= 1;
+        if (running === 0) {
+          settled.resolve();
+          settled = Promise.withResolvers();
+        }
+      }
+    },
+    /** Resolves when none is in progress. */
+    settled: async () => (running === 0 ? undefined : settled.promise),
   };
 }
 

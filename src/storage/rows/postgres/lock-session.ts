@@ -124,6 +124,9 @@ export interface Leader {
   readonly keys: string;
 }
 
+/** Name of the connections of replicas that have the lock, or wait for it. */
+export const replicaName = 'sluice replica';
+
 /** Name of the connections through which a server changes rows. */
 export const serverName = 'sluice server';
 
@@ -139,6 +142,15 @@ const holderSql = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND gran
 const findLeader = `SELECT address, keys FROM leader WHERE pid IN (${holderSql})`;
 const insertLeader = `INSERT INTO leader (address, keys, pid) VALUES ($1, $2, pg_backend_pid())
   ON CONFLICT ("only") DO UPDATE SET address = excluded.address, keys = excluded.keys, pid = excluded.pid`;
+const leadChannel = 'sluice_lead';
+const handedOver = 'handed over';
+const notifySql = 'SELECT pg_notify($1, $2)';
+// Those that hear the news find a free lock: it is free before the news are sent.
+const handOverSql = 'SELECT pg_advisory_unlock($1), pg_notify($2, $3)';
+// A replica that waits asks twice a second. PostgreSQL may still list one whose machine has disappeared.
+const waitingReplicas = `SELECT 1 FROM pg_stat_activity
+  WHERE datname = current_database() AND usename = current_user AND application_name = $1
+  AND pid <> pg_backend_pid() AND state_change > clock_timestamp() - interval '3 seconds' LIMIT 1`;
 // The network of the server that had the lock before may be cut off. Its transactions would wait for it.
 const endOthers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
   WHERE datname = current_database() AND usename = current_user AND application_name = '${serverName}'`;
@@ -172,6 +184,55 @@ export async function readLeader(client: pg.ClientBase): Promise<Leader | undefi
 
 export async function writeLeader(client: pg.ClientBase, { address, keys }: Leader): Promise<void> {
   await client.query(insertLeader, [address, keys]);
+  await client.query(notifySql, [leadChannel, '']);
+}
+
+/** Returns true when another replica waits for the lock, and has asked for it within the last seconds. */
+export async function hasWaitingReplica(client: pg.ClientBase): Promise<boolean> {
+  return (await client.query(waitingReplicas, [replicaName])).rowCount === 1;
+}
+
+/** Releases the lock, and wakes the replicas that wait for it. */
+export async function handOverLock(client: pg.ClientBase): Promise<void> {
+  await client.query(handOverSql, [serverLockKey, leadChannel, handedOver]);
+}
+
+/** Hears when the lock is handed over, and when a leader announces itself. */
+export interface LeadNews {
+  /** Waits for the time (ms), at most until the next news. Rejects with the reason of the signal. */
+  wait(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+/**
+ * Listens on a connection for news of the lead. They only save time: what they report is read from the database.
+ *
+ * @param onHandOver called when the leader has released the lock, and still finishes its transfers
+ */
+export async function listenForLead(
+  client: pg.Client,
+  onHandOver: () => void = () => {},
+): Promise<LeadNews> {
+  let news = Promise.withResolvers<void>();
+  client.on('notification', ({ channel, payload }) => {
+    if (channel !== leadChannel) return;
+    if (payload === handedOver) onHandOver();
+    news.resolve();
+    news = Promise.withResolvers();
+  });
+  await client.query(`LISTEN ${leadChannel}`);
+  return {
+    async wait(ms, signal) {
+      signal?.throwIfAborted();
+      const ended = new AbortController();
+      const end = () => ended.abort();
+      signal?.addEventListener('abort', end, { once: true });
+      const pause = sleep(ms, undefined, { signal: ended.signal }).catch(() => {});
+      await Promise.race([news.promise, pause]);
+      signal?.removeEventListener('abort', end);
+      end();
+      signal?.throwIfAborted();
+    },
+  };
 }
 
 /**

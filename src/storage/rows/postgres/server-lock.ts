@@ -6,13 +6,18 @@ import {
   claimLock,
   fenceOf,
   type Heartbeat,
+  handOverLock,
+  hasWaitingReplica,
   holdersOf,
   isClaimedBy,
   type Leader,
+  type LeadNews,
   type LockSession,
+  listenForLead,
   lockClient,
   openLockSession,
   readLeader,
+  replicaName,
   tryServerLock,
   untilSilent,
   usualHeartbeat,
@@ -26,7 +31,7 @@ export interface ServerLock {
   require(): void;
   /** False while another server may have the lock. */
   readonly isHeld: boolean;
-  /** True when another server took the lock. This server does not take it again. */
+  /** True when another server took the lock, or may take it after a hand-over. This server does not take it again. */
   readonly isTaken: boolean;
   /** Statements that each transaction begins with. They fail when another server has taken the lock. */
   readonly fence: string;
@@ -37,6 +42,10 @@ export interface ServerLock {
    * it is written again.
    */
   announce(leader: Leader): Promise<void>;
+  /** Returns true when another replica waits for the lock. */
+  hasSuccessor(): Promise<boolean>;
+  /** Releases the lock for another replica, at once. This server changes nothing from now on, and never leads again. */
+  handOver(): Promise<void>;
   release(): Promise<void>;
 }
 
@@ -55,6 +64,8 @@ export interface LockWait {
   readonly onOutage?: (reason: string | undefined) => void;
   /** Called each half second while another server has the lock. */
   readonly whileWaiting?: (client: pg.ClientBase) => Promise<void>;
+  /** Called when the server with the lock hands it over. */
+  readonly onHandOver?: () => void;
   /** Ends the wait. */
   readonly signal?: AbortSignal;
   readonly heartbeat?: Heartbeat;
@@ -74,6 +85,7 @@ export async function takeServerLock(
     onNews = () => {},
     onOutage = () => {},
     whileWaiting,
+    onHandOver,
     signal: cancelled,
     heartbeat = usualHeartbeat,
   }: LockWait,
@@ -85,6 +97,8 @@ export async function takeServerLock(
   let waiting: LockSession | undefined;
   let leader: Leader | undefined;
   let isTaken = false;
+  let isHandedOver = false;
+  const news = new WeakMap<LockSession, LeadNews>();
   const closing = new AbortController();
   const { signal } = closing;
   const outages = outagesFor(onOutage);
@@ -101,6 +115,7 @@ export async function takeServerLock(
       own.add(pid);
       if (!(await tryServerLock(client))) {
         own.delete(pid);
+        if (!news.has(session)) news.set(session, await listenForLead(client, onHandOver));
         const holders = await holdersOf(client);
         waiting = session;
         return holders.some(holder => !before.has(holder)) ? 'taken' : 'own';
@@ -136,7 +151,7 @@ export async function takeServerLock(
   const taken = () => (leader ? takenByLeader() : takenByOther());
 
   const noteTaken = (): Fault => {
-    if (!isTaken) {
+    if (!isTaken && !isHandedOver) {
       isTaken = true;
       void drop();
       onNews('taken');
@@ -179,7 +194,8 @@ export async function takeServerLock(
   try {
     while (!(await isLocked())) {
       if (performance.now() > deadline) throw usedByOther();
-      await sleep(pauseMs, undefined, { signal: cancelled });
+      const heard = waiting && news.get(waiting);
+      await (heard?.wait(pauseMs, cancelled) ?? sleep(pauseMs, undefined, { signal: cancelled }));
     }
     outages.end();
   } catch (error) {
@@ -190,14 +206,14 @@ export async function takeServerLock(
 
   return {
     require() {
-      if (isTaken) throw taken();
+      if (isTaken || isHandedOver) throw taken();
       if (held === undefined) throw notHeld();
     },
     get isHeld() {
       return held !== undefined;
     },
     get isTaken() {
-      return isTaken;
+      return isTaken || isHandedOver;
     },
     fence: fenceOf(id),
     noteTaken,
@@ -207,6 +223,19 @@ export async function takeServerLock(
       const client = held?.client;
       // A break at this moment, too: the session ends, and with it this hold of the lock.
       if (client) await writeLeader(client, given).catch(() => client.end().catch(() => {}));
+    },
+    async hasSuccessor() {
+      const client = held?.client;
+      return client !== undefined && (await hasWaitingReplica(client).catch(() => false));
+    },
+    async handOver() {
+      isHandedOver = true;
+      closing.abort();
+      const client = held?.client;
+      const handed = client && handOverLock(client).catch(() => {});
+      await Promise.race([handed, sleep(pauseMs, undefined, { ref: false })]);
+      // Without a response, the end of the connection releases the lock.
+      await Promise.race([drop(), sleep(pauseMs, undefined, { ref: false })]);
     },
     async release() {
       closing.abort();
@@ -220,6 +249,8 @@ export interface LeadWait {
   /** Called each half second with the replica that leads now; undefined while nobody does. */
   readonly onLeader: (leader: Leader | undefined) => void;
   readonly onNews: (news: LockNews) => void;
+  /** Called when the leader hands the lead over. It still finishes its transfers. */
+  readonly onHandOver: () => void;
   /** Called with each new reason why the database cannot be asked; undefined when it answers again. */
   readonly onOutage: (reason: string | undefined) => void;
   /** Ends the wait. */
@@ -233,15 +264,43 @@ export interface LeadWait {
  */
 export function awaitLead(
   url: string,
-  { onLeader, onNews, onOutage, signal }: LeadWait,
+  { onLeader, onNews, onHandOver, onOutage, signal }: LeadWait,
 ): Promise<ServerLock> {
-  return takeServerLock(() => lockClient(url, 'sluice replica'), {
+  return takeServerLock(() => lockClient(url, replicaName), {
     patienceMs: Number.POSITIVE_INFINITY,
     onNews,
+    onHandOver,
     onOutage,
     signal,
     whileWaiting: async client => onLeader(await readLeader(client)),
   });
+}
+
+/**
+ * Calls `onLeader` with the replica that leads, until the signal ends it, and never takes the lock: a replica that stops
+ * hands requests on until then.
+ */
+export async function watchLead(
+  url: string,
+  { onLeader, onOutage, signal }: Pick<LeadWait, 'onLeader' | 'onOutage' | 'signal'>,
+): Promise<void> {
+  const outages = outagesFor(onOutage);
+  while (!signal.aborted) {
+    let session: LockSession | undefined;
+    try {
+      session = await openLockSession(() => lockClient(url, 'sluice replica that stops'));
+      const news = await listenForLead(session.client);
+      while (!signal.aborted) {
+        onLeader(await readLeader(session.client));
+        outages.end();
+        await news.wait(pauseMs, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) outages.note(error);
+    }
+    void session?.client.end().catch(() => {});
+    await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => {});
+  }
 }
 
 /** Reports each reason of an outage once. */

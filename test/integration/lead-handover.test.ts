@@ -1,0 +1,171 @@
+/** A leader that stops gives up its lead first, and then finishes its transfers. */
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { digestOf } from '../../src/oci/digest.ts';
+import { basic, expect, Repository } from '../hosted/push-client.ts';
+import { eventually } from '../world/eventually.ts';
+import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
+import { type Postgres, startPostgres } from '../world/postgres.ts';
+import { type Replicas, startReplicas } from '../world/replicas.ts';
+import type { Sluice } from '../world/sluice.ts';
+import { accounts, admin } from './hosted.ts';
+
+const login = basic(admin.username, admin.password);
+// More than the buffers of a connection hold.
+const large = randomBytes(48 * 1024 ** 2);
+
+suite('the lead is handed over', () => {
+  let postgres: Postgres;
+  let store: ObjectStore;
+  let replicas: Replicas;
+
+  before(async () => {
+    [postgres, store] = await Promise.all([startPostgres(), startObjectStore()]);
+    replicas = await startReplicas({
+      ...{ postgres, store, count: 2 },
+      config: { accounts, buildkit: 'off' },
+      // A second signal ends the delay.
+      env: { SLUICE_STOP_DELAY: '1h' },
+    });
+    expect(await new Repository(server(0), 'team/large', login).pushBlob(large), 201);
+  });
+  after(async () => {
+    await Promise.all((replicas?.servers ?? []).map(one => one.kill()));
+    await replicas?.[Symbol.asyncDispose]();
+    await store?.[Symbol.asyncDispose]();
+    await postgres?.[Symbol.asyncDispose]();
+  });
+
+  const server = (position: number): Sluice => {
+    const found = replicas.servers[position];
+    assert.ok(found);
+    return found;
+  };
+  const roles = async () => {
+    const leads = await replicas.leader();
+    assert.ok(leads >= 0);
+    return { leads, leader: server(leads), follower: server(1 - leads) };
+  };
+  const ended = ({ process }: Sluice) =>
+    new Promise<number | null>(resolve => process.once('exit', resolve));
+
+  /** Begins to read the large blob, and stops after its first bytes. */
+  const beginSlowly = async (at: Sluice) => {
+    const url = `${at.url}/v2/team/large/blobs/${digestOf(large)}`;
+    const asked = get(url, { agent: false, headers: login });
+    const [transfer] = (await once(asked, 'response')) as [IncomingMessage];
+    assert.equal(transfer.statusCode, 200);
+    transfer.pause();
+    return {
+      async finish() {
+        const hash = createHash('sha256');
+        for await (const bytes of transfer) hash.update(bytes);
+        assert.equal(`sha256:${hash.digest('hex')}`, digestOf(large));
+      },
+      stop: () => transfer.destroy(),
+    };
+  };
+
+  /** Pushes images through the server until it is stopped. Returns the longest time of one write (ms). */
+  const writeTo = (at: Sluice, name: string) => {
+    let isDone = false;
+    const work = async () => {
+      let longest = 0;
+      for (let round = 0; !isDone; round += 1) {
+        const repository = new Repository(at, `team/${name}`, login);
+        const config = Buffer.from(`{"round":"${name}-${round}"}`);
+        for (const write of [
+          () => repository.pushBlob(config),
+          () => repository.pushManifest(`r${round}`, config),
+        ]) {
+          const began = performance.now();
+          expect(await write(), 201);
+          longest = Math.max(longest, performance.now() - began);
+        }
+      }
+      return longest;
+    };
+    const running = work();
+    running.catch(() => {});
+    return () => {
+      isDone = true;
+      return running;
+    };
+  };
+
+  test('before the transfers of the leader end, and writes go on', async t => {
+    const { leads, leader, follower } = await roles();
+    const slow = await beginSlowly(leader);
+    const writes = [writeTo(leader, 'former'), writeTo(follower, 'next')];
+    const end = ended(leader);
+    const began = performance.now();
+    leader.process.kill('SIGTERM');
+    await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leads);
+    const ledAfter = performance.now() - began;
+    // Both ways lead to the new leader now.
+    for (const at of [leader, follower]) {
+      await new Repository(at, 'team/after', login).pushImage('x', []);
+    }
+    const longest = await Promise.all(writes.map(stop => stop()));
+    const times = [ledAfter, ...longest].map(Math.round);
+    t.diagnostic(`leads after, longest writes (ms): ${times.join(', ')}`);
+    // A write waits for the next leader, which starts within a second, on a busy machine as well.
+    assert.ok(Math.max(...times) < 5000, times.join());
+    assert.equal((await leader.fetch('/readyz')).status, 503);
+    await slow.finish();
+    leader.process.kill('SIGTERM');
+    assert.equal(await end, 0);
+    assert.doesNotMatch(leader.output(), /"level":"(?:error|fatal)"/);
+    assert.equal((await replicas.start(leads)).process.exitCode, null);
+  });
+
+  test('and the former leader does not lead again when the next one is killed', async () => {
+    const { leads, leader, follower } = await roles();
+    const slow = await beginSlowly(leader);
+    const end = ended(leader);
+    leader.process.kill('SIGTERM');
+    await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leads);
+    await follower.kill();
+    const write = new Repository(leader, 'team/held', login).pushBlob(Buffer.from('held'));
+    // Twice the time in which a replica takes the lead.
+    await sleep(2000);
+    assert.equal(await replicas.leader(), -1);
+    await replicas.start(1 - leads);
+    expect(await write, 201);
+    // The second signal ends the delay, and the third one ends the transfers.
+    leader.process.kill('SIGTERM');
+    await eventually('it stops', () => /finishes running transfers/.test(leader.output()));
+    assert.equal(leader.process.exitCode, null);
+    leader.process.kill('SIGTERM');
+    assert.equal(await end, 0);
+    slow.stop();
+    await replicas.start(leads);
+  });
+
+  test('and the former leader may be killed meanwhile', async () => {
+    const { leads, leader, follower } = await roles();
+    const stopWrites = writeTo(follower, 'killed');
+    leader.process.kill('SIGTERM');
+    await eventually('it hands the lead over', () => /takes the lead/.test(leader.output()));
+    await leader.kill();
+    await eventually('the other one leads', async () => (await replicas.leader()) === 1 - leads);
+    await stopWrites();
+    await replicas.start(leads);
+  });
+
+  test('but not to nobody: the last replica serves until it stops', async () => {
+    const { leader, follower } = await roles();
+    await follower.kill();
+    const end = ended(leader);
+    leader.process.kill('SIGTERM');
+    await eventually('it stops', async () => (await leader.fetch('/readyz')).status === 503);
+    expect(await new Repository(leader, 'team/alone', login).pushBlob(Buffer.from('alone')), 201);
+    leader.process.kill('SIGTERM');
+    assert.equal(await end, 0);
+    assert.doesNotMatch(leader.output(), /"level":"(?:error|fatal)"/);
+  });
+});
