@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { constants, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A program of others that works on what others have sent. */
@@ -18,6 +19,8 @@ export interface ProgramOrder {
   /** Default: no limit. */
   readonly maxFileBytes?: number;
   readonly signal: AbortSignal;
+  /** True if all else on the machine goes first. Default: false. */
+  readonly isPatient?: boolean;
   /** Called several times a second. What it throws ends the program. */
   readonly check?: () => void | Promise<void>;
 }
@@ -58,6 +61,12 @@ export async function runLimited(order: ProgramOrder): Promise<ProgramEnd> {
     stdio: ['ignore', 'ignore', 'pipe'],
     env,
   });
+  try {
+    if (order.isPatient && child.pid !== undefined)
+      setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL);
+  } catch {
+    // It has ended already.
+  }
   let output = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     output = `${output}${text}`.slice(0, maxOutput);

@@ -5,7 +5,8 @@ import { Fault } from '../foundation/fault.ts';
 import { Semaphore } from '../foundation/semaphore.ts';
 import { SingleFlight } from '../foundation/single-flight.ts';
 import type { Logger } from '../foundation/telemetry/index.ts';
-import { parseManifest } from '../oci/index.ts';
+import { terminalLine } from '../foundation/text.ts';
+import { isIndexType, parseManifest } from '../oci/index.ts';
 import { type ImageFinder, type PulledImage, StillBuilding } from '../pull/index.ts';
 import type { ContainerRequest } from '../request/index.ts';
 import type { ScanRow, ScanStore } from '../storage/rows/index.ts';
@@ -75,6 +76,13 @@ interface Packed {
   readonly details: string;
 }
 
+interface RunningScan {
+  readonly key: string;
+  /** True for a caller without a login. */
+  readonly isStranger: boolean;
+  readonly work: Promise<void>;
+}
+
 interface Verdict {
   readonly scan: Scan;
 }
@@ -82,13 +90,15 @@ interface Verdict {
 const mostPlatforms = 20;
 /** What one caller may have of all scans that run or wait. */
 const callerShare = 0.25;
+/** What all callers without a login may have together: they may have many addresses. */
+const strangersShare = 0.5;
 const keptVerdicts = 1000;
 const lostReason = 'The server stopped during the scan: request the image again';
 
 /** Scans of the images of container requests. They run on the server that leads, and end with it. */
 export function createScans(deps: ScansDeps): Scans {
   const { store, scanner, findImage, lend, origin, pageUrlOf, limits, log } = deps;
-  const running = new Map<string, { readonly key: string; readonly work: Promise<void> }>();
+  const running = new Map<string, RunningScan>();
   const verdicts = boundedCache<string, Verdict>(keptVerdicts);
   const permits = new Semaphore({ limit: limits.concurrent });
   const flights = new SingleFlight<ScanReport & Packed>({ sharesFailure: false });
@@ -153,7 +163,7 @@ export function createScans(deps: ScansDeps): Scans {
     note(`Scanner ${scannerName}${database === '' ? '' : `, database of ${database}`}`);
     const about = { image: name, startedAt };
     const sameness = JSON.stringify([name, scannerName, database]);
-    const known = await store.sharedResult(sameness, startedAt - limits.maxAge);
+    const known = await store.sharedResult(sameness, startedAt - limits.maxAge, startedAt);
     if (known !== undefined) {
       note('The result of an earlier scan is used');
       // It keeps its age: a scan that used it is not shared again.
@@ -172,7 +182,8 @@ export function createScans(deps: ScansDeps): Scans {
   const run = async (id: string, request: ContainerRequest): Promise<void> => {
     const { registry, repository } = request.image;
     const lines: string[] = [];
-    const note = (line: string) => void lines.push(line);
+    // Names come from scanners and registries.
+    const note = (line: string) => void lines.push(terminalLine(line));
     const outcome = await scan(request, note).then(
       done => ({ ...done, succeeded: true, reason: null }),
       error => {
@@ -194,13 +205,21 @@ export function createScans(deps: ScansDeps): Scans {
     await store.finish({ ...outcome, ...ended });
   };
 
-  const get = async (id: string): Promise<Scan> => {
+  /** Returns a scan without its list of vulnerabilities, which many of them would keep in memory. */
+  const verdictOf = async (id: string): Promise<Scan> => {
     const known = verdicts.get(id);
     if (known) return known.scan;
+    const scan = await get(id);
+    const { report } = scan;
+    const short = { ...scan, log: '', report: report && { ...report, vulnerabilities: [] } };
+    if (scan.finishedAt !== null && !running.has(id)) verdicts.set(id, { scan: short });
+    return short;
+  };
+
+  const get = async (id: string): Promise<Scan> => {
     const row = await store.find(id);
     if (!row) throw unknown(id);
     const scan = scanOf(row);
-    if (row.finishedAt !== null) verdicts.set(id, { scan });
     // Without its work, it never ends.
     const isLost = row.finishedAt === null && !running.has(id);
     if (!isLost) return scan;
@@ -239,9 +258,16 @@ export function createScans(deps: ScansDeps): Scans {
       const name = `${image.registry}/${image.repository}`;
       await store.add({ id, image: name, createdAt });
       const key = keyOf(request);
-      const own = running.values().reduce((sum, other) => sum + (other.key === key ? 1 : 0), 0);
+      const isStranger = request.caller.user === undefined;
+      const others = [...running.values()];
+      const own = others.filter(other => other.key === key).length;
       const most = Math.ceil(limits.maxWaiting * callerShare);
-      if (running.size >= limits.maxWaiting || own >= most || closing.signal.aborted) {
+      const strangers = others.filter(other => other.isStranger).length;
+      const isFull =
+        others.length >= limits.maxWaiting ||
+        own >= most ||
+        (isStranger && strangers >= Math.ceil(limits.maxWaiting * strangersShare));
+      if (isFull || closing.signal.aborted) {
         const reason = `Too many scans run or wait (at most ${limits.maxWaiting}, and ${most} of one caller): request the image again in a while`;
         await store.finish({
           ...{ id, image: name, startedAt: null, finishedAt: Date.now(), succeeded: false },
@@ -252,7 +278,7 @@ export function createScans(deps: ScansDeps): Scans {
       const work = run(id, request)
         .catch(err => log.error({ err, scan: id }, 'the end of a scan was not stored'))
         .finally(() => running.delete(id));
-      running.set(id, { key, work });
+      running.set(id, { key, isStranger, work });
     },
 
     get,
@@ -267,7 +293,7 @@ export function createScans(deps: ScansDeps): Scans {
         ended.abort();
         late.catch(() => {});
       }
-      const scan = await get(wanted.id);
+      const scan = await verdictOf(wanted.id);
       const page = pageUrlOf(wanted.id);
       if (scan.finishedAt === null) {
         throw new StillBuilding(
@@ -325,6 +351,13 @@ function partsOf({ root }: PulledImage) {
     throw new Fault(
       'bad-request',
       `The image has ${parts.length} platforms, and a scan reads 1 to ${mostPlatforms}: request it for one platform (containerPlatform)`,
+      { phase: 'request' },
+    );
+  }
+  if (parts.some(({ mediaType }) => isIndexType(mediaType))) {
+    throw new Fault(
+      'bad-request',
+      'The image has an index in its index, of which a scanner would read one image: request it for one platform (containerPlatform)',
       { phase: 'request' },
     );
   }

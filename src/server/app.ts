@@ -105,7 +105,8 @@ export async function createApp(deps: AppDeps): Promise<App> {
   const requireAdministrator = createAdministratorCheck(checkAccount);
   const identify = createIdentify({ identities, checkAccount, logins });
   const rules = accessRules(config, publicUrl);
-  const accessGate = createGate(rules, config.tokens.onlyFrozen === 'freeze');
+  const freezesAll = config.tokens.onlyFrozen === 'freeze';
+  const accessGate = createGate(rules, freezesAll);
   log.info({ access: rules }, 'access rules of this server');
   const recordAudit = createRecordAudit(state.audit, config.trustedProxies);
   const auditOf = (kind: 'pulls' | 'builds') =>
@@ -116,6 +117,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     ...containers,
     ...building,
     gate: accessGate,
+    freezesAll,
     identify,
     requireAdministrator,
     maxBodyBytes,

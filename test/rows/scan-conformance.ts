@@ -22,9 +22,11 @@ export function testScans(withRows: (work: (rows: Rows) => Promise<void>) => Pro
       const { sameness: _, ...row } = ended('a', 10);
       assert.deepEqual(await scans.find('a'), { ...row, createdAt: 1 });
       assert.equal((await scans.find('c'))?.reason, 'why');
-      assert.deepEqual(await scans.sharedResult('same', 10), { id: 'b', report: '{"b":1}' });
-      assert.equal(await scans.sharedResult('same', 21), undefined);
-      assert.equal(await scans.sharedResult('other', 0), undefined);
+      assert.deepEqual(await scans.sharedResult('same', 10, 20), { id: 'b', report: '{"b":1}' });
+      assert.equal(await scans.sharedResult('same', 21, 99), undefined);
+      assert.equal(await scans.sharedResult('other', 0, 99), undefined);
+      // The newest one is of a clock that was wrong.
+      assert.equal((await scans.sharedResult('same', 5, 19))?.id, 'a');
       assert.equal(await scans.details('b'), undefined);
       await scans.add({ id: 'd', image: 'r/a', createdAt: 5 });
       await scans.add({ id: 'e', image: 'r/a', createdAt: 6 });

@@ -52,6 +52,7 @@ test('SARIF: a rule for each vulnerability, a result for each package, and what 
   const [one, other] = found(2) as [Vulnerability, Vulnerability];
   const critical: Vulnerability = {
     ...{ ...one, severity: 'CRITICAL', pkgName: '<script>', fixedVersion: '2' },
+    title: '[see](https://example.com)',
     primaryUrl: 'https://example.com/cve',
   };
   const text = await writeSarif(scan, { counts: { CRITICAL: 1, HIGH: 2, LOW: 7 } }, [
@@ -76,6 +77,7 @@ test('SARIF: a rule for each vulnerability, a result for each package, and what 
   );
   assert.equal(results[0].locations[0].physicalLocation.artifactLocation.uri, 'team/app');
   assert.match(results[0].message.text, /<script> 1 \(fixed in 2\) in registry/);
+  assert.ok(!text.includes('[see]'));
   assert.match(invocations[0].toolExecutionNotifications[0].message.text, /^7 less severe/);
 });
 

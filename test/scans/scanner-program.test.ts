@@ -1,6 +1,7 @@
 /** Programs that scan images, and misbehave: scripts in place of Grype. */
 import assert from 'node:assert/strict';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { FoundInImage } from '../../src/scans/found-in-image.ts';
@@ -133,8 +134,10 @@ suite('a program that scans images', () => {
     await assert.rejects(scan(endless, { timeoutMs: 300 }), /did not end in time/);
     const signal = AbortSignal.timeout(300);
     await assert.rejects(scan(endless, { signal }), /aborted due to timeout/);
+    let looks = 0;
     const requireSpace = () => {
-      throw new Error('full');
+      looks += 1;
+      if (looks > 2) throw new Error('full');
     };
     await assert.rejects(scan(endless, { requireSpace }), /full/);
     const started = (await readFile(pids, 'utf8')).trim().split('\n');
@@ -144,6 +147,36 @@ suite('a program that scans images', () => {
       // A killed child of a killed program may wait for the first process of the machine.
       assert.match(state, /\) Z/);
     }
+  });
+
+  test('is asked for its version once, and requires a database', async () => {
+    const path = folder.join('grype-version');
+    const asked = folder.join('asked');
+    await writeFile(
+      path,
+      `#!/bin/sh\necho >> ${asked}\necho '{"version":"1.2.3","application":"grype"}'\n`,
+      { mode: 0o700 },
+    );
+    const database = folder.join('base');
+    const scanner = createScannerProgram(
+      {
+        ...{ kind: 'grype', path, database, updatesDatabase: false, ca: undefined },
+        memoryBytes: 64 * 1024 * 1024,
+      },
+      { folder: folder.join('runs'), timeoutMs: 10_000, requireSpace: () => {}, proxies: {} },
+    );
+    const { signal } = new AbortController();
+    await assert.rejects(scanner.describe(signal), /Grype has no database of vulnerabilities/);
+    await mkdir(join(database, '6'), { recursive: true });
+    await writeFile(join(database, '6/vulnerability.db'), '');
+    await writeFile(join(database, '6/import.json'), '{"digest":"xxh64:1"}');
+    const described = await Promise.all(Array.from({ length: 5 }, () => scanner.describe(signal)));
+    for (const { name, database: of } of described) {
+      assert.equal(name, 'Grype 1.2.3');
+      assert.match(of, /^20.*Z xxh64:1$/);
+    }
+    assert.equal(await readFile(asked, 'utf8'), '\n');
+    await scanner.close();
   });
 
   test('is found by its name, or by a path that says which one it is', async () => {

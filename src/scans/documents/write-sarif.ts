@@ -50,7 +50,7 @@ function* rulesOf(rules: ReadonlyMap<string, Vulnerability>): Iterable<object> {
   for (const { id, title, severity, primaryUrl } of rules.values()) {
     yield {
       id,
-      shortDescription: { text: title || id },
+      shortDescription: { text: linkless(title) || id },
       ...(primaryUrl === undefined ? {} : { helpUri: primaryUrl }),
       properties: {
         tags: ['vulnerability', 'security', severity],
@@ -77,7 +77,7 @@ function* resultsOf(
       ruleIndex: indexes.get(id),
       level: ratings[severity].level,
       message: {
-        text: `${severity}: ${pkgName} ${installedVersion} (${fix}) in ${image}${title ? `: ${title}` : ''}`,
+        text: `${severity}: ${pkgName} ${installedVersion} (${fix}) in ${image}${title ? `: ${linkless(title)}` : ''}`,
       },
       locations: [
         {
@@ -88,4 +88,9 @@ function* resultsOf(
       properties: { severity, pkgName, installedVersion, fixedVersion, layer },
     };
   }
+}
+
+/** Returns a text of a database without brackets, which make links in messages of SARIF. */
+function linkless(text: string): string {
+  return text.replaceAll('[', '(').replaceAll(']', ')');
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { serveTask } from '../../conda/threads/one-task.ts';
 import { unusable } from '../unusable-report.ts';
 import { billFile, type ProgramKind, reportFile } from './program-kinds.ts';
-import { type ProgramReport, readProgramReport } from './program-reports.ts';
+import { readProgramReport } from './program-reports.ts';
 
 export interface ReportOrder {
   readonly kind: ProgramKind;
@@ -14,13 +14,23 @@ export interface ReportOrder {
 // Those of images with thousands of vulnerabilities have 20 MB.
 const mostBytes = 48 * 1024 * 1024;
 
-serveTask(({ kind, folder }: ReportOrder): ProgramReport => {
-  const report = read(join(folder, reportFile));
-  return readProgramReport(kind, {
-    report,
+/** Lines of JSON, which the thread of the server reads in turns. Objects would arrive there in one step. */
+export interface ReportLines {
+  readonly vulnerabilities: Uint8Array;
+  readonly packages: Uint8Array;
+}
+
+serveTask(({ kind, folder }: ReportOrder): ReportLines => {
+  const { vulnerabilities, packages } = readProgramReport(kind, {
+    report: read(join(folder, reportFile)),
     bill: kind === 'grype' ? read(join(folder, billFile)) : undefined,
   });
+  return { vulnerabilities: linesOf(vulnerabilities), packages: linesOf(packages) };
 });
+
+function linesOf(values: readonly object[]): Uint8Array {
+  return new TextEncoder().encode(values.map(value => JSON.stringify(value)).join('\n'));
+}
 
 function read(path: string): unknown {
   const size = statSync(path, { throwIfNoEntry: false })?.size;

@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { runTask } from '../../conda/threads/one-task.ts';
 import { Fault } from '../../foundation/fault.ts';
 import { type ProgramEnd, runLimited } from '../../foundation/limited-program.ts';
-import type { FoundInImage } from '../found-in-image.ts';
+import { pauseTurn } from '../../foundation/pause-turn.ts';
+import { Semaphore } from '../../foundation/semaphore.ts';
+import type { FoundInImage, FoundPackage } from '../found-in-image.ts';
 import { addVulnerabilities } from '../scan-report.ts';
 import type { ScannedImage, Scanner } from '../scanner.ts';
 import { type ProgramKind, type ProgramRun, programKinds } from './program-kinds.ts';
-import type { ProgramReport } from './program-reports.ts';
-import type { ReportOrder } from './report-worker.ts';
+import type { ReportLines, ReportOrder } from './report-worker.ts';
 
 /** The operator's settings of a program that scans images. */
 export interface ProgramSettings {
@@ -40,6 +41,9 @@ const spareAddresses = 16 * 1024 * 1024 * 1024;
 const versionMs = 20_000;
 const authorityFile = 'ca.pem';
 const threadMiB = 512;
+const linesAtOnce = 200;
+// More than the setting allows.
+const mostAtOnce = 1000;
 /** Share of the memory at which a program written in Go collects garbage more often. */
 const usualShare = 0.8;
 
@@ -48,7 +52,10 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
   const { path, database, updatesDatabase, ca, memoryBytes } = settings;
   const kind = programKinds[settings.kind];
   const { timeoutMs, requireSpace, proxies } = options;
-  let known: { readonly stamp: string; readonly name: string } | undefined;
+  let known: { readonly stamp: string; readonly name: Promise<string> } | undefined;
+  const closing = new AbortController();
+  // Two that download the database would write to the same files.
+  const turns = new Semaphore({ limit: updatesDatabase ? 1 : mostAtOnce });
 
   // What a killed server has left.
   const emptied = rm(options.folder, { recursive: true, force: true }).catch(() => {});
@@ -88,46 +95,57 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
       memoryBytes,
       spareAddresses,
       check: requireSpace,
+      isPatient: true,
       ...limits,
     });
 
-  /** Returns name and version of the program. They are asked again when it was replaced. */
-  const nameOf = async (signal: AbortSignal): Promise<string> => {
-    const file = await stat(path).catch(() => undefined);
-    if (!file) throw failed(`${kind.name} is not at the path of scans.program`);
-    const stamp = `${file.ino} ${file.size} ${file.mtimeMs}`;
-    if (known?.stamp === stamp) return known.name;
-    const version = await inFolder(async folder => {
-      const output = join(folder, 'version.json');
-      // The output of the shell's child is not read: it could have any length.
+  const askName = (): Promise<string> =>
+    inFolder(async folder => {
+      // Its output could have any length: it goes to a file with a limit.
       const { code } = await runLimited({
-        ...{ program: '/bin/sh', directory: folder, memoryBytes, spareAddresses, signal },
+        ...{ program: '/bin/sh', directory: folder, memoryBytes, spareAddresses },
         args: ['-c', 'exec "$0" "$@" > version.json', path, ...kind.versionArgs],
         env: { HOME: join(folder, 'home'), PATH: '/nonexistent' },
         timeoutMs: versionMs,
         maxFileBytes: 64 * 1024,
+        signal: closing.signal,
       });
-      if (code !== 0)
+      if (code !== 0) {
         throw failed(`${kind.name} does not run: try it on the machine of the server`);
-      return versionIn(await readFile(output, 'utf8'), kind.versionOf);
+      }
+      const text = await readFile(join(folder, 'version.json'), 'utf8');
+      return `${kind.name} ${versionIn(text, kind.versionOf)}`.trim();
     });
-    known = { stamp, name: `${kind.name} ${version}`.trim() };
+
+  /** Returns name and version of the program: many scans may ask at once. They are read again when the program was replaced. */
+  const nameOf = async (): Promise<string> => {
+    const file = await stat(path).catch(() => undefined);
+    if (!file) throw failed(`${kind.name} is not at the path of scans.program`);
+    const stamp = `${file.ino} ${file.size} ${file.mtimeMs}`;
+    if (known?.stamp !== stamp) {
+      const asked = { stamp, name: askName() };
+      known = asked;
+      asked.name.catch(() => {
+        if (known === asked) known = undefined;
+      });
+    }
     return known.name;
   };
 
   return {
-    async describe(signal) {
+    async describe() {
       const of = await kind.databaseOf(database).catch(() => undefined);
       if (of === undefined && !updatesDatabase) {
         throw failed(
           `${kind.name} has no database of vulnerabilities: its operator downloads it into the folder scans.database, see docs/scans.md`,
         );
       }
-      return { name: await nameOf(signal), database: (of ?? '').slice(0, 100) };
+      return { name: await nameOf(), database: (of ?? '').slice(0, 100) };
     },
 
     async scan(image, found, signal) {
-      await inFolder(async folder => {
+      await requireSpace();
+      const work = async (folder: string) => {
         const { origin, name } = addressOf(image);
         const order: ProgramRun = {
           ...{ folder, database, updatesDatabase, timeoutMs },
@@ -151,10 +169,14 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
           throw failed(`${kind.name} failed: ${lastWords(output, places)}`);
         }
         await addReport({ kind: settings.kind, folder }, found, signal);
-      });
+      };
+      await turns.run(() => inFolder(work), { signal });
     },
 
-    close: async () => {},
+    async close() {
+      closing.abort();
+      await known?.name.catch(() => {});
+    },
   };
 }
 
@@ -183,11 +205,29 @@ async function addReport(
   signal: AbortSignal,
 ): Promise<void> {
   const worker = new URL('./report-worker.ts', import.meta.url);
-  const read = await runTask<ReportOrder, ProgramReport>(worker, order, signal, threadMiB);
-  await addVulnerabilities(read.vulnerabilities, found.vulnerabilities);
+  const read = await runTask<ReportOrder, ReportLines>(worker, order, signal, threadMiB);
+  const vulnerabilities: unknown[] = [];
+  for await (const one of valuesIn(read.vulnerabilities)) vulnerabilities.push(one);
+  await addVulnerabilities(vulnerabilities, found.vulnerabilities);
   found.packages ??= new Map();
-  for (const one of read.packages) {
-    found.packages.set(one.purl ?? `${one.name}@${one.version}`, one);
+  for await (const one of valuesIn(read.packages)) {
+    const { purl, name, version } = one as FoundPackage;
+    found.packages.set(purl ?? `${name}@${version}`, one as FoundPackage);
+  }
+}
+
+/** Returns the values in lines of JSON, with pauses. */
+async function* valuesIn(lines: Uint8Array): AsyncIterable<unknown> {
+  let begin = 0;
+  let count = 0;
+  const bytes = Buffer.from(lines.buffer, lines.byteOffset, lines.byteLength);
+  while (begin < bytes.length) {
+    const newline = bytes.indexOf(10, begin);
+    const end = newline < 0 ? bytes.length : newline;
+    yield JSON.parse(bytes.toString('utf8', begin, end));
+    begin = end + 1;
+    count += 1;
+    if (count % linesAtOnce === 0) await pauseTurn();
   }
 }
 

@@ -83,6 +83,8 @@ export interface ContainerDeps extends AcceptRequestDeps, EndRequestDeps {
   readonly pageUrlOf: (buildId: string) => string;
   /** Undefined on a server without a scanner. */
   readonly scans: Scans | undefined;
+  /** True where images are frozen although their requests do not say so. */
+  readonly freezesAll: boolean;
 }
 
 const tag = 'Containers';
@@ -215,7 +217,11 @@ function ifUnknown(error: unknown): undefined {
 async function createRequest(call: RequestCall, version: ApiVersion, deps: ContainerDeps) {
   const { body, caller } = call;
   deps.gate.serve(body, caller);
-  const { submission, warnings: ofScan } = scanWish(body, deps.scans !== undefined);
+  const { submission, warnings: ofScan } = scanWish(
+    body,
+    deps.scans !== undefined,
+    deps.freezesAll,
+  );
   const warnings = [...call.warnings, ...ofScan];
   if (submission.dryRun) {
     const forecast = await deps.dryRun(submission, version, caller, clientSignal(call.ctx.res));

@@ -8,14 +8,16 @@ const noScan = 'this server does not scan images';
  * the caller relies on.
  *
  * @param canScan true where the operator has set a scanner
+ * @param freezesAll true where images are frozen although their requests do not say so
  */
 export function scanWish(
   submission: Submission,
   canScan: boolean,
+  freezesAll = false,
 ): { readonly submission: Submission; readonly warnings: readonly string[] } {
   const { scanMode, scanLevels, freeze, mirror, ...rest } = submission;
   const without = { ...rest, freeze, mirror };
-  const isCopied = freeze === true || mirror === true;
+  const isCopied = freeze === true || mirror === true || freezesAll;
   if (canScan && !isCopied) return { submission, warnings: [] };
   const why = canScan
     ? 'this server scans the images that it serves, and does not serve frozen images and copies'

@@ -42,8 +42,8 @@ export interface ScanStore {
   find(id: string): Promise<ScanRow | undefined>;
   /** Returns the packed details of a scan; undefined for one without. */
   details(id: string): Promise<string | undefined>;
-  /** Returns the newest result of what is the same, unless it is older than a time. */
-  sharedResult(sameness: string, since: number): Promise<SharedResult | undefined>;
+  /** Returns the newest result of what is the same, in a span of time: a clock that was wrong may have dated others later. */
+  sharedResult(sameness: string, since: number, until: number): Promise<SharedResult | undefined>;
   /** Ends a scan. The first end counts. */
   finish(outcome: ScanOutcome): Promise<void>;
   /** Removes scans that were requested before a time. */
@@ -64,7 +64,7 @@ export function createScanStore(database: RowDatabase): ScanStore {
     )
     .pluck<string | null>();
   const shared = database.sql<SharedResult>(
-    `SELECT id, report FROM scans WHERE sameness = ? AND succeeded = 1 AND finished_at >= ?
+    `SELECT id, report FROM scans WHERE sameness = ? AND succeeded = 1 AND finished_at BETWEEN ? AND ?
      ORDER BY finished_at DESC LIMIT 1`,
   );
   const finish = database.sql(
@@ -83,7 +83,7 @@ export function createScanStore(database: RowDatabase): ScanStore {
       return row && { ...row, succeeded: row.succeeded === null ? null : row.succeeded === 1 };
     },
     details: async id => (await database.read(details.get(id))) ?? undefined,
-    sharedResult: (sameness, since) => database.read(shared.get(sameness, since)),
+    sharedResult: (sameness, since, until) => database.read(shared.get(sameness, since, until)),
     finish({ sameness = null, details: packed = null, detailsOf = null, succeeded, ...outcome }) {
       const nullable = { sameness, details: packed, detailsOf };
       return database.write(() =>

@@ -1,0 +1,130 @@
+/** Who is scanned, who waits, and what is refused before a scanner sees it. */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { pino } from 'pino';
+import { scanWish } from '../../src/http/api/container/scan-wish.ts';
+import { documentOf } from '../../src/oci/index.ts';
+import type { PulledImage } from '../../src/pull/index.ts';
+import type { ContainerRequest } from '../../src/request/index.ts';
+import type { Scanner } from '../../src/scans/scanner.ts';
+import { createScans } from '../../src/scans/scans.ts';
+import type { ScanRow, ScanStore } from '../../src/storage/rows/index.ts';
+
+const indexType = 'application/vnd.oci.image.index.v1+json';
+const manifestType = 'application/vnd.oci.image.manifest.v1+json';
+const digest = (letter: string) => `sha256:${letter.repeat(64)}`;
+
+function memoryStore(): ScanStore {
+  const rows = new Map<string, ScanRow>();
+  return {
+    async add({ id, image, createdAt }) {
+      const begun = { startedAt: null, finishedAt: null, succeeded: null };
+      rows.set(id, { id, image, createdAt, ...begun, reason: null, report: null, log: '' });
+    },
+    find: async id => rows.get(id),
+    details: async () => undefined,
+    sharedResult: async () => undefined,
+    async finish({ sameness: _, details: _packed, detailsOf: _of, ...outcome }) {
+      const row = rows.get(outcome.id);
+      if (row) rows.set(outcome.id, { ...row, ...outcome });
+    },
+    purge: async () => {},
+  };
+}
+
+/** Scans of one image, which do not end before they are told to. */
+function heldScans(index: object, maxWaiting: number, name = 'Held 1') {
+  const held = Promise.withResolvers<void>();
+  const scanned: string[] = [];
+  const scanner: Scanner = {
+    describe: async () => ({ name, database: '' }),
+    async scan(image) {
+      scanned.push(image.digest);
+      await held.promise;
+    },
+    close: async () => {},
+  };
+  const root = documentOf(Buffer.from(JSON.stringify(index)), indexType);
+  const scans = createScans({
+    store: memoryStore(),
+    scanner,
+    findImage: async () => ({ root }) as PulledImage,
+    lend: () => ({ path: 'lent', [Symbol.dispose]() {} }),
+    origin: 'https://sluice',
+    pageUrlOf: id => `https://sluice/view/scans/${id}`,
+    limits: { timeout: 5000, concurrent: 2, maxWaiting, maxAge: 1000, pullWait: 10 },
+    log: pino({ level: 'silent' }),
+  });
+  let count = 0;
+  const begin = async (caller: { readonly user?: string; readonly address: string }) => {
+    count += 1;
+    const id = `sc-${count}`;
+    await scans.begin({
+      ...{ caller, createdAt: Date.now(), image: { registry: 'r', repository: 'a' } },
+      scan: { id, mode: 'required', levels: [] },
+    } as unknown as ContainerRequest);
+    return id;
+  };
+  return { scans, begin, scanned, end: () => held.resolve() };
+}
+
+const indexOf = (...entries: readonly object[]) => ({
+  ...{ schemaVersion: 2, mediaType: indexType },
+  manifests: entries.map(entry => ({ mediaType: manifestType, size: 2, ...entry })),
+});
+const linux = (architecture: string) => ({ platform: { os: 'linux', architecture } });
+
+suite('the queue of scans', () => {
+  test('callers without a login share half of it, whatever addresses they have', async () => {
+    const world = heldScans(indexOf({ digest: digest('a'), ...linux('amd64') }), 8);
+    const strangers: string[] = [];
+    for (let at = 0; at < 6; at += 1) {
+      strangers.push(await world.begin({ address: `192.0.2.${at}` }));
+    }
+    const users = [await world.begin({ user: 'one', address: '' })];
+    for (const user of ['one', 'one', 'two']) users.push(await world.begin({ user, address: '' }));
+    const states = await Promise.all(
+      [...strangers, ...users].map(async id => (await world.scans.get(id)).reason?.slice(0, 14)),
+    );
+    const full = 'Too many scans';
+    const waits = undefined;
+    assert.deepEqual(states, [
+      ...[waits, waits, waits, waits, full, full],
+      // A user has a quarter.
+      ...[waits, waits, full, waits],
+    ]);
+    world.end();
+    await world.scans.close();
+  });
+
+  test('an index in an index is refused: scanners read one image of it, and clients another', async () => {
+    const nested = { digest: digest('b'), mediaType: indexType };
+    const world = heldScans(indexOf({ digest: digest('a'), ...linux('amd64') }, nested), 8);
+    world.end();
+    const id = await world.begin({ user: 'one', address: '' });
+    while ((await world.scans.get(id)).finishedAt === null) await new Promise(setImmediate);
+    assert.match((await world.scans.get(id)).reason ?? '', /an index in its index/);
+    assert.deepEqual(world.scanned, []);
+    await world.scans.close();
+  });
+
+  test('is not for images that the server freezes although the request does not say so', () => {
+    assert.throws(() => scanWish({ scanMode: 'required' }, true, true), /cannot be honoured/);
+    const { submission, warnings } = scanWish({ scanMode: 'async' }, true, true);
+    assert.equal(submission.scanMode, undefined);
+    assert.equal(warnings.length, 1);
+    assert.equal(scanWish({ scanMode: 'required' }, true).submission.scanMode, 'required');
+  });
+
+  test('the log has no line that a scanner made up', async () => {
+    const index = indexOf({ digest: digest('a'), ...linux('amd64\nScans nothing\u001b[2J') });
+    const world = heldScans(index, 8, 'Held\nThe scan is finished\u001b[2J');
+    world.end();
+    const id = await world.begin({ user: 'one', address: '' });
+    while ((await world.scans.get(id)).finishedAt === null) await new Promise(setImmediate);
+    const { log } = await world.scans.get(id);
+    assert.equal(log.split('\n').length, 5, log);
+    assert.ok(!log.includes('\u001b'));
+    await world.scans.close();
+  });
+});
