@@ -8,6 +8,7 @@ import {
 } from '../../src/builds/recipe/dockerfile/base-images.ts';
 import { frontendImage } from '../../src/builds/recipe/dockerfile/frontend-image.ts';
 import { Fault } from '../../src/foundation/fault.ts';
+import { codePoint } from '../world/code-points.ts';
 import { processorMs } from '../world/processor-time.ts';
 import { dockerfiles } from './dockerfiles.ts';
 
@@ -149,7 +150,7 @@ test('any file is read or refused with a sentence', () => {
     '{"syntax":',
   );
   const texts = fc.oneof(
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: codePoint }),
     fc.array(pieces, { maxLength: 40 }).map(some => `FROM a\n${some.join('')}`),
     fc.array(pieces, { maxLength: 40 }).map(some => some.join('')),
   );

@@ -5,6 +5,7 @@ import type { CondaSource } from '../../src/builds/recipe/conda/conda-source.ts'
 import { readBuildSource } from '../../src/builds/recipe/recipe-kinds.ts';
 import type { SubmittedBuild } from '../../src/builds/recipe/submitted.ts';
 import { Fault } from '../../src/foundation/fault.ts';
+import { codePoint } from '../world/code-points.ts';
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 const packages = (more: object): SubmittedBuild => ({ packages: { type: 'CONDA', ...more } });
@@ -346,7 +347,7 @@ test('images get their full names and defaults', () => {
 
 test('any source is read or refused with a sentence', () => {
   const texts = fc.oneof(
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: codePoint }),
     fc
       .array(
         fc.constantFrom(
