@@ -19,9 +19,13 @@ export { readPythonLock } from './locks/read-python-lock.ts';
 export {
   createPythonSolver,
   type PythonSolver,
-  UvFailed,
-  WheelsMissing,
 } from './solving/python-solver.ts';
 export { fitOfWheel, isPythonVersion, type PythonTarget } from './solving/python-target.ts';
+export {
+  NoPythonSolution,
+  type UnbuiltProject,
+  UvFailed,
+  WheelsMissing,
+} from './solving/solve-failures.ts';
 export { createUvProgram, type UvProgram } from './solving/uv-program.ts';
 export type { WheelFile } from './wheel-file.ts';

@@ -57,8 +57,21 @@ test('what uv cannot solve is for a builder, and the log has its words', async (
   await assert.rejects(find(['six'], { failure }), requires([failure.reason]));
   assert.deepEqual(lines, ['uv: why']);
   await assert.rejects(
-    find(['six'], { failure: new WheelsMissing(['six']) }),
+    find(['six'], { failure: new WheelsMissing([{ name: 'six' }]) }),
     requires(['the source distribution of six']),
   );
+  const projects = [
+    { name: 'numpy', version: '1.21.0', olderPython: '3.9' },
+    { name: 'six', version: '1.0', olderPython: '3.10' },
+  ];
+  await assert.rejects(find(['six'], { failure: new WheelsMissing(projects) }), error => {
+    assert.ok(error instanceof BuilderRequired);
+    assert.equal(
+      error.reasons[0],
+      `the source distribution of numpy 1.21.0 (its newest wheel is for Python 3.9)`,
+    );
+    assert.equal(error.olderPython, '3.9');
+    return true;
+  });
   await assert.rejects(find(['six']), requires(["the 'pip' packages of the lock file"]));
 });

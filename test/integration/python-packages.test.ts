@@ -184,8 +184,8 @@ suite('images with packages of pip', () => {
       /^The pip option --find-links requires a builder\. This server has no builder/,
     );
     assert.match(
-      await refused(['loompy==3.0.7']),
-      /The source distribution of loompy requires a builder/,
+      await refused(['loompy==3.0.7', 'docopt==0.6.2']),
+      /The source distribution of docopt 0\.6\.2 and the source distribution of loompy 3\.0\.7 require a builder/,
     );
   });
 

@@ -9,6 +9,7 @@ import { projectName } from '../wheel-file.ts';
 import { type IndexAccess, IndexFault } from './index-access.ts';
 import { installedPage, publishedFile, withoutMetadata } from './index-page.ts';
 import type { PageStore } from './page-store.ts';
+import { unbuiltPage } from './unbuilt-page.ts';
 
 /**
  * An index on the loopback for one solver at a time: it is the only network that a solver has. Pages come from the store, and files
@@ -27,6 +28,8 @@ export interface IndexSession {
   readonly installed: ReadonlyMap<string, string>;
   /** True to have the solver read the metadata of wheels in the wheels. Default: false. */
   readonly readsWheels?: boolean | undefined;
+  /** Projects whose source distributions count as wheels that require nothing. Default: none. */
+  readonly unbuilt?: ReadonlySet<string> | undefined;
   /** Receives sentences for the log of the build. */
   readonly log: (line: string) => void;
   readonly signal: AbortSignal;
@@ -48,6 +51,8 @@ export interface OpenedIndex extends Disposable {
   fileAt(url: string): PublishedFile | undefined;
   /** Returns the index that had a project; undefined for a project that the solver did not ask for, or none has. */
   indexOf(project: string): string | undefined;
+  /** Returns the names of the wheels of a project of `unbuilt` that the solver asked for. */
+  wheelsOf(project: string): readonly string[];
   /** Settles with the first failure of the index that ends the solve. */
   readonly failed: Promise<never>;
 }
@@ -77,6 +82,7 @@ interface OpenSession extends IndexSession {
   readonly notes: Set<string>;
   /** Projects whose page the solver has got, and the index of each: only files of these are served. */
   readonly projects: Map<string, string>;
+  readonly wheels: Map<string, readonly string[]>;
   fail(error: unknown): void;
 }
 
@@ -146,10 +152,13 @@ export function createLoopbackIndex(deps: {
       }
       countBytes(session, kept.page.length);
       session.projects.set(name, index);
-      sendPage(response, session.readsWheels ? withoutMetadata(kept.page) : kept.page);
+      const page = session.readsWheels ? withoutMetadata(kept.page) : kept.page;
+      const unbuilt = session.unbuilt?.has(name) ? unbuiltPage(page, name) : undefined;
+      if (unbuilt) session.wheels.set(name, unbuilt.wheels);
+      sendPage(response, unbuilt?.page ?? page);
       return finished(response, { signal });
     }
-    const [, file] = /^\/installed\/[^/]+\/([^/]+)\.metadata$/.exec(path) ?? [];
+    const [, file] = /^\/(?:installed|unbuilt)\/[^/]+\/([^/]+)\.metadata$/.exec(path) ?? [];
     if (file !== undefined) {
       const [name = '', version = ''] = decodeURIComponent(file).split('-');
       const text = `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n`;
@@ -264,6 +273,7 @@ export function createLoopbackIndex(deps: {
         bytes: 0,
         notes: new Set<string>(),
         projects: new Map<string, string>(),
+        wheels: new Map<string, readonly string[]>(),
       };
       const indexes = inOrder(given);
       const session = { ...given, ...counts, indexes, fail };
@@ -274,6 +284,7 @@ export function createLoopbackIndex(deps: {
         url: `${base}simple/`,
         failed,
         fileAt: address => (address.startsWith(base) ? fileAt(session, address) : undefined),
+        wheelsOf: project => session.wheels.get(project) ?? [],
         indexOf: project => session.projects.get(project),
         [Symbol.dispose]: () => void sessions.delete(secret),
       };

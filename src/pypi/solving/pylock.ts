@@ -17,7 +17,8 @@ const wheelUrl = /^"([^"\\]*)"/;
 const wheelSize = /\bsize = (\d{1,15})\b/;
 const wheelSha256 = /\bsha256 = "([0-9a-f]{64})"/;
 
-const packageStart = '\n[[packages]]\n';
+// Without the line break before it, which each of ten thousands of lines has: the search would stop at all of them.
+const packageStart = '[[packages]]\n';
 const wheelsStart = '\nwheels = [';
 const entryStart = '{ url = ';
 

@@ -11,6 +11,7 @@ import {
   MetadataMissing,
   type OpenedIndex,
 } from '../indexes/loopback-index.ts';
+import { projectVersion } from '../project-version.ts';
 import {
   type NamedIndex,
   type PythonRequirement,
@@ -21,6 +22,14 @@ import { installedProjects } from './installed-projects.ts';
 import { type LockedProject, readPylock } from './pylock.ts';
 import { answeringPython, fitOfWheel, type PythonTarget } from './python-target.ts';
 import { runUv } from './run-uv.ts';
+import {
+  NoPythonSolution,
+  olderPythonIn,
+  oldestMinor,
+  type UnbuiltProject,
+  UvFailed,
+  WheelsMissing,
+} from './solve-failures.ts';
 
 /** Chooses wheels for requirements. */
 export interface PythonSolver {
@@ -48,30 +57,6 @@ export interface PythonSolveOptions {
   readonly signal: AbortSignal;
   /** True for a caller without a login. Users wait for one of these at most. */
   readonly isAnonymous?: boolean | undefined;
-}
-
-/** Requirements whose packages have no wheel: they must be built. */
-export class WheelsMissing extends Error {
-  readonly projects: readonly string[];
-
-  constructor(projects: readonly string[]) {
-    super(`no wheels of ${projects.join(', ')}`);
-    this.projects = projects;
-  }
-}
-
-/** uv ended without a solution, and did not say that there is none: it is of another version, or read what it does not handle. */
-export class UvFailed extends Error {
-  /** What a builder is required for. */
-  readonly reason: string;
-  /** The words of uv. */
-  readonly words: string;
-
-  constructor(reason: string, words: string) {
-    super(`${reason}: ${words}`);
-    this.reason = reason;
-    this.words = words;
-  }
 }
 
 export interface PythonSolverDeps {
@@ -109,12 +94,12 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
   const solveNow = async (
     { requirements, packages, target, indexes: named = [], isLocked }: PythonRequest,
     { log, signal }: PythonSolveOptions,
-    readsWheels = false,
+    { readsWheels = false, unbuilt = new Set() }: SolveMode = {},
   ): Promise<readonly WheelFile[]> => {
     await ready;
     const installed = installedProjects(packages);
     const indexes = indexesOf(named);
-    const session = { indexes, installed, log, signal, readsWheels };
+    const session = { indexes, installed, log, signal, readsWheels, unbuilt };
     using opened = await deps.index.open(session);
     const directory = join(resolve(deps.directory), randomUUID());
     const stop = new AbortController();
@@ -131,13 +116,20 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       memoryBytes: limits.memory,
       signal: AbortSignal.any([signal, stop.signal]),
     });
-    if ('problem' in result) throw unsolved(result.problem, { installed, opened, indexes });
+    if ('problem' in result) throw unsolved(result.problem, { installed, opened, indexes, target });
     const allowed = allowedFiles(requirements);
+    await pauseTurn();
     const found: WheelFile[] = [];
+    const missing: UnbuiltProject[] = [];
     for (const project of readPylock(result.lock)) {
+      if (unbuilt.has(projectName(project.name)) && (await isUnbuilt(project))) {
+        missing.push(unbuiltProject(project, target, opened));
+        continue;
+      }
       found.push(...(await wheelOf(project, { target, allowed, index: opened })));
       await pauseTurn();
     }
+    if (missing.length > 0) throw new WheelsMissing(missing);
     return found.sort((one, other) => (one.name < other.name ? -1 : 1));
   };
 
@@ -148,10 +140,16 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
           phase: 'build',
         });
       }
-      const solve = () =>
-        solveNow(request, options).catch(error => {
+      const solveIn = (unbuilt?: ReadonlySet<string>) =>
+        solveNow(request, options, { unbuilt }).catch(error => {
           if (!(error instanceof MetadataMissing)) throw error;
-          return solveNow(request, options, true);
+          return solveNow(request, options, { unbuilt, readsWheels: true });
+        });
+      const solve = () =>
+        solveIn().catch(async error => {
+          throw error instanceof WheelsMissing
+            ? await allMissing(error, solveIn, options.signal)
+            : error;
         });
       return turns.run(solve, {
         isLow: options.isAnonymous === true,
@@ -159,6 +157,81 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       });
     },
   };
+}
+
+interface SolveMode {
+  /** True to read the metadata of wheels in the wheels. */
+  readonly readsWheels?: boolean | undefined;
+  /** Projects whose source distributions count as wheels, to find all that must be built. */
+  readonly unbuilt?: ReadonlySet<string> | undefined;
+}
+
+/** A solve names one package without a wheel. Returns the failure that names all, as far as they are known before one is built. */
+async function allMissing(
+  first: WheelsMissing,
+  solve: (unbuilt: ReadonlySet<string>) => Promise<unknown>,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const unbuilt = new Set<string>();
+  let known: readonly UnbuiltProject[] = first.projects;
+  while (unbuilt.size < mostUnbuilt) {
+    const before = unbuilt.size;
+    for (const { name } of known) unbuilt.add(name);
+    if (unbuilt.size === before) break;
+    try {
+      await solve(unbuilt);
+      break;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // One without a solution has none after a build either, but what failed first says which package to look at.
+      if (!(error instanceof WheelsMissing)) break;
+      const names = new Set(error.projects.map(({ name }) => name));
+      known = [...known.filter(({ name }) => !names.has(name)), ...error.projects];
+    }
+  }
+  return new WheelsMissing(known.toSorted((one, other) => (one.name < other.name ? -1 : 1)));
+}
+
+const mostUnbuilt = 10;
+
+async function isUnbuilt({ wheels }: LockedProject): Promise<boolean> {
+  for (const { url } of wheels) {
+    if (isBelow(url, 'unbuilt')) return true;
+    await pauseTurn();
+  }
+  return false;
+}
+
+/** Returns whether a file is in a folder of the index itself. A project can have the name of the folder. */
+function isBelow(url: string, folder: 'installed' | 'unbuilt'): boolean {
+  const [, found] = /^http:\/\/[^/]+(?:\/[0-9a-f]{64})?\/([a-z]+)\//.exec(url) ?? [];
+  return found === folder;
+}
+
+/** Returns a project that must be built, with the newest older Python for which it has a wheel. */
+function unbuiltProject(
+  { name: written, version }: LockedProject,
+  target: PythonTarget,
+  index: Pick<OpenedIndex, 'wheelsOf'>,
+): UnbuiltProject {
+  const name = projectName(written);
+  const wheels = index
+    .wheelsOf(name)
+    .filter(file => projectVersion(file.split('-')[1] ?? '') === projectVersion(version))
+    .slice(0, mostWheels);
+  for (let minor = minorOf(target) - 1; minor >= oldestMinor; minor -= 1) {
+    const older = { ...target, version: `3.${minor}.0` };
+    if (wheels.some(file => fitOfWheel(file, older) !== undefined)) {
+      return { name, version, olderPython: `3.${minor}` };
+    }
+  }
+  return { name, version };
+}
+
+const mostWheels = 200;
+
+function minorOf({ version }: PythonTarget): number {
+  return Number(version.split('.')[1]);
 }
 
 /** Returns the indexes for names, the first one first: those beside the index of names come before it, as in uv. Throws a `Fault`. */
@@ -185,8 +258,7 @@ async function wheelOf(
   const fitting: FittingWheel[] = [];
   for (const { url: listed, size, sha256 } of wheels) {
     await pauseTurn();
-    if (!URL.canParse(listed)) continue;
-    if (new URL(listed).pathname.includes('/installed/')) return [];
+    if (isBelow(listed, 'installed')) return [];
     const fit = fitOfWheel(listed.slice(listed.lastIndexOf('/') + 1), target);
     if (fit === undefined || sha256 === undefined) continue;
     const published = index.fileAt(listed);
@@ -202,7 +274,7 @@ async function wheelOf(
     );
   }
   const [best] = await sortInTurns(listed, preferred);
-  if (best === undefined) throw new WheelsMissing([name]);
+  if (best === undefined) throw new WheelsMissing([{ name: projectName(name), version }]);
   const { fileName, url, size, sha256 } = best;
   return [{ name: projectName(name), version, fileName, url, size, sha256 }];
 }
@@ -253,11 +325,14 @@ interface Looked {
   readonly installed: ReadonlyMap<string, string>;
   readonly opened: Pick<OpenedIndex, 'indexOf'>;
   readonly indexes: readonly string[];
+  readonly target: PythonTarget;
 }
 
-function unsolved(problem: string, { installed, opened, indexes }: Looked): Error {
+function unsolved(problem: string, { installed, opened, indexes, target }: Looked): Error {
   const missing = [...problem.matchAll(wheelsRequired)].map(([, name = '']) => projectName(name));
-  if (missing.length > 0) return new WheelsMissing([...new Set(missing)].sort());
+  if (missing.length > 0) {
+    return new WheelsMissing([...new Set(missing)].sort().map(name => ({ name })));
+  }
   if (!problem.startsWith('No solution found')) {
     const [, name] = addressed.exec(problem) ?? [];
     const reason =
@@ -275,10 +350,9 @@ function unsolved(problem: string, { installed, opened, indexes }: Looked): Erro
     ofConda === ''
       ? ''
       : ` These packages are from Conda: ${ofConda}. Ask Conda for versions that fit, or pip for other ones.`;
-  return new Fault(
-    'bad-request',
+  return new NoPythonSolution(
     `The Python packages have no solution. ${problem.replace(noSolution, '')}${note}${placesNote(words, { opened, indexes })}`.trim(),
-    { phase: 'build' },
+    olderPythonIn(problem, minorOf(target)),
   );
 }
 

@@ -58,6 +58,12 @@ test('an index that only the request names reaches no closed address, and takes 
   assert.deepEqual(theirs.requests, []);
 });
 
+test('a project is not taken for one of Conda because of its name', async t => {
+  const index = await startIndex(t, listing({ installed: { versions: { '1.0': [] } } }));
+  const { solve } = await solverFor(t, [indexAt(index.url, publicIndex)]);
+  assert.equal((await solve(['installed']))[0]?.version, '1.0');
+});
+
 test('a request names few indexes', async t => {
   const { solver, request } = await solverFor(t, []);
   const indexes = Array.from({ length: 9 }, (_, at) => ({ ...extra, url: `${extraIndex}/${at}` }));

@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { WheelsMissing } from '../../../src/pypi/index.ts';
+import { type UnbuiltProject, WheelsMissing } from '../../../src/pypi/index.ts';
 import { realIndex } from '../../world/python-index.ts';
 import { condaProject, indexAt, solverFor, target } from './solving-world.ts';
 
 const publicIndex = 'https://pypi.org/simple';
+
+const missing =
+  (...projects: readonly UnbuiltProject[]) =>
+  (error: unknown) => {
+    assert.ok(error instanceof WheelsMissing, String(error));
+    assert.deepEqual(error.projects, projects);
+    return true;
+  };
 
 test('real packages are solved over the loopback index, with those of Conda as installed', async t => {
   const { url, files } = await realIndex();
@@ -33,7 +41,11 @@ test('real packages are solved over the loopback index, with those of Conda as i
     /^Fault: The Python packages have no solution\. .*numpy.*These packages are from Conda: numpy 1\.20\.0\. Ask Conda for versions that fit, or pip for other ones\.$/s,
   );
   await assert.rejects(
-    solve(['loompy==3.0.7']),
-    (error: unknown) => error instanceof WheelsMissing && error.projects.join(' ') === 'loompy',
+    solve(['loompy==3.0.7', 'docopt==0.6.2']),
+    missing({ name: 'docopt', version: '0.6.2' }, { name: 'loompy', version: '3.0.7' }),
+  );
+  await assert.rejects(
+    solve(['numpy==1.21.0'], [], { ...target, version: '3.13.1' }),
+    missing({ name: 'numpy', version: '1.21.0', olderPython: '3.9' }),
   );
 });

@@ -69,3 +69,28 @@ export function listing(projects: Readonly<Record<string, ListedProject>>): Answ
     response.end(`Metadata-Version: 2.1\nName: ${of}\nVersion: ${version}\n${lines}`);
   };
 }
+
+/** Starts an index with these files of each project, which require nothing. */
+export async function scriptedIndex(
+  t: TestContext,
+  projects: Readonly<Record<string, readonly string[]>>,
+): Promise<ScriptedIndex> {
+  return startIndex(t, (request, response) => {
+    const path = request.url ?? '';
+    const [, name = ''] = /^\/simple\/([^/]+)\/$/.exec(path) ?? [];
+    const [, of = '', version = ''] = /^\/files\/([^/-]+)-([^/-]+)-.*\.metadata$/.exec(path) ?? [];
+    if (of !== '') {
+      return void response.end(`Metadata-Version: 2.1\nName: ${of}\nVersion: ${version}\n`);
+    }
+    const listed = projects[name];
+    if (listed === undefined) return void response.writeHead(404).end();
+    const files = listed.map(filename => ({
+      filename,
+      url: `/files/${filename}`,
+      hashes: { sha256: createHash('sha256').update(filename).digest('hex') },
+      'core-metadata': filename.endsWith('.whl'),
+    }));
+    response.writeHead(200, { 'content-type': 'application/vnd.pypi.simple.v1+json' });
+    response.end(JSON.stringify({ meta: { 'api-version': '1.1' }, name, files }));
+  });
+}

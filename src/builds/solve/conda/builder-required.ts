@@ -18,10 +18,18 @@ export class BuilderRequired extends Error {
   /** The packages of each platform, where they are known: the builder installs these. */
   readonly solution: readonly SolvedPlatform[] | undefined;
 
-  constructor(reasons: readonly string[], solution?: readonly SolvedPlatform[]) {
+  /** An older Python that may require no builder, such as `3.9`; undefined for none. */
+  readonly olderPython: string | undefined;
+
+  constructor(
+    reasons: readonly string[],
+    solution?: readonly SolvedPlatform[],
+    olderPython?: string,
+  ) {
     super(`a builder is required for ${reasons.join(', ')}`);
     this.reasons = reasons;
     this.solution = solution;
+    this.olderPython = olderPython;
   }
 }
 

@@ -40,6 +40,8 @@ export interface FoundPackages {
   readonly packages: readonly CondaPackage[];
   /** Lines for pip. */
   readonly pip: readonly string[];
+  /** True for a Python whose version the request leaves open: another one can be chosen. */
+  readonly isPythonFree?: boolean | undefined;
   /** True for lines of a lock file: these are all packages of pip. */
   readonly isLocked: boolean;
   /** A lock file of Python packages: it has all packages of pip. */
@@ -54,6 +56,11 @@ interface NamedLock {
   readonly parts: ProjectParts;
 }
 
+interface CondaSolveOptions extends SolveOptions {
+  /** The Python that packages of pip bring. Default: the newest. */
+  readonly python?: string | undefined;
+}
+
 /**
  * Returns the packages of an image for one platform: those of a lock file, or those that the solver chooses, with the
  * packages that every image gets. Packages given by URL are not solved and replace others of the same name, as in conda.
@@ -63,7 +70,7 @@ export async function findCondaPackages(
   { wanted, channels, options: { basePackages } }: CondaSource,
   system: CondaSystem,
   deps: CondaPackagesDeps,
-  options: SolveOptions,
+  { python = 'python', ...options }: CondaSolveOptions,
 ): Promise<FoundPackages> {
   const solve = async (specs: readonly string[], locked?: readonly CondaPackage[]) => {
     const request = { specs, channels, ...system, locked };
@@ -115,11 +122,14 @@ export async function findCondaPackages(
     const hasPython =
       named.some(spec => parsePackage(spec)?.name === 'python') ||
       given.some(({ name }) => name === 'python');
-    const specs = pip.length > 0 && !hasPython ? [...named, 'python'] : named;
+    const isBare = named.includes('python');
+    const isPythonFree = pip.length > 0 && (!hasPython || isBare);
+    const others = named.filter(spec => spec !== 'python');
+    const specs = isPythonFree ? [...others, python] : named;
     const replaced = new Set(given.map(({ name }) => name));
     const solved = specs.length === 0 ? [] : await solve(specs);
     const packages = [...solved.filter(({ name }) => !replaced.has(name)), ...given];
-    return { packages, pip, isLocked };
+    return { packages, pip, isLocked, isPythonFree };
   };
 
   const withPythonLock = async (pythonLock: NamedLock): Promise<FoundPackages> => {

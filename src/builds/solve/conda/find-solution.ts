@@ -31,8 +31,9 @@ import { pretendedCuda, subdirOf } from '../../recipe/conda/conda-platform.ts';
 import type { CondaSource } from '../../recipe/conda/conda-source.ts';
 import type { BuildRights } from '../build-rights.ts';
 import type { SolvedPlatform } from './builder-required.ts';
-import { type CondaPackagesDeps, findCondaPackages } from './conda-packages.ts';
-import { findWheels, type PythonParts } from './python-packages.ts';
+import type { CondaPackagesDeps } from './conda-packages.ts';
+import { findFitting } from './fitting-python.ts';
+import type { PythonParts } from './python-packages.ts';
 
 /** The packages of an image, and the base image that they are for. */
 export interface FoundSolution {
@@ -105,9 +106,7 @@ export function createFindSolution(deps: FindSolutionDeps): FindSolution {
       let wheels: readonly WheelFile[];
       try {
         const options = { log, report, signal, isAnonymous };
-        const conda = await findCondaPackages(native, system, deps, options);
-        ({ packages } = conda);
-        wheels = await findWheels(conda, system, deps, options);
+        ({ packages, wheels } = await findFitting(native, system, deps, options));
         deps.layers.check({ packages, wheels });
       } catch (cause) {
         const error = withDefaults(cause, native);

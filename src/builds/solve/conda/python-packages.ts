@@ -6,6 +6,7 @@ import {
   type PythonSolver,
   type PythonTarget,
   readPythonLock,
+  type UnbuiltProject,
   UvFailed,
   type UvProgram,
   type WheelFile,
@@ -64,7 +65,7 @@ export async function findWheels(
     }
     if (!(error instanceof WheelsMissing)) throw error;
     const { projects } = error;
-    throw new BuilderRequired(projects.map(name => `the source distribution of ${name}`));
+    throw new BuilderRequired(projects.map(sourceOf), undefined, olderThanAll(projects));
   }
 }
 
@@ -105,7 +106,7 @@ async function wheelsOfLock(
     if (!(error instanceof WheelsMissing)) throw error;
     throw refuse(
       'bad-request',
-      `the index has no wheel for Python ${version} on Linux ${target.machine} of ${error.projects.join(', ')}. Packages of a lock file are not built: send a requirements.txt, which a builder can install`,
+      `the index has no wheel for Python ${version} on Linux ${target.machine} of ${error.projects.map(({ name }) => name).join(', ')}. Packages of a lock file are not built: send a requirements.txt, which a builder can install`,
     );
   }
 }
@@ -124,6 +125,20 @@ function requireFitting(wheels: readonly WheelFile[], target: PythonTarget): voi
 
 function isProject(line: PipLine): line is Extract<PipLine, { kind: 'project' }> {
   return line.kind === 'project';
+}
+
+/** Returns what requires a builder: `the source distribution of numpy 1.21.0 (its newest wheel is for Python 3.9)`. */
+function sourceOf({ name, version, olderPython }: UnbuiltProject): string {
+  const exact = version === undefined ? name : `${name} ${version}`;
+  const why = olderPython === undefined ? '' : ` (its newest wheel is for Python ${olderPython})`;
+  return `the source distribution of ${exact}${why}`;
+}
+
+/** Returns the newest Python for which each project can have a wheel; undefined if one has none. */
+function olderThanAll(projects: readonly UnbuiltProject[]): string | undefined {
+  const minors = projects.map(({ olderPython }) => Number(olderPython?.split('.')[1]));
+  const oldest = Math.min(...minors);
+  return Number.isNaN(oldest) ? undefined : `3.${oldest}`;
 }
 
 function isIndex(line: PipLine): line is Extract<PipLine, { kind: 'index' }> {

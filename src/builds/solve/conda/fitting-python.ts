@@ -1,0 +1,52 @@
+import type { CondaPackage, SolveOptions } from '../../../conda/index.ts';
+import { NoPythonSolution, type WheelFile } from '../../../pypi/index.ts';
+import type { CondaSource } from '../../recipe/conda/conda-source.ts';
+import { BuilderRequired } from './builder-required.ts';
+import { type CondaPackagesDeps, type CondaSystem, findCondaPackages } from './conda-packages.ts';
+import { findWheels, type PythonParts } from './python-packages.ts';
+
+/** The packages of Conda and the wheels of an image for one platform. */
+export interface FittingPackages {
+  readonly packages: readonly CondaPackage[];
+  readonly wheels: readonly WheelFile[];
+}
+
+/** Solves with older versions of Python, after the one with the newest. */
+const mostOlder = 3;
+
+/**
+ * Returns the packages of Conda and the wheels beside them. A request that names no Python gets the newest one for which its packages of
+ * pip have wheels. Throws as its parts do, for the newest Python where no older one fits.
+ */
+export async function findFitting(
+  source: CondaSource,
+  system: CondaSystem,
+  deps: CondaPackagesDeps & PythonParts,
+  options: SolveOptions,
+): Promise<FittingPackages> {
+  let found = await findCondaPackages(source, system, deps, options);
+  let first: unknown;
+  for (let tried = 0; ; tried += 1) {
+    try {
+      return { packages: found.packages, wheels: await findWheels(found, system, deps, options) };
+    } catch (error) {
+      // An index that is down is not an answer about a Python.
+      if (!isAboutPython(error)) throw error;
+      first ??= error;
+      const { olderPython: older } = error;
+      if (older === undefined || found.isPythonFree !== true || tried === mostOlder) throw first;
+      options.log(`The packages of pip have wheels for an older Python: solving with ${older}`);
+      const python = `python=${older}`;
+      found = await findCondaPackages(source, system, deps, { ...options, python }).catch(
+        problem => {
+          // The channels do not have it, or not together with the other packages.
+          throw options.signal.aborted ? problem : first;
+        },
+      );
+    }
+  }
+}
+
+function isAboutPython(error: unknown): error is BuilderRequired | NoPythonSolution {
+  return error instanceof BuilderRequired || error instanceof NoPythonSolution;
+}

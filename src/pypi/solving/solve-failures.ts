@@ -1,0 +1,61 @@
+import { Fault } from '../../foundation/fault.ts';
+
+/** A package that has no wheel for the Python and system of an image. */
+export interface UnbuiltProject {
+  readonly name: string;
+  /** The version that would be installed; undefined where it is unknown. */
+  readonly version?: string | undefined;
+  /** The newest older Python with a wheel of this version, such as `3.9`; undefined for none. */
+  readonly olderPython?: string | undefined;
+}
+
+/** Requirements whose packages have no wheel: they must be built. */
+export class WheelsMissing extends Error {
+  readonly projects: readonly UnbuiltProject[];
+
+  constructor(projects: readonly UnbuiltProject[]) {
+    super(`no wheels of ${projects.map(({ name }) => name).join(', ')}`);
+    this.projects = projects;
+  }
+}
+
+/** Requirements without a solution. */
+export class NoPythonSolution extends Fault {
+  /** The newest older Python that the explanation names, such as `3.11`; undefined for none. */
+  readonly olderPython: string | undefined;
+
+  constructor(message: string, olderPython: string | undefined) {
+    super('bad-request', message, { phase: 'build' });
+    this.olderPython = olderPython;
+  }
+}
+
+/** uv ended without a solution, and did not say that there is none: it is of another version, or read what it does not handle. */
+export class UvFailed extends Error {
+  /** What a builder is required for. */
+  readonly reason: string;
+  /** The words of uv. */
+  readonly words: string;
+
+  constructor(reason: string, words: string) {
+    super(`${reason}: ${words}`);
+    this.reason = reason;
+    this.words = words;
+  }
+}
+
+const abiTag = /`cp3(\d{1,2})`/g;
+const upperBound = /\bPython(?:>=?\d[\d.]{0,9},)?<(=?)3\.(\d{1,2})(?![\d])/g;
+
+/** Returns the newest Python older than a minor version that an explanation of uv says a package is for. */
+export function olderPythonIn(explanation: string, minor: number): string | undefined {
+  const bounds = [...explanation.matchAll(upperBound)].map(
+    ([, isIncluded, bound]) => Number(bound) - (isIncluded === '' ? 1 : 0),
+  );
+  const tags = [...explanation.matchAll(abiTag)].map(([, tag]) => Number(tag));
+  const older = [...bounds, ...tags].filter(one => one < minor && one >= oldestMinor);
+  return older.length === 0 ? undefined : `3.${Math.max(...older)}`;
+}
+
+/** Wheels for older ones are not looked for. */
+export const oldestMinor = 7;
