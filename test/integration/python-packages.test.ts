@@ -85,7 +85,8 @@ suite('images with packages of pip', () => {
   };
 
   test('packages of pip are installed beside those of Conda, and the lock file gives the same image', async () => {
-    const built = await request(environment(['six==1.17.0', 'requests[socks]'], ['hello']));
+    const extra = '--extra-index-url https://pypi.org/simple';
+    const built = await request(environment([extra, 'six==1.17.0', 'requests[socks]'], ['hello']));
     const log = await text(`/v1alpha1/builds/${built.buildId}/logs?follow=true`);
     assert.match(log, /: 2 packages and \d+ of PyPI, found in /);
     const show = 'import six, requests, socks; print(six.__version__, six.__file__)';

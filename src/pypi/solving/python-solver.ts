@@ -148,7 +148,10 @@ export function createPythonSolver(deps: PythonSolverDeps): PythonSolver {
       const solve = () =>
         solveIn().catch(async error => {
           throw error instanceof WheelsMissing
-            ? await allMissing(error, solveIn, options.signal)
+            ? await allMissing(error, solveIn, {
+                signal: options.signal,
+                until: performance.now() + limits.timeout,
+              })
             : error;
         });
       return turns.run(solve, {
@@ -170,11 +173,11 @@ interface SolveMode {
 async function allMissing(
   first: WheelsMissing,
   solve: (unbuilt: ReadonlySet<string>) => Promise<unknown>,
-  signal: AbortSignal,
+  { signal, until }: { signal: AbortSignal; until: number },
 ): Promise<unknown> {
   const unbuilt = new Set<string>();
   let known: readonly UnbuiltProject[] = first.projects;
-  while (unbuilt.size < mostUnbuilt) {
+  while (unbuilt.size < mostUnbuilt && performance.now() < until) {
     const before = unbuilt.size;
     for (const { name } of known) unbuilt.add(name);
     if (unbuilt.size === before) break;
