@@ -16,7 +16,11 @@ test('every case has a folder, and every folder has a case', () => {
 for (const [name, { change }] of Object.entries(cases)) {
   test(`golden: ${name}`, () => {
     const base = readJson(name, 'base.json') as GoldenBase;
-    assert.deepEqual(base.change, change, 'the case was changed: run npx node test/golden/update.ts');
+    assert.deepEqual(
+      base.change,
+      change,
+      'the case was changed: run npx node test/golden/update.ts',
+    );
     const { result, files } = augmented(base, file => readFileSync(join(root, name, 'base', file)));
     assert.deepEqual(result, readJson(name, 'expected.json') as GoldenResult);
     assert.deepEqual([...files.keys()].sort(), filesIn(join(root, name, 'expected')).sort());
