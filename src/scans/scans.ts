@@ -205,25 +205,30 @@ export function createScans(deps: ScansDeps): Scans {
     await store.finish({ ...outcome, ...ended });
   };
 
-  /** Returns a scan without its list of vulnerabilities, which many of them would keep in memory. */
-  const verdictOf = async (id: string): Promise<Scan> => {
-    const known = verdicts.get(id);
-    if (known) return known.scan;
-    const scan = await get(id);
-    const { report } = scan;
-    const short = { ...scan, log: '', report: report && { ...report, vulnerabilities: [] } };
-    if (scan.finishedAt !== null && !running.has(id)) verdicts.set(id, { scan: short });
-    return short;
-  };
-
-  const get = async (id: string): Promise<Scan> => {
+  /** Returns a scan, and whether it can still change. */
+  const look = async (id: string): Promise<{ readonly scan: Scan; readonly isFinal: boolean }> => {
+    // Asked first: it may end while its row is read.
+    const isRunning = running.has(id);
     const row = await store.find(id);
     if (!row) throw unknown(id);
     const scan = scanOf(row);
+    if (row.finishedAt !== null) return { scan, isFinal: true };
+    if (isRunning) return { scan, isFinal: false };
     // Without its work, it never ends.
-    const isLost = row.finishedAt === null && !running.has(id);
-    if (!isLost) return scan;
-    return { ...scan, finishedAt: row.createdAt, succeeded: false, reason: lostReason };
+    const lost = { finishedAt: row.createdAt, succeeded: false, reason: lostReason };
+    return { scan: { ...scan, ...lost }, isFinal: false };
+  };
+  const get = async (id: string): Promise<Scan> => (await look(id)).scan;
+
+  /** Returns a scan without its list of vulnerabilities: those of many scans would take much memory. */
+  const verdictOf = async (id: string): Promise<Scan> => {
+    const known = verdicts.get(id);
+    if (known) return known.scan;
+    const { scan, isFinal } = await look(id);
+    const { report } = scan;
+    const short = { ...scan, log: '', report: report && { ...report, vulnerabilities: [] } };
+    if (isFinal) verdicts.set(id, { scan: short });
+    return short;
   };
 
   /** Returns a finished scan with all that it found. Throws a `Fault` for others. */

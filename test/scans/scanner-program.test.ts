@@ -6,6 +6,7 @@ import { after, before, suite, test } from 'node:test';
 import { Fault } from '../../src/foundation/fault.ts';
 import type { FoundInImage } from '../../src/scans/found-in-image.ts';
 import { findScannerProgram } from '../../src/scans/programs/find-program.ts';
+import { readProgramReport } from '../../src/scans/programs/program-reports.ts';
 import { createScannerProgram } from '../../src/scans/programs/scanner-program.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
 
@@ -147,6 +148,40 @@ suite('a program that scans images', () => {
       // A killed child of a killed program may wait for the first process of the machine.
       assert.match(state, /\) Z/);
     }
+  });
+
+  test('trivy: its report has vulnerabilities and packages', () => {
+    // Recorded from Trivy 0.74, shortened.
+    const purl = 'pkg:apk/alpine/zlib@1.3.1-r1?arch=x86_64&distro=3.20.3';
+    const part = { ID: 'zlib@1.3.1-r1', Name: 'zlib', Identifier: { PURL: purl } };
+    const Packages = [{ ...part, Version: '1.3.1-r1', Arch: 'x86_64', Licenses: ['Zlib'] }];
+    const found = {
+      ...{ VulnerabilityID: 'CVE-2099-1', PkgName: 'zlib', InstalledVersion: '1.3.1-r1' },
+      ...{ FixedVersion: '1.3.1-r9', Title: 'zlib is unsafe', Severity: 'HIGH' },
+      Layer: { Digest: 'sha256:1', DiffID: 'sha256:2' },
+      PrimaryURL: 'https://avd.aquasec.com/nvd/cve-2099-1',
+    };
+    const report = {
+      ...{ SchemaVersion: 2, ArtifactType: 'container_image' },
+      // A layer without packages has a result without lists.
+      Results: [{ Class: 'os-pkgs', Packages, Vulnerabilities: [found] }, { Class: 'lang-pkgs' }],
+    };
+    assert.deepEqual(readProgramReport('trivy', { report, bill: undefined }), {
+      vulnerabilities: [
+        {
+          ...{ id: 'CVE-2099-1', package: 'zlib', version: '1.3.1-r1', fix_version: '1.3.1-r9' },
+          ...{ severity: 'HIGH', description: 'zlib is unsafe' },
+          links: ['https://avd.aquasec.com/nvd/cve-2099-1'],
+          layer: { digest: 'sha256:1' },
+        },
+      ],
+      packages: [{ name: 'zlib', version: '1.3.1-r1', purl, licenses: ['Zlib'] }],
+    });
+    const other = { ...report, ArtifactType: 'filesystem' };
+    assert.throws(
+      () => readProgramReport('trivy', { report: other, bill: undefined }),
+      /not a rep/,
+    );
   });
 
   test('is asked for its version once, and requires a database', async () => {

@@ -177,8 +177,16 @@ suite('scans', () => {
     assert.match(text, /"DENIED"/);
     assert.match(text, /vulnerabilities with severity: HIGH \(scan: http.*\/view\/scans\/sc-/);
     const [layer = ''] = adapter.read.slice(-1);
-    const blob = await fetch(sluice.at(asked.targetImage, `blobs/${layer}`));
-    assert.equal(blob.status, 403);
+    const [tag = ''] = asked.targetImage.split(':').slice(-1);
+    for (const path of [
+      ...[`manifests/${asked.digest}`, `manifests/${tag}`, `blobs/${layer}`],
+      ...[`referrers/${asked.digest}`, `manifests/${asked.digest?.replace(':', '-')}.sig`],
+    ]) {
+      for (const method of ['GET', 'HEAD']) {
+        const { status } = await fetch(sluice.at(asked.targetImage, path), { method });
+        assert.equal(status, 403, `${method} ${path}`);
+      }
+    }
     const { succeeded, reason, vulnerabilities } = await statusOf(asked);
     assert.equal(succeeded, false);
     assert.match(String(reason), /HIGH$/);
@@ -237,6 +245,18 @@ suite('scans', () => {
       body: JSON.stringify({ containerImage: asked.targetImage }),
     });
     assert.equal(inspected.status, 403, await inspected.text());
+    // Nor is it the beginning of another image, frozen or not.
+    for (const more of [{}, { freeze: true }, { mirror: true }, { dryRun: true }]) {
+      const body = { containerImage: asked.targetImage, buildRepository: `${registry.host}/made` };
+      const built = await sluice.fetch('/v1alpha2/container', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ ...body, ...more }),
+      });
+      const text = await built.text();
+      assert.equal(built.status, 403, text);
+      assert.match(text, /severity: HIGH/);
+    }
   });
 
   test('equal requests share a result until the database changes', async () => {

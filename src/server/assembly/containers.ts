@@ -44,6 +44,7 @@ import {
   createOpenServed,
   createTakeContext,
   createUploadedContexts,
+  type FindServed,
 } from '../../request/index.ts';
 import { createTokenRegistry } from '../../request/tokens/index.ts';
 import { createLayerIntake } from '../../request/without-server.ts';
@@ -247,6 +248,12 @@ export function createContainers(
     if (request.scan?.mode === 'required') await requireScan(scans, request);
     return image;
   };
+  // A request that begins with a served name is a use of that image too.
+  const findUsable: FindServed = async reference => {
+    const request = await findServed(reference);
+    if (request?.scan?.mode === 'required') await requireScan(scans, request);
+    return request;
+  };
   const findByServedName = createFindServedBase({ findServed, findImage, documents });
   const includes = createIncludedImages({
     bases,
@@ -259,7 +266,7 @@ export function createContainers(
   });
   const accept = createAccept({
     includes,
-    findServed,
+    findServed: findUsable,
     findRun: createFindRun(identities),
     onlyFrozen,
     build,
@@ -279,7 +286,7 @@ export function createContainers(
     includes,
     solutionOf: service.solutionOf,
     requireBuilder: service.requireBuilder,
-    findServed,
+    findServed: findUsable,
     baseOf: createBaseFinder(glancedBases),
     layers,
     build,
