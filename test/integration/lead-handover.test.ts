@@ -11,7 +11,9 @@ import { eventually } from '../world/eventually.ts';
 import { type ObjectStore, startObjectStore } from '../world/object-store.ts';
 import { type Postgres, startPostgres } from '../world/postgres.ts';
 import { type Replicas, startReplicas } from '../world/replicas.ts';
+import { shiftedClock } from '../world/shifted-clock.ts';
 import type { Sluice } from '../world/sluice.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { accounts, admin } from './hosted.ts';
 
 const login = basic(admin.username, admin.password);
@@ -157,15 +159,24 @@ suite('the lead is handed over', () => {
     await replicas.start(leads);
   });
 
-  test('but not to nobody: the last replica serves until it stops', async () => {
-    const { leader, follower } = await roles();
+  test('but not to a replica with a wrong clock: the last one serves until it stops', async () => {
+    const { leads, leader, follower } = await roles();
     await follower.kill();
+    await using directory = await makeTempDir('clock');
+    const clock = shiftedClock(directory);
+    clock.shift(40 * 24);
+    const late = await replicas.start(1 - leads, clock.env);
+    const readiness = await late.fetch('/readyz');
+    assert.equal(readiness.status, 503);
+    assert.match(await readiness.text(), /clock of this machine is 57600 minutes ahead/);
+    assert.equal((await late.fetch('/readyz?for=traffic')).status, 200);
     const end = ended(leader);
     leader.process.kill('SIGTERM');
     await eventually('it stops', async () => (await leader.fetch('/readyz')).status === 503);
     expect(await new Repository(leader, 'team/alone', login).pushBlob(Buffer.from('alone')), 201);
     leader.process.kill('SIGTERM');
     assert.equal(await end, 0);
+    assert.equal(await replicas.leader(), -1);
     assert.doesNotMatch(leader.output(), /"level":"(?:error|fatal)"/);
   });
 });

@@ -228,7 +228,13 @@ suite('the lock of the server', () => {
         /names a connection pooler/,
       );
       const signal = new AbortController().signal;
-      const unused = { onLeader() {}, onNews() {}, onHandOver() {}, onOutage() {} };
+      const unused = {
+        onLeader() {},
+        onNews() {},
+        onHandOver() {},
+        onWrongClock() {},
+        onOutage() {},
+      };
       await assert.rejects(
         awaitLead(pooler.url, { ...unused, signal }),
         /names a connection pooler/,
@@ -285,6 +291,32 @@ suite('the lock of the server', () => {
 });
 
 suite('the wait for the lead', () => {
+  test('lasts while the clock is wrong', async () => {
+    const url = await postgres.createDatabase();
+    const closing = new AbortController();
+    const differences: number[] = [];
+    let days = 40;
+    let hasLock = false;
+    const lock = awaitLead(url, {
+      ...{ onLeader() {}, onNews() {}, onHandOver() {}, onOutage() {} },
+      onWrongClock: aheadMs => differences.push(Math.round(aheadMs / 86_400_000)),
+      now: () => Date.now() + days * 86_400_000,
+      signal: closing.signal,
+    }).then(held => {
+      hasLock = true;
+      return held;
+    });
+    await eventually('the difference is known', () => differences.length === 1);
+    assert.equal(hasLock, false);
+    await using other = await connected(url);
+    const { rows } = await other.query('SELECT pg_try_advisory_lock(7583190234) AS free');
+    assert.equal(rows[0]?.free, true, 'another replica can lead');
+    await other.query('SELECT pg_advisory_unlock(7583190234)');
+    days = 0;
+    await (await lock).release();
+    assert.deepEqual(differences, [40, 0]);
+  });
+
   const wait = (url: string) => {
     const outages: (string | undefined)[] = [];
     const closing = new AbortController();
@@ -292,6 +324,7 @@ suite('the wait for the lead', () => {
       onLeader() {},
       onNews() {},
       onHandOver() {},
+      onWrongClock() {},
       onOutage: reason => outages.push(reason),
       signal: closing.signal,
     });

@@ -34,6 +34,8 @@ export interface Follower {
   readonly entry: Entry;
   /** Reports the server as not ready for new work. */
   drain(): void;
+  /** Reports why this replica cannot lead, except to balancers: it hands requests on. Undefined: it can. */
+  hinder(reason: string | undefined): void;
   close(): Promise<void>;
 }
 
@@ -51,6 +53,7 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
   const handOn = createHandOn(leader, proof, orderedBlobs);
   const readiness = createFollowerReadiness(handOn);
   let isDraining = false;
+  let hindrance: string | undefined;
   // What it answers itself. The leader counts the others by their routes.
   const own = new Set(['/healthz', '/health', '/metrics', '/readyz']);
   const koa = new Koa<RequestState>();
@@ -91,6 +94,8 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
           'unavailable',
           'The server is stopping: use another one, or try again when it has started',
         );
+      if (hindrance !== undefined && ctx.query.for === undefined)
+        throw new Fault('unavailable', hindrance, { phase: 'store' });
       const { status, body } = await readiness(req);
       Object.assign(ctx, { status, type: 'json', body });
     } else {
@@ -109,6 +114,9 @@ export function createFollower(deps: UpstreamDeps, leader: CurrentLeader, proof:
     },
     drain() {
       isDraining = true;
+    },
+    hinder(reason) {
+      hindrance = reason;
     },
     async close() {
       handOn.close();

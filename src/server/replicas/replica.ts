@@ -85,6 +85,13 @@ export async function startReplica(
   const lock = awaitLead(database, {
     onLeader,
     onHandOver: leader.handOver,
+    onWrongClock(aheadMs) {
+      const reason = aheadMs === 0 ? undefined : wrongClock(aheadMs);
+      if (reason === undefined)
+        log.info('the clock fits that of the database: this replica may lead');
+      else log.error(reason);
+      follower.hinder(reason);
+    },
     onOutage,
     signal: closing.signal,
     onNews(news) {
@@ -149,6 +156,12 @@ export async function startReplica(
       await follower.close();
     },
   };
+}
+
+function wrongClock(aheadMs: number): string {
+  const minutes = Math.round(Math.abs(aheadMs) / 60_000);
+  const side = aheadMs > 0 ? 'ahead of' : 'behind';
+  return `The clock of this machine is ${minutes} minutes ${side} that of the database, so this replica does not lead: set the time of both machines, such as with NTP`;
 }
 
 // Writes wait for as long as both, and for the start of the next leader.

@@ -147,6 +147,7 @@ const handedOver = 'handed over';
 const notifySql = 'SELECT pg_notify($1, $2)';
 // Those that hear the news find a free lock: it is free before the news are sent.
 const handOverSql = 'SELECT pg_advisory_unlock($1), pg_notify($2, $3)';
+const timeSql = 'SELECT EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS time';
 // A replica that waits asks twice a second. PostgreSQL may still list one whose machine has disappeared.
 const waitingReplicas = `SELECT 1 FROM pg_stat_activity
   WHERE datname = current_database() AND usename = current_user AND application_name = $1
@@ -185,6 +186,16 @@ export async function readLeader(client: pg.ClientBase): Promise<Leader | undefi
 export async function writeLeader(client: pg.ClientBase, { address, keys }: Leader): Promise<void> {
   await client.query(insertLeader, [address, keys]);
   await client.query(notifySql, [leadChannel, '']);
+}
+
+/** Returns the time of the database (ms since the epoch). */
+export async function databaseTimeOf(client: pg.ClientBase): Promise<number> {
+  return Number((await client.query(timeSql)).rows[0]?.time);
+}
+
+/** Names the connection in the list of PostgreSQL. */
+export async function nameSession(client: pg.ClientBase, name: string): Promise<void> {
+  await client.query("SELECT set_config('application_name', $1, false)", [name]);
 }
 
 /** Returns true when another replica waits for the lock, and has asked for it within the last seconds. */

@@ -4,6 +4,7 @@ import type pg from 'pg';
 import { Fault } from '../../../foundation/fault.ts';
 import {
   claimLock,
+  databaseTimeOf,
   fenceOf,
   type Heartbeat,
   handOverLock,
@@ -15,6 +16,7 @@ import {
   type LockSession,
   listenForLead,
   lockClient,
+  nameSession,
   openLockSession,
   readLeader,
   replicaName,
@@ -66,6 +68,8 @@ export interface LockWait {
   readonly whileWaiting?: (client: pg.ClientBase) => Promise<void>;
   /** Called when the server with the lock hands it over. */
   readonly onHandOver?: () => void;
+  /** Returns false while this server must not take the lock for the first time. Default: it may. */
+  readonly mayTake?: (client: pg.ClientBase) => Promise<boolean>;
   /** Ends the wait. */
   readonly signal?: AbortSignal;
   readonly heartbeat?: Heartbeat;
@@ -86,6 +90,7 @@ export async function takeServerLock(
     onOutage = () => {},
     whileWaiting,
     onHandOver,
+    mayTake = async () => true,
     signal: cancelled,
     heartbeat = usualHeartbeat,
   }: LockWait,
@@ -113,7 +118,8 @@ export async function takeServerLock(
     try {
       const before = new Set(own);
       own.add(pid);
-      if (!(await tryServerLock(client))) {
+      // A server that has led since its start has memory that fits the rows.
+      if (!(isClaimed || (await mayTake(client))) || !(await tryServerLock(client))) {
         own.delete(pid);
         if (!news.has(session)) news.set(session, await listenForLead(client, onHandOver));
         const holders = await holdersOf(client);
@@ -245,12 +251,20 @@ export async function takeServerLock(
   };
 }
 
+// The clocks of machines with NTP differ by less than a second. With more, names would end too early or too late.
+const longestDifferenceMs = 10 * 60_000;
+const lateReplica = 'sluice replica with a wrong clock';
+
 export interface LeadWait {
   /** Called each half second with the replica that leads now; undefined while nobody does. */
   readonly onLeader: (leader: Leader | undefined) => void;
   readonly onNews: (news: LockNews) => void;
   /** Called when the leader hands the lead over. It still finishes its transfers. */
   readonly onHandOver: () => void;
+  /** Called when the clock of this machine begins to differ from that of the database: by so much (ms). 0: it fits again. */
+  readonly onWrongClock: (aheadMs: number) => void;
+  /** ms since the epoch */
+  readonly now?: () => number;
   /** Called with each new reason why the database cannot be asked; undefined when it answers again. */
   readonly onOutage: (reason: string | undefined) => void;
   /** Ends the wait. */
@@ -264,14 +278,24 @@ export interface LeadWait {
  */
 export function awaitLead(
   url: string,
-  { onLeader, onNews, onHandOver, onOutage, signal }: LeadWait,
+  { onLeader, onNews, onHandOver, onWrongClock, onOutage, signal, now = Date.now }: LeadWait,
 ): Promise<ServerLock> {
+  let isWrong = false;
   return takeServerLock(() => lockClient(url, replicaName), {
     patienceMs: Number.POSITIVE_INFINITY,
     onNews,
     onHandOver,
     onOutage,
     signal,
+    async mayTake(client) {
+      const aheadMs = now() - (await databaseTimeOf(client));
+      const wasWrong = isWrong;
+      isWrong = Math.abs(aheadMs) > longestDifferenceMs;
+      // No leader hands its lead over to such a replica.
+      if (isWrong || wasWrong) await nameSession(client, isWrong ? lateReplica : replicaName);
+      if (isWrong !== wasWrong) onWrongClock(isWrong ? aheadMs : 0);
+      return !isWrong;
+    },
     whileWaiting: async client => onLeader(await readLeader(client)),
   });
 }
