@@ -7,7 +7,6 @@ import { distributionLayer } from '../test/sif/distribution-layer.ts';
 import { openApptainer } from '../test/world/apptainer.ts';
 import { type Registry, startRegistry } from '../test/world/registry.ts';
 import { type Sluice, startMeasuredSluice } from '../test/world/sluice.ts';
-import { makeTempDir } from '../test/world/temp-dir.ts';
 import type { Part } from './report.ts';
 import { watchMemory } from './resident-memory.ts';
 import { interleave, median, ratio } from './stats.ts';
@@ -18,9 +17,8 @@ const pollMs = 20;
 /** (h) A Singularity image of a distribution, made and pushed, compared with `apptainer build` and `apptainer push`. */
 export async function sif(): Promise<Part[]> {
   await using registry = await startRegistry();
-  await using directory = await makeTempDir('bench');
   const pusher = await Pusher.open(registry, 'distribution');
-  await pusher.push(imageOf({ layers: [await distributionLayer(directory.path)] }), '1');
+  await pusher.push(imageOf({ layers: [await distributionLayer()] }), '1');
   await pusher.close();
   await using sluice = await startMeasuredSluice({
     config: {

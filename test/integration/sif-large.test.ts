@@ -4,13 +4,13 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { imageOf } from '../corpus/image.ts';
 import { Pusher } from '../corpus/push.ts';
-import { fileLayer, writeLayer } from '../sif/distribution-layer.ts';
+import { keptLayer, writeLayer } from '../sif/distribution-layer.ts';
 import { fileCount, manySmallFiles } from '../sif/many-small-files.ts';
 import { tarOf } from '../sif/tar-file.ts';
 import { openApptainer } from '../world/apptainer.ts';
 import { startRegistry } from '../world/registry.ts';
+import { textsOf } from '../world/run-folder.ts';
 import { startMeasuredSluice } from '../world/sluice.ts';
-import { makeTempDir } from '../world/temp-dir.ts';
 import { assertSuccess } from './served.ts';
 
 const mostMiB = 300;
@@ -24,6 +24,13 @@ function* oneLargeFile(): Generator<Buffer> {
   for (let at = 0; at < largeSize; at += mebibyte) yield block;
   yield Buffer.alloc(1024);
 }
+
+const sources = [
+  '../integration/sif-large.test.ts',
+  '../sif/many-small-files.ts',
+  '../sif/tar-file.ts',
+  '../sif/distribution-layer.ts',
+];
 
 const cases = [
   {
@@ -42,10 +49,9 @@ const cases = [
 
 for (const { what, tar, place, isListed } of cases) {
   test(`an image of ${what} is converted in less than ${mostMiB} MB of memory`, async () => {
-    await using directory = await makeTempDir('large');
+    const texts = textsOf(...sources);
+    const layer = await keptLayer(place, texts, path => writeLayer(tar, path));
     await using registry = await startRegistry();
-    const path = directory.join('layer');
-    const layer = await fileLayer(path, await writeLayer(tar, path));
     const pusher = await Pusher.open(registry, 'large');
     await pusher.push(imageOf({ layers: [layer] }), '1');
     await pusher.close();

@@ -2,12 +2,14 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, createReadStream, createWriteStream, openSync, readSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { type Content, mediaTypes } from '../corpus/content.ts';
 import type { Layer } from '../corpus/layer.ts';
+import { keptFolder, packagesOf, textsOf } from '../world/run-folder.ts';
 import { requireCommand, requireTools, rootDirectory } from '../world/tools.ts';
 
 const mebibyte = 1024 * 1024;
@@ -17,20 +19,41 @@ export interface FileLayer extends Layer {
   readonly path: string;
 }
 
-/** A whole Debian system, but for the largest programs, as a layer in a file below the directory. */
-export async function distributionLayer(directory: string): Promise<FileLayer> {
+/** A whole Debian system, but for the largest programs, as a layer in a file. */
+export function distributionLayer(): Promise<FileLayer> {
   requireTools(['bookworm']);
+  const sources = [packagesOf('bookworm'), ...textsOf('../sif/distribution-layer.ts')];
+  return keptLayer('distribution', sources, writeDistribution);
+}
+
+/**
+ * Returns a layer that an earlier run has written, or writes it.
+ *
+ * @param sources all that decides about the layer, see `keptFolder`
+ * @param write writes the compressed tar to a path and returns its diff ID
+ */
+export async function keptLayer(
+  name: string,
+  sources: readonly string[],
+  write: (path: string) => Promise<string>,
+): Promise<FileLayer> {
+  const folder = await keptFolder(`${name}-layer`, sources, async into => {
+    await writeFile(join(into, 'diff-id'), await write(join(into, 'layer')));
+  });
+  return fileLayer(join(folder, 'layer'), await readFile(join(folder, 'diff-id'), 'utf8'));
+}
+
+async function writeDistribution(path: string): Promise<string> {
   const script =
     'cd "$1" && find . -xdev ! -size +8M -print0 | sort -z | tar --no-recursion --null -T - -c';
   const tar = spawn(requireCommand('sh'), ['-c', script, 'sh', rootDirectory('bookworm')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = once(tar, 'close');
-  const path = `${directory}/distribution.tar.gz`;
   const diffId = await writeLayer(tar.stdout, path);
   await ended;
   if (tar.exitCode !== 0) throw new Error(`tar ended with exit code ${tar.exitCode}`);
-  return fileLayer(path, diffId);
+  return diffId;
 }
 
 /** Compresses a folder, whose files all belong to root in it, into a file; returns its diff ID. */

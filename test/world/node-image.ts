@@ -16,9 +16,9 @@ import { promisify } from 'node:util';
 import { findProxy } from '../../scripts/tools/mirror.ts';
 import { imageOf } from '../corpus/image.ts';
 import { Pusher, type PushTarget } from '../corpus/push.ts';
-import { type FileLayer, fileLayer, writeFolderLayer } from '../sif/distribution-layer.ts';
+import { type FileLayer, keptLayer, writeFolderLayer } from '../sif/distribution-layer.ts';
 import { copyPackages } from './debian-files.ts';
-import { keptFolder, packagesOf, textsOf } from './run-folder.ts';
+import { packagesOf, textsOf } from './run-folder.ts';
 import { makeTempDir } from './temp-dir.ts';
 import { requireCommand } from './tools.ts';
 
@@ -46,14 +46,13 @@ async function nodeLayer(): Promise<FileLayer> {
   const texts = textsOf('node-image.ts', 'debian-files.ts');
   const machine = [process.version, npmVersion, JSON.stringify(settings), proxy ?? ''];
   const sources = [...machine, packagesOf('bookworm'), ...texts];
-  const kept = await keptFolder('node-layer', sources, async into => {
+  return keptLayer('node', sources, async path => {
     await using files = await makeTempDir('node-image');
     await copyDebian(files.path, proxy);
     await copyNode(files.path, npm);
     await configureNpm(files.path, settings);
-    await writeFile(join(into, 'diff-id'), await writeFolderLayer(files.path, join(into, 'layer')));
+    return await writeFolderLayer(files.path, path);
   });
-  return fileLayer(join(kept, 'layer'), await readFile(join(kept, 'diff-id'), 'utf8'));
 }
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
