@@ -1,5 +1,6 @@
 /** The first page: a form that asks for a container, with packages of a real channel and a real registry. */
 import assert from 'node:assert/strict';
+import { truncate, writeFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { assertSuccess } from '../integration/served.ts';
@@ -7,9 +8,11 @@ import { runWithPodman } from '../world/clients.ts';
 import { type CondaChannels, startCondaChannels } from '../world/conda-channels.ts';
 import { library, program } from '../world/conda-programs.ts';
 import { pushDebianImage } from '../world/debian-image.ts';
+import { boundMs } from '../world/longest-block.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
 import { openRoot } from '../world/root.ts';
 import { type Sluice, startSluice } from '../world/sluice.ts';
+import { makeTempDir } from '../world/temp-dir.ts';
 import { checkLooks, requireAccessible, startBrowser, type TestBrowser } from './browser-world.ts';
 
 suite('the form to ask for a container', () => {
@@ -224,6 +227,79 @@ suite('the form to ask for a container', () => {
     await page.getByText('The address of this page holds the whole form').waitFor();
   });
 
+  test('a file is chosen or dropped, read in the browser, and checked', async () => {
+    await using directory = await makeTempDir('ask-file');
+    const path = directory.join('environment.yml');
+    const file = 'channels: [conda-forge, bioconda]\ndependencies:\n  - samtools=1.20\n';
+    await writeFile(path, file);
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(at({ by: 'file', base: image }));
+    const area = page.getByLabel('Environment file');
+    await page.getByLabel('Or choose a file').setInputFiles(path);
+    await planOf(page).getByText('To be built').waitFor();
+    await planOf(page).getByText('3 packages for linux/').click();
+    await planOf(page).getByRole('cell', { name: 'samtools' }).waitFor();
+    assert.equal(await area.inputValue(), file);
+    await requireAccessible(page);
+
+    // On another form, and longer than an address: the server shows the form of the file.
+    await page.goto(at({ by: 'packages', base: image }));
+    const long = `${file}# ${'x'.repeat(8000)}\n`;
+    await drop(page, [['requirements <img src=x onerror=alert(1)>.txt', long]]);
+    await area.waitFor();
+    assert.equal(await area.inputValue(), long);
+    await page.goto(at({ by: 'file', base: image }));
+    await drop(page, [['Dockerfile', `FROM ${image}\n`]]);
+    await page.getByLabel('Dockerfile', { exact: true }).waitFor();
+    assert.equal(new URL(page.url()).searchParams.get('dockerfile'), `FROM ${image}\n`);
+  });
+
+  test('a file that cannot be taken is refused with its reason, and its name stays a text', async () => {
+    await using directory = await makeTempDir('ask-files');
+    const large = directory.join('large.yml');
+    await writeFile(large, '');
+    await truncate(large, 100 * 1024 * 1024);
+    await using tab = await browser.open();
+    const { page } = tab;
+    await page.goto(at({ by: 'file' }));
+    const said = page.locator('#file-problem .failure');
+    const began = performance.now();
+    await page.getByLabel('Or choose a file').setInputFiles(large);
+    await said.getByText('large.yml has 102,400 KiB. This page accepts at most 256 KiB').waitFor();
+    assert.ok(performance.now() - began < boundMs(5000));
+    const hostile = '<img src=x onerror=alert(1)>.yml';
+    for (const [content, reason] of [
+      ['', 'is empty'],
+      ['a\0b', 'is not a text file'],
+      [null, 'is not a text in UTF-8'],
+    ] as const) {
+      await drop(page, [[hostile, content]]);
+      await said.getByText(`${hostile} ${reason}`).waitFor();
+    }
+    await drop(page, [
+      ['one.yml', 'a'],
+      ['two.yml', 'b'],
+    ]);
+    await said.getByText('Drop one file').waitFor();
+    assert.equal(await page.locator('#ask img').count(), 0);
+    assert.equal(await page.getByLabel('Environment file').inputValue(), '');
+  });
+
+  test('without scripts the text of a file is pasted, and wrong ones are explained at the field', async () => {
+    await using tab = await browser.open({ javaScript: false, mayFail: true });
+    const { page } = tab;
+    await page.goto(at({ by: 'file', base: image }));
+    assert.equal(await page.getByLabel('Or choose a file').isVisible(), false);
+    const area = page.getByLabel('Environment file');
+    await area.fill('dependencies:\n  - nothing-like-this\n');
+    await page.getByRole('button', { name: 'Get the container' }).click();
+    await page.locator('#environment-problem').getByText('nothing-like-this').waitFor();
+    await area.fill('dependencies:\n  - bwa\nchannels: [conda-forge, bioconda]\n');
+    await page.getByRole('button', { name: 'Get the container' }).click();
+    await page.waitForURL(/\/view\/containers\//);
+  });
+
   test('hostile texts stay texts', async () => {
     const texts = [
       '<script>alert(1)</script>',
@@ -247,6 +323,7 @@ suite('the form to ask for a container', () => {
         ['packages', 'q'],
         ['packages', 'channels'],
         ['dockerfile', 'dockerfile'],
+        ['file', 'environment'],
       ] as const) {
         await page.goto(at({ by, [field]: text, ...(field === 'env' ? { image } : {}) }));
         await page.locator('#ask').waitFor();
@@ -346,3 +423,20 @@ suite('the form to ask for a container', () => {
     await checkLooks(browser, `${sluice.url}/view/containers/${requestId}`, 'container-asked');
   });
 });
+
+/**
+ * Drops files on a page, as a desktop does.
+ *
+ * @param files names and texts; `null` stands for bytes that are not UTF-8
+ */
+async function drop(page: Page, files: readonly (readonly [string, string | null])[]) {
+  await page.evaluate(`{
+    const dataTransfer = new DataTransfer();
+    for (const [name, text] of ${JSON.stringify(files)}) {
+      dataTransfer.items.add(new File([text ?? new Uint8Array([0xff, 0xfe])], name));
+    }
+    for (const kind of ['dragover', 'drop']) {
+      document.body.dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));
+    }
+  }`);
+}

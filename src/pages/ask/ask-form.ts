@@ -2,7 +2,7 @@ import type { Fault } from '../../foundation/fault.ts';
 import { supportedPlatforms } from '../../oci/naming.ts';
 
 /** The kinds of requests for a container. */
-export const requestKinds = ['packages', 'image', 'dockerfile'] as const;
+export const requestKinds = ['packages', 'file', 'image', 'dockerfile'] as const;
 export type RequestKind = (typeof requestKinds)[number];
 
 /** The form as a person filled it in: texts as they were written. */
@@ -15,6 +15,8 @@ export interface AskForm {
   readonly search: string;
   /** The package whose versions are shown, as `channel::name`. */
   readonly versionsOf: string;
+  /** The text of an environment file or lock file. */
+  readonly environment: string;
   readonly dockerfile: string;
   readonly channels: string;
   readonly base: string;
@@ -36,6 +38,7 @@ const texts = {
   image: 'image',
   q: 'search',
   versions: 'versionsOf',
+  environment: 'environment',
   dockerfile: 'dockerfile',
   channels: 'channels',
   base: 'base',
@@ -91,9 +94,9 @@ export function addressOf(form: AskForm, more: Readonly<Record<string, string>> 
 }
 
 /** Returns true for a form without anything to make or to serve. */
-export function isEmptyForm({ by, image, packages, dockerfile }: AskForm): boolean {
-  const given = { image: image.trim(), packages: packages.join(''), dockerfile: dockerfile.trim() };
-  return given[by] === '';
+export function isEmptyForm({ by, image, packages, environment, dockerfile }: AskForm): boolean {
+  const given = { packages: packages.join(''), file: environment, image, dockerfile };
+  return given[by].trim() === '';
 }
 
 /** Returns true for a form in which somebody searches for packages. */
@@ -146,6 +149,7 @@ const longestReturn = 2000;
 export const labels = {
   image: 'Image',
   package: 'Packages',
+  environment: 'Environment file',
   dockerfile: 'Dockerfile',
   channels: 'Channels',
   base: 'Base image',
@@ -164,6 +168,8 @@ export type FormField = keyof typeof labels;
 const fields: readonly (readonly [path: string, field: FormField])[] = [
   ['packages.condaOpts.baseImage', 'base'],
   ['condaOpts.baseImage', 'base'],
+  ['packages.cranOpts.rImage', 'base'],
+  ['packages.environment', 'environment'],
   ['packages.channels', 'channels'],
   ['packages', 'package'],
   ['containerImage', 'image'],
@@ -195,12 +201,18 @@ export function problemOf(fault: Fault, form: AskForm): FormProblem {
       : fieldOf(first);
   const needsLogin = fault.kind === 'unauthorized' && fault.phase === 'credentials';
   return {
-    // What is missing for an image that is kept is its repository.
-    field: field === 'freeze' || field === 'format' ? 'repository' : field,
+    field: shownField(field, form),
     text: needsLogin ? 'Asking for this requires a login on this server.' : inFormWords(fault),
     login: needsLogin ? loginFor(form) : undefined,
     status: fault.apiStatus,
   };
+}
+
+/** Returns the field that shows a problem: the form does not show all of them. */
+function shownField(field: FormField | undefined, { by }: AskForm): FormField | undefined {
+  // What is missing for an image that is kept is its repository.
+  if (field === 'freeze' || field === 'format') return 'repository';
+  return field === 'package' && by === 'file' ? 'environment' : field;
 }
 
 function loginFor(form: AskForm): string {

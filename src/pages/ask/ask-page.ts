@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { maxRecipeBase64 } from '../../builds/plan/index.ts';
 import { queryOf } from '../../http/index.ts';
 import { supportedPlatforms } from '../../oci/naming.ts';
 import { readFormBody } from '../frame/form-body.ts';
@@ -153,9 +154,12 @@ interface AskView {
 }
 
 const untilFoundSeconds = 2;
+/** What the API accepts. */
+const mostFileBytes = Math.floor(maxRecipeBase64 / 4) * 3 - 2;
 
 const kindNames: Readonly<Record<RequestKind, string>> = {
   packages: 'Packages',
+  file: 'A file',
   image: 'An image',
   dockerfile: 'A Dockerfile',
 };
@@ -166,19 +170,20 @@ function askPage(view: AskView): Page {
   const problem = plan.kind === 'problem' ? plan.problem : undefined;
   return {
     title: 'Ask for a container',
-    scripts: ['ask'],
+    scripts: ['ask', 'ask-file'],
     ...(problem ? { status: problem.status } : {}),
     ...(view.isAddressed && isSearchLate(found) ? { refreshSeconds: untilFoundSeconds } : {}),
     content: html`<h1>Containers on request</h1>
-<p class="lead">Say what you need: packages, an image with changes, or a Dockerfile. This server answers with the name of a container image, which any client can pull.</p>
+<p class="lead">Say what you need: packages, a file that lists them, an image with changes, or a Dockerfile. This server answers with the name of a container image, which any client can pull.</p>
 ${barrier && problemLine(barrier)}
 <nav class="tabs" aria-label="What to ask with">${requestKinds.map(
       kind =>
         html`<a href="${tabAddress(form, kind)}"${kind === form.by && html` aria-current="page"`}>${kindNames[kind]}</a>`,
     )}</nav>
-<form id="ask" class="ask" method="post" action="/" autocomplete="off">
+<form id="ask" class="ask" method="post" action="/" autocomplete="off" data-most="${mostFileBytes}">
 <input type="hidden" name="by" value="${form.by}">
 <div class="ask-fields">
+<div id="file-problem" role="status"></div>
 ${kindFields(view, problem)}
 ${resultFields(form, problem)}
 ${moreFields(form, problem)}
@@ -216,16 +221,31 @@ function kindFields({ form, found }: AskView, problem: FormProblem | undefined):
 ${problemPlace('package', problem)}
 <div id="found" aria-live="polite">${foundPieces(found)}</div>
 <div id="chosen">${chosenPieces(form.packages)}</div>`;
+    case 'file':
+      return html`${areaField('environment', form.environment, problem, {
+        hint: html`Paste the text of an <code>environment.yml</code>, <code>requirements.txt</code>, <code>pyproject.toml</code>, or of a lock file such as <code>pixi.lock</code>, <code>conda-lock.yml</code>, <code>uv.lock</code> or <code>renv.lock</code>.`,
+        placeholder: 'channels:\n  - conda-forge\n  - bioconda\ndependencies:\n  - samtools=1.20',
+        rows: 12,
+      })}
+${filePart('environment')}`;
     case 'image':
       return html`${textField('image', form.image, problem, html`Its name, such as <code>ubuntu:24.04</code> or <code>ghcr.io/team/app@sha256:…</code>`)}
 ${changeFields(form, problem)}`;
     case 'dockerfile':
-      return areaField('dockerfile', form.dockerfile, problem, {
+      return html`${areaField('dockerfile', form.dockerfile, problem, {
         hint: html`Its text. Files of a build context cannot be sent from here: use the command line for them. For a Singularity image it may be a definition file.`,
         placeholder: 'FROM ubuntu:24.04\nRUN apt-get update && apt-get install -y curl',
         rows: 12,
-      });
+      })}
+${filePart('dockerfile')}`;
   }
+}
+
+/** Returns the choice of a file, which a script shows: it reads the file into a field. Files can be dropped on the page as well. */
+function filePart(field: FormField): Html {
+  return html`<div id="file-choice" hidden><label for="file">Or choose a file</label>
+<p class="hint" id="file-hint">You can also drop it anywhere on this page. At most ${mostFileBytes / 1024} KiB of text.</p>
+<input id="file" type="file" data-field="${field}" aria-describedby="file-hint file-problem"></div>`;
 }
 
 function resultFields(form: AskForm, problem: FormProblem | undefined): Html {
@@ -267,7 +287,7 @@ function moreFields(form: AskForm, problem: FormProblem | undefined): Html {
     (problem?.field !== undefined && mine.includes(problem.field));
   return html`<details${isOpen && html` open`}><summary>More options</summary>
 ${
-  by === 'packages' &&
+  (by === 'packages' || by === 'file') &&
   html`${textField('channels', channels, problem, html`Names or addresses, the first has priority. Default: conda-forge, bioconda`)}
 ${textField('base', base, problem, html`The image that the packages are added to. Default: ubuntu:24.04`)}`
 }

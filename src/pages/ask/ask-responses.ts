@@ -161,6 +161,8 @@ function what(form: AskForm): object {
       return { containerImage: form.image.trim() };
     case 'dockerfile':
       return { containerFile: Buffer.from(form.dockerfile).toString('base64') };
+    case 'file':
+      return { packages: packagesIn(form) };
     case 'packages': {
       const channels = channelsIn(form);
       return {
@@ -173,6 +175,19 @@ function what(form: AskForm): object {
       };
     }
   }
+}
+
+/** Returns the packages of a file: a lock file of renv has packages of R, all others have those of Conda and PyPI. */
+function packagesIn(form: AskForm): object {
+  const { environment, base } = form;
+  const channels = channelsIn(form);
+  const isOfR = environment.includes('"Packages"') && environment.includes('"R"');
+  return {
+    type: isOfR ? 'CRAN' : 'CONDA',
+    environment: Buffer.from(environment).toString('base64'),
+    channels,
+    ...(isOfR ? { cranOpts: textAs('rImage', base) } : { condaOpts: textAs('baseImage', base) }),
+  };
 }
 
 function changes({ env, entrypoint, workdir }: AskForm): object {
