@@ -133,9 +133,23 @@ export async function checkLooks(
       await page.emulateMedia({ colorScheme });
       await nextFrame(page);
       await requireAccessible(page, colorScheme === 'dark' ? colourRules : undefined);
+      await requireHints(page);
       await keepPicture(page, `${name}-${width}-${colorScheme}`);
     }
   }
+}
+
+/** Checks that a table says when it has more columns than fit, and only then. */
+async function requireHints(page: Page): Promise<void> {
+  const wrong = await page.evaluate(`[...document.querySelectorAll('.wide')]
+    .filter(one => one.checkVisibility())
+    .map(one => ({
+      hasMore: one.scrollWidth > one.clientWidth,
+      isSaid: parseFloat(getComputedStyle(one, '::before').fontSize) > 0,
+      text: one.innerText.slice(0, 60),
+    }))
+    .filter(({ hasMore, isSaid }) => hasMore !== isSaid)`);
+  assert.deepEqual(wrong, []);
 }
 
 /** Waits until the page is drawn as it is now, and ends changes of its colours. */
