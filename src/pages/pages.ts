@@ -43,7 +43,10 @@ export type PagesDeps = Omit<PageBasis, 'refuseForeignForms'> &
   BuildListDeps &
   RepositoryPagesDeps &
   Omit<BuildPageDeps, 'watches'> &
-  BuildWatchesDeps;
+  BuildWatchesDeps & {
+    /** Address of documentation for people. */
+    readonly documentation: string | undefined;
+  };
 
 // Their addresses contain the digest of their content.
 const forGood = 'public, max-age=31536000, immutable';
@@ -165,9 +168,10 @@ function documentOf(
   page: Page,
   viewer: ShownViewer,
   nonce: string,
-  { version: { version } }: PagesDeps,
+  { version: { version }, documentation }: PagesDeps,
 ): Html {
-  return layout(page, { path, assetsBase: assets().base, nonce, version, viewer });
+  const { base: assetsBase } = assets();
+  return layout(page, { path, assetsBase, nonce, version, documentation, viewer });
 }
 
 async function sendHtml(ctx: Context, content: Html, nonce: string, status = 200): Promise<void> {

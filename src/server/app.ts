@@ -225,6 +225,7 @@ export async function createApp(deps: AppDeps): Promise<App> {
     diskUse: state.diskUse.latest,
     pullsNeedLogin,
     publicUrl,
+    documentation: config.documentation,
     buildList: state.rows.buildList,
     pulls,
     repositories,

@@ -9,7 +9,9 @@ let browser: TestBrowser;
 let sluice: Sluice;
 before(async () => {
   browser = await startBrowser();
-  sluice = await startSluice();
+  sluice = await startSluice({
+    config: { documentation: 'https://docs.example.org/sluice?a=1&b' },
+  });
 });
 after(async () => {
   await browser?.[Symbol.asyncDispose]();
@@ -18,6 +20,16 @@ after(async () => {
 
 test('the first page can be read at every width, light and dark', async () => {
   await checkLooks(browser, `${sluice.url}/`, 'ask');
+});
+
+test('each page leads to the documentation that the operator names', async () => {
+  for (const path of ['/', '/view/nothing']) {
+    const text = await (await sluice.fetch(path, asBrowser)).text();
+    assert.match(
+      text,
+      /<footer [^<]* · <a href="https:\/\/docs\.example\.org\/sluice\?a=1&amp;b">Documentation<\/a><\/footer>/,
+    );
+  }
 });
 
 test('a page loads its own files only, and a browser keeps them for good', async () => {

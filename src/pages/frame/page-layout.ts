@@ -20,6 +20,8 @@ export interface Surroundings {
   readonly assetsBase: string;
   readonly nonce: string;
   readonly version: string;
+  /** Address of the documentation; undefined without one. */
+  readonly documentation: string | undefined;
   readonly viewer: ShownViewer;
 }
 
@@ -50,7 +52,7 @@ const headerLinks: readonly Link[] = [
 /** Returns the whole document of a page. */
 export function layout(
   page: Page,
-  { path, assetsBase, nonce, version, viewer }: Surroundings,
+  { path, assetsBase, nonce, version, documentation, viewer }: Surroundings,
 ): Html {
   const { title, content, scripts = [], refreshSeconds } = page;
   const shown = headerLinks.filter(link => !link.isForAdministrators || viewer.isAdministrator);
@@ -76,7 +78,7 @@ ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" cont
 <main id="content">
 ${content}
 </main>
-<footer class="site">Sluice ${version}</footer>
+<footer class="site">Sluice ${version}${documentation !== undefined && html` · <a href="${documentation}">Documentation</a>`}</footer>
 ${['common', ...scripts].map(
   name => html`<script type="module" src="${assetsBase}/${name}.js" nonce="${nonce}"></script>`,
 )}

@@ -321,6 +321,14 @@ export const configSchema = z.strictObject({
     .describe(
       'Pages for people, at `/`, `/docs` and below `/view/`. `off`: browsers get the same answers as programs',
     ),
+  documentation: z
+    .string()
+    .max(1000)
+    .refine(text => /^https?:\/\//.test(text) && URL.canParse(text), 'expected https://host[/path]')
+    .optional()
+    .describe(
+      'Address of documentation for the people who use this server, such as the site that `npm run site` makes. Each page links to it',
+    ),
   logLevel: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
