@@ -70,6 +70,12 @@ suite('the page of a build', () => {
     assert.equal(await tab.page.locator('.steps tr.failed').count(), 1);
     assert.ok(!(await html(path)).includes('<script>alert'));
     await checkLooks(world.browser, world.sluice.url + path, 'build-failed');
+    const headers = { authorization: `Basic ${btoa('admin:secret')}` };
+    await using list = await world.browser.open({ headers, width: 360 });
+    await list.page.goto(`${world.sluice.url}/view/builds?state=failed`);
+    const why = await list.page.locator('#builds .why').first().textContent();
+    assert.match(why ?? '', /ended with exit code 3 \(Dockerfile, line 3\)/);
+    await requireAccessible(list.page);
   });
 
   test('the download of a package is a bar, above the commands too, with scripts and without', async () => {

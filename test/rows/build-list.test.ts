@@ -5,6 +5,7 @@ import type { Builds } from '../../src/builds/builds.ts';
 import { listBuilds } from '../../src/http/api/builds/build-list.ts';
 import { type Database, openDatabase } from '../../src/storage/rows/database.ts';
 import { createBuildListStore } from '../../src/storage/rows/images/build-rows.ts';
+import type { BuildRow } from '../../src/storage/rows/index.ts';
 
 const builds = 3000;
 const logs = { steps: async () => undefined } as never;
@@ -37,7 +38,11 @@ function filled(): Database {
 
 test('pages of a list of builds follow each other without gaps, for each form of the query', async () => {
   const isOf: Builds['isOf'] = (build, caller) => build.owner === caller.owner;
-  const sources = { buildList: createBuildListStore(filled()), logs, builds: { isOf } };
+  const sources = {
+    buildList: createBuildListStore(filled()),
+    logs,
+    builds: { get: async () => ({ reason: 'RUN failed' }) as BuildRow, isOf },
+  };
   const forms = [
     [undefined, {}, builds],
     [undefined, { state: 'failed' }, builds / 2 - 1],
@@ -54,6 +59,9 @@ test('pages of a list of builds follow each other without gaps, for each form of
     for (let before: number | undefined; ; pages += 1) {
       const list = await listBuilds(caller, { ...filter, before }, sources);
       assert.ok(list.builds.length <= 25);
+      for (const { state, reason } of list.builds) {
+        assert.equal(reason, state === 'failed' ? 'RUN failed' : undefined);
+      }
       ids.push(...list.builds.map(({ id }) => id));
       before = list.next;
       if (before === undefined) break;

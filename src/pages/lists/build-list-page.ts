@@ -12,8 +12,9 @@ import {
 } from '../../http/api/index.ts';
 import type { RequireAdministrator } from '../../http/index.ts';
 import { requireScope } from '../../platform/built-in/index.ts';
+import { failureOf } from '../builds/build-view.ts';
 import { optional } from '../frame/form-body.ts';
-import { durationText, type Html, html, timeElement } from '../frame/html.ts';
+import { durationText, type Html, html, shownText, timeElement } from '../frame/html.ts';
 import type { Page } from '../frame/page-layout.ts';
 import { pageRoute } from '../frame/page-route.ts';
 
@@ -85,12 +86,17 @@ ${isPartial && html`<p class="hint">This page looked at 500 builds. Older ones a
 <nav class="paging" aria-label="Pages of the list">${view.filter.before !== undefined && html`<a href="${listAddress(view)}">Newest builds</a>`}${next !== undefined && html`<a rel="next" href="${listAddress(view, next)}">Older builds</a>`}</nav>`;
 }
 
+/** A list has 25 builds: a reason may be long, and its page has all of it. */
+const mostOfReason = 200;
+
 function buildRow(build: ShownBuild, now: number): Html {
   const { id, target, state, kind, platforms, startedAt, finishedAt, createdAt, cache } = build;
+  // The page of the build has the last lines of its failed step as well.
+  const why = build.reason && failureOf(build.reason).words.trim().replaceAll('\n', ' ');
   const [word, look] = stateBadges[state];
   const took = startedAt === null ? undefined : (finishedAt ?? now) - startedAt;
   return html`<tr><td><span class="badge ${look}">${word}</span></td>
-<th scope="row"><a href="/view/builds/${id}"><code>${target}</code></a></th>
+<th scope="row"><a href="/view/builds/${id}"><code>${target}</code></a>${why && html`<div class="why">${shownText(why, mostOfReason)}</div>`}</th>
 <td>${kindWords[kind] ?? 'Recipe'}${build.isSif && html`<span class="minor">, Singularity</span>`}</td>
 <td>${platforms.length === 0 ? '–' : platforms.join(', ')}</td>
 <td class="number">${took === undefined ? '–' : durationText(Math.max(0, took))}</td>

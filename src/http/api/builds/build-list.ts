@@ -25,6 +25,8 @@ export interface BuildFilter {
 
 export interface ShownBuild extends Omit<ListedBuild, 'row' | 'succeeded' | 'owner' | 'grant'> {
   readonly state: BuildState;
+  /** Why it failed; undefined for others. */
+  readonly reason: string | undefined;
   /** Undefined where the steps are not known. */
   readonly cache: { readonly cached: number; readonly all: number } | undefined;
 }
@@ -40,7 +42,7 @@ export interface BuildList {
 export interface BuildListSources {
   readonly buildList: BuildListStore;
   readonly logs: BuildLogs;
-  readonly builds: Pick<Builds, 'isOf'>;
+  readonly builds: Pick<Builds, 'isOf' | 'get'>;
 }
 
 const pageLength = 25;
@@ -56,7 +58,7 @@ const mostSeen = 500;
 export async function listBuilds(
   caller: Requester | undefined,
   filter: BuildFilter,
-  { buildList, logs, builds: { isOf } }: BuildListSources,
+  { buildList, logs, builds: { isOf, get } }: BuildListSources,
 ): Promise<BuildList> {
   const found: ListedBuild[] = [];
   let before = filter.before ?? Number.MAX_SAFE_INTEGER;
@@ -87,13 +89,24 @@ export async function listBuilds(
     // The plan of a build from an existing image has no platforms.
     const made = record?.platforms.map(({ platform }) => platform) ?? [];
     const platforms = build.platforms.length > 0 ? build.platforms : made;
-    builds.push({ ...build, state, cache, platforms });
+    const reason = state === 'failed' ? await reasonOf(build.id, get) : undefined;
+    builds.push({ ...build, state, reason, cache, platforms });
   }
   return {
     builds,
     next: isFull ? page.at(-1)?.row : hasMore ? before : undefined,
     isPartial: !isFull && hasMore,
   };
+}
+
+/** Returns undefined for a build that was removed meanwhile: the others of the list are shown. */
+async function reasonOf(id: string, get: Builds['get']): Promise<string | undefined> {
+  try {
+    return (await get(id)).reason ?? undefined;
+  } catch (error) {
+    if (!(error instanceof Fault) || error.kind !== 'build-unknown') throw error;
+    return undefined;
+  }
 }
 
 function resultOf(state: BuildState | undefined): boolean | null | undefined {
@@ -116,7 +129,6 @@ function matchesFilter(row: ListedBuild, { state, kind, target = '' }: BuildFilt
 }
 
 export interface BuildListRouteDeps extends BuildListSources {
-  readonly builds: Pick<Builds, 'isOf' | 'get'>;
   readonly requireAdministrator: RequireAdministrator;
 }
 
@@ -171,16 +183,16 @@ export const buildListApiRoutes = [
       const before = last === undefined ? undefined : Number(last);
       const { builds, next } = await listBuilds(requester, { ...filter, before }, deps);
       return {
-        builds: await Promise.all(builds.map(build => answerOf(build, deps))),
+        builds: builds.map(answerOf),
         ...(next === undefined ? {} : { next: String(next) }),
       };
     },
   }),
 ];
 
-async function answerOf(build: ShownBuild, { builds }: BuildListRouteDeps) {
-  const { id, state, target, kind, isSif, platforms, createdAt, startedAt, finishedAt } = build;
-  const { reason } = state === 'failed' ? await builds.get(id) : { reason: undefined };
+function answerOf(build: ShownBuild) {
+  const { id, state, reason, target, kind, isSif, platforms, createdAt, startedAt, finishedAt } =
+    build;
   return {
     id,
     state,
