@@ -238,7 +238,9 @@ suite('the form to ask for a container', () => {
     const area = page.getByLabel('Environment file');
     await page.getByLabel('Or choose a file').setInputFiles(path);
     await planOf(page).getByText('To be built').waitFor();
-    await planOf(page).getByText(/^\d packages? for linux\//).click();
+    await planOf(page)
+      .getByText(/^\d packages? for linux\//)
+      .click();
     await planOf(page).getByRole('cell', { name: 'samtools' }).waitFor();
     assert.equal(await area.inputValue(), file);
     await requireAccessible(page);
