@@ -45,8 +45,8 @@ test('every help fits 80 columns and says what each option does', () => {
 });
 
 test('every command prints its result as JSON on request', () => {
-  // The server writes a log, and a completion script is text for a shell.
-  const exceptions = ['serve', 'completion bash', 'completion zsh', 'completion fish'];
+  // The server writes a log, a completion script is text for a shell, and a bill of materials is JSON.
+  const exceptions = ['serve', 'sbom', 'completion bash', 'completion zsh', 'completion fish'];
   const without = all
     .filter(([, node]) => !isGroup(node) && node.options.json === undefined)
     .map(([name]) => name);

@@ -133,6 +133,8 @@ const sections: Readonly<Record<string, readonly string[]>> = {
     'cancel',
     'inspect',
     'files',
+    'scan',
+    'sbom',
     'containers',
     'repositories',
   ],
