@@ -275,8 +275,15 @@ export function createScans(deps: ScansDeps): Scans {
       if (isFull || closing.signal.aborted) {
         const reason = `Too many scans run or wait (at most ${limits.maxWaiting}, and ${most} of one caller): request the image again in a while`;
         await store.finish({
-          ...{ id, image: name, startedAt: null, finishedAt: Date.now(), succeeded: false },
-          ...{ sameness: undefined, reason, report: null, log: `${reason}\n` },
+          id,
+          image: name,
+          startedAt: null,
+          finishedAt: Date.now(),
+          succeeded: false,
+          sameness: undefined,
+          reason,
+          report: null,
+          log: `${reason}\n`,
         });
         return;
       }

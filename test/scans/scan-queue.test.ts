@@ -32,7 +32,7 @@ function memoryStore(): ScanStore {
   };
 }
 
-/** Scans of one image, which do not end before they are told to. */
+/** Scans of one image, each of which waits until the test ends it. */
 function heldScans(index: object, maxWaiting: number, name = 'Held 1') {
   const held = Promise.withResolvers<void>();
   const scanned: string[] = [];

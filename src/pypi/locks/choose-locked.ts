@@ -95,7 +95,10 @@ export function chooseLocked(name: string, lock: PythonLock, target: PythonTarge
   return {
     wheels: chosen.flatMap(one => bestOf(one, target) ?? []),
     lookups: chosen.filter(hasHashes).map(({ name, version, hashes }) => ({
-      ...{ name, extras: [], versions: `==${version}`, hashes },
+      name,
+      extras: [],
+      versions: `==${version}`,
+      hashes,
     })),
   };
 }

@@ -88,7 +88,9 @@ export function lockedWheel(
   const address = url.replace(/#.*$/s, '');
   return {
     ...of,
-    ...{ fileName, url: address, sha256 },
+    fileName,
+    url: address,
+    sha256,
     ...(typeof size === 'number' && Number.isSafeInteger(size) && size > 0 ? { size } : {}),
   };
 }

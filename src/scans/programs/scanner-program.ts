@@ -103,7 +103,10 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
     inFolder(async folder => {
       // Its output could have any length: it goes to a file with a limit.
       const { code } = await runLimited({
-        ...{ program: '/bin/sh', directory: folder, memoryBytes, spareAddresses },
+        program: '/bin/sh',
+        directory: folder,
+        memoryBytes,
+        spareAddresses,
         args: ['-c', 'exec "$0" "$@" > version.json', path, ...kind.versionArgs],
         env: { HOME: join(folder, 'home'), PATH: '/nonexistent' },
         timeoutMs: versionMs,
@@ -148,7 +151,10 @@ export function createScannerProgram(settings: ProgramSettings, options: Program
       const work = async (folder: string) => {
         const { origin, name } = addressOf(image);
         const order: ProgramRun = {
-          ...{ folder, database, updatesDatabase, timeoutMs },
+          folder,
+          database,
+          updatesDatabase,
+          timeoutMs,
           image: name,
           isPlainHttp: origin.protocol === 'http:',
         };
