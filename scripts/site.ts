@@ -31,10 +31,10 @@ for (const file of files) {
 const parts = pages.flatMap(page => partsOf(page, addressOf(page.path)));
 await write('site-parts.js', `globalThis.siteParts = ${JSON.stringify(parts)};\n`);
 const own = (name: string) => readFile(new URL(name, import.meta.url), 'utf8');
-await write(
-  'site.css',
-  (await own('../src/pages/styles/00-tokens.css')) + (await own('site/site.css')),
+const styles = ['00-tokens.css', '11-wide-tables.css'].map(name =>
+  own(`../src/pages/styles/${name}`),
 );
+await write('site.css', [...(await Promise.all(styles)), await own('site/site.css')].join('\n'));
 await write('site-search.js', await own('site/site-search.js'));
 await write('logo.svg', await own('../src/pages/styles/logo.svg'));
 console.log(`${pages.length} pages in ${folder}: open index.html`);

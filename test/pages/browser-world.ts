@@ -145,7 +145,9 @@ async function requireHints(page: Page): Promise<void> {
     .filter(one => one.checkVisibility())
     .map(one => ({
       hasMore: one.scrollWidth > one.clientWidth,
-      isSaid: parseFloat(getComputedStyle(one, '::before').fontSize) > 0,
+      isSaid:
+        getComputedStyle(one, '::before').content !== 'none' &&
+        parseFloat(getComputedStyle(one, '::before').fontSize) > 0,
       text: one.innerText.slice(0, 60),
     }))
     .filter(({ hasMore, isSaid }) => hasMore !== isSaid)`);
