@@ -43,7 +43,8 @@ suite(`${scale / 2} million rows`, () => {
     const repositories = { store, pulls, manifests: { get: missing } };
     const sources = repositories as unknown as RepositorySources;
     const isOf: Builds['isOf'] = () => true;
-    const builds = { buildList, logs: { steps: async () => undefined }, builds: { isOf } };
+    const get = (id: string) => rows.builds.find(id);
+    const builds = { buildList, logs: { steps: async () => undefined }, builds: { isOf, get } };
     const list = (owner: string | undefined, filter: Parameters<typeof listBuilds>[1]) =>
       listBuilds(
         owner === undefined ? undefined : { owner, limits: '' },
