@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { accessSync, constants as fileConstants } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { constants, setPriority } from 'node:os';
+import { isAbsolute, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A program of others that works on what others have sent. */
@@ -128,4 +130,22 @@ async function watch(
 async function abortOf(signal: AbortSignal, ended: AbortSignal): Promise<never> {
   await once(signal, 'abort', { signal: ended });
   throw signal.reason;
+}
+
+/** Returns the path of a program in the first of the folders that has it; undefined without one. Relative folders are passed over. */
+export function programIn(folders: readonly string[], name: string): string | undefined {
+  return folders
+    .filter(isAbsolute)
+    .map(folder => join(folder, name))
+    .find(isExecutable);
+}
+
+/** Returns whether this process may execute the file at a path. */
+export function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, fileConstants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,6 +1,6 @@
-import { accessSync, constants } from 'node:fs';
-import { delimiter, isAbsolute, join } from 'node:path';
+import { delimiter } from 'node:path';
 import { Fault } from '../../foundation/fault.ts';
+import { isExecutable, programIn } from '../../foundation/limited-program.ts';
 
 /** uv, the program that chooses Python packages. */
 export interface UvProgram {
@@ -23,10 +23,7 @@ export function createUvProgram({ configured, folders, path }: UvProgramOptions)
   const find = (): string | undefined => {
     if (configured === 'off') return undefined;
     if (configured !== undefined) return isExecutable(configured) ? configured : undefined;
-    return [...folders, ...(path ?? process.env.PATH ?? '').split(delimiter)]
-      .filter(isAbsolute)
-      .map(folder => join(folder, 'uv'))
-      .find(isExecutable);
+    return programIn([...folders, ...(path ?? process.env.PATH ?? '').split(delimiter)], 'uv');
   };
   let found: string | undefined;
   const current = () => {
@@ -45,13 +42,4 @@ function refuse(): never {
     'Python packages are solved by uv, which this server does not have: install the PyPI package uv there',
     { phase: 'build' },
   );
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }

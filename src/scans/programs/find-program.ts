@@ -1,5 +1,5 @@
-import { accessSync, constants } from 'node:fs';
-import { basename, delimiter, isAbsolute, join } from 'node:path';
+import { basename, delimiter, isAbsolute } from 'node:path';
+import { isExecutable, programIn } from '../../foundation/limited-program.ts';
 import type { ProgramKind } from './program-kinds.ts';
 
 /**
@@ -14,21 +14,8 @@ export function findScannerProgram(
 ): { readonly kind: ProgramKind; readonly path: string } | undefined {
   const kind = (['trivy', 'grype'] as const).find(name => basename(setting).startsWith(name));
   if (kind === undefined) return undefined;
-  const places = isAbsolute(setting)
-    ? [setting]
-    : path
-        .split(delimiter)
-        .filter(isAbsolute)
-        .map(folder => join(folder, kind));
-  const found = places.find(isExecutable);
+  const inPath = () => programIn(path.split(delimiter), kind);
+  const given = () => (isExecutable(setting) ? setting : undefined);
+  const found = isAbsolute(setting) ? given() : inPath();
   return found === undefined ? undefined : { kind, path: found };
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
