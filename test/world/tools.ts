@@ -3,7 +3,8 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { findProgram, isExecutable } from '../../src/builds/builder/own/builder-process.ts';
+import { findProgram } from '../../src/builds/builder/own/builder-process.ts';
+import { isExecutable } from '../../src/foundation/limited-program.ts';
 
 /** The Debian suites whose container programs the tests run, oldest first. */
 export const suites = ['bookworm', 'trixie', 'forky'] as const;

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isExecutable } from '../../../foundation/limited-program.ts';
 import type { Logger } from '../../../foundation/telemetry/index.ts';
 import { socketError } from '../builder-refusals.ts';
 
@@ -168,14 +169,4 @@ export function findProgram(name: string, path: string): string | undefined {
     .filter(folder => folder !== '')
     .map(folder => join(folder, name))
     .find(isExecutable);
-}
-
-/** Returns whether this process may execute the file. */
-export function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
