@@ -24,5 +24,7 @@ test('a copy that is removed while clients ask for it comes from its registry ag
     }
   };
   await Promise.all(Array.from({ length: clients }, client));
-  assert.ok(world.upstreams.cache.count('GET', '/blobs/') > rounds, 'copies were removed');
+  // A cache that removes nothing asks once for each. How often one that does depends on how fast its clients are.
+  const fetches = world.upstreams.cache.count('GET', '/blobs/');
+  assert.ok(fetches > 3 * blobs.length, `copies were removed: ${fetches} fetches`);
 });

@@ -83,14 +83,22 @@ export async function deleteAll({ replicas }: Site, http: StormHttp): Promise<vo
   }
 }
 
-/** Returns the content and the repositories that are still there. */
+/**
+ * Returns the repositories that are still there, and the content, without the copies of what builders have read of base
+ * images: a size limits those.
+ */
 export async function contentOf({ replicas }: Site): Promise<string[]> {
-  const contents = await query<{ digest: string }>(replicas, 'SELECT digest FROM contents');
+  const digestsOf = async (table: string) => {
+    const rows = await query<{ digest: string }>(replicas, `SELECT digest FROM ${table}`);
+    return rows.map(({ digest }) => digest);
+  };
   const repositories = await query<{ name: string }>(replicas, 'SELECT name FROM repositories');
   const keys = await replicas.objects('');
+  const stored = new Set([...(await digestsOf('contents')), ...keys.flatMap(digestIn)]);
+  const copies = new Set(await digestsOf('cached_blobs'));
   return [
     ...repositories.map(({ name }) => name),
-    ...new Set([...contents.map(({ digest }) => digest), ...keys.flatMap(digestIn)]),
+    ...[...stored].filter(digest => !copies.has(digest)),
   ];
 }
 

@@ -154,7 +154,7 @@ test(`what was acknowledged survives ${rounds} rounds of deaths, seed ${seed}`, 
   await deleteAll(site, http);
   await stopAll(replicas);
   await sweepSite(site);
-  assert.deepEqual(await contentOf(site), [], 'nothing refers to any content');
+  assert.deepEqual(await contentOf(site), [], 'content that nothing refers to is gone');
 });
 
 async function stopAll({ servers }: Replicas): Promise<void> {
