@@ -12,6 +12,7 @@ import type { ContainerRequest } from '../request/index.ts';
 import type { ScanRow, ScanStore } from '../storage/rows/index.ts';
 import { writeSarif } from './documents/write-sarif.ts';
 import { writeSpdx } from './documents/write-spdx.ts';
+import { chooseFindings, countAll, type FindingsPage, type FindingsQuery } from './findings.ts';
 import type { FoundInImage } from './found-in-image.ts';
 import { packDetails, unpackDetails } from './scan-details.ts';
 import { outside, reportOf, type ScanReport } from './scan-report.ts';
@@ -27,6 +28,8 @@ export interface Scans {
   begin(request: ContainerRequest): Promise<void>;
   /** Returns a scan. Throws a `Fault` for an unknown id. */
   get(id: string): Promise<Scan>;
+  /** Returns a page of the vulnerabilities that a scan found; of the most severe ones where there is no room for all. */
+  findings(scan: Scan, query: FindingsQuery): Promise<FindingsPage>;
   /** Returns the vulnerabilities that a finished scan found, as SARIF. Throws a `Fault` where there are none to list. */
   sarif(id: string): Promise<string>;
   /** Returns the bill of materials of an image, as SPDX. Throws a `Fault` where the scanner did not list the packages. */
@@ -315,6 +318,17 @@ export function createScans(deps: ScansDeps): Scans {
       const refusal = refusalOf(scan, wanted.levels);
       if (refusal === undefined) return;
       throw new Fault('denied', `${refusal} (scan: ${page})`, { phase: 'request' });
+    },
+
+    async findings({ id, report }, query) {
+      const listed = report?.vulnerabilities ?? [];
+      if (!report || countAll(report.counts) === listed.length)
+        return chooseFindings(listed, query);
+      return writing.run(async () => {
+        const packed = await store.details(id);
+        if (packed === undefined) return chooseFindings(listed, query);
+        return chooseFindings((await unpackDetails(packed)).vulnerabilities, query);
+      });
     },
 
     sarif: id =>

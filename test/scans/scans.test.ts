@@ -347,6 +347,22 @@ suite('scans', () => {
       `/v1alpha1/scans/${scanId}/sarif`,
     );
     assert.equal(runs[0]?.results.length, 5000);
+    const pageOf = async (query: string) =>
+      (await sluice.fetch(`/view/scans/${scanId}?${query}`)).text();
+    const rowsIn = (page: string) => page.match(/<tr><td>/g)?.length ?? 0;
+    const first = await pageOf('');
+    assert.equal(rowsIn(first), 100);
+    assert.match(first, /Page 1 of 50/);
+    assert.doesNotMatch(first, /<td>LOW/);
+    assert.match(await pageOf('page=2'), /<td>LOW/);
+    const lowest = await pageOf('severity=LOW&page=1000');
+    assert.match(lowest, /4,900 found\. .*Page 49 of 49/s);
+    const named = await pageOf('name=cve-1249&sort=vulnerability');
+    assert.match(named, /1 found/);
+    assert.equal(rowsIn(named), 1);
+    assert.match(await pageOf('fixed=yes'), /None of them matches/);
+    const refused = await sluice.fetch(`/view/scans/${scanId}?sort=price`);
+    assert.equal(refused.status, 400);
     const bill = await sluice.fetch(`/v1alpha1/scans/${scanId}/spdx`);
     assert.equal(bill.status, 404);
     assert.match(await bill.text(), /Scripted 1\.0 does not list the packages of images/);

@@ -8,6 +8,7 @@ import {
   type RowDirectory,
 } from '../../../request/index.ts';
 import { byteText, countText, type Html, html, shownText } from '../../frame/html.ts';
+import { pagingLinks, sortHead } from '../../frame/list-controls.ts';
 import { shareBar } from '../inspect-page.ts';
 import { type LayerData, layerAddress, layerPath, listedAddress } from './layer-data.ts';
 
@@ -63,10 +64,10 @@ ${
   count === 0
     ? emptyText(contents)
     : html`<div class="wide" tabindex="0" role="region" aria-label="Files"><table class="files">
-<thead><tr>${sortHead(data, 'name', 'Name')}${sortHead(data, 'size', 'Size')}${data.isCompared && html`<th scope="col">Change</th>`}<th scope="col" class="number">Files</th><th scope="col">Mode</th><th scope="col">Owner</th></tr></thead>
+<thead><tr>${orderHead(data, 'name', 'Name')}${orderHead(data, 'size', 'Size')}${data.isCompared && html`<th scope="col">Change</th>`}<th scope="col" class="number">Files</th><th scope="col">Mode</th><th scope="col">Owner</th></tr></thead>
 <tbody>${rows.map(row => fileRow(data, row, directory === undefined, largest))}</tbody></table></div>`
 }
-${pageLinks(data, contents)}`;
+${pagingLinks(contents, page => `${layerAddress({ ...data.address, page })}#files`)}`;
 }
 
 function searchForm({ address, isCompared }: LayerData): Html {
@@ -113,11 +114,16 @@ function emptyText({ directory }: LayerContents): Html {
   return html`<p class="empty">${directory.kind === 'directory' ? 'An empty directory.' : 'This is not a directory.'}</p>`;
 }
 
-function sortHead({ address }: LayerData, sort: 'name' | 'size', text: string): Html {
-  const isSorted = (address.sort ?? 'size') === sort;
-  const href = layerAddress({ ...address, sort, page: 1 });
-  const order = sort === 'name' ? 'ascending' : 'descending';
-  return html`<th scope="col"${sort === 'size' && html` class="number"`}${isSorted && html` aria-sort="${order}"`}><a href="${href}#files">${text}${isSorted && html` <span aria-hidden="true">${sort === 'name' ? '▲' : '▼'}</span>`}</a></th>${sort === 'size' && html`<td><span class="unseen">Share</span></td>`}`;
+function orderHead({ address }: LayerData, sort: 'name' | 'size', text: string): Html {
+  const isSize = sort === 'size';
+  const head = sortHead({
+    text,
+    address: `${layerAddress({ ...address, sort, page: 1 })}#files`,
+    isSorted: (address.sort ?? 'size') === sort,
+    order: isSize ? 'descending' : 'ascending',
+    isNumber: isSize,
+  });
+  return isSize ? html`${head}<td><span class="unseen">Share</span></td>` : head;
 }
 
 function fileRow(data: LayerData, row: LayerRow, isFound: boolean, largest: number): Html {
@@ -194,13 +200,6 @@ function ownerCell({ uid, gid, change, before }: StoredNode): Html {
 
 function owner(uid: number, gid: number): string {
   return uid === 0 && gid === 0 ? 'root' : `${uid}:${gid}`;
-}
-
-function pageLinks({ address }: LayerData, { page, pages }: LayerContents): Html | false {
-  if (pages < 2) return false;
-  const link = (to: number, text: string) =>
-    html`<a href="${layerAddress({ ...address, page: to })}#files">${text}</a>`;
-  return html`<nav class="paging" aria-label="Pages of the list">${page > 1 && link(page - 1, 'Previous page')}<span class="minor">Page ${countText(page)} of ${countText(pages)}</span>${page < pages && link(page + 1, 'Next page')}</nav>`;
 }
 
 const kinds: Readonly<Record<StoredNode['kind'], string>> = {

@@ -23,6 +23,7 @@ import {
   shownText,
   visibleText,
 } from '../../frame/html.ts';
+import { orAbsent } from '../../frame/list-controls.ts';
 import type { Page } from '../../frame/page-layout.ts';
 import { pageRoute } from '../../frame/page-route.ts';
 import { inspectPath, shareBar, shareText } from '../inspect-page.ts';
@@ -32,10 +33,6 @@ import { type LayerData, layerAddress, layerData, layerPath, listedAddress } fro
 export interface LayerPageDeps extends LayerFilesDeps {
   readonly credentialsOf: Identities['credentialsOf'];
 }
-
-/** An empty field of a form counts as absent. */
-const orAbsent = <T extends z.ZodType>(schema: T) =>
-  z.preprocess(value => (value === '' ? undefined : value), schema.optional());
 
 const layerQuery = z.object({
   image: z.string().max(1000).optional(),
