@@ -1,6 +1,12 @@
 import { Fault } from '../foundation/fault.ts';
-import { digestOf, referrersTag } from '../oci/digest.ts';
-import { type Document, documentOf, parseManifest } from '../oci/index.ts';
+import { referrersTag } from '../oci/digest.ts';
+import {
+  type ArtifactFile,
+  artifactOf,
+  type Document,
+  documentOf,
+  parseManifest,
+} from '../oci/index.ts';
 import { mediaTypes } from '../oci/media-type.ts';
 import { sourceOfBytes } from '../storage/content/byte-source.ts';
 import {
@@ -11,15 +17,6 @@ import {
   type RegistryClient,
 } from '../upstream/index.ts';
 
-/** A file attached to an image, such as a lock file. */
-export interface Attachment {
-  /** Type of the artifact, and media type of its content. */
-  readonly artifactType: string;
-  readonly content: Buffer;
-  /** File name that a client uses. */
-  readonly title: string;
-}
-
 /**
  * Pushes an attachment to the repository of an image as a referrer. If the registry does not maintain the list of
  * referrers, adds it to the index under the fallback tag and returns that tag. Throws `Fault`.
@@ -27,48 +24,24 @@ export interface Attachment {
 export type Attach = (
   target: Access,
   subject: Document,
-  attachment: Attachment,
+  file: ArtifactFile,
   signal?: AbortSignal,
 ) => Promise<string | undefined>;
 
-const emptyConfig = Buffer.from('{}');
-
-/** Source: OCI image specification manifest.md, Guidelines for artifact usage; distribution specification 1.1, referrers. */
+/** Source: OCI distribution specification 1.1, Pushing Manifests with Subject. */
 export function createAttach(registry: RegistryClient, pusher: PushClient): Attach {
   const noteByTag = createNoteByTag(registry, pusher);
 
-  return async (target, subject, { artifactType, content, title }, signal) => {
+  return async (target, subject, file, signal) => {
     const access = pushingTo(target);
-    const config = part(mediaTypes.ociEmpty, emptyConfig);
-    const layer = part(artifactType, content);
-    for (const { digest, size, bytes } of [config, layer]) {
-      const blob = { digest, size, open: async () => sourceOfBytes(bytes) };
+    const { manifest, blobs, descriptor } = artifactOf(subject, file);
+    for (const [digest, bytes] of blobs) {
+      const blob = { digest, size: bytes.length, open: async () => sourceOfBytes(bytes) };
       await pusher.putBlob(access, blob, signal);
     }
-    const manifest = documentOf(
-      json({
-        schemaVersion: 2,
-        mediaType: mediaTypes.ociManifest,
-        artifactType,
-        config: config.descriptor,
-        layers: [{ ...layer.descriptor, annotations: { 'org.opencontainers.image.title': title } }],
-        subject: {
-          mediaType: subject.mediaType,
-          digest: subject.digest,
-          size: subject.bytes.length,
-        },
-      }),
-      mediaTypes.ociManifest,
-    );
     const { isReferrer } = await pusher.putManifest(access, manifest.digest, manifest, signal);
     if (isReferrer) return undefined;
-    const { digest, mediaType, bytes } = manifest;
-    return noteByTag(
-      access,
-      subject,
-      { mediaType, digest, size: bytes.length, artifactType },
-      signal,
-    );
+    return noteByTag(access, subject, descriptor, signal);
   };
 }
 
@@ -112,12 +85,6 @@ interface ReferrerEntry {
   readonly digest: string;
   readonly size: number;
   readonly artifactType?: string | null | undefined;
-}
-
-function part(mediaType: string, bytes: Buffer) {
-  const digest = digestOf(bytes);
-  const size = bytes.length;
-  return { digest, size, bytes, descriptor: { mediaType, digest, size } };
 }
 
 function json(value: object): Buffer {

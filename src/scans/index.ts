@@ -4,6 +4,7 @@ export { countAll, type FindingsPage, type FindingsQuery, findingOrders } from '
 export { type AdapterSettings, createHarborAdapter } from './harbor-adapter.ts';
 export { findScannerProgram } from './programs/find-program.ts';
 export { createScannerProgram, type ProgramSettings } from './programs/scanner-program.ts';
+export type { ScanReferrers } from './scan-referrers.ts';
 export type { Scanner } from './scanner.ts';
 export { createScans, type Scan, type Scans } from './scans.ts';
 export { severities, type Vulnerability } from './vulnerability.ts';

@@ -15,6 +15,7 @@ import { writeSpdx } from './documents/write-spdx.ts';
 import { chooseFindings, countAll, type FindingsPage, type FindingsQuery } from './findings.ts';
 import type { FoundInImage } from './found-in-image.ts';
 import { packDetails, unpackDetails } from './scan-details.ts';
+import { createScanReferrers, type ScanReferrers } from './scan-referrers.ts';
 import { outside, reportOf, type ScanReport } from './scan-report.ts';
 import type { ScannedImage, Scanner } from './scanner.ts';
 
@@ -34,6 +35,8 @@ export interface Scans {
   sarif(id: string): Promise<string>;
   /** Returns the bill of materials of an image, as SPDX. Throws a `Fault` where the scanner did not list the packages. */
   spdx(id: string): Promise<string>;
+  /** The same documents, as referrers of the scanned image. */
+  readonly referrers: ScanReferrers;
   /**
    * Lets the image of a request pass that requires a scan, and waits a while for that scan. Throws {@link StillBuilding} while it
    * runs, and another `Fault` for an image that must not be pulled.
@@ -257,6 +260,23 @@ export function createScans(deps: ScansDeps): Scans {
     return `Container security scan operation found one or more vulnerabilities with severity: ${found.join(',')}`;
   };
 
+  const sarif = (id: string) =>
+    writing.run(async () => {
+      const { scan, details } = await documented(id);
+      return writeSarif(scan, scan.report, details.vulnerabilities);
+    });
+
+  const spdx = (id: string) =>
+    writing.run(async () => {
+      const { scan, details } = await documented(id);
+      if (details.packages) return writeSpdx(scan, details.packages);
+      throw notFound(
+        scan.report.packages === undefined
+          ? `${scan.scanner} does not list the packages of images: a bill of materials requires Trivy or Grype as a program (scans.program)`
+          : `The image has ${scan.report.packages} packages, which are too many for a bill of materials`,
+      );
+    });
+
   return {
     async begin(request) {
       const { scan: wanted, image } = request;
@@ -331,23 +351,9 @@ export function createScans(deps: ScansDeps): Scans {
       });
     },
 
-    sarif: id =>
-      writing.run(async () => {
-        const { scan, details } = await documented(id);
-        return writeSarif(scan, scan.report, details.vulnerabilities);
-      }),
-
-    spdx: id =>
-      writing.run(async () => {
-        const { scan, details } = await documented(id);
-        if (details.packages) return writeSpdx(scan, details.packages);
-        throw notFound(
-          scan.report.packages === undefined
-            ? `${scan.scanner} does not list the packages of images: a bill of materials requires Trivy or Grype as a program (scans.program)`
-            : `The image has ${scan.report.packages} packages, which are too many for a bill of materials`,
-        );
-      }),
-
+    sarif,
+    spdx,
+    referrers: createScanReferrers({ get, sarif, spdx }),
     refusalOf,
     pageUrlOf,
     purge: store.purge,

@@ -1,6 +1,6 @@
 /** Scans by Grype as a program of the server's machine, with a small database in its own format. */
 import assert from 'node:assert/strict';
-import { readdir, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { manifestAccept } from '../../src/oci/media-type.ts';
@@ -10,6 +10,7 @@ import { Pusher } from '../corpus/push.ts';
 import { eventually } from '../world/eventually.ts';
 import { runProgram } from '../world/program.ts';
 import { type Registry, startRegistry } from '../world/registry.ts';
+import { openRoot } from '../world/root.ts';
 import { type ContainerResponse, type Sluice, startSluice } from '../world/sluice.ts';
 import { sluiceCommand } from '../world/sluice-command.ts';
 import { makeTempDir, type TempDir } from '../world/temp-dir.ts';
@@ -145,6 +146,44 @@ suite('scans by grype', () => {
     const page = await (await sluice.fetch(`/view/scans/${scanId}`)).text();
     assert.match(page, /href="[^"]*\/sarif"/);
     assert.match(page, /href="[^"]*\/spdx"/);
+  });
+
+  test('both documents are referrers of the image, for whoever may pull it', async () => {
+    await using root = await openRoot('trixie');
+    const { scanId, targetImage } = await ask({ scanMode: 'async' });
+    await finished(scanId);
+    const name = targetImage.slice(0, targetImage.lastIndexOf(':'));
+    const tag = targetImage.slice(name.length + 1);
+    const at = (path: string) => fetch(sluice.at(targetImage, path));
+    const digest = (await at(`manifests/${tag}`)).headers.get('docker-content-digest') ?? '';
+    type List = { manifests: { digest: string; artifactType: string }[] };
+    const listed = async (query = '') => {
+      const { manifests } = (await (await at(`referrers/${digest}${query}`)).json()) as List;
+      return manifests.map(({ artifactType }) => artifactType);
+    };
+    assert.deepEqual(await listed(), ['application/sarif+json', 'application/spdx+json']);
+    assert.deepEqual(await listed('?artifactType=application/spdx%2Bjson'), [
+      'application/spdx+json',
+    ]);
+    assert.deepEqual(await listed('?artifactType=text/plain'), []);
+    const oras = (...order: string[]) => root.exec(['oras', ...order]);
+    const found = await oras('discover', '--plain-http', '--format', 'json', `${name}@${digest}`);
+    assert.equal(found.code, 0, found.stderr);
+    const { manifests } = JSON.parse(found.stdout) as { manifests: { reference: string }[] };
+    assert.equal(manifests?.length, 2, found.stdout);
+    for (const { reference } of manifests) {
+      const pulled = await oras('pull', '--plain-http', '-o', '/tmp', reference);
+      assert.equal(pulled.code, 0, pulled.stderr);
+    }
+    for (const [file, route] of [
+      ['scan.sarif', 'sarif'],
+      ['bom.spdx.json', 'spdx'],
+    ] as const) {
+      const text = await (await sluice.fetch(`/v1alpha1/scans/${scanId}/${route}`)).text();
+      assert.equal(await readFile(join(root.directory, 'tmp', file), 'utf8'), text);
+    }
+    const part = await fetch(sluice.at(targetImage, `blobs/${digest.replace(/.$/, '0')}`));
+    assert.equal(part.status, 404);
   });
 
   test('sluice scan prints a table, and its exit code is about the accepted severities', async () => {

@@ -3,7 +3,8 @@ import type { ParameterizedContext } from 'koa';
 import { Fault } from '../../foundation/fault.ts';
 import { dayOf } from '../../foundation/telemetry/counted.ts';
 import type { NoteBlob } from '../../foundation/telemetry/index.ts';
-import type { Digest } from '../../oci/digest.ts';
+import { type Digest, isDigest } from '../../oci/digest.ts';
+import type { Descriptor, Document } from '../../oci/index.ts';
 import {
   type BlobFinder,
   type ImageFinder,
@@ -16,13 +17,15 @@ import {
 } from '../../pull/index.ts';
 import { type ContainerRequest, countedArchitecture } from '../../request/index.ts';
 import type { TokenRegistry } from '../../request/tokens/index.ts';
+import type { ScanReferrers } from '../../scans/index.ts';
+import { sourceOfBytes } from '../../storage/content/byte-source.ts';
 import type { UsageStore } from '../../storage/rows/index.ts';
 import type { RegistryClient } from '../../upstream/index.ts';
 import type { NotePull } from '../callers/audit-notes.ts';
 import { callerAddress } from '../callers/client-address.ts';
 import { type CallerRates, type Limiter, limitHeaders, rateFor } from '../limits/limiter.ts';
 import { type RequestState, stateOf } from '../request-state.ts';
-import { sendBlob, sendOrder } from './blobs/send-blob.ts';
+import { type OfferedBlob, sendBlob, sendOrder } from './blobs/send-blob.ts';
 import type { RegistryAuth } from './login/registry-auth.ts';
 import { sendDocument, sendJson, waitForBuild } from './registry-responses.ts';
 
@@ -37,6 +40,8 @@ export interface ServedDeps {
   readonly findManifest: ManifestFinder;
   readonly blobs: BlobFinder;
   readonly registry: RegistryClient;
+  /** Documents about scanned images; undefined on a server without a scanner. */
+  readonly scanReferrers: ScanReferrers | undefined;
   readonly meter: PullMeter;
   readonly notePull: NotePull;
   readonly noteBlob: NoteBlob;
@@ -103,7 +108,9 @@ async function sendManifest(
   { request, image, reference, req, res }: Served,
   isOfBuilder: boolean,
 ): Promise<void> {
-  const { meter, findManifest } = deps;
+  const { meter } = deps;
+  const findManifest: ManifestFinder = async (...wanted) =>
+    (await scanManifest(deps, { request, image, reference })) ?? deps.findManifest(...wanted);
   if (isOfBuilder) return sendDocument(await findManifest(request, image, reference), req, res);
   const client = callerAddress(req, deps.trustedProxies);
   const isCounted = meter.admit(client, request);
@@ -121,6 +128,8 @@ async function sendBlobOf(
 ): Promise<void> {
   const { blobs, tokens } = deps;
   const digest = reference as Digest;
+  const about = await scanBlob(deps, { request, image, reference });
+  if (about) return sendBlob(offeredBytes(about), digest, req, res, deps.noteBlob);
   const takesOrder = stateOf(req).handedOn?.order !== undefined;
   const order = takesOrder ? await blobs.order(image, digest) : undefined;
   if (order) return sendOrder(order, res);
@@ -138,12 +147,14 @@ async function sendBlobOf(
 
 async function sendListing(
   deps: ServedDeps,
-  { request, image, req, res }: Served,
+  { request, image, reference, req, res }: Served,
   path: string,
 ): Promise<void> {
   const url = new URL(req.url ?? '', 'http://localhost');
   const listing = await listingOf(deps.registry, request, image, path, url.search);
-  const { contentType, body, next, isFiltered } = listing;
+  const { contentType, next, isFiltered } = listing;
+  const own = await scanEntries(deps, { request, image, reference }, url.searchParams);
+  const body = own.length === 0 ? listing.body : withEntries(listing.body, own);
   // The client sees the repository under the name that it requested.
   const name = url.pathname.slice('/v2/'.length, -`/${path}`.length);
   sendJson(res, 200, 'name' in body ? { ...body, name } : body, {
@@ -152,6 +163,63 @@ async function sendListing(
     ...(next === undefined ? {} : { link: `<${url.pathname}?${next}>; rel="next"` }),
     ...(isFiltered ? { 'oci-filters-applied': 'artifactType' } : {}),
   });
+}
+
+type Asked = Pick<Served, 'request' | 'image' | 'reference'>;
+
+/** Returns the id of the scan whose documents a client of this image may see. A scanner sees the image alone. */
+function scanOf({ request, image }: Asked): string | undefined {
+  return image.isForBuilder || image.isForScanner ? undefined : request.scan?.id;
+}
+
+/** Returns the manifest of a document about the scan of an image; undefined for other references. */
+async function scanManifest(deps: ServedDeps, asked: Asked): Promise<Document | undefined> {
+  const { image, reference } = asked;
+  const id = scanOf(asked);
+  if (id === undefined || !isDigest(reference) || (await image.member(reference))) return undefined;
+  return deps.scanReferrers?.manifest(id, image.root, reference);
+}
+
+async function scanBlob(deps: ServedDeps, asked: Asked): Promise<Buffer | undefined> {
+  const { image } = asked;
+  const digest = asked.reference as Digest;
+  const id = scanOf(asked);
+  if (id === undefined || (await image.member(digest))) return undefined;
+  return deps.scanReferrers?.blob(id, image.root, digest);
+}
+
+/** Returns the entries for the first page of the referrers of an image. */
+async function scanEntries(
+  deps: ServedDeps,
+  asked: Asked,
+  query: URLSearchParams,
+): Promise<readonly Descriptor[]> {
+  const { image, reference } = asked;
+  const id = scanOf(asked);
+  // A page that a registry links to has more in its address.
+  const isFirst = query.keys().every(name => name === 'artifactType');
+  if (id === undefined || reference !== image.root.digest || !isFirst) return [];
+  const wanted = query.get('artifactType');
+  const entries = (await deps.scanReferrers?.list(id, image.root)) ?? [];
+  return wanted === null ? entries : entries.filter(entry => entry.artifactType === wanted);
+}
+
+function withEntries(body: object, entries: readonly Descriptor[]): object {
+  const { manifests } = body as { readonly manifests: readonly object[] };
+  return { ...body, manifests: [...entries, ...manifests] };
+}
+
+function offeredBytes(bytes: Buffer): OfferedBlob {
+  const size = bytes.length;
+  return {
+    isKnown: async () => true,
+    size: async () => size,
+    async open(rangeOf) {
+      const { start, end } = rangeOf?.(size) ?? { start: 0, end: size - 1 };
+      const source = sourceOfBytes(bytes.subarray(start, end + 1));
+      return { kind: 'stream', size, source, delivery: 'stored', isVerified: true };
+    },
+  };
 }
 
 interface PullMeter {

@@ -22,13 +22,14 @@ export function createPulls(
   { config }: AppDeps,
   { content, usage, tally, rows }: State,
   { registry, modeOf, ownHost }: RegistryAccess,
-  { documents, findImage, tokens, servedBases, blobParts }: Containers,
+  { documents, findImage, tokens, servedBases, blobParts, scans }: Containers,
 ): Omit<ServedDeps, 'auth' | 'prefix' | 'noteBlob' | 'notePull'> {
   return {
     tokens: servedBases.withTokens(tokens),
     isOfBuilder: servedBases.has,
     registry,
     findImage: async request => servedBases.imageOf(request.token) ?? findImage(request),
+    scanReferrers: scans?.referrers,
     findManifest: createManifestFinder(documents, registry),
     blobs: createBlobFinder({
       content,
