@@ -6,6 +6,7 @@ import { progressPart } from '../../src/pages/builds/build-progress.ts';
 import type { BuildView } from '../../src/pages/builds/build-view.ts';
 import type { ShownStep } from '../../src/pages/builds/recipe/shown-recipe.ts';
 import { boundMs } from '../world/longest-block.ts';
+import { processorMs } from '../world/processor-time.ts';
 
 function readLog(text: string): StepLines {
   const lines = new StepLines();
@@ -98,9 +99,10 @@ test('10,000 steps and downloads show a few rows and the number of the others, a
   const all = Array.from({ length: 10_000 }, (_, at) => at + 1);
   const log = all.map(at => `#1 download p${at} 1.00MB / 2.00MB 1.0s\n`).join('');
   const names = all.map(at => `step ${at}`);
-  const began = performance.now();
-  const html = shown(`#1 Fetch\n${log}${all.map(at => `#${at} s${at}\n`).join('')}`, names);
-  const ms = performance.now() - began;
+  let html = '';
+  const ms = processorMs(() => {
+    html = shown(`#1 Fetch\n${log}${all.map(at => `#${at} s${at}\n`).join('')}`, names);
+  });
   assert.match(html, /188 or more others are not shown\./);
   assert.match(html, /9,994 more steps run\./);
   assert.equal(html.match(/<progress/g)?.length, 13);
