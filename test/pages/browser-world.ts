@@ -16,10 +16,15 @@ const axeSource = readFileSync(
 export const widths = [360, 1280, 2560] as const;
 
 // The rules of axe that depend on colours: the others find the same when it is dark.
-const colourRules = ['color-contrast', 'link-in-text-block'];
+export const colourRules = ['color-contrast', 'link-in-text-block'];
 
 /** Height of the window, in px. */
 const height = 900;
+
+/** The page of a browser, whatever drives it. */
+export interface Evaluating {
+  evaluate(expression: string): Promise<unknown>;
+}
 
 export interface View {
   readonly width?: number;
@@ -97,7 +102,10 @@ export async function startBrowser(): Promise<TestBrowser> {
  *
  * @param rules those to check. Default: all
  */
-export async function requireAccessible(page: Page, rules?: readonly string[]): Promise<void> {
+export async function requireAccessible(
+  page: Evaluating,
+  rules?: readonly string[],
+): Promise<void> {
   const isLoaded = await page.evaluate("typeof axe === 'object'");
   if (!isLoaded) await page.evaluate(axeSource);
   const violations = await page.evaluate(
@@ -140,7 +148,7 @@ export async function checkLooks(
 }
 
 /** Checks that a table says when it has more columns than fit, and only then. */
-async function requireHints(page: Page): Promise<void> {
+export async function requireHints(page: Evaluating): Promise<void> {
   const wrong = await page.evaluate(`[...document.querySelectorAll('.wide')]
     .filter(one => one.checkVisibility())
     .map(one => ({
@@ -155,7 +163,7 @@ async function requireHints(page: Page): Promise<void> {
 }
 
 /** Waits until the page is drawn as it is now, and ends changes of its colours. */
-async function nextFrame(page: Page): Promise<void> {
+export async function nextFrame(page: Evaluating): Promise<void> {
   await page.evaluate(
     `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => {
       for (const one of document.getAnimations()) if (one instanceof CSSTransition) one.finish();

@@ -34,6 +34,7 @@ export const rootRecipes: Readonly<Record<Suite, { script: string; packages: str
 export const hostPackages: Readonly<Record<string, string>> = {
   // The engine of Chromium without its windows, whose own pages take twice the time of those of a test.
   'chromium-headless-shell': 'chromium-headless-shell',
+  'firefox-esr': 'firefox-esr',
   debootstrap: 'debootstrap',
   'docker-registry': 'docker-registry',
   nginx: 'nginx-light',

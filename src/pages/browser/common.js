@@ -1,4 +1,13 @@
-/** What every page does: times in the reader's own zone, and buttons that copy. */
+/** What every page does: times in the reader's own zone, buttons that copy, and a line where a table has more columns. */
+
+// Other browsers find out without a script, see the styles of wide tables.
+const needsWatch = !CSS.supports('animation-timeline: scroll()');
+const watch = new ResizeObserver(entries => {
+  for (const { target } of entries) {
+    const place = target.closest('.wide');
+    place?.classList.toggle('more', place.scrollWidth > place.clientWidth);
+  }
+});
 
 /**
  * Does that for a part of the page that was replaced.
@@ -7,6 +16,8 @@
 export function improve(part) {
   for (const time of part.querySelectorAll('time[datetime]')) showTime(time);
   for (const place of part.querySelectorAll('.copy')) addButton(place);
+  if (needsWatch)
+    for (const place of part.querySelectorAll('.wide, .wide > *')) watch.observe(place);
 }
 
 /** @param {Element} time */
